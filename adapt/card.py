@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.images import digest_of
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sim2cam.adapt.frame import Transfer
 from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.tiles import STRIDE
+from sim2cam.adapt.transfers.transfer import Transfer
 from sim2cam.adapt.translator.buffers import count_channels
 from sim2cam.adapt.translator.generator import THUMBNAIL_PX, Generator
 from sim2cam.adapt.translator.translator import Translator
 from sim2cam.errors import UsageError
-from sim2cam.training.onnx import Inputs, write_onnx
+from sim2cam.learn.onnx import Inputs, write_onnx
 
 _SIDES = (64, 96), (80, 52)
 

@@ -11,13 +11,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.fourier import FourierTransfer
-from sim2cam.adapt.frame import Transfer
-from sim2cam.adapt.histogram import QUANTILES, HistogramTransfer
-from sim2cam.adapt.mkl import MklTransfer
-from sim2cam.adapt.reinhard import ReinhardTransfer
-from sim2cam.adapt.sliced import COLOURS, SlicedTransfer
-from sim2cam.adapt.style import StyleRandomization
+from sim2cam.adapt.transfers.fourier import FourierTransfer
+from sim2cam.adapt.transfers.histogram import QUANTILES, HistogramTransfer
+from sim2cam.adapt.transfers.mkl import MklTransfer
+from sim2cam.adapt.transfers.reinhard import ReinhardTransfer
+from sim2cam.adapt.transfers.sliced import COLOURS, SlicedTransfer
+from sim2cam.adapt.transfers.style_randomization import StyleRandomization
+from sim2cam.adapt.transfers.transfer import Transfer
 from sim2cam.errors import InputError, did_you_mean
 from sim2cam.files import write_bytes
 
@@ -68,8 +68,8 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
     from sim2cam.adapt.reference.card import REFERENCE
     from sim2cam.adapt.reference.translator import load_reference
     from sim2cam.adapt.translator.translator import load_translator
-    from sim2cam.training.run import WEIGHTS
-    from sim2cam.training.weights import load_card
+    from sim2cam.learn.run_folder import WEIGHTS
+    from sim2cam.learn.weight_file import load_card
 
     if not (run_dir / WEIGHTS).is_file():
         raise InputError(run_dir, f"no translator: neither {_FILE} nor {WEIGHTS} is in it.")

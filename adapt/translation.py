@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.adapt.certificate.certificate import NO_FILM, PictureCertificate, certify
-from sim2cam.adapt.certificate.film import Earlier
+from sim2cam.adapt.certificate.detector_agreement import Judge
+from sim2cam.adapt.certificate.flicker import Earlier
+from sim2cam.adapt.certificate.image_pair import Pair, regions_of
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.opinion import Judge
-from sim2cam.adapt.certificate.pair import Pair, regions_of
-from sim2cam.adapt.frame import Transfer, read_buffer, read_frame
-from sim2cam.adapt.translator.perception import Distances, Perception
-from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.dataset.silhouettes import painted
+from sim2cam.adapt.transfers.transfer import Transfer, read_buffer, read_frame
+from sim2cam.adapt.translator.perceptual_consistency import Distances, Perception
+from sim2cam.data.sample import Dataset, Sample
+from sim2cam.data.silhouettes import painted
 from sim2cam.images import (
     LOSSLESS,
     LUMA,

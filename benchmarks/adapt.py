@@ -31,14 +31,14 @@ import tyro
 from peers.published_cyclegan import PublishedCycleGan
 from scoring_log import RESULTS
 
-from sim2cam.adapt.adversarial import Game
-from sim2cam.adapt.frame import Frame, Transfer
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
 from sim2cam.adapt.reference.patches import PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator
+from sim2cam.adapt.training.adversarial import Game
+from sim2cam.adapt.transfers.transfer import Frame, Transfer
 from sim2cam.adapt.translator import step as step_of_default
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
@@ -46,14 +46,14 @@ from sim2cam.adapt.translator.patches import PatchSource, draw_batch
 from sim2cam.adapt.translator.step import build_players
 from sim2cam.adapt.translator.training import ResidualGame
 from sim2cam.adapt.translator.translator import Translator
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
+from sim2cam.learn.device import single_precision
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
-from sim2cam.training.device import single_precision
 
 CPU = torch.device("cpu")
 PICTURES = 16

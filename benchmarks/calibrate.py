@@ -25,16 +25,16 @@ import tyro
 from PIL import Image
 from scoring_log import short
 
-from sim2cam.adapt.calibrate.calibrate import calibrate
-from sim2cam.adapt.calibrate.camera_fit import CameraFit
-from sim2cam.adapt.calibrate.sensor import shares_of_green
+from sim2cam.adapt.calibration.camera_calibration import calibrate
+from sim2cam.adapt.calibration.camera_fit import CameraFit
+from sim2cam.adapt.calibration.sensor import shares_of_green
 from sim2cam.adapt.certificate.certificate import share
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
+from sim2cam.engines.process_pool import map_units
 from sim2cam.errors import Sim2CamError
 from sim2cam.files import write_bytes
-from sim2cam.pipeline.engines import map_units
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene

@@ -27,26 +27,26 @@ from rendering.sheet import write_contact_sheet
 from saboteurs import BENIGN, SABOTEURS, Change, Subject
 from scoring_log import RESULTS
 
-from sim2cam.adapt.certificate import certificate as certificates
+from sim2cam.adapt.certificate import certificate
 from sim2cam.adapt.certificate.certificate import PictureCertificate, SetCertificate, certify, share
+from sim2cam.adapt.certificate.detector_agreement import Judge
+from sim2cam.adapt.certificate.image_pair import Pair, regions_of
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.opinion import Judge
-from sim2cam.adapt.certificate.pair import Pair, regions_of
-from sim2cam.adapt.frame import read_frame
+from sim2cam.adapt.transfers.transfer import read_frame
 from sim2cam.adapt.translation import JPEG_QUALITY
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
 from sim2cam.images import decode_picture, digest_of, encode_jpeg
-from sim2cam.measure.detection import Detection
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
-from sim2cam.pipeline.judges import check_judges, load_judges, weights_file
+from sim2cam.metrics.detection import Detection
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.pipeline.verifiers import check_judges, load_judges, weights_file
 from sim2cam.seeds import stream
 
 JUDGES = {"task": "dice", "judge": "dice-judge"}  # weights that ship, by name of the judge
-OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificates.OPINIONS}
+OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificate.OPINIONS}
 SIDE_PX = 320
 SEED = 600
 SET = 20  # pictures

@@ -26,13 +26,13 @@ from dice import PLAN, splits
 from scoring_log import RESULTS, log_scoring
 from sites import ADAPTED, Site, run_arm
 
-from sim2cam.dataset.captures import CaptureSets
-from sim2cam.dataset.formats.predictions import DIGESTS
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.ladder import Plan, read_piece, result_file
-from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.formats.predictions import DIGESTS
+from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
+from sim2cam.experiments.ablation import Plan, read_piece, result_file
+from sim2cam.experiments.ablation_scores import BASELINE, score_ladder
 
 DAYS = ("20191208", "20191209")
 """As the names of photos have them."""

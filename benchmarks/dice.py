@@ -25,12 +25,12 @@ from rendering.sheet import write_contact_sheet
 from scoring_log import RESULTS, log_scoring, real_folder
 
 from sim2cam import images
-from sim2cam.dataset.captures import CaptureSets, read_captures
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import CARD, write_json
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.ladder import (
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import CaptureSets, read_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import CARD, write_json
+from sim2cam.experiments.ablation import (
     CAMERA,
     CAMERA_TRANSLATED,
     FIXED,
@@ -45,9 +45,9 @@ from sim2cam.pipeline.ladder import (
     prepare_data,
     run_pieces,
 )
-from sim2cam.pipeline.ladder_scores import BASELINE, ladder_notes, score_ladder
+from sim2cam.experiments.ablation_scores import BASELINE, ladder_notes, score_ladder
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.report.ladder import read_ladder, write_ladder_page
+from sim2cam.report.ablation import read_ladder, write_ladder_page
 
 SAME_TIME = 390
 """Steps of CycleGAN (2.0 CPU-s each) that take the time of the default translator's 3,000 (0.26 CPU-s),

@@ -27,18 +27,18 @@ from calibrate import hidden_numbers, make_photos, recipe_text
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.boards import Sighting
-from sim2cam.adapt.calibrate.camera_fit import CameraFit
-from sim2cam.adapt.calibrate.drift import compare_lens, compare_photos, drift
-from sim2cam.adapt.calibrate.jpeg import jpeg_quality
-from sim2cam.adapt.calibrate.lens import LEAST_PHOTOS, fit_lens
-from sim2cam.adapt.calibrate.levels import decoded, encoded
-from sim2cam.adapt.calibrate.photo import Photo, by_camera, list_captures, look
-from sim2cam.adapt.calibrate.traits import traits
-from sim2cam.dataset.writer import write_json
+from sim2cam.adapt.calibration.board_corners import Sighting
+from sim2cam.adapt.calibration.camera_features import traits
+from sim2cam.adapt.calibration.camera_fit import CameraFit
+from sim2cam.adapt.calibration.drift import compare_lens, compare_photos, drift
+from sim2cam.adapt.calibration.jpeg import jpeg_quality
+from sim2cam.adapt.calibration.lens import LEAST_PHOTOS, fit_lens
+from sim2cam.adapt.calibration.linearization import decoded, encoded
+from sim2cam.adapt.calibration.photo_measurements import Photo, by_camera, list_captures, look
+from sim2cam.data.data_folder import data_folder
+from sim2cam.data.writer import write_json
 from sim2cam.errors import LensError
 from sim2cam.files import write_bytes
-from sim2cam.pipeline.data_folder import data_folder
 from sim2cam.seeds import stream
 
 Rgb = NDArray[np.uint8]

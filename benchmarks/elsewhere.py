@@ -20,15 +20,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from scoring_log import RESULTS
 
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
-from sim2cam.models.prediction import load_detector
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
+from sim2cam.experiments.benchmark import bench
+from sim2cam.learn.device import use_threads
+from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
-from sim2cam.training.device import use_threads
 
 SEED = 900
 RECIPES = {

@@ -26,17 +26,17 @@ import psutil
 import tyro
 
 from sim2cam import files
-from sim2cam.dataset.shards import read_content, remove_damaged
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.shards import read_content, remove_damaged
+from sim2cam.data.writer import write_json
 
 RESULTS = Path(__file__).parent / "results"
 RECIPE = 'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
 COUNT = 64  # four shards
 STALL_S = 30
 STARTED = """
-import sim2cam.pipeline.generate as generate
-from sim2cam.cli.main import main
+import sim2cam.pipeline.generation as generate
+from sim2cam.cli import main
 generate.STALL_S = {stall_s}
 if __name__ == "__main__":
     raise SystemExit(main())

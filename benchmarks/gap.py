@@ -17,11 +17,11 @@ from typing import Any
 import tyro
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.cameras import recipe_around
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.gap import gap_ladders
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.writer import write_json
+from sim2cam.experiments.domain_gap import gap_ladders
+from sim2cam.pipeline.camera_recipes import recipe_around
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 
 SEED = 200

@@ -36,15 +36,15 @@ from scoring_log import RESULTS
 from sites import ADAPTED, Site, run_arm
 
 from sim2cam import images
-from sim2cam.dataset.captures import split_captures
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import split_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
+from sim2cam.experiments.ablation import PREDICTIONS, Plan
+from sim2cam.experiments.ablation_scores import BASELINE, score_ladder
+from sim2cam.experiments.isp_features import imprint, imprint_gaps
 from sim2cam.files import write_bytes
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.imprint import imprint, imprint_gaps
-from sim2cam.pipeline.ladder import PREDICTIONS, Plan
-from sim2cam.pipeline.ladder_scores import BASELINE, score_ladder
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.seeds import stream
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import tyro
 from rendering.memory import SIZES_PX, draw_curve, watch_memory
 
-from sim2cam.dataset.channels import ChannelName
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.data.channels import ChannelName
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.rasterizer import rasterizer
 

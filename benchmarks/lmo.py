@@ -27,10 +27,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.training.weights import card_path, load_card
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
+from sim2cam.learn.weight_file import card_path, load_card
+from sim2cam.models.inference.detector import SHIPPED_WEIGHTS
 
 HERE = Path(__file__).parent
 OTHERS = ("cards", "cubes", "dice-rooms", "fasteners", "groceries", "twisty")

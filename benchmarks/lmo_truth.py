@@ -22,19 +22,19 @@ import tyro
 from numpy.typing import NDArray
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.formats.bop_poses import ModelEntry, read_models, scored_scenes
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.dataset.writer import write_json
+from sim2cam.assets.mesh_files.reader import read_solids
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.formats.bop.poses import ModelEntry, read_models, scored_scenes
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
+from sim2cam.data.writer import write_json
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.images import read_rgb
-from sim2cam.measure.bootstrap import estimate, resampled_counts
-from sim2cam.measure.discrepancy import depth_of
-from sim2cam.measure.pose_errors import add, add_s
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
+from sim2cam.metrics.bootstrap import estimate, resampled_counts
+from sim2cam.metrics.pose_errors import add, add_s
+from sim2cam.metrics.surface_discrepancy import depth_of
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.render.assets.reader import read_solids
 from sim2cam.seeds import stream
 
 Floats = NDArray[np.float64]

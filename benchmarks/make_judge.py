@@ -21,14 +21,14 @@ import tyro
 from make_weights import CONFIG, SHARES, parts_of, tell
 from scoring_log import real_folder
 
-from sim2cam.dataset.captures import read_captures
-from sim2cam.models.parts import begun_with
-from sim2cam.models.prediction import save_detector
-from sim2cam.models.training import train_detector
-from sim2cam.models.tuning import tuned
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.ladder import FIXED
-from sim2cam.training.device import use_threads
+from sim2cam.data.real_images import read_captures
+from sim2cam.experiments.ablation import FIXED
+from sim2cam.experiments.benchmark import bench
+from sim2cam.learn.device import use_threads
+from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
+from sim2cam.models.training.datasets import begun_with
+from sim2cam.models.training.training import train_detector
+from sim2cam.models.training.tuning import tuned
 
 MOST_BYTES = 1_000_000
 

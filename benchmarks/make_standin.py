@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.data.sample import ObjectLabel
+from sim2cam.engines.process_pool import map_units
 from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.pipeline.engines import map_units
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
-from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.render.backends.mitsuba import Tracer
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
-from sim2cam.render.backends.tracer import Tracer
-from sim2cam.render.camera.optics import optics_of
-from sim2cam.render.camera.sensor import take
-from sim2cam.render.camera.warp import color_through, labels_through
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
+from sim2cam.render.optics.views import optics_of
+from sim2cam.render.optics.warp import color_through, labels_through
 from sim2cam.render.rasterizer import instance_ids
+from sim2cam.render.sensor.sensor import take
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 

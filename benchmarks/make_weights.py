@@ -22,22 +22,28 @@ import tyro
 from dice import PLAN, splits
 from scoring_log import real_folder
 
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
-from sim2cam.models.config import TrainConfig
-from sim2cam.models.labelling import labelled
-from sim2cam.models.lesson import Aids
-from sim2cam.models.parts import Parts
-from sim2cam.models.prediction import AnyDetector, load_detector, own_detector, save_detector
-from sim2cam.models.training import WEIGHTS, TrainProgress, train_detector
-from sim2cam.models.trust import training_crops, with_trust
-from sim2cam.models.tuning import tuned
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.generate import generate
-from sim2cam.pipeline.ladder import RANDOMIZED, Arm, prepare_data
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.experiments.ablation import RANDOMIZED, Arm, prepare_data
+from sim2cam.experiments.benchmark import bench
+from sim2cam.learn.device import use_threads
+from sim2cam.models.inference.detector import (
+    SHIPPED_WEIGHTS,
+    AnyDetector,
+    load_detector,
+    own_detector,
+    save_detector,
+)
+from sim2cam.models.reliability.measurement import training_crops, with_trust
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.datasets import Parts
+from sim2cam.models.training.pseudo_labels import labelled
+from sim2cam.models.training.setup import Aids
+from sim2cam.models.training.training import WEIGHTS, TrainProgress, train_detector
+from sim2cam.models.training.tuning import tuned
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.training.device import use_threads
 
 CONFIG = replace(PLAN.config, steps=10_000)
 SHARES = {RANDOMIZED: 2.0, "reinhard": 1.0}  # of the crops

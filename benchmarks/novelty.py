@@ -25,20 +25,25 @@ from scipy.stats import mannwhitneyu
 from scoring_log import RESULTS, real_folder
 
 from sim2cam.adapt.certificate.certificate import share
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
 from sim2cam.images import read_rgb
+from sim2cam.learn.device import use_threads
 from sim2cam.models.card import NoveltyLimit
-from sim2cam.models.novelty import Strangeness
-from sim2cam.models.prediction import LoadedDetector, load_detector, look, look_at_dataset
-from sim2cam.models.trust import novelty_limit
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
+from sim2cam.models.inference.detector import (
+    SHIPPED_WEIGHTS,
+    LoadedDetector,
+    load_detector,
+    look,
+    look_at_dataset,
+)
+from sim2cam.models.reliability.measurement import novelty_limit
+from sim2cam.models.reliability.ood import Strangeness
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
 from sim2cam.seeds import stream
-from sim2cam.training.device import use_threads
 
 Rgb = NDArray[np.uint8]
 

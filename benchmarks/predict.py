@@ -30,17 +30,22 @@ from rendering.spread import Clock, spread
 from scoring_log import RESULTS
 
 from sim2cam import images
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.writer import write_json
+from sim2cam.learn.device import use_threads
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.compat import has_operators
-from sim2cam.models.detector import Detector
-from sim2cam.models.export import export_detector
-from sim2cam.models.prediction import LoadedDetector, load_detector, look, own_detector
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.models.inference.detector import (
+    SHIPPED_WEIGHTS,
+    LoadedDetector,
+    load_detector,
+    look,
+    own_detector,
+)
+from sim2cam.models.inference.export import export_detector
+from sim2cam.models.network.detector import Detector
 from sim2cam.pipeline.recipe import SHIPPED
-from sim2cam.training.device import use_threads
 
 SIDE_PX = 640
 CORES = (1, 2)

@@ -28,15 +28,15 @@ import tyro
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
 from sim2cam.files import write_bytes
-from sim2cam.pipeline.environment import environment_facts
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.render.backends.tracer import PATH_SEGMENTS, Tracer, mitsuba
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.render.backends.mitsuba import PATH_SEGMENTS, Tracer, mitsuba
 from sim2cam.render.rasterizer import PinholeView, rasterizer
-from sim2cam.render.shapes.textures import encode_srgb
 from sim2cam.scene.scene import Scene
+from sim2cam.surfaces.textures import encode_srgb
 
 Floats = NDArray[np.float32]
 

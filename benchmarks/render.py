@@ -37,8 +37,8 @@ from rendering.sheet import write_contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export, make_tabletop
 
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.render.rasterizer import rasterizer
 

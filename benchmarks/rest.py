@@ -25,9 +25,9 @@ from typing import Any
 import tyro
 from settled.rest import BLOCK, Block, measure_block, summary
 
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.engines import map_units
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
+from sim2cam.engines.process_pool import map_units
 
 RESULTS = Path(__file__).parent / "results"
 SEED = 11

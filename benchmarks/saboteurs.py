@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.images import LINEAR, decode_picture, encode_jpeg
 
 Rgb = NDArray[np.uint8]

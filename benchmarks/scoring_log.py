@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sim2cam.pipeline.data_folder import CAPTURES_VARIABLE, data_folder
-from sim2cam.pipeline.fetch.sets import DATA_SETS
+from sim2cam.data.data_folder import CAPTURES_VARIABLE, data_folder
+from sim2cam.data.public.catalogue import DATA_SETS
 
 RESULTS = Path(__file__).parent / "results"
 DIGITS = 6

@@ -13,11 +13,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from scoring_log import RESULTS, log_scoring, real_folder
 
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.writer import write_json
-from sim2cam.models.prediction import load_detector
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS, bench
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.writer import write_json
+from sim2cam.experiments.benchmark import bench
+from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
 
 def main() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sim2cam.dataset.captures import CaptureSets
-from sim2cam.pipeline.ladder import (
+from sim2cam.data.real_images import CaptureSets
+from sim2cam.experiments.ablation import (
     CAMERA,
     CAMERA_TRANSLATED,
     RANDOMIZED,

@@ -26,15 +26,15 @@ import tyro
 from rendering.spread import Clock, spread
 from scoring_log import RESULTS
 
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.writer import write_json
-from sim2cam.models.config import TrainConfig
-from sim2cam.models.pictures import Tasks
-from sim2cam.models.training import TrainProgress, batch_maker, train_detector
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.generate import generate
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.writer import write_json
+from sim2cam.learn.device import use_threads
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.images import Tasks
+from sim2cam.models.training.training import TrainProgress, batch_maker, train_detector
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.training.device import use_threads
 
 SIZES = ("nano", "small", "base")
 CORES = (1, 2)

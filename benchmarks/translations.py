@@ -28,19 +28,19 @@ from numpy.typing import NDArray
 from scoring_log import RESULTS, real_folder
 
 from sim2cam.adapt.store import METHODS
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import Dataset
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Dataset
+from sim2cam.data.writer import write_json
 from sim2cam.images import read_rgb
-from sim2cam.measure.look import look
-from sim2cam.measure.sets import LEAST_PICTURES, gap_of, scale_of
-from sim2cam.pipeline.environment import environment_facts
-from sim2cam.pipeline.judges import weights_file
+from sim2cam.learn.device import use_threads
+from sim2cam.metrics.image_statistics import look
+from sim2cam.metrics.two_sample import LEAST_PICTURES, gap_of, scale_of
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.translate import Certification, apply_transfer, fit_plain_transfer
+from sim2cam.pipeline.translation import Certification, apply_transfer, fit_plain_transfer
+from sim2cam.pipeline.verifiers import weights_file
 from sim2cam.seeds import stream
-from sim2cam.training.device import use_threads
 
 Looks = NDArray[np.float64]
 

@@ -24,8 +24,8 @@ from typing import Any
 import tyro
 from settled.recipes import measure_recipe
 
-from sim2cam.dataset.writer import write_json
-from sim2cam.pipeline.environment import environment_facts
+from sim2cam.data.environment import environment_facts
+from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import SHIPPED
 from sim2cam.render.rasterizer import rasterizer
 

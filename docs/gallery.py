@@ -18,7 +18,7 @@ import numpy as np
 
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
-from sim2cam.pipeline.generate import preview
+from sim2cam.pipeline.generation import preview
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
 from sim2cam.report.sheet import sample_sheet
 

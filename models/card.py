@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sim2cam import __version__
-from sim2cam.dataset.known_objects import KnownObject
-from sim2cam.dataset.parsing import category_problem
+from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.parsing import category_problem
 from sim2cam.errors import CheckpointError, UsageError, did_you_mean
-from sim2cam.models.close_ups import View, read_views
-from sim2cam.models.confidence import Scaling
-from sim2cam.models.config import (
+from sim2cam.learn.weight_file import read_card
+from sim2cam.models.network.detector import MEAN_RGB, STD_RGB, STRIDE_PX
+from sim2cam.models.network.roi_crops import View, read_views
+from sim2cam.models.network.torchvision_models import named_architectures
+from sim2cam.models.reliability.confidence import Scaling
+from sim2cam.models.reliability.ood import Strangeness
+from sim2cam.models.training.config import (
     ARCHITECTURES,
     LATER,
     MIN_CROP_PX,
     TrainConfig,
     trained_magnification,
 )
-from sim2cam.models.detector import MEAN_RGB, STD_RGB, STRIDE_PX
-from sim2cam.models.named import named_architectures
-from sim2cam.models.novelty import Strangeness
-from sim2cam.models.parts import PartRecord
-from sim2cam.training.weights import read_card
+from sim2cam.models.training.datasets import PartRecord
 
 _MOST_TIMES = 32
 """Times by which a card may have images or boxes enlarged."""

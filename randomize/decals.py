@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.materials import color_of, picture_of
+from sim2cam.randomize.sampling import Draw
 from sim2cam.scene.decal import SIDES, Decal
 from sim2cam.scene.scene import Body
 

@@ -21,7 +21,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from sim2cam.errors import did_you_mean
-from sim2cam.randomize.chance import Chance, Value
+from sim2cam.randomize.sampling_context import Chance, Value
 
 Values = tuple[Value, ...]
 Look = Callable[[str], Values]

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.randomize.draw import Draw
 from sim2cam.randomize.illuminants import Daylight, daylight, tint, towards
+from sim2cam.randomize.sampling import Draw
+from sim2cam.scene.image_facts import NO_PICTURE, SkyFacts
 from sim2cam.scene.light import (
     AreaLight,
     Environment,
@@ -23,7 +24,6 @@ from sim2cam.scene.light import (
     SpotLight,
 )
 from sim2cam.scene.material import Color
-from sim2cam.scene.picture_facts import NO_PICTURE, SkyFacts
 
 _LEAST_PANEL_M = 0.005
 _SUN_RADIUS_RAD = 0.00465

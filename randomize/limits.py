@@ -10,30 +10,30 @@ from pathlib import PurePath
 from typing import Any, get_args
 
 from sim2cam.errors import UsageError, did_you_mean
-from sim2cam.randomize.arrange import Arrangement
-from sim2cam.randomize.chance import Value
+from sim2cam.randomize.bodies import ASSET
 from sim2cam.randomize.decals import PLACES
 from sim2cam.randomize.domain import DepthFactors, Domain, Glare, Surface, factor_at, factors_of
-from sim2cam.randomize.families import OWN, TRANSPARENT, families
+from sim2cam.randomize.layout import Arrangement
+from sim2cam.randomize.material_families import OWN, TRANSPARENT, families
 from sim2cam.randomize.materials import FINISH
 from sim2cam.randomize.references import check_cases, check_path, check_references, extremes_of
-from sim2cam.randomize.things import ASSET
-from sim2cam.scene.asset import (
+from sim2cam.randomize.sampling_context import Value
+from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
+from sim2cam.scene.depth_camera import DEPTH_CAMERAS
+from sim2cam.scene.image_facts import NO_PICTURE
+from sim2cam.scene.lens_effects import GLASS_BOUNDS
+from sim2cam.scene.lens_effects import Glare as GlassGlare
+from sim2cam.scene.material import TEXTURE_FAMILIES
+from sim2cam.scene.packages import MOST_LETTERS, can_say
+from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, FileFormat, Subsampling
+from sim2cam.scene.shape import (
     CARD_BACK,
     CARD_FACES,
     MARKER_COUNTS,
     BoardPattern,
     PipShape,
 )
-from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
-from sim2cam.scene.depth_camera import DEPTH_CAMERAS
-from sim2cam.scene.glass import GLASS_BOUNDS
-from sim2cam.scene.glass import Glare as GlassGlare
-from sim2cam.scene.material import TEXTURE_FAMILIES
-from sim2cam.scene.objects import TURNABLE_FACES
-from sim2cam.scene.packages import MOST_LETTERS, can_say
-from sim2cam.scene.picture_facts import NO_PICTURE
-from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, FileFormat, Subsampling
+from sim2cam.scene.symmetry import TURNABLE_FACES
 from sim2cam.scene.twisty import FACES as TURNING_FACES
 from sim2cam.scene.twisty import SCRAMBLES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import colorsys
 
-from sim2cam.randomize.draw import Draw
+from sim2cam.randomize.sampling import Draw
+from sim2cam.scene.image_facts import NO_PICTURE, PictureFacts
 from sim2cam.scene.material import Color, Material, Texture, Wear
-from sim2cam.scene.picture_facts import NO_PICTURE, PictureFacts
 
 WEAR = ("dust", "scratches", "stains", "fingerprints", "edges")
 FINISH = ("material", "relief", *WEAR)

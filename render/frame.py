@@ -9,32 +9,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, ChannelName, Wanted
-from sim2cam.dataset.sample import ObjectLabel, Occlusion
-from sim2cam.dataset.tracks import Tracks
+from sim2cam.data.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, ChannelName, Wanted
+from sim2cam.data.sample import ObjectLabel, Occlusion
+from sim2cam.data.tracks import Tracks
 from sim2cam.errors import UsageError
 from sim2cam.geometry.boxes import Box, box_of_mask
 from sim2cam.geometry.motion import STILL
-from sim2cam.render.camera.automatics import Earlier, Settings
-from sim2cam.render.camera.glass import through_glass
-from sim2cam.render.camera.haze import through_haze
-from sim2cam.render.camera.sensor import Photo, take
-from sim2cam.render.camera.shutter import Exposure, expose, truth_of
 from sim2cam.render.depth.depth_camera import sensor_depth
 from sim2cam.render.gbuffer import Channel, behind, boxes_behind
-from sim2cam.render.labels import occlusions_among, with_amodal_masks, with_keypoints
-from sim2cam.render.physics.settling import upward_face
+from sim2cam.render.labels.ground_truth import Shot, flow, object_points, track
+from sim2cam.render.labels.objects import occlusions_among, with_amodal_masks, with_keypoints
+from sim2cam.render.labels.stereo import right_eye, stereo_truth
+from sim2cam.render.labels.truncation import truncation_of
+from sim2cam.render.meshes.mesh import extent_of
+from sim2cam.render.optics.haze import through_haze
+from sim2cam.render.optics.lens_effects import through_glass
+from sim2cam.render.optics.shutter import Exposure, expose, truth_of
+from sim2cam.render.physics.simulation import upward_face
 from sim2cam.render.rasterizer import Rasterizer, instance_ids, label_numbers
-from sim2cam.render.shapes.mesh import extent_of
-from sim2cam.render.stereo import right_eye, stereo_truth
-from sim2cam.render.truncation import truncation_of
-from sim2cam.render.truth import Shot, flow, object_points, track
-from sim2cam.scene.asset import CARD_BACK, Block, Board, Card, Die, MeshFile
+from sim2cam.render.sensor.auto_exposure import Earlier, Settings
+from sim2cam.render.sensor.sensor import Photo, take
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.light import Haze
 from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.shape import CARD_BACK, Block, Board, Card, Die, MeshFile
 from sim2cam.scene.twisty import TwistyCube
 
 LABEL_CHANNELS: tuple[Channel, ...] = ("depth_m", "bodies", "cover")

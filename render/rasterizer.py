@@ -93,7 +93,7 @@ def rasterizer() -> Rasterizer:
         case "tiny":
             return _tiny()
         case "mitsuba":
-            from sim2cam.render.backends.pathtraced import PathTracedRasterizer
+            from sim2cam.render.backends.path_traced import PathTracedRasterizer
 
             return PathTracedRasterizer(_first_to_start())
         case _:
@@ -114,7 +114,7 @@ def _opengl(platform: PlatformName) -> Rasterizer:
 
 
 def _tiny() -> Rasterizer:
-    from sim2cam.render.backends.tiny import TinyRasterizer
+    from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 
     return TinyRasterizer()
 

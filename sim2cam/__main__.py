@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """Run the command line and return its exit code; an interrupt amid the imports ends it quietly, too."""
     try:
-        from sim2cam.cli.main import main as run
+        from sim2cam.cli import main as run
 
         return run()
     except KeyboardInterrupt:

@@ -40,8 +40,7 @@ def opengl():
 @pytest.fixture(scope="session")
 def bare_weights(tmp_path_factory):
     """The weights that ship, without what their card knows of when to trust them: a file."""
-    from sim2cam.models.prediction import load_detector, save_detector
-    from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
+    from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector, save_detector
 
     shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     path = tmp_path_factory.mktemp("bare") / "dice.safetensors"

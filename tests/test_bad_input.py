@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2cam.dataset.captures import read_captures, split_captures
-from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.formats.export import export as export_parts
-from sim2cam.dataset.matching import Matching
-from sim2cam.dataset.reader import read_dataset
-from sim2cam.dataset.sample import ObjectLabel
-from sim2cam.dataset.writer import (
+from sim2cam.data.checks.dataset import check_dataset
+from sim2cam.data.formats.export import export as export_parts
+from sim2cam.data.matching import Matching
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.sample import ObjectLabel
+from sim2cam.data.writer import (
     FORMAT_VERSION,
     NewSample,
     prepare_folder,
@@ -29,8 +29,8 @@ from sim2cam.dataset.writer import (
 from sim2cam.errors import Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, read_rgb
-from sim2cam.models.config import TrainConfig
-from sim2cam.models.parts import check_parts
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.datasets import check_parts
 from sim2cam.pipeline.recipe import load_recipe
 
 HEADER = {"format": FORMAT_VERSION, "origin": "sim", "seed": 0, "categories": ["1", "2"]}

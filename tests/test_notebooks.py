@@ -8,7 +8,7 @@ import pytest
 import trimesh
 from nbclient import NotebookClient
 
-from sim2cam.cli.main import main
+from sim2cam.cli import main
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 PARTS = {"style": (0, 12), "dev": (12, 16), "train": (0, 16), "test": (16, 24)}

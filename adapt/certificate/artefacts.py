@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from sim2cam.adapt.certificate.pair import Floats, Pair, Region
+from sim2cam.adapt.certificate.image_pair import Floats, Pair, Region
 
 _RIM_PX = 3  # of an object's inside; its outline has measures of its own
 _LONGEST_PX = 24  # period of a grid

@@ -18,17 +18,17 @@ from sim2cam.adapt.certificate.artefacts import (
     lost_levels,
     seam_levels,
 )
-from sim2cam.adapt.certificate.colours import colour_shifts
-from sim2cam.adapt.certificate.film import Earlier, warp_levels
+from sim2cam.adapt.certificate.colour import colour_shifts
+from sim2cam.adapt.certificate.detector_agreement import Judge, Opinion, opinions_of
+from sim2cam.adapt.certificate.edges import outline_recalls
+from sim2cam.adapt.certificate.flicker import Earlier, warp_levels
+from sim2cam.adapt.certificate.image_pair import Pair
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.opinion import Judge, Opinion, opinions_of
-from sim2cam.adapt.certificate.outlines import outline_recalls
-from sim2cam.adapt.certificate.pair import Pair
-from sim2cam.adapt.certificate.place import picture_correlation, places
-from sim2cam.dataset.parsing import first_problem
+from sim2cam.adapt.certificate.structure import picture_correlation, places
+from sim2cam.data.parsing import first_problem
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
-from sim2cam.measure.bootstrap import CONFIDENCE, Estimate
+from sim2cam.metrics.bootstrap import CONFIDENCE, Estimate
 
 JUDGES = ("task", "judge")
 OPINIONS = ("retained", "vanished", "hallucinated")

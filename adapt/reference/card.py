@@ -8,7 +8,7 @@ from typing import Final, Literal
 from sim2cam import __version__
 from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.selection import Ending
+from sim2cam.adapt.training.checkpoint_selection import Ending
 
 REFERENCE: Final = "sim2cam reference translator"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sim2cam.errors import UsageError
-from sim2cam.training.settings import check_least
+from sim2cam.learn.settings import check_least
 
 ReferenceMethod = Literal["cyclegan", "cut", "fastcut"]
 

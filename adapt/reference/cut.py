@@ -9,7 +9,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.adversarial import Groups, player_state, restore_player
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.cyclegan import discriminator_loss, mean_verdict
 from sim2cam.adapt.reference.losses import UNDECIDED, least_squares, patch_nce
@@ -23,6 +22,7 @@ from sim2cam.adapt.reference.networks import (
 from sim2cam.adapt.reference.patches import PairSource
 from sim2cam.adapt.reference.schedule import adam, descend, rate
 from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
+from sim2cam.adapt.training.adversarial import Groups, player_state, restore_player
 from sim2cam.seeds import integer_seed, stream
 
 _PLACES = 256  # compared in a layer

@@ -9,16 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from sim2cam.adapt.adversarial import Groups, player_state, restore_player
 from sim2cam.adapt.reference.config import ReferenceConfig
+from sim2cam.adapt.reference.image_pool import ImagePool
 from sim2cam.adapt.reference.losses import UNDECIDED, least_squares
 from sim2cam.adapt.reference.networks import PatchGan, ResnetGenerator, initialise
 from sim2cam.adapt.reference.patches import PairSource
-from sim2cam.adapt.reference.pool import ImagePool
 from sim2cam.adapt.reference.schedule import adam, descend, rate
 from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
+from sim2cam.adapt.training.adversarial import Groups, player_state, restore_player
+from sim2cam.learn.distributed import gathered, share_of
 from sim2cam.seeds import integer_seed, stream
-from sim2cam.training.processes import gathered, share_of
 
 CYCLE_WEIGHT = 10.0
 IDENTITY_WEIGHT = 0.5 * CYCLE_WEIGHT

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sim2cam.adapt.memory import META, Memory, memory_of
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.reference.pool import SIZE
+from sim2cam.adapt.reference.image_pool import SIZE
 from sim2cam.adapt.reference.training import game_of
+from sim2cam.adapt.training.memory import META, Memory, memory_of
 from sim2cam.adapt.translator.patches import cached_bytes
-from sim2cam.dataset.sample import Dataset
+from sim2cam.data.sample import Dataset
 
 
 class _Sizes:

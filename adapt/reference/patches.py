@@ -10,9 +10,9 @@ from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.translator.patches import PatchSource
-from sim2cam.dataset.sample import Dataset
+from sim2cam.data.sample import Dataset
+from sim2cam.learn.distributed import share_of
 from sim2cam.seeds import stream
-from sim2cam.training.processes import share_of
 
 
 class PairSource(Protocol):

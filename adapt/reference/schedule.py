@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from sim2cam.training.processes import average_gradients
+from sim2cam.learn.distributed import average_gradients
 
 _LEARNING_RATE = 2e-4
 _BETAS = (0.5, 0.999)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from sim2cam.adapt.adversarial import Game, TranslatorProgress, contest_of, play
 from sim2cam.adapt.card import digests_of, images_record
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
@@ -17,13 +16,14 @@ from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.patches import PairSource, PatchPairs
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
+from sim2cam.adapt.training.adversarial import Game, TranslatorProgress, contest_of, play
 from sim2cam.adapt.translation import NO_JUDGES, Jury
-from sim2cam.dataset.sample import Dataset
-from sim2cam.training.device import full_memory_told
-from sim2cam.training.launch import is_first
-from sim2cam.training.processes import joined, wait_for_all
-from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import save_weights
+from sim2cam.data.sample import Dataset
+from sim2cam.learn.device import full_memory_told
+from sim2cam.learn.distributed import joined, wait_for_all
+from sim2cam.learn.launch import is_first
+from sim2cam.learn.run_folder import WEIGHTS
+from sim2cam.learn.weight_file import save_weights
 
 
 @full_memory_told()

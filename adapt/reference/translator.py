@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.networks import LEAST_PX, ResnetGenerator, normed_by
 from sim2cam.adapt.tiles import STRIDE, spans
-from sim2cam.training.device import find_device
-from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import (
+from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.learn.device import find_device
+from sim2cam.learn.run_folder import WEIGHTS
+from sim2cam.learn.weight_file import (
     as_stored,
     card_path,
     check_sizes,

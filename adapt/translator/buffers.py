@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.frame import Frame
-from sim2cam.dataset.channels import ChannelName
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.data.channels import ChannelName
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, Sim2CamError
 
 Floats = NDArray[np.float32]

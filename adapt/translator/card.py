@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 from sim2cam import __version__
 from sim2cam.adapt.card import ImagesRecord
-from sim2cam.adapt.selection import Ending
+from sim2cam.adapt.training.checkpoint_selection import Ending
 from sim2cam.adapt.translator.buffers import CHANNELS, is_buffer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.pairs import PairsRecord
-from sim2cam.adapt.translator.perception import PerceptionRecord
+from sim2cam.adapt.translator.perceptual_consistency import PerceptionRecord
 from sim2cam.errors import CheckpointError, did_you_mean
-from sim2cam.training.weights import read_card
+from sim2cam.learn.weight_file import read_card
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from sim2cam.errors import UsageError
-from sim2cam.training.settings import check_least
+from sim2cam.learn.settings import check_least
 
 LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 

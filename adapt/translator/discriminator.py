@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.training.device import single_precision
+from sim2cam.learn.device import single_precision
 
 _SLOPE = 0.2
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.training.device import single_precision
+from sim2cam.learn.device import single_precision
 
 THUMBNAIL_PX = 32
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from sim2cam.adapt.translator.discriminator import ScaledDiscriminator
 from sim2cam.images import LUMA
-from sim2cam.training.processes import divisor
+from sim2cam.learn.distributed import divisor
 
 UNDECIDED_HINGE = 2.0
 """``discriminator_hinge`` of verdicts that are all 0."""

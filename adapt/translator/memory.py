@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sim2cam.adapt.memory import META, Memory, memory_of
+from sim2cam.adapt.training.memory import META, Memory, memory_of
 from sim2cam.adapt.translator.augment import draw_augmentation
 from sim2cam.adapt.translator.buffers import count_channels
 from sim2cam.adapt.translator.config import TranslatorConfig
@@ -19,7 +19,7 @@ from sim2cam.adapt.translator.patches import (
     draw_places,
 )
 from sim2cam.adapt.translator.training import ResidualGame
-from sim2cam.dataset.sample import Dataset
+from sim2cam.data.sample import Dataset
 
 
 def translator_memory(

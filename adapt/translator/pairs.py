@@ -8,10 +8,10 @@ from pathlib import PurePath
 
 import numpy as np
 
-from sim2cam.adapt.certificate.pair import Pair, Region
-from sim2cam.adapt.certificate.place import Place, places
+from sim2cam.adapt.certificate.image_pair import Pair, Region
+from sim2cam.adapt.certificate.structure import Place, places
 from sim2cam.adapt.translator.patches import TILE_PX, Tiles
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.images import SUFFIXES, read_rgb
 

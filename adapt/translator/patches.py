@@ -13,12 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.frame import Frame, read_frame
+from sim2cam.adapt.transfers.transfer import Frame, read_frame
 from sim2cam.adapt.translator.augment import Augmentation, draw_augmentation
 from sim2cam.adapt.translator.buffers import buffer_channels, count_channels, mirrored
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import ENCODED, THUMBNAIL_PX
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.images import read_rgb
 from sim2cam.seeds import stream
 

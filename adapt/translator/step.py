@@ -13,7 +13,6 @@ from sim2cam.adapt.reference.networks import PatchProjector, initialise
 from sim2cam.adapt.translator.augment import augment
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.discriminator import ScaledDiscriminator, initialise_discriminator
-from sim2cam.adapt.translator.film import flow_loss
 from sim2cam.adapt.translator.generator import Generator, Translation, initialise_generator
 from sim2cam.adapt.translator.losses import (
     discriminator_hinge,
@@ -26,11 +25,17 @@ from sim2cam.adapt.translator.losses import (
     windows_with_contrast,
 )
 from sim2cam.adapt.translator.patches import Batch, Patches
-from sim2cam.adapt.translator.perception import Distances, Said, objects_in, perception_loss
+from sim2cam.adapt.translator.perceptual_consistency import (
+    Distances,
+    Said,
+    objects_in,
+    perception_loss,
+)
+from sim2cam.adapt.translator.sequences import flow_loss
 from sim2cam.adapt.translator.translator import build_generator
+from sim2cam.learn.device import autocast
+from sim2cam.learn.distributed import average_gradients, divisor
 from sim2cam.seeds import integer_seed
-from sim2cam.training.device import autocast
-from sim2cam.training.processes import average_gradients, divisor
 
 _BETAS = (0.5, 0.99)
 

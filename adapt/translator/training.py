@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.adversarial import (
+from sim2cam.adapt.card import digests_of, images_record
+from sim2cam.adapt.training.adversarial import (
     MIN_CAPTURES,
     Groups,
     TranslatorProgress,
@@ -22,13 +23,11 @@ from sim2cam.adapt.adversarial import (
     player_state,
     restore_player,
 )
-from sim2cam.adapt.card import digests_of, images_record
-from sim2cam.adapt.selection import Parts
+from sim2cam.adapt.training.checkpoint_selection import Parts
 from sim2cam.adapt.translation import NO_JUDGES, Jury
 from sim2cam.adapt.translator.buffers import buffers_of, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.film import FilmSource
 from sim2cam.adapt.translator.losses import UNDECIDED_HINGE
 from sim2cam.adapt.translator.pairs import MOST_PX, Pairs, pairs_of
 from sim2cam.adapt.translator.patches import (
@@ -38,7 +37,8 @@ from sim2cam.adapt.translator.patches import (
     draw_paired_batch,
     draw_places,
 )
-from sim2cam.adapt.translator.perception import Distances, Said
+from sim2cam.adapt.translator.perceptual_consistency import Distances, Said
+from sim2cam.adapt.translator.sequences import FilmSource
 from sim2cam.adapt.translator.step import build_players, update
 from sim2cam.adapt.translator.translator import (
     Translator,
@@ -47,16 +47,16 @@ from sim2cam.adapt.translator.translator import (
     save_translator,
     translator_of,
 )
-from sim2cam.dataset.sample import Dataset
+from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, UsageError
+from sim2cam.learn.device import full_memory_told
+from sim2cam.learn.distributed import joined, share_of, wait_for_all
+from sim2cam.learn.ema import WeightAverage
+from sim2cam.learn.launch import is_first
+from sim2cam.learn.prefetch import Ahead
+from sim2cam.learn.run_folder import WEIGHTS
+from sim2cam.learn.weight_file import as_stored
 from sim2cam.seeds import stream
-from sim2cam.training.ahead import Ahead
-from sim2cam.training.device import full_memory_told
-from sim2cam.training.ema import WeightAverage
-from sim2cam.training.launch import is_first
-from sim2cam.training.processes import joined, share_of, wait_for_all
-from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import as_stored
 
 
 @full_memory_told()

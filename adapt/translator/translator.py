@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.tiles import STRIDE, spans
+from sim2cam.adapt.transfers.transfer import Frame
 from sim2cam.adapt.translator.buffers import buffer_channels, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard, card_from_json
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import Generator, Translation
 from sim2cam.adapt.translator.patches import thumbnail_of
-from sim2cam.training.device import find_device
-from sim2cam.training.run import WEIGHTS
-from sim2cam.training.weights import check_sizes, fill_network, load_weights, save_weights
+from sim2cam.learn.device import find_device
+from sim2cam.learn.run_folder import WEIGHTS
+from sim2cam.learn.weight_file import check_sizes, fill_network, load_weights, save_weights
 
 TILE_PX = 1536
 """Longest side that goes through the generator at once, without what is seen around it."""

@@ -15,12 +15,12 @@ import numpy as np
 
 from peers import measure
 from sim2cam import __version__
-from sim2cam.render.camera.optics import optics_of
 from sim2cam.render.gbuffer import Channel
+from sim2cam.render.optics.views import optics_of
 from sim2cam.render.rasterizer import rasterizer
-from sim2cam.render.shapes.textures import encode_srgb
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
+from sim2cam.surfaces.textures import encode_srgb
 
 RGB_DEPTH: frozenset[Channel] = frozenset({"radiance", "depth_m"})
 OUTPUTS: dict[str, frozenset[Channel]] = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from rendering.commands import Run, run
 from rendering.spread import spread
-from sim2cam.dataset.writer import SAMPLES_PER_SHARD
+from sim2cam.data.writer import SAMPLES_PER_SHARD
 
 WORKERS = (1, 2)
 

@@ -17,10 +17,10 @@ from rendering.spread import Clock, spread
 from rendering.steps import settled
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.render.backends.opengl.context import open_context
+from sim2cam.render.backends.opengl.framebuffers import Attachment, Targets
 from sim2cam.render.backends.opengl.program import Program
-from sim2cam.render.backends.opengl.targets import Attachment, Targets
-from sim2cam.render.camera.optics import optics_of
-from sim2cam.render.camera.warp import LABEL_DENSITY
+from sim2cam.render.optics.views import optics_of
+from sim2cam.render.optics.warp import LABEL_DENSITY
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.camera import Camera
 

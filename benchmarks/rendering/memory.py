@@ -12,7 +12,7 @@ import numpy as np
 from peers.measure import resident_mb
 
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.pipeline.scenes import settled_scene
+from sim2cam.pipeline.scene_sampling import settled_scene
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import rasterizer
 

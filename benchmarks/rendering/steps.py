@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from rendering.spread import Clock, spread
 from sim2cam import images
-from sim2cam.dataset.channels import encode
-from sim2cam.dataset.writer import NewSample, write_shard
+from sim2cam.data.channels import encode
+from sim2cam.data.writer import NewSample, write_shard
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.randomize.compose import compose
-from sim2cam.randomize.draw import draw
-from sim2cam.render.camera.optics import blind_spot, optics_of
-from sim2cam.render.camera.sensor import develop
-from sim2cam.render.camera.warp import color_through, labels_through
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.gbuffer import Channel, GBuffer
-from sim2cam.render.physics.settling import settle
+from sim2cam.render.optics.views import blind_spot, optics_of
+from sim2cam.render.optics.warp import color_through, labels_through
+from sim2cam.render.physics.simulation import settle
 from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
+from sim2cam.render.sensor.sensor import develop
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 

@@ -16,15 +16,15 @@ from sim2cam import images
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.physics.settling import settle
-from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import skin_of
-from sim2cam.scene.asset import Asset, Die, Ground, Pips, Sphere
+from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.meshes.skin import skin_of
+from sim2cam.render.physics.simulation import settle
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture, TextureFamily
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
+from sim2cam.scene.shape import Asset, Die, Ground, Pips, Sphere
 
 SIDE_PX = 512
 EXPOSURE = 1.0

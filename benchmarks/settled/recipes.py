@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rendering.commands import run
 
-from sim2cam.dataset.card import card_of
-from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.reader import read_dataset, read_scenes
+from sim2cam.data.card import card_of
+from sim2cam.data.checks.dataset import check_dataset
+from sim2cam.data.reader import read_dataset, read_scenes
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, read_rgb
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.survey import FactorSurvey, survey_of
+from sim2cam.randomize.domain_survey import FactorSurvey, survey_of
 
 _SHOWN = (2, 4)  # rows and columns of a contact sheet
 _TILE_PX = 240

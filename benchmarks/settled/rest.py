@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from rendering.commands import run
 
-from sim2cam.dataset.writer import write_json
+from sim2cam.assets.mesh import collider_of
+from sim2cam.data.writer import write_json
 from sim2cam.errors import SceneError
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scenes import SettledScene, settled_scene
-from sim2cam.render.assets.mesh_file import collider_of
-from sim2cam.render.physics.compounds import Part, parts_of
+from sim2cam.pipeline.scene_sampling import SettledScene, settled_scene
+from sim2cam.render.physics.colliders import Part, parts_of
 from sim2cam.render.physics.contacts import supports_in
-from sim2cam.render.physics.masses import balance_of
+from sim2cam.render.physics.inertia import balance_of
 from sim2cam.render.physics.world import ROLLING_M
-from sim2cam.scene.asset import Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.packages import Tin
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.shape import Box, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.tubes import Tubes
 from sim2cam.scene.twisty import TwistyCube
 

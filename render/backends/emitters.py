@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sim2cam.assets import environment_map
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.geometry.spiral import GOLDEN_ANGLE_RAD
-from sim2cam.render.lighting import skies
+from sim2cam.geometry.sphere_points import GOLDEN_ANGLE_RAD
 from sim2cam.render.lighting.beams import Beam, falloffs, sky_radiance
 from sim2cam.scene.light import AreaLight, Environment, LocalLight, PointLight, SpotLight
 
@@ -40,12 +40,12 @@ def sky_map(environment: Environment, rows: int) -> Floats:
 
     Row 0 looks up the world's z, the last one down; columns go round from y over x.
     """
-    directions = skies.directions_of(rows)
+    directions = environment_map.directions_of(rows)
     if environment.picture is None:
         heights = directions[..., 2].ravel()
         light = sky_radiance(environment, heights).reshape(directions.shape)
     else:
-        light = skies.turned_light(environment.picture, rows)
+        light = environment_map.turned_light(environment.picture, rows)
     for lamp in environment.lamps:
         away = np.arccos((directions @ lamp.direction).clip(-1, 1))
         lobe = np.exp(-((away / lamp.radius_rad) ** 2)) / (math.pi * lamp.radius_rad**2)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.rasterizer import PinholeView
-from sim2cam.render.shapes.surface import Mesh
+from sim2cam.surfaces.mesh import Mesh
 
 Window = tuple[slice, slice]
 

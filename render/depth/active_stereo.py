@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.depth.infrared import Seen, stretch
-from sim2cam.render.disparity import disparity_of, from_the_right
+from sim2cam.render.labels.disparity import disparity_of, from_the_right
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import ActiveStereo
 

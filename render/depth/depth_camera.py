@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import LensError, UsageError
-from sim2cam.render.camera.optics import optics_of
 from sim2cam.render.depth.active_stereo import depth_by_stereo
 from sim2cam.render.depth.infrared import Seen, check_seen, flashlit, returned_light
 from sim2cam.render.depth.structured_light import depth_by_pattern
 from sim2cam.render.depth.time_of_flight import depth_by_flight
 from sim2cam.render.gbuffer import Channel
+from sim2cam.render.optics.views import optics_of
 from sim2cam.render.rasterizer import PinholeView, Rasterizer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.depth_camera import (

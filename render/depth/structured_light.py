@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.render.depth.infrared import Seen, cosines
-from sim2cam.render.disparity import disparity_of, is_hidden
+from sim2cam.render.labels.disparity import disparity_of, is_hidden
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import StructuredLight
 

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.spiral import GOLDEN_ANGLE_RAD, spiral
-from sim2cam.render.lighting import skies
-from sim2cam.scene.asset import Box, Ground
+from sim2cam.assets import environment_map
+from sim2cam.geometry.sphere_points import GOLDEN_ANGLE_RAD, spiral
 from sim2cam.scene.light import AreaLight, Environment, Lamp, LocalLight, PointLight, SpotLight
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.shape import Box, Ground
 
 Floats = NDArray[np.float64]
 
@@ -217,7 +217,7 @@ def _top_below(body: Body, point: Floats) -> float | None:
 def sky_harmonics(environment: Environment) -> Floats:
     """Returns what ``harmonic_irradiance`` knows of a sky, (9, 3)."""
     if environment.picture is not None:
-        around, light, solid = skies.upper_light(environment.picture)
+        around, light, solid = environment_map.upper_light(environment.picture)
         return np.asarray(
             _HARMONIC_SCALES[:, None] * (_harmonics(around).T @ (light * solid[:, None]))
         )
@@ -283,10 +283,10 @@ def dome_powers(environment: Environment) -> Floats:
     if environment.picture is None:
         power = sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
         return np.broadcast_to(power, (TURNS, *power.shape))
-    around, light, solid = skies.upper_light(environment.picture)
+    around, light, solid = environment_map.upper_light(environment.picture)
     powers = []
     for turn in range(TURNS):
-        beams = skies.turned(directions, turn * math.pi / 2)
+        beams = environment_map.turned(directions, turn * math.pi / 2)
         is_near = np.eye(DOME_BEAMS)[(around @ beams.T).argmax(axis=1)] * solid[:, None]
         powers.append(is_near.T @ light / is_near.sum(axis=0)[:, None])
     return np.array(powers) * (2 * math.pi / DOME_BEAMS)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import functools
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from sim2cam.engines.silence import silent_output
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
@@ -37,22 +34,3 @@ def _world() -> BulletClient:
 
         atexit.register(_world.cache_clear)  # while what closing it needs is there
         return BulletClient(pybullet.DIRECT)
-
-
-@contextmanager
-def silent_output() -> Iterator[None]:
-    """Sends what C code prints, on both streams, nowhere."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [(fd, os.dup(fd)) for fd in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        for fd, _ in kept:
-            os.dup2(nowhere, fd)
-        yield
-    finally:
-        ctypes.CDLL(None).fflush(None)  # what C keeps until later, where output is no terminal
-        for fd, copy in kept:
-            os.dup2(copy, fd)
-            os.close(copy)
-        os.close(nowhere)

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sim2cam.assets.decomposition import parts_obj
+from sim2cam.assets.mesh import collider_of
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, Quaternion, quaternion, vec3
-from sim2cam.render.assets.decomposition import parts_obj
-from sim2cam.render.assets.mesh_file import collider_of
 from sim2cam.render.physics.bullet import SCALE, empty_world
-from sim2cam.render.physics.compounds import Compound, compound_shapes
-from sim2cam.render.physics.film import STEP_S
-from sim2cam.render.physics.masses import balance_of
-from sim2cam.scene.asset import (
+from sim2cam.render.physics.colliders import Compound, compound_shapes
+from sim2cam.render.physics.inertia import balance_of
+from sim2cam.render.physics.trajectory import STEP_S
+from sim2cam.scene.packages import Carton, Sheet, Tin
+from sim2cam.scene.scene import Body
+from sim2cam.scene.shape import (
     Asset,
     Block,
     Board,
@@ -31,8 +33,6 @@ from sim2cam.scene.asset import (
     MeshFile,
     Sphere,
 )
-from sim2cam.scene.packages import Carton, Sheet, Tin
-from sim2cam.scene.scene import Body
 
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient

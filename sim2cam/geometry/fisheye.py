@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import LensError
-from sim2cam.geometry.central import (
+from sim2cam.geometry.central_lens import (
     CONVERGED_PX,
     NEWTON_STEPS,
     ON_TARGET_PX,

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.central import (
+from sim2cam.geometry.central_lens import (
     CONVERGED_PX,
     NEWTON_STEPS,
     ON_TARGET_PX,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from sim2cam.assets.folder import asset_names
+from sim2cam.assets.importer import import_assets
+from sim2cam.data.data_folder import CAPTURES_VARIABLE, data_folder
+from sim2cam.data.public.catalogue import DATA_SETS
 from sim2cam.errors import InputError, RecipeError, did_you_mean
-from sim2cam.pipeline.data_folder import CAPTURES_VARIABLE, data_folder
-from sim2cam.pipeline.fetch.sets import DATA_SETS
-from sim2cam.render.assets.files import asset_names
-from sim2cam.render.assets.importer import import_assets
-from sim2cam.scene.asset import LengthUnit
 from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.scene.shape import LengthUnit
 
 CLUTTER = "clutter/"
 """Before the names of objects that are in the way, as a folder of that name beside the others would be."""

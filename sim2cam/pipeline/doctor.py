@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from sim2cam.dataset.cache import cache_folder
+from sim2cam.data.cache import cache_folder
+from sim2cam.data.environment import installed_version
 from sim2cam.errors import BackendError
-from sim2cam.pipeline.environment import installed_version
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
 

@@ -13,33 +13,33 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.adapt.calibrate.camera_fit import read_camera
-from sim2cam.adapt.calibrate.ranges import recipe_tables, without_camera
+from sim2cam.adapt.calibration.camera_fit import read_camera
+from sim2cam.adapt.calibration.domain_ranges import recipe_tables, without_camera
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.store import PlainMethod
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
-from sim2cam.dataset.channels import CHANNELS, EXTRAS, Wanted
-from sim2cam.dataset.parsing import category_problem, is_file, read_toml
-from sim2cam.dataset.writer import SAMPLES_PER_SHARD
+from sim2cam.assets.finish import check_own_texels
+from sim2cam.assets.image_folder import import_pictures, import_skies
+from sim2cam.data.channels import CHANNELS, EXTRAS, Wanted
+from sim2cam.data.parsing import category_problem, is_file, read_toml
+from sim2cam.data.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
-from sim2cam.models.config import TrainConfig
+from sim2cam.models.training.config import TrainConfig
 from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_clutter, of_files
 from sim2cam.pipeline.requirements import Requirement, check_requirement
-from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, factors_of
-from sim2cam.randomize.draw import Draw
-from sim2cam.randomize.families import with_families
 from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.material_families import with_families
 from sim2cam.randomize.materials import FINISH
-from sim2cam.render.assets.file_finish import check_own_texels
-from sim2cam.render.assets.pictures import import_pictures, import_skies
-from sim2cam.render.physics.settling import Rest
-from sim2cam.scene.asset import DIE_FACES
+from sim2cam.randomize.sampling import Draw
+from sim2cam.randomize.scene_builder import compose
+from sim2cam.render.physics.simulation import Rest
 from sim2cam.scene.asset_facts import AssetFacts
-from sim2cam.scene.picture_facts import PictureFacts, SkyFacts
+from sim2cam.scene.image_facts import PictureFacts, SkyFacts
 from sim2cam.scene.scene import Scene
+from sim2cam.scene.shape import DIE_FACES
 
 SHIPPED = Path(__file__).parents[1] / "recipes"
 

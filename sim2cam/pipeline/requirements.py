@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.errors import did_you_mean
-from sim2cam.randomize.chance import Value, stratum_of
 from sim2cam.randomize.distributions import Distribution, check_shares
 from sim2cam.randomize.domain import Domain
 from sim2cam.randomize.references import check_cases, check_parts, extremes_of
+from sim2cam.randomize.sampling_context import Value, stratum_of
 from sim2cam.render.frame import category_of, labels_of
 from sim2cam.render.rasterizer import rasterizer
 from sim2cam.scene.scene import Scene

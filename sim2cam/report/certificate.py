@@ -17,7 +17,7 @@ from sim2cam.adapt.certificate.certificate import (
     share,
 )
 from sim2cam.images import read_rgb
-from sim2cam.measure.bootstrap import Estimate
+from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
 
 PICTURE_PX = 480

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.measure.bootstrap import Estimate
+from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.report.page import number
 from sim2cam.report.values import Curves
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sim2cam import images
-from sim2cam.dataset.sample import Dataset, Sample
-from sim2cam.measure.detection import Predictions
-from sim2cam.measure.verdicts import ImageErrors, count_errors, judge
+from sim2cam.data.sample import Dataset, Sample
+from sim2cam.metrics.detection import Predictions
+from sim2cam.metrics.error_analysis import ImageErrors, count_errors, judge
 from sim2cam.report.overlay import KIND_COLOURS, draw_verdicts
 from sim2cam.report.page import data_uri, shrunk_jpeg
 from sim2cam.report.values import Example, Examples, PictureRow, Rgb

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import Box, pairwise_iou
-from sim2cam.measure.detection import Detection
-from sim2cam.measure.verdicts import Kind, Verdict, judge
+from sim2cam.metrics.detection import Detection
+from sim2cam.metrics.error_analysis import Kind, Verdict, judge
 from sim2cam.report.values import Rgb
 
 LONGER_SIDE_PX = 960  # of drawn images: small ones are enlarged before text goes onto them

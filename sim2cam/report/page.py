@@ -13,7 +13,7 @@ import numpy as np
 
 from sim2cam import images
 from sim2cam.files import write_whole
-from sim2cam.measure.bootstrap import Estimate
+from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.report.values import Rgb
 
 JPEG_QUALITY = 82

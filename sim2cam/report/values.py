@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.dataset.sample import ObjectLabel, Origin
-from sim2cam.measure.bootstrap import Estimate
-from sim2cam.measure.calibration import Calibration
-from sim2cam.measure.detection import Detection, DetectionScore
-from sim2cam.measure.slices import Slice
-from sim2cam.measure.verdicts import DEFAULT_THRESHOLD, CategoryErrors
+from sim2cam.data.sample import ObjectLabel, Origin
+from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.metrics.calibration import Calibration
+from sim2cam.metrics.detection import Detection, DetectionScore
+from sim2cam.metrics.error_analysis import DEFAULT_THRESHOLD, CategoryErrors
+from sim2cam.metrics.slices import Slice
 
 Rgb = NDArray[np.uint8]
 """(height, width, 3), 0 to 255."""

@@ -11,8 +11,8 @@ import numpy as np
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.scene.articulation import Articulation
-from sim2cam.scene.asset import LengthUnit, MeshFile
-from sim2cam.scene.objects import Symmetries
+from sim2cam.scene.shape import LengthUnit, MeshFile
+from sim2cam.scene.symmetry import Symmetries
 
 ASSUMED = "assumed"
 

@@ -13,7 +13,7 @@ from sim2cam.geometry.lens import Lens
 from sim2cam.geometry.motion import STILL, Course, Twist
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.depth_camera import DepthCamera
-from sim2cam.scene.glass import Glass
+from sim2cam.scene.lens_effects import Glass
 from sim2cam.scene.sensor import Sensor
 from sim2cam.seeds import integer_seed
 

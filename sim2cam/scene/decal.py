@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sim2cam.errors import SpecError
 from sim2cam.scene.bounds import SEED, SHARE, check_bounds, check_sizes
+from sim2cam.scene.image_file import PictureFile
 from sim2cam.scene.material import Color
 from sim2cam.scene.packages import MOST_LETTERS, can_say
-from sim2cam.scene.picture import PictureFile
 
 SIDES: dict[str, int] = {
     "die": 6, "board": 2, "card": 2, "sheet": 2, "tin": 1, "carton": 6, "box": 1, "ground": 1,

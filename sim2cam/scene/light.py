@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from sim2cam.geometry.poses import Pose, Vec3
+from sim2cam.scene.image_file import PictureFile
 from sim2cam.scene.material import Color
-from sim2cam.scene.picture import PictureFile
 
 
 @dataclass(frozen=True)

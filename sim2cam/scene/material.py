@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sim2cam.scene.picture import PictureFile
+from sim2cam.scene.image_file import PictureFile
 
 Color = tuple[float, float, float]
 

@@ -8,8 +8,8 @@ from typing import Literal
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import SEED, check_sizes
+from sim2cam.scene.image_file import PictureFile
 from sim2cam.scene.material import Color
-from sim2cam.scene.picture import PictureFile
 
 MOST_LETTERS = 40
 """Of what is printed in large letters."""

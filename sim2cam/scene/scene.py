@@ -10,13 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 from sim2cam.errors import Sim2CamError, SpecError
 from sim2cam.geometry.motion import Course, Twist
 from sim2cam.geometry.poses import Pose, Vec3
-from sim2cam.scene.asset import Asset, Card, MeshFile
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.decal import SIDES, Decal
+from sim2cam.scene.image_file import PictureFile
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
 from sim2cam.scene.packages import Carton, Sheet, Tin
-from sim2cam.scene.picture import PictureFile
+from sim2cam.scene.shape import Asset, Card, MeshFile
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 

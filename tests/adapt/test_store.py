@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.frame import Frame
 from sim2cam.adapt.store import METHODS, load_transfer, save_transfer
+from sim2cam.adapt.transfers.transfer import Frame
 from sim2cam.errors import InputError
 
 

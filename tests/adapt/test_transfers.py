@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import wasserstein_distance
 
-from sim2cam.adapt.frame import Frame
-from sim2cam.adapt.histogram import HistogramTransfer
-from sim2cam.adapt.mkl import MklTransfer, transport
-from sim2cam.adapt.reinhard import ReinhardTransfer, style_statistics
-from sim2cam.adapt.sliced import SlicedTransfer
 from sim2cam.adapt.store import METHODS
-from sim2cam.adapt.style import StyleRandomization
+from sim2cam.adapt.transfers.histogram import HistogramTransfer
+from sim2cam.adapt.transfers.mkl import MklTransfer, transport
+from sim2cam.adapt.transfers.reinhard import ReinhardTransfer, style_statistics
+from sim2cam.adapt.transfers.sliced import SlicedTransfer
+from sim2cam.adapt.transfers.style_randomization import StyleRandomization
+from sim2cam.adapt.transfers.transfer import Frame
 from sim2cam.errors import Sim2CamError
 
 

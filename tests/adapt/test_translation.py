@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from sim2cam.adapt.translation import NO_JUDGES, numbered, translate, translate_all
-from sim2cam.dataset.channels import FLOW_SEEN, encode
-from sim2cam.dataset.sample import Moment, Sample
+from sim2cam.data.channels import FLOW_SEEN, encode
+from sim2cam.data.sample import Moment, Sample
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose

@@ -22,12 +22,12 @@ from calibrate import (
 )
 
 from sim2cam import images
-from sim2cam.adapt.calibrate.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibration.camera_fit import CameraFit, Finding
 from sim2cam.errors import SceneError
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.compose import compose
-from sim2cam.randomize.draw import draw
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
 
 TOLD = {"sensor.blur_px": {"truth": 0.7, "value": 0.8, "ci95": [0.6, 0.9]}}
 

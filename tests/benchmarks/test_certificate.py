@@ -7,7 +7,7 @@ from saboteurs import BENIGN, SABOTEURS, Subject
 
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.images import read_rgb
-from sim2cam.measure.detection import Detection
+from sim2cam.metrics.detection import Detection
 from tests.adapt.certificate.conftest import draw, labels_of
 
 
@@ -72,6 +72,6 @@ def test_what_judges_say_is_told_from_what_is_measured(subject):
 
 
 def test_pictures_without_a_large_object_are_left_out(tmp_path):
-    from sim2cam.dataset.sample import Dataset
+    from sim2cam.data.sample import Dataset
 
     assert pictures_of(Dataset(tmp_path, (), ()), 5) == []

@@ -9,11 +9,11 @@ from days import BY_DAY, DAYS, scored, site_of
 from hidden import HIDDEN
 from sites import Site
 
-from sim2cam.dataset.captures import CaptureSets
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
-from sim2cam.dataset.writer import write_json
+from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
+from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.pipeline.ladder import result_file
+from sim2cam.experiments.ablation import result_file
 
 BOX = (10.0, 10.0, 40.0, 40.0)
 

@@ -17,8 +17,8 @@ from hidden import (
 )
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.compose import compose
-from sim2cam.randomize.draw import draw
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
 
 
 def cameras(path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from lmo_truth import Shape, _fit, _medians
 
-from sim2cam.dataset.formats.bop_poses import ModelEntry
-from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.data.formats.bop.poses import ModelEntry
+from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import make_standin as standin
 
 from sim2cam import images
-from sim2cam.dataset.captures import split_captures
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.data.real_images import split_captures
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import xywh_to_xyxy
 from sim2cam.pipeline.recipe import SHIPPED, load_recipe
 

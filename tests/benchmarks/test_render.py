@@ -18,8 +18,8 @@ from rendering.spread import Clock, spread
 from rendering.tabletop import export, make_tabletop, repeating
 
 from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.render.meshes.mesh import mesh_of
 from sim2cam.render.rasterizer import rasterizer
-from sim2cam.render.shapes.mesh import mesh_of
 
 ROOT = Path(__file__).parents[2]
 

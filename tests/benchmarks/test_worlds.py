@@ -15,10 +15,10 @@ from settled import rest
 from settled.recipes import coverage
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.randomize.draw import draw
-from sim2cam.randomize.survey import FactorSurvey, survey
-from sim2cam.render.shapes.mesh import mesh_of
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.randomize.domain_survey import FactorSurvey, survey
+from sim2cam.randomize.sampling import draw
+from sim2cam.render.meshes.mesh import mesh_of
 from sim2cam.scene.fasteners import Bolt, Nut
 
 SETTLED = settled_scene(load_recipe("cubes"), 5, 0)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim2cam.dataset import channels
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.data import channels
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, quaternion

@@ -6,13 +6,13 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.dataset.sample import Dataset, Keypoint, ObjectLabel, Sample
+from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.measure.keypoints import evaluate_keypoints
-from sim2cam.models.config import TrainConfig
-from sim2cam.models.prediction import predict_dataset
-from sim2cam.models.training import read_metrics, train_detector
+from sim2cam.metrics.keypoints import evaluate_keypoints
+from sim2cam.models.inference.detector import predict_dataset
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.training import read_metrics, train_detector
 
 pytestmark = pytest.mark.slow
 

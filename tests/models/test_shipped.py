@@ -2,9 +2,8 @@
 
 import pytest
 
-from sim2cam.models.prediction import load_detector
-from sim2cam.pipeline.bench import SHIPPED_WEIGHTS
-from sim2cam.training.weights import card_path
+from sim2cam.learn.weight_file import card_path
+from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sim2cam.images import read_rgb
-from sim2cam.models.config import TrainConfig
-from sim2cam.models.poses import placed_in
-from sim2cam.models.prediction import look
-from sim2cam.models.training import read_metrics, train_detector
+from sim2cam.models.inference.detector import look
+from sim2cam.models.inference.poses import placed_in
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.training import read_metrics, train_detector
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.dataset.formats.export import export
-from sim2cam.pipeline import ladder_scores
-from sim2cam.pipeline.generate import generate
+from sim2cam.data.formats.export import export
+from sim2cam.experiments import ablation_scores
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 
 SMALL = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
@@ -37,5 +37,5 @@ def coco(sim, tmp_path_factory):
 @pytest.fixture
 def few_resamples(monkeypatch):
     """Scores of a ladder come with intervals of few resamples, as quick as its trainings."""
-    few = functools.partial(ladder_scores.resampled_scores, draws=60)
-    monkeypatch.setattr(ladder_scores, "resampled_scores", few)
+    few = functools.partial(ablation_scores.resampled_scores, draws=60)
+    monkeypatch.setattr(ablation_scores, "resampled_scores", few)

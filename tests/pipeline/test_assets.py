@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.reader import read_header
+from sim2cam.data.checks.dataset import check_dataset
+from sim2cam.data.reader import read_header
 from sim2cam.errors import InputError, RecipeError
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.randomize.compose import compose
+from sim2cam.pipeline.scene_sampling import settled_scene
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.draw import draw
 from sim2cam.randomize.limits import check_domain
-from sim2cam.render.physics.masses import balance_of
-from sim2cam.scene.asset import Die, MeshFile
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
+from sim2cam.render.physics.inertia import balance_of
+from sim2cam.scene.shape import Die, MeshFile
 
 TEXT = """\
 base = "objects"

@@ -5,17 +5,17 @@ from dataclasses import fields, replace
 
 import pytest
 
-from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.reader import read_header
+from sim2cam.data.checks.dataset import check_dataset
+from sim2cam.data.reader import read_header
 from sim2cam.errors import RecipeError, SceneError, UsageError
-from sim2cam.pipeline import scenes as module
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline import scene_sampling
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import SHIPPED, RenderOptions, load_recipe
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.randomize.change import Change
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.randomize.counterfactual import Change
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.domain import Domain, factors_of
-from sim2cam.randomize.draw import draw
+from sim2cam.randomize.sampling import draw
 
 FULL = load_recipe("dice-fisheye")
 RECIPE = replace(FULL, render=RenderOptions(width=96, height=80, views=2))
@@ -107,14 +107,14 @@ def test_what_moved_is_listed(original):
 
 
 def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch):
-    true, calls = module.settle, []
+    true, calls = scene_sampling.settle, []
 
     def settle_the_third(*given):
         scene, certificate = true(*given)
         calls.append(scene)
         return scene, certificate if len(calls) > 2 else replace(certificate, rejection="no")
 
-    monkeypatch.setattr(module, "settle", settle_the_third)
+    monkeypatch.setattr(scene_sampling, "settle", settle_the_third)
     original = settled_scene(RECIPE, 0, SCENE)
     assert original.attempt >= 2
     calls.clear()
@@ -124,14 +124,14 @@ def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch)
 
 
 def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
-    true, calls = module.settle, []
+    true, calls = scene_sampling.settle, []
 
     def refuse_the_second(*given):
         scene, certificate = true(*given)
         calls.append(certificate)
         return scene, replace(certificate, rejection="no") if len(calls) == wanted else certificate
 
-    monkeypatch.setattr(module, "settle", refuse_the_second)
+    monkeypatch.setattr(scene_sampling, "settle", refuse_the_second)
     wanted = 0
     first = settled_scene(RECIPE, 0, SCENE, Change({"die": 1}))
     settled = len(calls)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from sim2cam import images
-from sim2cam.cli.main import main
+from sim2cam.cli import main
 from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
-from sim2cam.models.prediction import load_detector, save_detector
+from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.pipeline.recipe import load_recipe
 
 RECIPE = """

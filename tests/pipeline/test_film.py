@@ -13,21 +13,21 @@ import pytest
 from sim2cam import images
 from sim2cam.adapt.certificate.limits import Limits
 from sim2cam.adapt.store import save_transfer
-from sim2cam.adapt.style import StyleRandomization
+from sim2cam.adapt.transfers.style_randomization import StyleRandomization
 from sim2cam.adapt.translation import NO_JUDGES, numbered, translate_all
-from sim2cam.dataset import tracks
-from sim2cam.dataset.captures import read_captures
-from sim2cam.dataset.card import card_of
-from sim2cam.dataset.catalog import query
-from sim2cam.dataset.channels import CHANNELS, read
-from sim2cam.dataset.check import check_dataset
-from sim2cam.dataset.formats.export import export
-from sim2cam.dataset.reader import read_dataset, read_lines
-from sim2cam.dataset.writer import digest_of
-from sim2cam.pipeline.generate import generate
+from sim2cam.data import tracks
+from sim2cam.data.card import card_of
+from sim2cam.data.catalog import query
+from sim2cam.data.channels import CHANNELS, read
+from sim2cam.data.checks.dataset import check_dataset
+from sim2cam.data.formats.export import export
+from sim2cam.data.reader import read_dataset, read_lines
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.writer import digest_of
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.pipeline.translate import Certification, apply_transfer
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.pipeline.translation import Certification, apply_transfer
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.domain import Automatics, DepthFactors, Motion, Shutter, Stereo
 from sim2cam.scene.scene import Scene

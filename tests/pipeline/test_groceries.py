@@ -1,8 +1,8 @@
 """The recipe ``groceries``: tins that roll come to rest, and soon."""
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.draw import draw
-from sim2cam.render.physics.settling import settle
+from sim2cam.randomize.sampling import draw
+from sim2cam.render.physics.simulation import settle
 
 
 def test_few_drafts_are_thrown_away():

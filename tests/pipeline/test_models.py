@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.dataset.channels import read
-from sim2cam.dataset.check import check_dataset
+from sim2cam.data.channels import read
+from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.errors import RecipeError
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 from sim2cam.scene.scene import Scene
 

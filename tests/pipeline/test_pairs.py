@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.frame import read_frame
 from sim2cam.adapt.store import load_transfer
+from sim2cam.adapt.transfers.transfer import read_frame
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.pairs import pairs_of
 from sim2cam.images import read_rgb
-from sim2cam.pipeline.generate import generate
-from sim2cam.pipeline.translate import Certification, apply_transfer, train_network
-from sim2cam.randomize.change import Change
+from sim2cam.pipeline.generation import generate
+from sim2cam.pipeline.translation import Certification, apply_transfer, train_network
+from sim2cam.randomize.counterfactual import Change
 from tests.pipeline.conftest import SMALL
 
 WARM = Change({"sensor": 1}, {"exposure/red_gain": 1.3, "exposure/blue_gain": 0.7})

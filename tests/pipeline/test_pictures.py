@@ -7,15 +7,15 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.dataset.reader import read_header
+from sim2cam.assets.image_folder import import_pictures
+from sim2cam.data.reader import read_header
 from sim2cam.errors import InputError
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.render.assets.pictures import import_pictures
-from sim2cam.render.shapes.textures import paint, shrunk_picture
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.scene.image_file import PictureFile
 from sim2cam.scene.material import Texture
-from sim2cam.scene.picture import PictureFile
+from sim2cam.surfaces.textures import paint, shrunk_picture
 
 TEXT = """\
 base = "dice"

@@ -11,8 +11,8 @@ import pytest
 import torch
 import trimesh
 
-from sim2cam.cli.main import main
-from sim2cam.dataset.captures import read_captures
+from sim2cam.cli import main
+from sim2cam.data.real_images import read_captures
 
 pytestmark = pytest.mark.slow
 

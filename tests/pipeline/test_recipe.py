@@ -6,9 +6,9 @@ import pytest
 
 from sim2cam.errors import RecipeError, UsageError
 from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
-from sim2cam.randomize.draw import draw
 from sim2cam.randomize.limits import check_settings
 from sim2cam.randomize.references import extremes_of
+from sim2cam.randomize.sampling import draw
 
 
 @pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)

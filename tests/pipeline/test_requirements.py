@@ -8,21 +8,20 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.dataset.card import card_of
-from sim2cam.dataset.reader import read_scenes
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.data.card import card_of
+from sim2cam.data.reader import read_scenes
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.errors import SceneError
-from sim2cam.pipeline import generate as generate_module
-from sim2cam.pipeline import scenes
-from sim2cam.pipeline.ends import pictures_at_ends
-from sim2cam.pipeline.generate import generate, preview
+from sim2cam.experiments.factor_extremes import pictures_at_ends
+from sim2cam.pipeline import generation, scene_sampling
+from sim2cam.pipeline.generation import generate, preview
 from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
-from sim2cam.pipeline.records import read_settled
 from sim2cam.pipeline.requirements import MEASURES, Requirement, labels_seen, measured
-from sim2cam.pipeline.scenes import settled_scene
-from sim2cam.randomize.change import Change
+from sim2cam.pipeline.scene_records import read_settled
+from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.randomize.counterfactual import Change
 from sim2cam.randomize.distributions import Constant, Same, Uniform
-from sim2cam.randomize.survey import survey
+from sim2cam.randomize.domain_survey import survey
 from sim2cam.render.frame import shoot
 from sim2cam.render.rasterizer import rasterizer
 
@@ -139,7 +138,7 @@ LARGE = replace(
 
 
 def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_path, monkeypatch):
-    monkeypatch.setattr(generate_module, "SAMPLES_PER_SHARD", 2)
+    monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 2)
     small = preview(LARGE, tmp_path / "d", seed=0)
     assert [sample.width for sample in small.samples] == [400, 400]
     for sample in small.samples:
@@ -150,7 +149,7 @@ def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_pat
 
 
 def test_a_preview_of_films_shows_scenes_at_rest(tmp_path, monkeypatch):
-    monkeypatch.setattr(generate_module, "SAMPLES_PER_SHARD", 1)
+    monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 1)
     (still,) = preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
     assert still.moment.frame == 0
     assert still.channels == {}
@@ -179,7 +178,9 @@ def test_what_starves_is_named_with_how_often_all_failed():
 def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
     drafts = itertools.count(1)
     monkeypatch.setattr(
-        scenes, "blind_spot", lambda _: None if next(drafts) % 6 == 0 else "the lens folds back"
+        scene_sampling,
+        "blind_spot",
+        lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
     found = r"requirement 'crowd' 5 times .* Besides, (2[5-9]|3\d) drafts did not settle\."

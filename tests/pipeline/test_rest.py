@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.draw import draw
-from sim2cam.render.physics import film, settling, world
-from sim2cam.render.physics.film import STEP_S
-from sim2cam.render.physics.settling import AT_FIRST, settle
+from sim2cam.randomize.sampling import draw
+from sim2cam.render.physics import simulation, trajectory, world
+from sim2cam.render.physics.simulation import AT_FIRST, settle
+from sim2cam.render.physics.trajectory import STEP_S
 
 
 def rests_of(recipe, count):
@@ -27,10 +27,10 @@ def rests_of(recipe, count):
 @contextmanager
 def halved_steps():
     with pytest.MonkeyPatch.context() as patch:
-        for module in (film, settling, world):
+        for module in (trajectory, simulation, world):
             patch.setattr(module, "STEP_S", STEP_S / 2)
         for name in ("_CHECK_EVERY", "_DRIFT_STEPS"):  # as many seconds as before
-            patch.setattr(settling, name, 2 * getattr(settling, name))
+            patch.setattr(simulation, name, 2 * getattr(simulation, name))
         yield
 
 

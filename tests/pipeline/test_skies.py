@@ -7,12 +7,12 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.dataset.reader import read_dataset, read_header
+from sim2cam.data.reader import read_dataset, read_header
 from sim2cam.errors import InputError, RecipeError, UsageError
-from sim2cam.pipeline.generate import generate
+from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
-from sim2cam.pipeline.scenes import check_change, settled_scene
-from sim2cam.randomize.change import Change
+from sim2cam.pipeline.scene_sampling import check_change, settled_scene
+from sim2cam.randomize.counterfactual import Change
 
 TEXT = """\
 base = "dice"

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from sim2cam import images
-from sim2cam.cli.main import main
-from sim2cam.dataset.captures import read_captures
-from sim2cam.models import trust, tuning
-from sim2cam.models.confidence import Scaling
-from sim2cam.models.prediction import load_detector, save_detector
+from sim2cam.cli import main
+from sim2cam.data.real_images import read_captures
+from sim2cam.models.inference.detector import load_detector, save_detector
+from sim2cam.models.reliability import measurement
+from sim2cam.models.reliability.confidence import Scaling
+from sim2cam.models.training.training import tuning
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,7 @@ def test_few_captures_leave_confidences_as_they_were(
 
 def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "measured_margin", lambda *_: None)
-    monkeypatch.setattr(trust, "fitted_scaling", lambda *_: None)
+    monkeypatch.setattr(measurement, "fitted_scaling", lambda *_: None)
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
     told = capsys.readouterr()
     assert not json.loads(told.out)["calibrated"]

@@ -10,12 +10,12 @@ from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.change import Change
-from sim2cam.randomize.compose import compose
+from sim2cam.randomize.counterfactual import Change
 from sim2cam.randomize.decals import PLACES
 from sim2cam.randomize.distributions import Choice, Constant
-from sim2cam.randomize.draw import draw
 from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
 from sim2cam.scene.decal import SIDES
 
 

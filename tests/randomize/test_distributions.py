@@ -6,7 +6,6 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import kstest, truncnorm
 
-from sim2cam.randomize.chance import Chance
 from sim2cam.randomize.distributions import (
     Choice,
     Constant,
@@ -17,6 +16,7 @@ from sim2cam.randomize.distributions import (
     Normal,
     Uniform,
 )
+from sim2cam.randomize.sampling_context import Chance
 
 ADAPTER = TypeAdapter(Distribution)
 EVERY = [

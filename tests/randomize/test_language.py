@@ -10,8 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 from scipy.stats import kstest
 
-from sim2cam.randomize.chance import Chance, stratum_of
-from sim2cam.randomize.change import Change
+from sim2cam.randomize.counterfactual import Change
 from sim2cam.randomize.distributions import (
     Choice,
     Clip,
@@ -33,8 +32,9 @@ from sim2cam.randomize.distributions import (
     Uniform,
 )
 from sim2cam.randomize.domain import Domain, factors_of
-from sim2cam.randomize.draw import draw, draw_beside
 from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.sampling import draw, draw_beside
+from sim2cam.randomize.sampling_context import Chance, stratum_of
 from sim2cam.seeds import stream
 
 ADAPTER = TypeAdapter(Distribution)

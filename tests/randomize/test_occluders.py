@@ -9,10 +9,10 @@ import pytest
 
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.draw import draw
 from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
 from sim2cam.scene.scene import Scene
 
 OVER = """

@@ -9,15 +9,15 @@ import pytest
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.arrange import BOARD_THICKNESS_M
-from sim2cam.randomize.compose import compose
 from sim2cam.randomize.distributions import Choice, Constant, Each, Shared, Uniform
 from sim2cam.randomize.domain import Fixture
-from sim2cam.randomize.draw import draw
+from sim2cam.randomize.layout import BOARD_THICKNESS_M
 from sim2cam.randomize.limits import check_domain
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
 from sim2cam.scene.articulation import Articulation, Joint
-from sim2cam.scene.asset import MeshFile
 from sim2cam.scene.asset_facts import AssetFacts, Interval
+from sim2cam.scene.shape import MeshFile
 
 COLORS = ("blue", "green", "orange", "purple", "red", "white", "yellow")
 BASE = ((-0.1, -0.1, 0.0), (0.1, 0.1, 0.2))

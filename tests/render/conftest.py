@@ -9,17 +9,17 @@ from sim2cam.errors import BackendError
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
-from sim2cam.render.backends.pathtraced import PathTracedRasterizer
-from sim2cam.render.backends.tiny import TinyRasterizer
-from sim2cam.render.camera.warp import labels_through
+from sim2cam.render.backends.path_traced import PathTracedRasterizer
+from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 from sim2cam.render.frame import LABEL_CHANNELS
+from sim2cam.render.optics.warp import labels_through
 from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
-from sim2cam.scene.asset import Box, Die, Ground, Pips, Sphere
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
+from sim2cam.scene.shape import Box, Die, Ground, Pips, Sphere
 
 WHITE, GREY, BLACK = (0.8, 0.8, 0.8), (0.3, 0.3, 0.3), (0.01, 0.01, 0.01)
 RED = (0.7, 0.02, 0.02)

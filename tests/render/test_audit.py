@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim2cam.dataset.audit import audit
-from sim2cam.dataset.channels import encode, read
-from sim2cam.dataset.label_audit import _shared_problems, audit_labels
-from sim2cam.dataset.sample import ObjectLabel, Sample
+from sim2cam.data.channels import encode, read
+from sim2cam.data.checks.geometry import audit
+from sim2cam.data.checks.labels import _shared_problems, audit_labels
+from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.fisheye import KannalaBrandt
-from sim2cam.geometry.masks import RunLengths
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.run_length import RunLengths
 from sim2cam.render.frame import shoot
 from sim2cam.scene.depth_camera import ActiveStereo
 

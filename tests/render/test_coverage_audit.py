@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2cam.dataset.channels import encode, read
-from sim2cam.dataset.coverage_audit import audit_coverage
-from sim2cam.dataset.sample import Moment, Sample
+from sim2cam.data.channels import encode, read
+from sim2cam.data.checks.exposure_coverage import audit_coverage
+from sim2cam.data.sample import Moment, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady

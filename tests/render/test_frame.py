@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.dataset.channels import FLOW_HIDDEN, FLOW_SEEN
+from sim2cam.data.channels import FLOW_HIDDEN, FLOW_SEEN
 from sim2cam.errors import BackendError, UsageError
 from sim2cam.geometry.boxes import box_of_mask
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import annotate, flow_channel, shoot, tracks_of
-from sim2cam.render.physics.settling import settle
+from sim2cam.render.physics.simulation import settle
 from sim2cam.render.rasterizer import label_numbers
-from sim2cam.scene.glass import Defocus, Droplets, Glass, LateralColor
+from sim2cam.scene.lens_effects import Defocus, Droplets, Glass, LateralColor
 from sim2cam.scene.sensor import Mosaic
 
 DRAWN = ("depth", "ids", "parts", "normals", "coordinates", "coverage")

@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2cam.dataset import tracks
-from sim2cam.dataset.audit import audit
-from sim2cam.dataset.channels import DEPTH_SCALE_M, FLOW_HIDDEN, encode, read
-from sim2cam.dataset.motion_audit import audit_flow, audit_tracks
-from sim2cam.dataset.sample import Moment, ObjectLabel, Sample
+from sim2cam.data import tracks
+from sim2cam.data.channels import DEPTH_SCALE_M, FLOW_HIDDEN, encode, read
+from sim2cam.data.checks.geometry import audit
+from sim2cam.data.checks.motion import audit_flow, audit_tracks
+from sim2cam.data.sample import Moment, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.camera import shutter
 from sim2cam.render.frame import flow_channel, shoot, tracks_of
-from sim2cam.render.shapes.mesh import surface_points
+from sim2cam.render.meshes.mesh import surface_points
+from sim2cam.render.optics import shutter
 from sim2cam.scene.camera import Shutter
 
 CAMERAS = {

@@ -10,11 +10,11 @@ from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.draw import draw
+from sim2cam.randomize.sampling import draw
 from sim2cam.render.lighting.beams import ground_color
-from sim2cam.render.physics.settling import settle
-from sim2cam.scene.asset import Ground
+from sim2cam.render.physics.simulation import settle
 from sim2cam.scene.light import Environment
+from sim2cam.scene.shape import Ground
 
 EVEN = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
 TEXT = """\
@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused(recipe, text, message):
 
 def test_photos_are_traced_as_they_are_drawn(egl, make, recipe):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
-    from sim2cam.render.backends.tracer import Tracer
+    from sim2cam.render.backends.mitsuba import Tracer
 
     mine = recipe(BEHIND + "[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\n")
     drawn = draw(mine.domain, 0, 0, views=1)

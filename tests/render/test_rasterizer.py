@@ -15,7 +15,7 @@ from sim2cam.geometry.boxes import corners_in_space
 from sim2cam.geometry.poses import Pose
 from sim2cam.render import rasterizer as module
 from sim2cam.render.backends.opengl import rasterizer as opengl_module
-from sim2cam.render.backends.tiny import TinyRasterizer
+from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 from sim2cam.scene.light import AreaLight, Environment, PointLight, SpotLight
 
 
@@ -388,7 +388,7 @@ def test_opengl_that_was_asked_for_is_not_replaced(monkeypatch):
 
 def test_the_cpu_rasterizer_touches_no_opengl():
     code = (
-        "import sys, sim2cam.render.backends.tiny\n"
+        "import sys, sim2cam.render.backends.tiny_renderer\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('OpenGL', 'pyrender')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.dataset.sample import Dataset, ObjectLabel, Sample
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 
 HOSTILE = "<script>alert(1)</script>"

@@ -9,8 +9,8 @@ from sim2cam.adapt.certificate.certificate import (
     PictureCertificate,
     SetCertificate,
 )
+from sim2cam.adapt.certificate.detector_agreement import Opinion
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.opinion import Opinion
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.report.certificate import WORDS, write_certificate_page

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sim2cam.images import read_rgb
-from sim2cam.measure.detection import Detection
+from sim2cam.metrics.detection import Detection
 from sim2cam.report.examples import choose_examples, picture_rows
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim2cam.measure.detection import Detection, FoundKeypoint
+from sim2cam.metrics.detection import Detection, FoundKeypoint
 from sim2cam.report.overlay import (
     IGNORED_COLOUR,
     KIND_COLOURS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.measure.bootstrap import Estimate
+from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.report.page import data_uri, duration, interval, number, shrunk_jpeg, signed
 
 

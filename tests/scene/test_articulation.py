@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.render.assets.urdf import read_urdf
 from sim2cam.scene.articulation import Articulation, Joint, Mimic
 
 QUARTER = quaternion(Rotation.from_euler("x", math.pi / 2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim2cam.render.backends.opengl.store import VERTEX, DeviceMesh, DeviceSkin
+from sim2cam.render.backends.opengl.device_memory import VERTEX, DeviceMesh, DeviceSkin
 from sim2cam.scene.scene import Body
 
 _INSTANCE = np.dtype([("pose", np.float32, (4, 4)), ("numbers", np.uint32, 2)])

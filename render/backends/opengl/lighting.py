@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
+from sim2cam.assets.environment_map import LEVELS, mirrored_cube
 from sim2cam.errors import BackendError
+from sim2cam.render.backends.opengl.device_memory import DeviceCube, Store, upload_cube
 from sim2cam.render.backends.opengl.program import Program
-from sim2cam.render.backends.opengl.sampling import interpolate
 from sim2cam.render.backends.opengl.shadows import SHADOW_PX, shadow_matrix
-from sim2cam.render.backends.opengl.store import DeviceCube, Store, upload_cube
+from sim2cam.render.backends.opengl.texture_filter import interpolate
 from sim2cam.render.lighting.beams import (
     MAX_LAMPS,
     MAX_PARALLEL,
@@ -34,7 +35,6 @@ from sim2cam.render.lighting.beams import (
     sky_harmonics,
 )
 from sim2cam.render.lighting.microfacets import TABLE_SIZE, split_sum
-from sim2cam.render.lighting.skies import LEVELS, mirrored_cube
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene

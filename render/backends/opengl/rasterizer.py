@@ -17,28 +17,28 @@ from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.backends.opengl.batch import Batch, make_batch
 from sim2cam.render.backends.opengl.context import PlatformName, open_context
-from sim2cam.render.backends.opengl.lighting import Light
-from sim2cam.render.backends.opengl.program import Program
-from sim2cam.render.backends.opengl.shadows import ShadowMaps
-from sim2cam.render.backends.opengl.store import (
+from sim2cam.render.backends.opengl.device_memory import (
     DeviceMesh,
     DeviceSkin,
     Store,
     upload_mesh,
     upload_skin,
 )
-from sim2cam.render.backends.opengl.targets import Attachment, Targets
+from sim2cam.render.backends.opengl.framebuffers import Attachment, Targets
+from sim2cam.render.backends.opengl.lighting import Light
+from sim2cam.render.backends.opengl.program import Program
+from sim2cam.render.backends.opengl.shadows import ShadowMaps
 from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
+from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.meshes.skin import skin_key, skin_of
 from sim2cam.render.rasterizer import (
     PinholeView,
     check_channels,
     cover_words,
     label_numbers,
 )
-from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.render.shapes.skin import skin_key, skin_of
-from sim2cam.scene.asset import Ground
 from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.shape import Ground
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.backends.opengl.sampling import interpolate
+from sim2cam.render.backends.opengl.texture_filter import interpolate
 from sim2cam.render.lighting.beams import MAX_MAPS, ShadowView
 
 Floats = NDArray[np.float64]

@@ -4,8 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.pair import Pair, regions_of
-from sim2cam.dataset.sample import ObjectLabel
+from sim2cam.adapt.certificate.image_pair import Pair, regions_of
+from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import box_of_mask
 
 SHAPE = (120, 160)

@@ -9,7 +9,7 @@ from sim2cam.adapt.certificate.artefacts import (
     lost_levels,
     seam_levels,
 )
-from sim2cam.adapt.certificate.pair import Pair, Region
+from sim2cam.adapt.certificate.image_pair import Pair, Region
 from sim2cam.images import decode_picture, encode_jpeg
 
 CAMERA = {

@@ -16,11 +16,11 @@ from sim2cam.adapt.certificate.certificate import (
     limit_of,
     share,
 )
+from sim2cam.adapt.certificate.detector_agreement import Opinion
+from sim2cam.adapt.certificate.image_pair import Pair
 from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.opinion import Opinion
-from sim2cam.adapt.certificate.pair import Pair
 from sim2cam.errors import InputError
-from sim2cam.measure.detection import Detection
+from sim2cam.metrics.detection import Detection
 
 LIMITS = Limits()
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.adapt.adversarial import read_metrics
-from sim2cam.adapt.frame import Frame, read_frame
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.training import train_reference
-from sim2cam.adapt.selection import read_ending
 from sim2cam.adapt.store import load_transfer
+from sim2cam.adapt.training.adversarial import read_metrics
+from sim2cam.adapt.training.checkpoint_selection import read_ending
+from sim2cam.adapt.transfers.transfer import Frame, read_frame
 from sim2cam.errors import CheckpointError, UsageError
-from sim2cam.training.run import CHECKPOINT, WEIGHTS
+from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS
 
 METHODS = ("cyclegan", "cut", "fastcut")
 
@@ -39,8 +39,8 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(method, sim, real, t
 
 @pytest.mark.parametrize("method", METHODS)
 def test_with_candidates_too(method, many_sim, many_real, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 10)
-    monkeypatch.setattr("sim2cam.adapt.selection.JUDGED_SHARE", 100)
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.LEAST_STEPS", 10)
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.JUDGED_SHARE", 100)
     train_reference(method, many_sim, many_real, tiny, tmp_path / "whole")
     with pytest.raises(KilledError):
         train_reference(

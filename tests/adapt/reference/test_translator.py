@@ -9,15 +9,15 @@ import torch
 
 from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.certificate.artefacts import seam_levels
-from sim2cam.adapt.certificate.pair import Pair
-from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.certificate.image_pair import Pair
 from sim2cam.adapt.reference import translator as module
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.networks import ResnetGenerator, normed_by
 from sim2cam.adapt.reference.translator import load_reference, spread_crops, translator_of
+from sim2cam.adapt.transfers.transfer import Frame
 from sim2cam.errors import CheckpointError
-from sim2cam.training.weights import save_weights
+from sim2cam.learn.weight_file import save_weights
 
 CPU = torch.device("cpu")
 

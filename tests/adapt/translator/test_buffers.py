@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.transfers.transfer import Frame
 from sim2cam.adapt.translator.buffers import (
     buffer_channels,
     buffers_of,
@@ -12,7 +12,7 @@ from sim2cam.adapt.translator.buffers import (
     count_channels,
     mirrored,
 )
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, Sim2CamError
 
 RGB = np.zeros((4, 5, 3), np.uint8)

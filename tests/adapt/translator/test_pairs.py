@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.translator.pairs import PairsRecord, pairs_of, registered_tiles
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png

@@ -18,7 +18,7 @@ from sim2cam.adapt.translator.patches import (
     pixels_of,
     thumbnail_of,
 )
-from sim2cam.dataset.sample import Dataset, Sample
+from sim2cam.data.sample import Dataset, Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
 

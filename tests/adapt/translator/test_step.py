@@ -269,7 +269,7 @@ def test_parts_of_a_batch_are_all_of_it(batch):
 
 def test_half_precision_leaves_the_identity_and_the_spectral_norm_alone(batch, tiny, monkeypatch):
     """As on CUDA, here as on a CPU that multiplies bfloat16."""
-    monkeypatch.setattr("sim2cam.training.device._multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("sim2cam.learn.device._multiplies_bfloat16", lambda: True)
     config = replace(tiny, bfloat16=True)
     players = build_players(config, (), CPU)
     fake = translate(players, batch.sim)

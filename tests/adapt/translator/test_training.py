@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from sim2cam.adapt.adversarial import LINE_STEPS, MIN_CAPTURES, read_metrics
-from sim2cam.adapt.contest import Contest
-from sim2cam.adapt.frame import read_frame
-from sim2cam.adapt.selection import parts_of, read_ending
+from sim2cam.adapt.training.adversarial import LINE_STEPS, MIN_CAPTURES, read_metrics
+from sim2cam.adapt.training.candidates import Contest
+from sim2cam.adapt.training.checkpoint_selection import parts_of, read_ending
+from sim2cam.adapt.transfers.transfer import read_frame
 from sim2cam.adapt.translation import NO_JUDGES
 from sim2cam.adapt.translator import training
 from sim2cam.adapt.translator.config import LATER
@@ -16,8 +16,8 @@ from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
-from sim2cam.training.run import BATCH, CHECKPOINT, METRICS, WEIGHTS
-from sim2cam.training.weights import load_card
+from sim2cam.learn.run_folder import BATCH, CHECKPOINT, METRICS, WEIGHTS
+from sim2cam.learn.weight_file import load_card
 
 
 class KilledError(Exception):
@@ -80,7 +80,7 @@ def test_judging_on_the_way_changes_no_step(many_sim, many_real, tiny, tmp_path,
     config = replace(tiny, steps=200)
     train_translator(many_sim, many_real, config, tmp_path / "judged")
     often = tmp_path / "often"
-    monkeypatch.setattr("sim2cam.adapt.selection.LEAST_STEPS", 50)
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.LEAST_STEPS", 50)
     train_translator(many_sim, many_real, config, often)
     losses = [
         [{k: v for k, v in line.scalars.items() if not k.startswith("aside")} for line in lines]

@@ -7,9 +7,9 @@ import torch
 
 from sim2cam.adapt.card import ImagesRecord
 from sim2cam.adapt.certificate.artefacts import seam_levels
-from sim2cam.adapt.certificate.pair import Pair
-from sim2cam.adapt.frame import Frame
+from sim2cam.adapt.certificate.image_pair import Pair
 from sim2cam.adapt.tiles import spans
+from sim2cam.adapt.transfers.transfer import Frame
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import initialise_generator
@@ -21,7 +21,7 @@ from sim2cam.adapt.translator.translator import (
     save_translator,
 )
 from sim2cam.errors import CheckpointError, Sim2CamError
-from sim2cam.training.run import WEIGHTS
+from sim2cam.learn.run_folder import WEIGHTS
 
 CONFIG = TranslatorConfig(width=8, blocks=1)
 BUFFERS = ("depth", "objects")

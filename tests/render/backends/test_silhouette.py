@@ -3,9 +3,9 @@ import pytest
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.backends.silhouette import silhouette
+from sim2cam.render.meshes.mesh import mesh_of
 from sim2cam.render.rasterizer import PinholeView
-from sim2cam.render.shapes.mesh import mesh_of
-from sim2cam.scene.asset import Box, Sphere
+from sim2cam.scene.shape import Box, Sphere
 
 VIEW = PinholeView(Pose(), 320, 240, 400.0, 159.5, 119.5)
 

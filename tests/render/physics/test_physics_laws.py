@@ -11,18 +11,16 @@ import trimesh
 from scipy.spatial.transform import Rotation
 from scipy.stats import chisquare
 
-from sim2cam.render.assets.importer import import_assets
-from sim2cam.render.physics import film as films
-from sim2cam.render.physics import settling as physics
-from sim2cam.render.physics import world as worlds
+from sim2cam.assets.importer import import_assets
+from sim2cam.render.physics import simulation, trajectory, world
 from sim2cam.render.physics.contacts import supports_in
-from sim2cam.render.physics.film import STEP_S, Film
-from sim2cam.render.physics.settling import settle, upward_face
+from sim2cam.render.physics.simulation import settle, upward_face
+from sim2cam.render.physics.trajectory import STEP_S, Film
 from sim2cam.render.physics.world import GRAVITY_M_S2
-from sim2cam.scene.asset import Box
 from sim2cam.scene.fasteners import Bolt
 from sim2cam.scene.packages import Label, Tin
 from sim2cam.scene.scene import Scene
+from sim2cam.scene.shape import Box
 
 WHITE, BLACK = (0.9, 0.9, 0.9), (0.02, 0.02, 0.02)
 
@@ -37,8 +35,8 @@ def filmed(make, monkeypatch):
     """A function that gives where bodies are after each step of so many seconds."""
 
     def run(seconds, *bodies):
-        monkeypatch.setattr(physics, "_MAX_CHECKS", math.ceil(seconds / STEP_S / 24))
-        monkeypatch.setattr(physics, "_CALM_CHECKS", 10**6)
+        monkeypatch.setattr(simulation, "_MAX_CHECKS", math.ceil(seconds / STEP_S / 24))
+        monkeypatch.setattr(simulation, "_CALM_CHECKS", 10**6)
         scene = Scene(bodies, make.sky, ())
         film = Film(scene)
         settle(scene, film)
@@ -205,11 +203,11 @@ def test_a_finer_simulation_rests_alike(make, monkeypatch):
     slid, steps = rests()
     assert slid == pytest.approx(speeds**2 / (2 * 0.3 * GRAVITY_M_S2), rel=0.02)
     with monkeypatch.context() as finer:
-        finer.setattr(worlds, "_ITERATIONS", 2 * worlds._ITERATIONS)
+        finer.setattr(world, "_ITERATIONS", 2 * world._ITERATIONS)
         solved, as_many_steps = rests()
     assert as_many_steps == steps
     assert solved == pytest.approx(slid, rel=0.02)
-    for module in (physics, films, worlds):
+    for module in (simulation, trajectory, world):
         monkeypatch.setattr(module, "STEP_S", STEP_S / 2)
     stepped, more_steps = rests()
     assert more_steps > 1.5 * steps

@@ -1,0 +1,1 @@
+"""Adversarial training, shared by all translators: loop, checkpoint selection, diagnostics."""

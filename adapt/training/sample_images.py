@@ -1,0 +1,72 @@
+"""What becomes of the same few renders while a training goes on, as pictures to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.adapt.transfers.transfer import Frame, Transfer, read_frame
+from sim2cam.data.sample import Sample
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg
+from sim2cam.learn.run_folder import SAMPLES
+from sim2cam.seeds import stream
+
+PICTURES = 4
+SIDE_PX = 256
+_JPEG_QUALITY = 90
+_NAME = SAMPLES.replace("*", "{step:06d}")
+
+
+def write_samples(
+    run_dir: Path, step: int, samples: Sequence[Sample], transfer: Transfer | None, seed: int
+) -> None:
+    """Writes the middle parts of the first samples, translated, side by side.
+
+    Args:
+        run_dir: of the training.
+        step: after which it is.
+        samples: renders, the same each time.
+        transfer: what translates; None leaves them as they are.
+        seed: of what is drawn, the same each time.
+
+    Raises:
+        InputError: a file of a sample is missing or broken.
+        OutputError: the folder cannot be written.
+    """
+    shown = []
+    for index, sample in enumerate(samples[:PICTURES]):
+        frame = middle(read_frame(sample))
+        rng = stream(seed, "adapt/samples", scene_index=index)
+        shown.append(frame.rgb if transfer is None else transfer.apply(frame, rng))
+    write_bytes(run_dir / _NAME.format(step=step), strip(shown))
+
+
+def samples_files(run_dir: Path) -> dict[int, Path]:
+    """Returns the pictures of a training by their steps, in order; 0 is before it."""
+    return {int(path.stem.rpartition("-")[2]): path for path in sorted(run_dir.glob(SAMPLES))}
+
+
+def middle(frame: Frame) -> Frame:
+    """Returns the middle ``SIDE_PX`` of a frame, all of it where it is smaller."""
+    rows, columns = (
+        slice(start, start + SIDE_PX)
+        for start in (max(0, (side - SIDE_PX) // 2) for side in frame.rgb.shape[:2])
+    )
+    cut: dict[str, Any] = {
+        name: np.ascontiguousarray(value[rows, columns])
+        for name, value in vars(frame).items()
+        if isinstance(value, np.ndarray)
+    }
+    return replace(frame, **cut)
+
+
+def strip(pictures: Sequence[NDArray[np.uint8]]) -> bytes:
+    """Returns the JPEG file of pictures (h, w, 3) side by side, as high as the lowest of them."""
+    height = min(picture.shape[0] for picture in pictures)
+    return encode_jpeg(np.hstack([picture[:height] for picture in pictures]), _JPEG_QUALITY)

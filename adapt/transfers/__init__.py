@@ -1,0 +1,1 @@
+"""Image transfers without a network: Reinhard, histogram matching, optimal transport, FDA."""

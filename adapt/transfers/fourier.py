@@ -1,0 +1,103 @@
+"""Fourier domain adaptation: low frequencies take the amplitude of a style image.
+
+Yang & Soatto, "FDA: Fourier Domain Adaptation for Semantic Segmentation", 2020. Two changes: the
+window has a fixed radius in frequency bins, so it means the same for every image size, and it
+fades out instead of ending, so it does not ring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.adapt.transfers.transfer import Frame, style_facts
+from sim2cam.errors import Sim2CamError
+
+Spectrum = NDArray[np.complex128]
+
+_DARK = 1e-6  # an amplitude below this has no phase worth keeping
+
+
+@dataclass(frozen=True)
+class FourierTransfer:
+    """Swaps amplitudes and keeps phases, towards one style image drawn for every frame.
+
+    Attributes:
+        amplitudes: (n, 3, 2 radius + 1, 2 radius + 1), of each style image over its pixel count,
+            frequencies from -radius to radius; values of the image from 0 to 1.
+        radius: cycles per image at which the swap has faded out; 0 changes nothing.
+    """
+
+    amplitudes: NDArray[np.float64]
+    radius: int
+
+    @classmethod
+    def fit(cls, style: Iterable[NDArray[np.uint8]], *, radius: int = 3) -> FourierTransfer:
+        """Returns the transfer towards these RGB images, of any sizes.
+
+        Raises:
+            Sim2CamError: there is no style image, one is too small, or the radius is negative.
+        """
+        if radius < 0:
+            raise Sim2CamError(f"The radius of a Fourier transfer must be 0 or more, not {radius}.")
+        return cls(style_facts(_amplitude(rgb, radius) for rgb in style), radius)
+
+    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns the changed image, RGB of the size of ``frame``."""
+        index = int(rng.integers(len(self.amplitudes)))
+        height, width = frame.rgb.shape[:2]
+        radius = min(self.radius, (min(height, width) - 1) // 2)
+        inner = slice(self.radius - radius, self.radius + radius + 1)
+        target = self.amplitudes[index][:, inner, inner]
+        own = _low_spectrum(frame.rgb / 255.0, radius)
+        amplitude = np.abs(own)
+        seen = amplitude > _DARK
+        ratio = np.divide(target, amplitude, out=np.ones_like(target), where=seen)
+        fade = _fade(self.radius)[inner, inner]
+        change = _image_of((ratio - 1.0) * fade * own, height, width)
+        return np.asarray(np.rint(frame.rgb + 255.0 * change).clip(0, 255), dtype=np.uint8)
+
+
+def _amplitude(rgb: NDArray[np.uint8], radius: int) -> NDArray[np.float64]:
+    if min(rgb.shape[:2]) <= 2 * radius:
+        raise Sim2CamError(
+            f"A style image of {rgb.shape[1]}x{rgb.shape[0]} pixels has no frequencies up "
+            f"to {radius}. Give larger captures or a smaller radius."
+        )
+    return np.abs(_low_spectrum(rgb / 255.0, radius))
+
+
+def _fade(radius: int) -> NDArray[np.float64]:
+    """Returns the weight of the swap (2 radius + 1, 2 radius + 1): 1 at the centre, 0 at radius."""
+    if radius == 0:
+        return np.zeros((1, 1))
+    frequency = np.arange(-radius, radius + 1)
+    distance = np.hypot(frequency[:, None], frequency[None, :]) / radius
+    return np.asarray(0.5 + 0.5 * np.cos(np.pi * distance.clip(max=1.0)))
+
+
+def _low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
+    """Returns the lowest coefficients (3, 2 radius + 1, 2 radius + 1) of an image (h, w, 3).
+
+    Only these few change, so a whole transform would be wasted.
+    """
+    height, width = image.shape[:2]
+    rows = _waves(height, radius).conj() / height
+    columns = _waves(width, radius).conj() / width
+    return np.asarray(np.einsum("yf,yxc,xg->cfg", rows, image, columns, optimize=True))
+
+
+def _image_of(spectrum: Spectrum, height: int, width: int) -> NDArray[np.float64]:
+    """Returns the image (height, width, 3) of the lowest coefficients."""
+    radius = spectrum.shape[1] // 2
+    rows, columns = _waves(height, radius), _waves(width, radius)
+    return np.asarray(np.einsum("yf,cfg,xg->yxc", rows, spectrum, columns, optimize=True).real)
+
+
+def _waves(size: int, radius: int) -> Spectrum:
+    """Returns the waves (size, 2 radius + 1) of frequency -radius to radius."""
+    frequency = np.arange(-radius, radius + 1)
+    return np.asarray(np.exp(2j * np.pi * np.arange(size)[:, None] * frequency[None, :] / size))

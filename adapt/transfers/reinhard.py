@@ -1,0 +1,107 @@
+"""Colour transfer by mean and standard deviation (Reinhard et al., 2001)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.adapt.transfers.transfer import Frame, style_facts
+
+# Reinhard et al. 2001, equations 4 and 6: RGB to cone responses, their logarithms to l-alpha-beta.
+_LMS_OF_RGB = np.array(
+    [[0.3811, 0.5783, 0.0402], [0.1967, 0.7244, 0.0782], [0.0241, 0.1288, 0.8444]]
+)
+_LAB_OF_LOG_LMS = np.diag([3**-0.5, 6**-0.5, 2**-0.5]) @ np.array(
+    [[1.0, 1.0, 1.0], [1.0, 1.0, -2.0], [1.0, -1.0, 0.0]]
+)
+_RGB_OF_LMS = np.linalg.inv(_LMS_OF_RGB)
+_LOG_LMS_OF_LAB = np.linalg.inv(_LAB_OF_LOG_LMS)
+_MAX_GAIN = 3.0  # a nearly flat image would otherwise become noise
+
+
+@dataclass(frozen=True)
+class ReinhardTransfer:
+    """Gives an image the colour statistics of a set of style images.
+
+    The target lies between the statistics of the whole set and those of one image of it, drawn
+    for every frame, so that the looks vary as those of the captures do.
+
+    Attributes:
+        means, deviations: (n, 3), of each style image in Ruderman's l-alpha-beta.
+        variety: 0 aims at the pooled statistics, 1 at those of the drawn image.
+    """
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    variety: float = 0.5
+
+    @classmethod
+    def fit(cls, style: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> ReinhardTransfer:
+        """Returns the transfer towards these RGB images, of any sizes.
+
+        Raises:
+            Sim2CamError: there is no style image.
+        """
+        means, deviations = style_statistics(style)
+        return cls(means, deviations, variety)
+
+    @property
+    def pooled(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation (3,) over the pixels of all images, each image equal."""
+        mean = self.means.mean(axis=0)
+        square = (self.deviations**2 + self.means**2).mean(axis=0)
+        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
+    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns the recoloured image, RGB of the size of ``frame``."""
+        index = int(rng.integers(len(self.means)))
+        mean, deviation = self.pooled
+        mean = mean + self.variety * (self.means[index] - mean)
+        deviation = deviation + self.variety * (self.deviations[index] - deviation)
+        return recoloured(frame.rgb, mean, deviation)
+
+
+def style_statistics(style: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
+    """Returns mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
+
+    Raises:
+        Sim2CamError: there is no style image.
+    """
+    found = style_facts(np.array(_statistics(ruderman_lab(rgb))) for rgb in style)
+    return found.transpose(1, 0, 2)
+
+
+def recoloured(
+    rgb: NDArray[np.uint8], mean: NDArray[np.float64], deviation: NDArray[np.float64]
+) -> NDArray[np.uint8]:
+    """Returns an RGB image with this mean (3,) and standard deviation (3,) in l-alpha-beta.
+
+    No contrast becomes more than three times as high or low.
+    """
+    lab = ruderman_lab(rgb)
+    own_mean, own_deviation = _statistics(lab)
+    flat = own_deviation < 1e-6
+    gain = np.where(flat, 1.0, deviation / np.where(flat, 1.0, own_deviation))
+    gain = gain.clip(1.0 / _MAX_GAIN, _MAX_GAIN)
+    return _rgb_of_lab((lab - own_mean) * gain + mean)
+
+
+def ruderman_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Returns l-alpha-beta (height, width, 3) of an RGB image, taken as it is coded.
+
+    One grey level is added, so that black has a logarithm.
+    """
+    lms = (rgb.astype(np.float64) + 1.0) / 256.0 @ _LMS_OF_RGB.T
+    return np.asarray(np.log10(lms) @ _LAB_OF_LOG_LMS.T)
+
+
+def _statistics(lab: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return lab.mean(axis=(0, 1)), lab.std(axis=(0, 1))
+
+
+def _rgb_of_lab(lab: NDArray[np.float64]) -> NDArray[np.uint8]:
+    rgb = 10.0 ** (lab @ _LOG_LMS_OF_LAB.T) @ _RGB_OF_LMS.T * 256.0 - 1.0
+    return np.asarray(np.rint(rgb).clip(0, 255), dtype=np.uint8)

@@ -1,0 +1,57 @@
+"""Style randomization: looks that the style images could have had.
+
+The statistics of a look vary as those of the style images do: a normal distribution of them, as Li
+et al. 2022 ("Uncertainty Modeling for Out-of-Distribution Generalization") draw those of features,
+here of colours as Reinhard et al. 2001 take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.adapt.transfers.reinhard import recoloured, style_statistics
+from sim2cam.adapt.transfers.transfer import Frame
+
+
+@dataclass(frozen=True)
+class StyleRandomization:
+    """Gives every image a look of its own, drawn around those of a set of style images.
+
+    Attributes:
+        means, deviations: (n, 3), of each style image in Ruderman's l-alpha-beta.
+        spread: standard deviation of what is drawn, over that of the style images.
+    """
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    spread: float = 1.5
+
+    @classmethod
+    def fit(cls, style: Iterable[NDArray[np.uint8]], *, spread: float = 1.5) -> StyleRandomization:
+        """Returns the transfer to looks around those of these RGB images, of any sizes.
+
+        Raises:
+            Sim2CamError: there is no style image.
+        """
+        means, deviations = style_statistics(style)
+        return cls(means, deviations, spread)
+
+    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns the recoloured image, RGB of the size of ``frame``."""
+        return recoloured(frame.rgb, *self.draw(rng))
+
+    def draw(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns mean and standard deviation (3,) of a look in l-alpha-beta."""
+        looks = np.hstack([self.means, np.log(self.deviations + _FLAT)])  # (n, 6)
+        middle = looks.mean(axis=0)
+        # a random mixture of the deviations has their covariance
+        mixture = rng.standard_normal(len(looks)) / np.sqrt(len(looks))
+        look = middle + self.spread * mixture @ (looks - middle)
+        return look[:3], np.exp(look[3:]) - _FLAT
+
+
+_FLAT = 1e-3  # so that an image without any contrast has a logarithm

@@ -1,0 +1,106 @@
+"""What enters a transfer, and what every transfer can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.data import channels
+from sim2cam.data.channels import ChannelName
+from sim2cam.data.sample import Sample
+from sim2cam.errors import InputError, Sim2CamError
+from sim2cam.images import read_rgb
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An image with what the renderer knows about its pixels.
+
+    Attributes:
+        rgb: (height, width, 3).
+        depth_m: (height, width), metres along the optical axis, 0 where nothing is; None when
+            unknown.
+        ids: (height, width), instance ids, 0 for everything unlabelled; None when unknown.
+        normals: (height, width, 3), unit vectors in the camera frame, 0 where nothing is; None when
+            unknown.
+        coordinates: (height, width, 3), the point of the labelled object that is seen, 0 to 1 along
+            each side of its extent, NaN where nothing is; None when unknown.
+        categories: of each instance id; None when nothing is labelled.
+    """
+
+    rgb: NDArray[np.uint8]
+    depth_m: NDArray[np.float32] | None = None
+    ids: NDArray[np.uint16] | None = None
+    normals: NDArray[np.float32] | None = None
+    coordinates: NDArray[np.float32] | None = None
+    categories: Mapping[int, str] | None = None
+
+
+class Transfer(Protocol):
+    """Changes how an image looks and leaves everything where it is, so its labels stay true."""
+
+    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+        """Returns the changed image, RGB of the size of ``frame``; the same for an equal rng."""
+        ...
+
+
+def style_facts(found: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Returns what was found of each style image, stacked along the first axis.
+
+    Raises:
+        Sim2CamError: there is no style image.
+    """
+    stacked = list(found)
+    if not stacked:
+        raise Sim2CamError("A transfer needs at least one style image. Give some captures.")
+    return np.array(stacked)
+
+
+def read_frame(sample: Sample) -> Frame:
+    """Returns the image of a sample with the buffers that the sample has.
+
+    Raises:
+        InputError: a file is missing or broken, or a buffer has another size than the image.
+    """
+    rgb = read_rgb(sample.rgb)
+    found = {name: read_buffer(sample, name, rgb.shape) for name in _BUFFERS}
+    objects = sample.objects
+    return Frame(
+        rgb,
+        found["depth"],
+        found["ids"],
+        found["normals"],
+        found["coordinates"],
+        None if objects is None else {o.instance_id: o.category for o in objects if o.instance_id},
+    )
+
+
+_BUFFERS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordinates")
+
+
+def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """Returns a channel of a sample, as ``channels.read`` does; None where it has none.
+
+    Args:
+        sample: whose.
+        name: of the channel.
+        shape: of its image.
+
+    Raises:
+        InputError: the file is missing or broken, or of another size than the image.
+    """
+    if name not in sample.channels:
+        return None
+    buffer = channels.read(name, sample.channels[name])
+    if buffer.shape[:2] != shape[:2]:
+        height, width = buffer.shape[:2]
+        raise InputError(
+            sample.channels[name],
+            f"{width}x{height} pixels, but its image {sample.rgb.name} has {shape[1]}x{shape[0]}. "
+            "Render both again, or leave the buffer out.",
+        )
+    return buffer

@@ -1,0 +1,1 @@
+"""Augmentation of training crops."""

@@ -1,0 +1,1 @@
+"""Prediction: images to boxes, labels, masks, keypoints and poses."""

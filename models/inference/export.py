@@ -1,0 +1,217 @@
+"""A detector as one ONNX graph: an image in, boxes out."""
+
+from __future__ import annotations
+
+import copy
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sim2cam import images
+from sim2cam.learn.onnx import Outputs, write_onnx
+from sim2cam.models.augment.crops import SMOOTH_BELOW
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.inference.detections import DUPLICATE_IOU
+from sim2cam.models.inference.detector import LoadedDetector
+from sim2cam.models.inference.differentiable import filled_up, magnified
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
+from sim2cam.models.network.roi_crops import PLAIN, View, side_px
+from sim2cam.models.reliability.confidence import calibrated, slopes_and_offsets
+
+_HALVINGS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five
+MOST = 100  # detections that the graph returns, however unsure
+_OUTPUTS = "boxes", "scores", "labels"
+_LEAST_PX, _MOST_PX = 64, 8192
+_EXAMPLES_PX = (192, 264), (333, 250)
+"""How much, high and wide, of photos that a graph has to see as its network does: of noise a trained network
+is unsure, and what it then finds hangs on rounding."""
+_LOST = 0.02
+"""Largest share of all scores whose detections another run has not: two as sure, or mostly one another,
+may change places by rounding, what is computed wrongly changes all."""
+_ROUNDING = 1e-6  # of scores
+_NEAR = 0.01  # of the larger side of a box, and of a score: what is the same detection
+
+
+class DetectorGraph(nn.Module):
+    """Everything from an image to boxes, in tensors of fixed size.
+
+    Unlike ``prediction.predict`` it looks with the card's magnification alone, so not for objects larger
+    than those trained on, and returns no more than ``MOST`` detections. A box goes where it is mostly a
+    surer one's, also where that one goes for the same reason; scores of such boxes are 0.
+    """
+
+    scaling: Tensor | None
+
+    def __init__(self, detector: LoadedDetector) -> None:
+        super().__init__()
+        self.network: Detector = copy.deepcopy(detector.network)
+        self.network.keypoints = self.network.masks = None
+        self.side = side_px(poses=bool(detector.card.objects))
+        self.views = detector.card.views
+        if self.network.reader is not None:
+            self.network.reader.surface = None  # poses are found by more than tensors
+        self.scale = detector.card.magnification
+        self.margin = detector.card.box_margin
+        scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
+        self.register_buffer("scaling", scaling, persistent=False)
+
+    def forward(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns boxes (MOST, 4) in pixels, scores (MOST,), surest first, and labels (MOST,).
+
+        Args:
+            rgb: (1, h, w, 3) uint8, sides of 64 to 8192 pixels.
+        """
+        height, width = rgb.shape[1], rgb.shape[2]
+        picture = rgb.permute(0, 3, 1, 2).float()
+        image = magnified(picture, self.scale)
+        maps = self.network(filled_up(self.network, image))
+        heat = maps.heat[0].sigmoid()  # (h, w)
+        probability, label = maps.classes[0].softmax(0).max(0)
+        score = (heat * probability).sqrt()
+        if self.scaling is not None:
+            score = calibrated(score, self.scaling[label])
+        score = torch.where(is_peak(heat), score, torch.zeros_like(heat))
+        # the smallest pictures have fewer places than that
+        best, where = functional.pad(score.flatten(), (0, MOST)).topk(MOST)
+        where = where.clamp(max=heat.numel() - 1)
+        across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
+        down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]
+        centre = torch.stack([across, down], 1) * STRIDE_PX + STRIDE_PX / 2
+        sides = maps.log_sides[0].flatten(1)[:, where].T.exp() * UNIT_PX
+        low, high = centre - sides[:, :2], centre + sides[:, 2:]
+        label = label.flatten()[where]
+        if self.network.reader is not None and self.network.reader.category is not None:
+            tight = torch.cat([low, high], 1) / self.scale
+            whole, fill = filled_up(self.network, picture), self.network.mean
+            seen = [close_ups(whole, fill, tight, self.side, view) for view in self.views]
+            logits = self.network.read_close_ups(torch.cat(seen)).categories
+            assert logits is not None
+            shares = logits.softmax(1).reshape(len(self.views), MOST, -1).mean(0)
+            probability, label = shares.max(1)
+            read = (heat.flatten()[where] * probability).sqrt()
+            read = read if self.scaling is None else calibrated(read, self.scaling[label])
+            best, order = torch.where(best > 0, read, best).topk(MOST)
+            low, high, label = low[order], high[order], label[order]
+        more = self.margin * (high - low)
+        edges = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in (width, height)])
+        low, high = (
+            torch.minimum(ends.clamp(min=0.0), edges)
+            for ends in ((low - more) / self.scale, (high + more) / self.scale)
+        )
+        boxes = torch.cat([low, high], 1)
+        kept = best * (1.0 - _is_duplicate(boxes))
+        return boxes * (kept > 0)[:, None], kept, label * (kept > 0)
+
+
+def close_ups(
+    picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int, view: View = PLAIN
+) -> Tensor:
+    """Returns close-ups (n, 3, side, side) of boxes (n, 4), as ``close_up`` cuts them.
+
+    Where that takes the mean of many pixels, here a pixel of a picture of half, a quarter, ... of the size is.
+
+    Args:
+        picture: (1, 3, h, w), with sides that ``PAD_TO_PX`` divides.
+        fill: its colour outside (1, 3, 1, 1).
+        boxes_xyxy: in its pixels.
+        side: of a close-up.
+        view: how objects are looked at.
+    """
+    middle = (boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2
+    reach = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / view.fill
+    steps = (torch.arange(side) + 0.5) / side - 0.5
+    across = -steps if view.is_mirrored else steps
+    places = torch.stack([across.expand(side, -1), steps[:, None].expand(-1, side)], 2)
+    places = middle[:, None, None] + reach[:, None, None, None] * places
+    size = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in picture.shape[:1:-1]])
+    grid = (2 * places / size - 1).flatten(0, 1)[None]  # rows of all close-ups below one another
+    halvings = (reach / side * SMOOTH_BELOW).log2().ceil().clamp(0, _HALVINGS)
+    found = torch.zeros(len(boxes_xyxy), 3, side, side)
+    level = picture - fill
+    for number in range(_HALVINGS + 1):
+        seen = functional.grid_sample(level, grid, align_corners=False)[0]  # (3, n * s, s)
+        seen = seen.reshape(3, -1, side, side).transpose(0, 1)
+        found = torch.where((halvings == number)[:, None, None, None], seen, found)
+        level = functional.avg_pool2d(level, 2)
+    return found + fill
+
+
+def export_detector(detector: LoadedDetector, path: Path) -> tuple[str, ...]:
+    """Writes a detector as ONNX, whose card is the file's metadata ``card``; returns what the graph lacks,
+    in words.
+
+    Raises:
+        UsageError: the extra ``export`` is not installed.
+        Sim2CamError: the graph computes something else than the network.
+        OutputError: the folder cannot be written.
+    """
+    shapes = (
+        torch.export.Dim("height", min=_LEAST_PX, max=_MOST_PX),
+        torch.export.Dim("width", min=_LEAST_PX, max=_MOST_PX),
+    )
+    photos = Path(str(files("sim2cam"))) / "recipes" / "standin" / "style"
+    example, other = map(_part, sorted(photos.iterdir()), _EXAMPLES_PX)
+    write_onnx(
+        path,
+        DetectorGraph(detector).eval(),
+        {"rgb": example},
+        {"rgb": other},
+        {"rgb": dict(enumerate(shapes, 1))},
+        _OUTPUTS,
+        {"card": detector.card.to_json()},
+        compare=_compare_detections,
+    )
+    return _lacks(detector.card)
+
+
+def _lacks(card: DetectorCard) -> tuple[str, ...]:
+    """Returns what ``predict`` tells and the graph does not."""
+    only_predicted = {
+        "masks": card.masks,
+        "keypoints": any(card.keypoints.values()),
+        "poses": bool(card.objects),
+        "how unlike what was trained on a picture is": card.novelty is not None,
+    }
+    return tuple(
+        f"{what}: not in the graph, which tells boxes, scores and labels alone; predict does"
+        for what, is_known in only_predicted.items()
+        if is_known
+    )
+
+
+def _is_duplicate(boxes: Tensor) -> Tensor:
+    """Returns 1.0 for each box (n, 4), by falling score, that is mostly a surer one's, else 0.0."""
+    low = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    shared = (high - low).clamp(min=0.0).prod(2)
+    area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
+    overlap = shared / (area[:, None] + area - shared).clamp(min=1e-9)
+    surer = torch.ones_like(overlap).tril(-1)
+    return ((overlap > DUPLICATE_IOU).float() * surer).amax(1)
+
+
+def _compare_detections(ours: Outputs, theirs: Outputs) -> str:
+    """Returns how detections differ, in words; empty where each has its like among the others."""
+    lost = max(_lost(ours, theirs), _lost(theirs, ours))
+    return f"{lost:.1%} of the scores are of other detections" if not lost <= _LOST else ""
+
+
+def _lost(ours: Outputs, theirs: Outputs) -> float:
+    """Returns the share of our scores whose detections have no like among theirs."""
+    boxes, scores, labels = (ours[name] for name in _OUTPUTS)
+    other_boxes, other_scores, other_labels = (theirs[name] for name in _OUTPUTS)
+    side = (boxes[:, 2:] - boxes[:, :2]).max(1).clip(min=1.0)
+    is_near = np.abs(boxes[:, None] - other_boxes).max(2) <= _NEAR * side[:, None]
+    is_as_sure = np.abs(scores[:, None] - other_scores) <= _NEAR * scores[:, None] + _ROUNDING
+    has_like = (is_near & is_as_sure & (labels[:, None] == other_labels)).any(1)
+    return float(scores[~has_like].sum() / (scores.sum() + _ROUNDING))
+
+
+def _part(photo: Path, size_px: tuple[int, int]) -> Tensor:
+    """Returns the upper left (1, h, w, 3) uint8 of a photo."""
+    height, width = size_px
+    return torch.from_numpy(images.read_rgb(photo)[None, :height, :width].copy())

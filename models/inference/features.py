@@ -1,0 +1,30 @@
+"""Features: what a detector's trunk sees in a picture, as a vector that pictures can be compared by."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from sim2cam.learn.device import autocast
+from sim2cam.models.inference.detector import LoadedDetector
+from sim2cam.models.network.backbones import TRUNK_CHANNELS
+
+FEATURES = sum(TRUNK_CHANNELS)
+"""Numbers of a picture."""
+
+
+@torch.inference_mode()
+def trunk_features(detector: LoadedDetector, rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Returns the means over a picture of all channels of the trunk, fine to coarse; of a residual trunk they
+    are ``FEATURES``.
+
+    Args:
+        detector: from ``load_detector``; its heads and its magnification have no part in it.
+        rgb: (h, w, 3) of any size.
+    """
+    network = detector.network
+    image = torch.from_numpy(np.array(rgb)).to(network.mean.device).permute(2, 0, 1)[None]
+    with autocast(network.mean.device):
+        maps = network.trunk((image - network.mean) / network.std)
+    return torch.cat([m[0].float().mean(dim=(1, 2)) for m in maps]).double().cpu().numpy()

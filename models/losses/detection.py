@@ -1,0 +1,240 @@
+"""How far what the detector says is from what it should have said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from sim2cam.learn.distributed import divisor
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Maps, point_places
+from sim2cam.models.network.roi_classifier import SurfaceMaps
+from sim2cam.models.network.targets import Targets
+
+LOSS_WEIGHTS = {
+    "heat": 1.0,
+    "box": 1.0,
+    "category": 6.0,  # reading categories is the slow part
+    "keypoints": 2.0,
+    "seen": 2.0,
+    "shown": 1.0,
+    "votes": 1.0,
+    "reading": 1.0,
+    "outline": 1.0,
+    "surface": 2.0,
+}
+LABEL_SMOOTHING = 0.02
+SIDES_WEIGHT = 0.5
+
+
+@dataclass(frozen=True)
+class TargetTensors:
+    """A batch of ``Targets`` on the device: the same fields with a leading axis of images."""
+
+    heat: Tensor
+    heat_weight: Tensor
+    log_sides: Tensor
+    categories: Tensor
+    object_weight: Tensor
+    owner: Tensor
+    keypoints: Tensor | None = None
+    seen: Tensor | None = None
+    shown: Tensor | None = None
+    votes: Tensor | None = None
+    is_read: Tensor | None = None
+
+    @classmethod
+    def of(cls, targets: Targets, device: torch.device) -> TargetTensors:
+        """Returns the targets of several crops on a device."""
+        values = {field.name: getattr(targets, field.name) for field in fields(targets)}
+        return cls(
+            **{n: torch.from_numpy(v).to(device) for n, v in values.items() if v is not None}
+        )
+
+
+def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
+    """Returns the terms of the loss, each a mean over objects: ``heat box category``, the last over those
+    whose category is learned.
+
+    With keypoints, ``keypoints seen`` are two more; with masks, ``shown votes``, means over cells.
+    """
+    n_objects = divisor(targets.object_weight.sum())
+    found = {
+        "heat": heat_loss(maps.heat.float(), targets.heat, targets.heat_weight) / n_objects,
+        "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
+        "category": _category_loss(maps.classes.float(), targets),
+    }
+    log_sides = maps.log_sides.float()
+    if maps.keypoints is not None and targets.keypoints is not None:
+        keypoints = maps.keypoints.float()
+        found["keypoints"] = _keypoint_loss(keypoints, log_sides, targets.keypoints, targets)
+        found["seen"] = _seen_loss(keypoints, targets)
+    if maps.segments is not None and targets.shown is not None:
+        found["shown"] = _shown_loss(maps.segments.float(), targets.shown)
+    if maps.votes is not None and targets.votes is not None:
+        found["votes"] = _vote_loss(maps.votes.float(), targets)
+    return found
+
+
+def reading_loss(logits: Tensor, categories: Tensor) -> Tensor:
+    """Returns the mean cross-entropy of close-ups (n, c), short of those that show no category: -1 (n,)."""
+    losses = functional.cross_entropy(
+        logits, categories, ignore_index=-1, reduction="sum", label_smoothing=LABEL_SMOOTHING
+    )
+    return losses / divisor((categories >= 0).sum())
+
+
+def surface_losses(said: SurfaceMaps, truth: Tensor, turns: Tensor) -> dict[str, Tensor]:
+    """Returns ``outline``, how badly it is told which cells show the object, and ``surface``, how badly which
+    points; means over cells, then over close-ups.
+
+    Coordinates are told as shares of the two bins that they lie between. Of the turns after which an object
+    looks the same, the nearest to what is said of the whole close-up counts.
+
+    Args:
+        said: of close-ups, for the category of each.
+        truth: points over the reach of the object (n, 3, h, w), NaN where it is not shown. Where it is
+            shown nowhere, nothing is known and nothing learned.
+        turns: of each category (n, s, 3, 3).
+    """
+    is_shown = truth[:, 0].isfinite()
+    cells = is_shown.sum((1, 2))
+    known = cells > 0
+    outline = functional.binary_cross_entropy_with_logits(
+        said.shown, is_shown.to(said.shown.dtype), reduction="none"
+    ).mean((1, 2))
+    turned = torch.einsum("nsij,njhw->nsihw", turns, truth.nan_to_num())
+    with torch.no_grad():
+        points, _ = said.points()
+        off = (points[:, None] - turned).abs().sum(2)  # (n, s, h, w)
+        nearest = (off * is_shown[:, None]).sum((2, 3)).argmin(1)
+    turned = turned[torch.arange(len(turned), device=turned.device), nearest]
+    told = _between_bins(said.bins.log_softmax(2), turned).mean(1)
+    surface = (told * is_shown).sum((1, 2)) / cells.clamp(min=1)
+    each = divisor(known.sum())
+    return {"outline": (outline * known).sum() / each, "surface": surface.sum() / each}
+
+
+def _between_bins(log_probability: Tensor, values: Tensor) -> Tensor:
+    """Returns cross-entropies (n, a, h, w) of values from -1 to 1 and bins (n, a, b, h, w)."""
+    last = log_probability.shape[2] - 1
+    place = (values.clamp(-1, 1) + 1) / 2 * last
+    low = place.floor().clamp(max=last - 1)
+    share = place - low
+    index = low.long()[:, :, None]
+    below, above = (log_probability.gather(2, index + step)[:, :, 0] for step in (0, 1))
+    return -((1 - share) * below + share * above)
+
+
+def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
+    """Returns the weighted sum of what ``detector_losses`` and those of close-ups returned."""
+    return torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
+
+
+def heat_loss(logits: Tensor, heat: Tensor, weight: Tensor) -> Tensor:
+    """Returns the summed penalty-reduced focal loss (Zhou et al., Objects as Points, eq. 1)."""
+    probability = logits.sigmoid()
+    at_centre = -((1 - probability) ** 2) * functional.logsigmoid(logits)
+    elsewhere = -((1 - heat) ** 4) * probability**2 * functional.logsigmoid(-logits)
+    return (torch.where(heat == 1, at_centre, elsewhere) * weight).sum()
+
+
+def generalized_iou(sides: Tensor, target: Tensor) -> Tensor:
+    """Returns the generalized IoU (n,) of boxes given by positive sides (n, 4) from one point."""
+    near, far = torch.minimum(sides, target), torch.maximum(sides, target)
+    shared = _area(near)
+    union = _area(sides) + _area(target) - shared
+    hull = _area(far)
+    return shared / union - (hull - union) / hull
+
+
+def _area(sides: Tensor) -> Tensor:
+    left, top, right, bottom = sides.unbind(-1)
+    return (left + right) * (top + bottom)
+
+
+def _box_loss(log_sides: Tensor, targets: TargetTensors) -> Tensor:
+    chosen = targets.object_weight > 0  # (n, h, w)
+    weight = targets.object_weight[chosen]
+    said = log_sides.permute(0, 2, 3, 1)[chosen]  # (k, 4)
+    truth = targets.log_sides.permute(0, 2, 3, 1)[chosen]
+    overlap = 1 - generalized_iou(said.exp() * UNIT_PX, truth.exp() * UNIT_PX)
+    return ((overlap + SIDES_WEIGHT * (said - truth).abs().mean(-1)) * weight).sum()
+
+
+def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
+    weight = targets.object_weight
+    if targets.is_read is not None:
+        weight = weight * targets.is_read
+    chosen = weight > 0
+    losses = functional.cross_entropy(
+        logits.permute(0, 2, 3, 1)[chosen],
+        targets.categories[chosen],
+        reduction="none",
+        label_smoothing=LABEL_SMOOTHING,
+    )
+    return (losses * weight[chosen]).sum() / divisor(weight.sum())
+
+
+def _keypoint_loss(
+    points: Tensor, log_sides: Tensor, truths: Tensor, targets: TargetTensors
+) -> Tensor:
+    """Returns the mean over objects and points of how far they are off, and of how well that is told.
+
+    Places learn from the distance, in units of the box. The logarithms of spreads learn from their
+    likelihood, given that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing
+    else does: it would let points that are hard to see, such as hidden ones, go.
+
+    Args:
+        points: ``keypoints`` of ``Maps``.
+        log_sides: of ``Maps``.
+        truths: those of ``Targets``; what is not known is not learned.
+        targets: which cells learn what.
+    """
+    image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)  # (k,) each
+    truth = truths[targets.owner[image, row, column]]  # (k, p, 2)
+    learned = truth.isfinite().flatten(1).any(1)
+    image, row, column, truth = image[learned], row[learned], column[learned], truth[learned]
+    weight = targets.object_weight[image, row, column]
+    said = points[image, targets.categories[image, row, column], :, :, row, column]  # (k, p, 4)
+    sides = log_sides.detach()[image, :, row, column]
+    centres = (torch.stack([column, row], 1) + 0.5) * STRIDE_PX
+    places, spreads, unit_px = point_places(said, sides, centres)
+    known = truth[..., 0].isfinite()  # (k, p)
+    truth = torch.where(truth.isfinite(), truth, places.detach())
+    off_px = (places - truth).abs().sum(2)
+    told = off_px.detach() / spreads + 2 * (spreads / unit_px).log()  # two coordinates
+    each = ((off_px / unit_px + told) * known).sum(1) / known.sum(1)
+    return (each * weight).sum() / divisor(weight.sum())
+
+
+def _seen_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
+    """Returns the mean over objects and known keypoints of how badly it is told which are seen."""
+    image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)
+    assert targets.seen is not None  # where keypoints are
+    truth = targets.seen[targets.owner[image, row, column]]  # (k, p)
+    known = truth.isfinite()
+    logits = keypoints[image, targets.categories[image, row, column], :, 3, row, column]
+    losses = functional.binary_cross_entropy_with_logits(
+        logits, truth.nan_to_num(), reduction="none"
+    )
+    weight = known * targets.object_weight[image, row, column, None]
+    return (losses * weight).sum() / divisor(weight.sum())
+
+
+def _shown_loss(logits: Tensor, shown: Tensor) -> Tensor:
+    """Returns the mean over the known cells of how badly it is told what they show."""
+    losses = functional.cross_entropy(logits, shown, ignore_index=-1, reduction="sum")
+    return losses / divisor((shown >= 0).sum())
+
+
+def _vote_loss(votes: Tensor, targets: TargetTensors) -> Tensor:
+    """Returns the mean over the cells of objects of how far their votes are off, in ``UNIT_PX``."""
+    assert targets.shown is not None
+    assert targets.votes is not None
+    is_object = targets.shown > 0
+    off = (votes - targets.votes).abs().sum(1)
+    return (off * is_object).sum() / divisor(is_object.sum())

@@ -1,0 +1,1 @@
+"""Network architectures, their targets and the decoding of their outputs."""

@@ -1,0 +1,38 @@
+"""Networks for prediction alone: normalization as a part of the convolutions before it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import torch
+from torch import nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from sim2cam.models.network.detector import Detector
+
+
+def folded(network: Detector) -> Detector:
+    """Returns a copy of a detector that says the same but for rounding, and sooner.
+
+    In evaluation mode batch normalization multiplies and adds numbers that do not change, which the
+    kernels and biases of convolutions can do as well (Jacob et al. 2018, "Quantization and training of
+    neural networks", section 3.2). So the copy cannot be trained, and has another state.
+
+    Args:
+        network: in evaluation mode.
+    """
+    copied = copy.deepcopy(network)
+    with torch.no_grad():
+        for module in list(copied.modules()):
+            _fold_children(module)
+    return copied.requires_grad_(requires_grad=False).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _fold_children(module: nn.Module) -> None:
+    """Replaces convolutions and the normalization that follows each; children stand as they are used."""
+    children = list(module.named_children())
+    for (name, child), (next_name, following) in itertools.pairwise(children):
+        if isinstance(child, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):
+            setattr(module, name, fuse_conv_bn_eval(child, following))
+            setattr(module, next_name, nn.Identity().eval())

@@ -1,0 +1,125 @@
+"""Models of torchvision by their names: which there are, what each can do, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from sim2cam.errors import BackendError, UsageError, did_you_mean
+from sim2cam.models.compat import detection, get_model, has_operators, list_models, segmentation
+from sim2cam.models.network.pretrained import check_pretrained
+
+if TYPE_CHECKING:
+    from sim2cam.models.training.config import TrainConfig
+
+LACKS = {
+    "poses": "has no head for points of surfaces",
+    "reader": "reads no close-ups",
+    "min_read": "learns no box without its category",
+    "adapt": "has no cells at which captures could be held against renders",
+    "fine_tuning.residual": "has no head that corrects others",
+    "features": "has no trunk in common with ours, whose features are asked for",
+    "scores without labels": "gives no probabilities of all categories",
+    "--format onnx": "is no graph that onnxruntime is known to compute alike",
+}
+"""What models of torchvision are asked for in vain, and why."""
+
+_KINDS = {"keypoints": "keypoint", "masks": "mask"}
+"""What names of models that learn it hold."""
+
+
+def named_architectures() -> frozenset[str]:
+    """Returns the names of torchvision's models for detection, masks, keypoints and segmentation."""
+    return frozenset(list_models(module=detection)) | _of_pixels()
+
+
+def tells_pixels(name: str) -> bool:
+    """Returns whether a model says what every pixel shows, and nothing of objects."""
+    return name in _of_pixels()
+
+
+def lacking(name: str, what: str) -> UsageError:
+    """Returns the error of asking a model for one of ``LACKS``."""
+    return UsageError(
+        f"{what}: {name} is a model of torchvision, which {LACKS[what]}. Leave it out, or take one of "
+        "sim2cam's own architectures."
+    )
+
+
+def check_named(config: TrainConfig, own: Collection[str]) -> None:
+    """Refuses a training of a model that is not there, or cannot learn what is asked.
+
+    Args:
+        config: of the training.
+        own: names of sim2cam's own architectures.
+
+    Raises:
+        UsageError: naming the setting.
+    """
+    name, known = config.architecture, named_architectures()
+    if name not in known:
+        hint = did_you_mean(name, known.union(own))
+        raise UsageError(f"architecture '{name}' is not known. {hint}")
+    if config.pretrained:
+        check_pretrained(config.pretrained)
+    for setting in ("poses", "reader", "min_read", "adapt"):
+        if getattr(config, setting):
+            raise lacking(name, setting)
+    if config.fine_tuning is not None and config.fine_tuning.residual:
+        raise lacking(name, "fine_tuning.residual")
+    for setting, word in _KINDS.items():
+        learns = word in name or (setting == "masks" and tells_pixels(name))
+        if learns != getattr(config, setting):
+            raise UsageError(
+                f"{name} learns {setting if learns else f'no {setting}'}: set {setting} = "
+                f"{str(learns).lower()} in the recipe's [train], or take another architecture"
+            )
+    if config.batch < 2:
+        raise UsageError(f"{name} normalizes over batches: batch must be 2 or more, not 1")
+
+
+def check_operators(name: str) -> None:
+    """Refuses a model whose compiled operators are missing; one of sim2cam's own needs none.
+
+    Raises:
+        BackendError: they do not load.
+    """
+    if has_operators() or name not in list_models(module=detection):
+        return
+    needed = "nms and roi_align" if "rcnn" in name else "nms"
+    raise BackendError(
+        f"{name} needs torchvision's compiled operators {needed}, which do not load beside torch "
+        f"{torch.__version__}. Take both packages from one index, in a new environment: make setup "
+        f"TORCH_INDEX=URL; or take one of sim2cam's own architectures, or {', '.join(sorted(_of_pixels()))}."
+    )
+
+
+def named_model(
+    name: str, n_categories: int, generator: torch.Generator, *, keypoints: int = 0
+) -> nn.Module:
+    """Returns a model of torchvision with weights from scratch; class 0 is the background.
+
+    Args:
+        name: of ``named_architectures``.
+        n_categories: how many categories it tells apart.
+        generator: source of its weights, on the CPU; its state stays as it is.
+        keypoints: how many named points a category has at most, of a model that learns some.
+
+    Raises:
+        BackendError: the compiled operators that it needs do not load.
+    """
+    check_operators(name)
+    more = {"num_keypoints": keypoints} if keypoints else {}
+    with torch.random.fork_rng(devices=[]):  # torchvision draws weights from the global generator
+        torch.set_rng_state(generator.get_state())
+        model: nn.Module = get_model(
+            name, weights=None, weights_backbone=None, num_classes=1 + n_categories, **more
+        )
+    return model
+
+
+def _of_pixels() -> frozenset[str]:
+    return frozenset(list_models(module=segmentation))

@@ -1,0 +1,1 @@
+"""Calibration of confidences and out-of-distribution detection."""

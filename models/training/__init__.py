@@ -1,0 +1,1 @@
+"""Training of detectors: data, batches, loop."""

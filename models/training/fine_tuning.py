@@ -1,0 +1,141 @@
+"""Going on from the weights of another training, on other data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from sim2cam.data.known_objects import KnownObject
+from sim2cam.errors import CheckpointError
+from sim2cam.models.card import DetectorCard, StartRecord
+from sim2cam.models.inference.detector import AnyDetector, load_detector
+from sim2cam.models.network.detector import Detector, residual_heads
+from sim2cam.models.training.config import FineTuning, TrainConfig
+
+_DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
+           "trunk.stages.0": 4, "trunk.stem": 5, "spread": 1, "trunk.coarse": 2, "trunk.fine": 3,
+           "model.backbone": 1}  # fmt: skip
+"""How many steps below the heads layers are, by the beginnings of their names."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Weights that a training begins with.
+
+    Attributes:
+        path: of their file.
+        detector: what they make.
+        record: what the card says of them.
+    """
+
+    path: Path
+    detector: AnyDetector
+    record: StartRecord
+
+    @property
+    def card(self) -> DetectorCard:
+        """What is known of the weights."""
+        return self.detector.card
+
+    def check_objects(
+        self, objects: Mapping[str, KnownObject], keypoints: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """Refuses weights that find the poses or keypoints of other objects than the data have.
+
+        Args:
+            objects: of the data, by category; empty without poses.
+            keypoints: of the data, by category; empty without keypoints.
+
+        Raises:
+            CheckpointError: naming the category.
+        """
+        for category, known in objects.items():
+            if not known.is_like(self.card.objects[category]):
+                raise CheckpointError(
+                    self.path,
+                    f"finds poses of objects of category '{category}' that are of another size than "
+                    "those of the data, or look the same after other turns. Name other weights.",
+                )
+        for category, names in keypoints.items():
+            found = self.card.keypoints[category]
+            if set(names) != set(found):
+                raise CheckpointError(
+                    self.path,
+                    f"finds the keypoints {', '.join(found) or 'none'} of category '{category}', but "
+                    f"the data have {', '.join(names) or 'none'}. Name other weights.",
+                )
+
+
+def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> Start:
+    """Returns the weights that a training begins with.
+
+    Args:
+        path: of the weights.
+        categories: of the data, in any order.
+        config: of the training.
+
+    Raises:
+        CheckpointError: a file is missing or broken, or the weights are of another architecture, of
+            other categories, or learned something else.
+    """
+    detector = load_detector(path)
+    card = detector.card
+    if card.architecture != config.architecture:
+        raise _other(path, "architecture", f'"{card.architecture}"', f'"{config.architecture}"')
+    if set(card.categories) != set(categories):
+        raise CheckpointError(
+            path,
+            f"finds {', '.join(card.categories)}, but the data are of {', '.join(categories)}. Rename them with "
+            "--map, leave out others with --ignore, add those that no picture shows to the data's list of "
+            "categories, or name weights of the same categories.",
+        )
+    learned = {
+        "poses": bool(card.objects),
+        "keypoints": bool(card.keypoints),
+        "masks": card.masks,
+        "amodal": card.is_amodal,
+        "reader": card.reader,
+    }
+    for name, was in learned.items():
+        if was != getattr(config, name):
+            raise _other(path, name, str(was).lower(), str(not was).lower())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    before = card.start.data if card.start else ()
+    return Start(path, detector, StartRecord(path.name, digest, (*before, *card.data)))
+
+
+def rate_share(name: str, tuning: FineTuning | None) -> float:
+    """Returns the learning rate of a parameter of the detector, as a share of the training's.
+
+    Args:
+        name: of the parameter.
+        tuning: None of a training that begins anew.
+    """
+    if tuning is None or tuning.residual:
+        return 1.0
+    depth = next((d for layer, d in _DEPTHS.items() if name.startswith(f"{layer}.")), 0)
+    return tuning.head_rate * tuning.layer_decay**depth
+
+
+def begin_with(network: nn.Module, start: nn.Module) -> None:
+    """Gives a network the weights of another one; a residual head that that does not have stays."""
+    network.load_state_dict(network.state_dict() | start.state_dict())
+
+
+def freeze(network: Detector) -> None:
+    """Lets nothing of a network learn but its residual heads."""
+    network.requires_grad_(requires_grad=False)
+    for head in residual_heads(network):
+        head.requires_grad_(requires_grad=True)
+
+
+def _other(path: Path, name: str, was: str, now: str) -> CheckpointError:
+    return CheckpointError(
+        path,
+        f"was trained with {name} = {was}, not {now}. Set {name} = {was} in the recipe's [train], or "
+        "name other weights.",
+    )

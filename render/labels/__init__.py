@@ -1,0 +1,1 @@
+"""Labels and ground truth of a rendered frame."""

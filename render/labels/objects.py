@@ -1,0 +1,115 @@
+"""Labels of objects beyond boxes: whole masks, keypoints, and which objects hide which."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.data.sample import Keypoint, ObjectLabel, Occlusion
+from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.geometry.run_length import RunLengths
+from sim2cam.render.gbuffer import behind
+from sim2cam.render.labels.ground_truth import Shot, Track, occlusions, track
+from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.rasterizer import label_numbers
+from sim2cam.scene.shape import Asset, Board, MeshFile
+from sim2cam.scene.symmetry import keypoints_of
+
+Labels = Sequence[ObjectLabel]
+
+_LEAST_COSINE = 0.1  # between a face's normal and sight: flatter, no picture shows what is on it
+
+
+def with_amodal_masks(labels: Labels, cover: NDArray[np.uint32]) -> tuple[ObjectLabel, ...]:
+    """Returns the labels with the masks of whole objects.
+
+    Args:
+        labels: of one picture.
+        cover: (h, w, words) of it, as the G-buffer has it.
+    """
+    return tuple(
+        replace(label, amodal_mask=RunLengths.of(behind(cover, label.instance_id or 0)))
+        for label in labels
+    )
+
+
+def with_keypoints(labels: Labels, shot: Shot) -> tuple[ObjectLabel, ...]:
+    """Returns the labels with their objects' keypoints.
+
+    Args:
+        labels: of one picture.
+        shot: the same picture.
+    """
+    names = {number: name for name, number in label_numbers(shot.scene).items()}
+    bodies = {body.name: body for body in shot.scene.bodies}
+    found = []
+    for label in labels:
+        body = bodies[names[label.instance_id or 0]]
+        points = keypoints_of(body.asset)
+        tracks = track(np.array(list(points.values())).reshape(-1, 3), body.name, shot)
+        outward = _outward_at(body.asset)
+        seen = tuple(
+            _keypoint(name, point, outward[name], where, label, shot)
+            for (name, point), where in zip(points.items(), tracks, strict=True)
+        )
+        found.append(replace(label, keypoints=seen))
+    return tuple(found)
+
+
+def occlusions_among(
+    labels: Labels, ids: NDArray[np.uint16], cover: NDArray[np.uint32]
+) -> tuple[Occlusion, ...]:
+    """Returns which of the labelled objects hide which, and in how many pixels.
+
+    Args:
+        labels: of one picture.
+        ids: (h, w) instance ids of it.
+        cover: (h, w, words) of it, as the G-buffer has it.
+    """
+    seen = {label.instance_id for label in labels}
+    return tuple(
+        Occlusion(front, back, pixels)
+        for (front, back), pixels in occlusions(ids, cover).items()
+        if back in seen
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _outward_at(asset: Asset) -> dict[str, Vec3]:
+    """Returns which way the surface faces at each keypoint of an asset, in its own frame."""
+    points = keypoints_of(asset)
+    if isinstance(asset, Board):
+        return dict.fromkeys(points, (0.0, 0.0, 1.0))
+    if not isinstance(asset, MeshFile) or not points:
+        return points  # faces look away from the origin
+    from trimesh.triangles import closest_point
+
+    mesh = mesh_of(asset)
+    corners = mesh.vertices_m[mesh.faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    found = {}
+    for name, point in points.items():
+        away = closest_point(corners, np.tile(point, (len(corners), 1))) - point
+        found[name] = vec3(normals[np.argmin((away**2).sum(axis=1))])
+    return found
+
+
+def _keypoint(
+    name: str, point_m: Vec3, outward: Vec3, where: Track, label: ObjectLabel, shot: Shot
+) -> Keypoint:
+    """Returns a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
+    x, y = where.pixel
+    height, width = shot.drawn["bodies"].shape
+    if not (-0.5 <= x < width - 0.5 and -0.5 <= y < height - 0.5):
+        return Keypoint(name, (0.0, 0.0), 0, point_m)
+    assert label.pose is not None
+    sight = label.pose.apply(np.array([point_m]))[0]
+    normal = label.pose.rotation().apply(outward)
+    cosine = -normal @ sight / (np.linalg.norm(normal) * np.linalg.norm(sight))
+    visibility: Literal[1, 2] = 2 if where.visible and cosine > _LEAST_COSINE else 1
+    return Keypoint(name, where.pixel, visibility, point_m)

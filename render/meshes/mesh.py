@@ -1,0 +1,178 @@
+"""Triangle meshes, in metres, in the object's frame: those of the built-in shapes are made here."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.geometry.poses import Vec3, vec3
+from sim2cam.objects.block import rounded_box
+from sim2cam.objects.die import die_shadow_faces, die_surface
+from sim2cam.objects.fasteners import bolt_surface, nut_surface
+from sim2cam.objects.packages import carton_surface, tin_surface
+from sim2cam.objects.tubes import tubes_surface
+from sim2cam.objects.twisty import twisty_surface
+from sim2cam.scene.shape import (
+    Asset,
+    Box,
+    Cylinder,
+    Die,
+    Ground,
+    MeshFile,
+    Sphere,
+)
+from sim2cam.surfaces.lathe import SEGMENTS, disc, frustum
+from sim2cam.surfaces.mesh import Mesh, grid_faces, joined, one_part, patch
+
+Floats = NDArray[np.float64]
+
+_SPHERE_RINGS = 20
+_CORNER_SEGMENTS = 6
+_BOARD_CORNER_M = 5e-4  # as a saw leaves it
+_SHEET_CORNER_M = 2e-4
+
+
+def mesh_of(asset: Asset) -> Mesh:
+    """Returns the mesh of an asset.
+
+    Raises:
+        InputError: its file cannot be used.
+    """
+    match asset:
+        case MeshFile():
+            from sim2cam.assets.mesh import content_of
+
+            return content_of(asset).mesh
+        case _:
+            return _made(asset)
+
+
+@functools.lru_cache(maxsize=64)  # physics, drawing and labels of one scene ask for the same
+def _made(asset: Asset) -> Mesh:
+    """Returns the mesh of a shape that is made here."""
+    match asset:
+        case Ground():
+            return _ground(asset)
+        case Die():
+            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces(), is_closed=True)
+        case _:
+            return replace(_MAKERS[asset.kind](asset), is_closed=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:
+    """Returns two opposite corners, low and high, of the box around an asset in its own frame."""
+    vertices = mesh_of(asset).vertices_m
+    return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))
+
+
+def surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats:
+    """Returns points (count, 3) of an asset's surface, evenly by area, in its own frame."""
+    mesh = mesh_of(asset)
+    a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
+    areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    face = rng.choice(len(areas), count, p=areas / areas.sum())
+    u, v = rng.random((2, count, 1))
+    beyond = u + v > 1  # the other half of the parallelogram, turned back
+    u, v = np.where(beyond, 1 - u, u), np.where(beyond, 1 - v, v)
+    return np.asarray(a[face] + u * (b - a)[face] + v * (c - a)[face])
+
+
+def _box(box: Box) -> Mesh:
+    parts = []
+    for axis in range(3):
+        for sign in (-1.0, 1.0):
+            normal, tangent = np.eye(3)[axis] * sign, np.eye(3)[(axis + 1) % 3]
+            bitangent = np.cross(normal, tangent)
+            corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
+            points = normal / 2 + corners[:, :1] * tangent + corners[:, 1:] * bitangent
+            points = points * box.size_m
+            parts.append(patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
+    return joined(parts)
+
+
+def _slab(size_m: Vec3, corner_m: float) -> Mesh:
+    """Returns a plate with round corners; its atlas has the front (+z) at the left, the back beside it."""
+    width, height, thick = size_m
+    turns = np.linspace(0, math.pi / 2, _CORNER_SEGMENTS + 1) + np.arange(4)[:, None] * math.pi / 2
+    outward = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)  # (4, n, 3)
+    inner = (width / 2 - corner_m, height / 2 - corner_m, 0.0)
+    middles = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * inner
+    outline = (middles[:, None] + corner_m * outward).reshape(-1, 3)
+    outward = outward.reshape(-1, 3)
+    n, up = len(outline), np.array([0.0, 0.0, thick / 2])
+    fan = np.array([[n, i, (i + 1) % n] for i in range(n)])
+    left = np.column_stack([outline[:, 0] / width + 0.5, 0.5 - outline[:, 1] / height]) / [2, 1]
+    right = np.column_stack([1 - left[:, 0], left[:, 1]])
+    ends = []
+    for side, uvs, faces in ((1.0, left, fan), (-1.0, right, fan[:, ::-1])):
+        x, z = side * np.eye(3)[0], side * np.eye(3)[2]
+        points = np.vstack([outline, np.zeros(3)]) + side * up
+        flat = patch(points, z, x, np.cross(z, x), faces)
+        ends.append(replace(flat, uvs=np.vstack([uvs, [[0.5 - side / 4, 0.5]]])))
+    ring = np.append(np.arange(n), 0)
+    edge = Mesh(
+        np.vstack([outline[ring] - up, outline[ring] + up]),
+        np.tile(outward[ring], (2, 1)),
+        np.tile(np.cross(np.eye(3)[2], outward[ring]), (2, 1)),
+        np.tile(left[ring], (2, 1)),
+        grid_faces(2, n + 1),
+        one_part(2 * (n + 1)),
+    )
+    return joined([*ends, edge])
+
+
+def _ground(ground: Ground) -> Mesh:
+    half = ground.side_m / 2
+    points = np.array([[-half, -half, 0], [half, -half, 0], [half, half, 0], [-half, half, 0]])
+    x, y, z = np.eye(3)
+    return patch(points, z, x, y, [[0, 1, 2], [0, 2, 3]])
+
+
+def _cylinder(cylinder: Cylinder) -> Mesh:
+    radius, half = cylinder.radius_m, cylinder.height_m / 2
+    ends = [disc(radius, side * half, side) for side in (-1, 1)]
+    return joined([*ends, frustum((radius, radius), (-half, half))])
+
+
+def _sphere(sphere: Sphere) -> Mesh:
+    grid = np.meshgrid(
+        np.linspace(0, 2 * math.pi, SEGMENTS + 1),
+        np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
+    )
+    around, down = grid[0].ravel(), grid[1].ravel()
+    normals = np.stack(
+        [np.sin(down) * np.cos(around), np.sin(down) * np.sin(around), np.cos(down)], axis=1
+    )
+    tangents = np.stack([-np.sin(around), np.cos(around), np.zeros_like(around)], axis=1)
+    uvs = np.stack([around, math.pi - down], axis=1) * sphere.radius_m
+    grid_size = (_SPHERE_RINGS + 1, SEGMENTS + 1)
+    points = normals * sphere.radius_m
+    return Mesh(
+        points, normals, tangents, uvs, grid_faces(*grid_size), one_part(len(points)),
+        grid_faces(*grid_size, step=2),
+    )  # fmt: skip
+
+
+_MAKERS: dict[str, Callable[[Any], Mesh]] = {
+    "box": _box,
+    "cylinder": _cylinder,
+    "sphere": _sphere,
+    "block": lambda block: rounded_box(block.size_m, block.rounding),
+    "board": lambda board: _slab(board.size_m, _BOARD_CORNER_M),
+    "card": lambda card: _slab(card.size_m, card.corner_m),
+    "twisty": twisty_surface,
+    "tin": tin_surface,
+    "carton": carton_surface,
+    "bolt": bolt_surface,
+    "nut": nut_surface,
+    "sheet": lambda sheet: _slab(sheet.size_m, _SHEET_CORNER_M),
+    "tubes": tubes_surface,
+}
+"""Of solids, by the ``kind`` of their asset."""

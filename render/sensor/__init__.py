@@ -1,0 +1,1 @@
+"""Image sensor: exposure, mosaic, noise, tone, quantization."""

@@ -1,0 +1,106 @@
+"""Hulls of meshes, and which meshes need more than theirs to collide as they look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.assets.decomposition import decompose
+from sim2cam.assets.mesh_cache import MeshContent
+from sim2cam.geometry.inertia import could_be, placed, spread_at, spread_inside
+from sim2cam.geometry.sphere_points import spiral
+from sim2cam.scene.articulation import JointStates
+
+Floats = NDArray[np.float64]
+
+_COLLIDER_DIRECTIONS = 512
+_SOLID = 0.9  # of its hull; what fills more of it collides as the hull
+_FLAT = 1e-9  # of the cube of a hull's size; below is no volume, but rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """A convex solid around a mesh.
+
+    Attributes:
+        points: (n, 3) corners, those of the mesh that lie farthest in many directions.
+        volume: 0 of a flat one.
+    """
+
+    points: Floats
+    volume: float
+
+
+def hull_of(vertices: Floats) -> Hull:
+    """Returns the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
+    directions = spiral(1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS)
+    points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
+    solid = _solid_of(points)
+    return Hull(points, 0.0 if solid is None else float(solid.volume))
+
+
+def taken_apart(content: MeshContent) -> MeshContent:
+    """Returns a content with the parts as which it collides, if it is concave enough to need them."""
+    if content.parts:
+        return content
+    vertices = content.mesh.vertices_m
+    hull = hull_of(vertices)
+    if hull.volume == 0 or (content.is_closed and content.volume() > _SOLID * hull.volume):
+        return content
+    places, place = np.unique(vertices, axis=0, return_inverse=True)
+    faces = place.ravel()[content.mesh.faces]
+    once = np.unique(np.sort(faces, axis=1), axis=0, return_index=True)[1]
+    parts = decompose(places, faces[np.sort(once)], hull.points)
+    return replace(content, parts=parts, links=(1,) * len(parts))
+
+
+def spread_of(content: MeshContent, states: JointStates) -> Floats:
+    """Returns how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
+
+    It is what a model's file says of its links; otherwise that of one stuff, within a mesh that is the
+    skin of a solid, or else within all that it collides as, which counts twice where two convex solids
+    overlap.
+    """
+    if len(content.spreads):
+        assert content.articulation is not None
+        matrices = content.articulation.link_matrices(states)
+        return np.asarray(placed(content.spreads, matrices).sum(axis=0))
+    vertices = content.mesh.vertices_m
+    even = even_spread(content.solids(states) or (hull_of(vertices).points,))
+    if content.is_closed and content.articulation is None:
+        within = spread_inside(vertices[content.mesh.faces])
+        if could_be(within, vertices, even):  # not so where faces cross, or some look inwards
+            return within
+    return even
+
+
+def even_spread(solids: Sequence[Floats]) -> Floats:
+    """Returns the spread (4, 4) of stuff of density 1 in convex solids, by their corners (n, 3).
+
+    Flat ones have no part in it; where all are, it is a mass of 1 at their corners.
+    """
+    triangles = np.vstack([_skin_of(points) for points in solids])
+    return spread_inside(triangles) if len(triangles) else spread_at(np.vstack(solids))
+
+
+def _skin_of(points: Floats) -> Floats:
+    """Return the triangles (n, 3, 3) around points; none around flat ones."""
+    solid = _solid_of(points)
+    return np.zeros((0, 3, 3)) if solid is None else np.array(solid.triangles)
+
+
+def _solid_of(points: Floats) -> Any:
+    """Return the convex solid of points as a mesh of trimesh's; None of flat ones."""
+    from scipy.spatial import ConvexHull, QhullError
+    from trimesh.convex import convex_hull
+
+    try:
+        ConvexHull(points)  # trimesh joggles flat points until they have a volume
+    except (QhullError, ValueError):
+        return None
+    solid = convex_hull(points)
+    return solid if solid.volume > _FLAT * np.ptp(points, axis=0).max() ** 3 else None

@@ -1,0 +1,81 @@
+"""Relief and wear on meshes from files that bring a picture of their own."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.assets.mesh import read_mesh_file
+from sim2cam.assets.mesh_cache import MeshContent
+from sim2cam.errors import InputError
+from sim2cam.images import LINEAR
+from sim2cam.scene.material import Material
+from sim2cam.scene.shape import MeshFile
+from sim2cam.surfaces.finish import Finish, new_finish, relief_slopes, worn
+from sim2cam.surfaces.uv_charts import Charts, charts_of
+
+_LEAST_PX, _MOST_PX = 256, 1024  # wear needs some texels, and time for each
+_LEAST_TEXELS = (
+    16  # a face: pictures that hold the colours of vertices have four, and are not shrunk
+)
+_MOST_SHARED = 0.01
+
+
+def file_finish(asset: MeshFile, material: Material) -> Finish:
+    """Returns the maps of a mesh with a picture, which is at most 1024 texels wide and high then.
+
+    Raises:
+        InputError: parts of the mesh share texels, or the file cannot be read.
+    """
+    unposed = replace(asset, joints=(), keypoints=())
+    picture, charts = _picture_of(read_mesh_file(unposed)), _charts_of(unposed)
+    _check_shared(asset, charts)
+    new = new_finish(LINEAR[picture].astype(np.float64), material)
+    new = replace(new, slopes=relief_slopes(material, charts.points, charts))
+    return worn(new, material.wear, charts) if material.wear else new
+
+
+def check_own_texels(asset: MeshFile) -> None:
+    """Refuses a mesh with a picture on which parts of it share texels.
+
+    Raises:
+        InputError: they do, or the file cannot be read.
+    """
+    unposed = replace(asset, joints=(), keypoints=())
+    if read_mesh_file(unposed).colors is not None:
+        _check_shared(asset, _charts_of(unposed))
+
+
+def _check_shared(asset: MeshFile, charts: Charts) -> None:
+    if charts.shared > _MOST_SHARED:
+        raise InputError(
+            asset.path,
+            f"parts of it share {charts.shared:.0%} of the texels of its picture, so that relief and "
+            "wear would show on all of them alike. Unwrap it without overlaps, or leave out material, "
+            "relief and wear of its surface.",
+        )
+
+
+def _picture_of(content: MeshContent) -> NDArray[np.uint8]:
+    """Returns the picture of a mesh, as large as wear is drawn."""
+    picture = content.colors
+    assert picture is not None
+    least = _LEAST_TEXELS * len(content.mesh.faces)
+    while max(picture.shape[:2]) > _MOST_PX and picture.shape[0] * picture.shape[1] > 4 * least:
+        half = (max(1, picture.shape[1] // 2), max(1, picture.shape[0] // 2))
+        picture = np.asarray(cv2.resize(picture, half, interpolation=cv2.INTER_AREA), np.uint8)
+    long, short = max(picture.shape[:2]), min(picture.shape[:2])
+    finer = max(-(-_LEAST_PX // long), -(-2 // short))
+    size = (finer * picture.shape[1], finer * picture.shape[0])
+    return picture if finer <= 1 else np.asarray(cv2.resize(picture, size), np.uint8)
+
+
+@functools.lru_cache(maxsize=4)
+def _charts_of(unposed: MeshFile) -> Charts:
+    content = read_mesh_file(unposed)
+    rows, columns = _picture_of(content).shape[:2]
+    return charts_of(content.mesh, (rows, columns))

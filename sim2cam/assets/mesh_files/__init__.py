@@ -1,0 +1,1 @@
+"""Readers of mesh files: OBJ, PLY, STL, glTF, COLLADA."""

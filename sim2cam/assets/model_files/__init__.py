@@ -1,0 +1,1 @@
+"""Readers of articulated models: URDF, SDF, MJCF."""

@@ -1,0 +1,194 @@
+"""SDF, the format of Gazebo, as far as one model goes: links with poses, shapes, colours and inertias,
+fixed, revolute, continuous and prismatic joints.
+
+Poses relative to named frames, included and nested models, and several models in one file are
+refused by name; what drives or measures is passed over.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from scipy.spatial.transform import Rotation
+
+from sim2cam.assets.model_files.model import (
+    JOINT_KINDS,
+    SHAPES,
+    TENSOR,
+    Hinge,
+    Inertial,
+    Link,
+    MeshPart,
+    Model,
+    Placed,
+    Rgb,
+    Shape,
+    joint_name,
+    mesh_part,
+    rehung,
+    rgb_of,
+    tree_of,
+)
+from sim2cam.assets.model_files.xml_file import (
+    attribute,
+    direction,
+    kilograms,
+    number,
+    numbers,
+    read_xml,
+    refuse,
+    vector,
+)
+from sim2cam.errors import InputError, SpecError, did_you_mean
+from sim2cam.geometry.poses import Pose, quaternion
+from sim2cam.scene.articulation import Joint
+from sim2cam.scene.shape import Box, Cylinder, Sphere
+
+_WORLD = "world"
+_UNKNOWN = ("include", "model", "frame")
+_FREE_RAD = 1e15  # limits beyond are SDF's way to say that there are none
+
+
+def read_sdf(path: Path) -> Model:
+    """Returns the model of an SDF file.
+
+    Raises:
+        InputError: the file is damaged, or asks for what is not known.
+    """
+    root = read_xml(path)
+    if root.tag != "sdf":
+        raise InputError(path, f"no SDF: it begins with <{root.tag[:40]}>, not with <sdf>.")
+    models = [*root.findall("model"), *root.findall("world/model")]
+    if len(models) != 1:
+        raise InputError(
+            path, f"has {len(models)} models. It takes one; write the others to files of their own."
+        )
+    for name in _UNKNOWN:
+        if models[0].find(name) is not None:
+            raise InputError(
+                path, f"<{name}> in a model is not known. Flatten it first (gz sdf -p)."
+            )
+    if any(pose.get("relative_to") or pose.get("frame") for pose in root.iter("pose")):
+        raise InputError(
+            path, "a pose relative to another frame is not known. Flatten it first (gz sdf -p)."
+        )
+    links = {}
+    for element in models[0].findall("link"):
+        link = _link(element, path)
+        if link.name in links:
+            raise InputError(path, f"has the link '{link.name}' twice.")
+        links[link.name] = Placed(link, _pose(element, path))
+    hinges = [_hinge(element, path) for element in models[0].findall("joint")]
+    return tree_of(*rehung(links, [one for one in hinges if one.parent != _WORLD]), path)
+
+
+def _link(element: Element, path: Path) -> Link:
+    name = attribute(element, "name", path)
+    visuals, collisions = (
+        tuple(_shape(one, path) for one in element.findall(kind))
+        for kind in ("visual", "collision")
+    )
+    return Link(name, visuals, collisions, _inertial(element, name, path))
+
+
+def _inertial(link: Element, name: str, path: Path) -> Inertial:
+    element = link.find("inertial")
+    if element is None:
+        return Inertial()
+    of_link, told = f"of the link '{name}'", element.findtext("mass")
+    mass = None if told is None else kilograms(told, f"the mass {of_link}", path)
+    inertia = element.find("inertia")
+    if inertia is None:
+        return Inertial(mass)
+    xx, yy, zz, xy, xz, yz = (
+        number(inertia.findtext(key, otherwise), f"{key} {of_link}", path)
+        for key, otherwise in zip(TENSOR, "111000", strict=True)  # as SDF has it
+    )
+    return Inertial(mass, _pose(element, path), (xx, yy, zz, xy, xz, yz))
+
+
+def _shape(element: Element, path: Path) -> Shape:
+    solid = element.find("geometry/*")
+    if solid is None:
+        raise InputError(path, f"a <{element.tag}> has no geometry.")
+    diffuse = element.findtext("material/diffuse")
+    color: Rgb | None = None
+    if diffuse is not None:
+        count = len(diffuse.split())
+        color = rgb_of(numbers(diffuse, 3 if count == 3 else 4, "diffuse of a material", path))
+    return Shape(_solid(solid, path), _pose(element, path), color)
+
+
+def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
+    def text(name: str) -> str:
+        return element.findtext(name, "")
+
+    def length(name: str) -> float:
+        return number(text(name), f"{name} of a {element.tag}", path)
+
+    try:
+        match element.tag:
+            case "box":
+                return Box(vector(text("size"), "size of a box", path))
+            case "cylinder":
+                return Cylinder(length("radius"), length("length"))
+            case "sphere":
+                return Sphere(length("radius"))
+            case "mesh":
+                scale = vector(element.findtext("scale", "1 1 1"), "scale of a mesh", path)
+                return mesh_part(text("uri").strip(), scale, path)
+    except SpecError as error:
+        raise InputError(path, str(error)) from error
+    raise refuse(element, "the shape", SHAPES, path)
+
+
+def _pose(element: Element, path: Path) -> Pose:
+    told = element.find("pose")
+    if told is None:
+        return Pose()
+    x, y, z, *turns = numbers(told.text or "", 6, f"pose of a {element.tag}", path)
+    in_degrees = told.get("degrees", "false") not in ("false", "0")
+    turn = Rotation.from_euler("xyz", turns, degrees=in_degrees)
+    return Pose(quaternion(turn), (x, y, z))
+
+
+def _hinge(element: Element, path: Path) -> Hinge:
+    name, kind = attribute(element, "name", path), attribute(element, "type", path)
+    if kind not in JOINT_KINDS:
+        raise InputError(
+            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, JOINT_KINDS)}."
+        )
+    parent, child = (element.findtext(end, "").strip() for end in ("parent", "child"))
+    low, high, axis = 0.0, 0.0, (0.0, 0.0, 1.0)
+    if kind != "fixed":
+        low, high = _limits(element, name, kind, path)
+        towards = element.findtext("axis/xyz", "0 0 1")
+        axis = direction(towards, f"axis of the joint '{name}'", path)
+        frame = element.findtext("axis/use_parent_model_frame", "0").strip()
+        if frame not in ("0", "false") or element.find("axis/xyz[@expressed_in]") is not None:
+            raise InputError(
+                path, f"joint '{name}': an axis in another frame than the joint's is not known."
+            )
+    try:
+        return Hinge(
+            Joint(joint_name(name), JOINT_KINDS[kind], 0, _pose(element, path), axis, low, high),
+            parent,
+            child,
+        )
+    except SpecError as error:
+        raise InputError(path, str(error)) from error
+
+
+def _limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
+    where = f"limit of the joint '{name}'"
+    low, high = (
+        number(element.findtext(f"axis/limit/{end}", str(otherwise)), f"{end} {where}", path)
+        for end, otherwise in (("lower", -_FREE_RAD), ("upper", _FREE_RAD))
+    )
+    if kind == "continuous" or (kind == "revolute" and high - low >= _FREE_RAD):
+        return -math.pi, math.pi
+    if high - low >= _FREE_RAD:
+        raise InputError(path, f"joint '{name}' has no limit.")
+    return low, high

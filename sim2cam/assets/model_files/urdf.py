@@ -1,0 +1,196 @@
+"""URDF, the format of ROS for robots, as far as it decides what a model looks like and how it moves.
+
+Read: links with all their visuals, collisions and inertias, materials' colours, joints (fixed,
+revolute, continuous, prismatic) with limits and mimics. What drives or measures a robot is passed
+over; floating and planar joints are refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from scipy.spatial.transform import Rotation
+
+from sim2cam.assets.mesh_files.raw_mesh import warn
+from sim2cam.assets.model_files.model import (
+    JOINT_KINDS,
+    SHAPES,
+    TENSOR,
+    Hinge,
+    Inertial,
+    Link,
+    MeshPart,
+    Model,
+    Rgb,
+    Shape,
+    joint_name,
+    mesh_part,
+    rgb_of,
+    tree_of,
+)
+from sim2cam.assets.model_files.xml_file import (
+    attribute,
+    direction,
+    kilograms,
+    number,
+    numbers,
+    read_xml,
+    refuse,
+    vector,
+)
+from sim2cam.errors import InputError, SpecError, did_you_mean
+from sim2cam.geometry.poses import Pose, quaternion
+from sim2cam.scene.articulation import Joint, Mimic
+from sim2cam.scene.shape import Box, Cylinder, Sphere
+
+
+def read_urdf(path: Path) -> Model:
+    """Returns the model of a URDF file.
+
+    Raises:
+        InputError: the file is damaged, or asks for what is not known.
+    """
+    root = read_xml(path)
+    if root.tag != "robot":
+        raise InputError(path, f"no URDF: it begins with <{root.tag[:40]}>, not with <robot>.")
+    if any(str(element.tag).startswith("{") and "xacro" in element.tag for element in root.iter()):
+        raise InputError(path, "has elements of xacro. Run xacro on it first.")
+    materials = {
+        material.get("name", ""): _color(material, path) for material in root.findall("material")
+    }
+    for material in root.findall(
+        "link/visual/material"
+    ):  # a name may be told where it is used first
+        if material.find("color") is not None:
+            materials.setdefault(material.get("name", ""), _color(material, path))
+    if root.find(".//material/texture") is not None:
+        warn(path, "textures of its materials are left out; those of its meshes are not.")
+    links = [_link(element, materials, path) for element in root.findall("link")]
+    hinges = [_hinge(element, path) for element in root.findall("joint")]
+    return tree_of(links, hinges, path)
+
+
+def _link(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Link:
+    name = attribute(element, "name", path)
+    return Link(
+        name,
+        tuple(_shape(visual, materials, path) for visual in element.findall("visual")),
+        tuple(_shape(collision, {}, path) for collision in element.findall("collision")),
+        _inertial(element, name, path),
+    )
+
+
+def _inertial(link: Element, name: str, path: Path) -> Inertial:
+    element = link.find("inertial")
+    if element is None:
+        return Inertial()
+    mass, inertia = element.find("mass"), element.find("inertia")
+    of_link = f"of the link '{name}'"
+    found = None if mass is None else kilograms(mass.get("value", ""), f"the mass {of_link}", path)
+    if inertia is None:
+        return Inertial(found)
+    xx, yy, zz, xy, xz, yz = (
+        number(inertia.get(key, "0"), f"{key} {of_link}", path) for key in TENSOR
+    )
+    return Inertial(found, _origin(element, path), (xx, yy, zz, xy, xz, yz))
+
+
+def _shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) -> Shape:
+    geometry = element.find("geometry")
+    solid = None if geometry is None else next(iter(geometry), None)
+    if solid is None:
+        raise InputError(path, f"a <{element.tag}> has no geometry.")
+    material = element.find("material")
+    color = None
+    if material is not None:
+        color = _color(material, path) or materials.get(material.get("name", ""))
+    return Shape(_solid(solid, path), _origin(element, path), color)
+
+
+def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
+    def length(name: str) -> float:
+        return number(attribute(element, name, path), f"{name} of a {element.tag}", path)
+
+    try:
+        match element.tag:
+            case "box":
+                return Box(vector(attribute(element, "size", path), "size of a box", path))
+            case "cylinder":
+                return Cylinder(length("radius"), length("length"))
+            case "sphere":
+                return Sphere(length("radius"))
+            case "mesh":
+                scale = vector(element.get("scale", "1 1 1"), "scale of a mesh", path)
+                return mesh_part(attribute(element, "filename", path), scale, path)
+    except SpecError as error:
+        raise InputError(path, str(error)) from error
+    raise refuse(element, "the shape", SHAPES, path)
+
+
+def _origin(element: Element, path: Path) -> Pose:
+    origin = element.find("origin")
+    if origin is None:
+        return Pose()
+    where = f"origin of a {element.tag}"
+    roll, pitch, yaw = vector(origin.get("rpy", "0 0 0"), f"rpy of the {where}", path)
+    turn = Rotation.from_euler("xyz", (roll, pitch, yaw))
+    return Pose(quaternion(turn), vector(origin.get("xyz", "0 0 0"), f"xyz of the {where}", path))
+
+
+def _color(material: Element, path: Path) -> Rgb | None:
+    color = material.find("color")
+    if color is None:
+        return None
+    return rgb_of(numbers(attribute(color, "rgba", path), 4, "rgba of a color", path))
+
+
+def _hinge(element: Element, path: Path) -> Hinge:
+    name = attribute(element, "name", path)
+    kind = attribute(element, "type", path)
+    if kind not in JOINT_KINDS:
+        raise InputError(
+            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, JOINT_KINDS)}."
+        )
+    ends = [element.find(end) for end in ("parent", "child")]
+    parent, child = ("" if end is None else end.get("link", "") for end in ends)
+    low, high = _limits(element, name, kind, path)
+    axis = element.find("axis")
+    text = "1 0 0" if axis is None else attribute(axis, "xyz", path)
+    towards = (
+        direction(text, f"axis of the joint '{name}'", path) if kind != "fixed" else (1.0, 0.0, 0.0)
+    )
+    mimic = element.find("mimic")
+    try:
+        joint = Joint(
+            joint_name(name), JOINT_KINDS[kind], 0, _origin(element, path), towards, low, high,
+            None if mimic is None else _mimic(mimic, name, path),
+        )  # fmt: skip
+    except SpecError as error:
+        raise InputError(path, str(error)) from error
+    return Hinge(joint, parent, child)
+
+
+def _limits(element: Element, name: str, kind: str, path: Path) -> tuple[float, float]:
+    if kind == "fixed":
+        return 0.0, 0.0
+    if kind == "continuous":
+        return -math.pi, math.pi
+    limit = element.find("limit")
+    if limit is None:
+        raise InputError(path, f"joint '{name}' has no limit.")
+    low, high = (
+        number(limit.get(end, "0"), f"{end} limit of the joint '{name}'", path)
+        for end in ("lower", "upper")
+    )
+    return low, high
+
+
+def _mimic(element: Element, name: str, path: Path) -> Mimic:
+    factor, offset = (
+        number(element.get(key, otherwise), f"{key} of the mimic of '{name}'", path)
+        for key, otherwise in (("multiplier", "1"), ("offset", "0"))
+    )
+    return Mimic(joint_name(attribute(element, "joint", path)), factor, offset)

@@ -1,0 +1,35 @@
+"""What the user's cache holds of meshes that were brought in."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from sim2cam.data.cache import cache_folder
+
+_VERSION = "assets-5"  # counts up when assets are brought in differently
+
+
+def folder() -> Path:
+    """Returns the folder of this cache, whether it is there or not."""
+    return cache_folder() / _VERSION
+
+
+def read(name: str) -> bytes | None:
+    """Returns a file of the cache; None when it is not there or cannot be read."""
+    try:
+        return (folder() / name).read_bytes()
+    except OSError:
+        return None
+
+
+def write(name: str, data: bytes) -> None:
+    """Writes a file into the cache, whole or not at all; where nothing can be written it stays out."""
+    with suppress(OSError):
+        folder().mkdir(parents=True, exist_ok=True)
+        handle, part = tempfile.mkstemp(dir=folder())
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(part).replace(folder() / name)

@@ -1,0 +1,217 @@
+"""The command ``sim2cam``: parses, runs, and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Annotated, Any
+
+import tyro
+
+from sim2cam import __version__
+from sim2cam.commands.ablate import Ladder
+from sim2cam.commands.adapt import AdaptApply, AdaptTrain
+from sim2cam.commands.assets import Assets, New
+from sim2cam.commands.bench import Bench, Compare
+from sim2cam.commands.calibrate import Calibrate, Drift
+from sim2cam.commands.console import accept_any_text, printable, write
+from sim2cam.commands.data import Check, Inspect, Render
+from sim2cam.commands.demo import Demo
+from sim2cam.commands.domain import DomainFit, DomainShow
+from sim2cam.commands.export import Catalog, Export
+from sim2cam.commands.fetch import Fetch
+from sim2cam.commands.options import Folder
+from sim2cam.commands.predict import Label, Predict
+from sim2cam.commands.scenes import ScenesAdd, ScenesRun
+from sim2cam.commands.show import Doctor, Report
+from sim2cam.commands.train import Train
+from sim2cam.commands.tune import Tune
+from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError
+from sim2cam.learn.launch import process_count
+
+_Adapt = (
+    Annotated[AdaptTrain, tyro.conf.subcommand("train")]
+    | Annotated[AdaptApply, tyro.conf.subcommand("apply")]
+)
+_Domain = (
+    Annotated[DomainShow, tyro.conf.subcommand("show")]
+    | Annotated[DomainFit, tyro.conf.subcommand("fit")]
+)
+_Scenes = (
+    Annotated[ScenesAdd, tyro.conf.subcommand("add")]
+    | Annotated[ScenesRun, tyro.conf.subcommand("run")]
+)
+_Command = (
+    Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[
+        _Domain, tyro.conf.subcommand("domain", description="Show what a recipe draws, and fit it.")
+    ]
+    | Annotated[Render, tyro.conf.subcommand("render")]
+    | Annotated[New, tyro.conf.subcommand("new")]
+    | Annotated[Assets, tyro.conf.subcommand("assets")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
+    | Annotated[Catalog, tyro.conf.subcommand("catalog")]
+    | Annotated[Calibrate, tyro.conf.subcommand("calibrate")]
+    | Annotated[Drift, tyro.conf.subcommand("drift")]
+    | Annotated[_Adapt, tyro.conf.subcommand("adapt", description="Translate renders.")]
+    | Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
+    | Annotated[Bench, tyro.conf.subcommand("bench")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
+    | Annotated[Ladder, tyro.conf.subcommand("ladder")]
+    | Annotated[Predict, tyro.conf.subcommand("predict")]
+    | Annotated[Label, tyro.conf.subcommand("label")]
+    | Annotated[
+        _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
+    ]
+    | Annotated[Fetch, tyro.conf.subcommand("fetch")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+)
+_REPEATABLE = "--set"
+_AS_PYTHON_HAS_IT = warnings.formatwarning
+_STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:  # whoever reads has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _run(given: list[str]) -> int:
+    # Threads that spin while they wait take the core from those that work; read when torch loads.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)  # a driver that crashes leaves no other trace
+    accept_any_text()
+    warnings.formatwarning = _told
+    if given == ["--version"]:
+        sys.stdout.write(f"sim2cam {__version__}\n")
+        return 0
+    command: Any = tyro.cli(
+        _Command,
+        prog="sim2cam",
+        description="Turn simulated scenes into perception models that work on your camera.",
+        args=given,
+        config=_STYLE,
+    )
+    try:
+        _check_repeats(given)
+        _check_launch(command)
+        with _interrupts_kept():
+            command.execute()
+    except UsageError as error:
+        return _fail(error, 2)
+    except Sim2CamError as error:
+        return _fail(error, 1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _fail(_of_system(error), 1)
+    except KeyboardInterrupt:
+        can_resume = isinstance(getattr(command, "folder", None), Folder)
+        hint = "Run the same command with --resume to go on." if can_resume else ""
+        sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
+        return 130
+    return 0
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Raises KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
+
+    C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
+    whatever that raised as an error of its own. Clusters and containers ask by SIGTERM, a terminal that
+    is closed by SIGHUP.
+    """
+    if threading.current_thread() is not threading.main_thread():  # others may set no handler
+        yield
+        return
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    if hasattr(signal, "SIGHUP"):  # a closed terminal; Windows has none, and nohup ignores it
+        usual[signal.SIGHUP] = signal.SIG_DFL
+    ours = {
+        number: handler for number, handler in usual.items() if signal.getsignal(number) is handler
+    }
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.default_int_handler(number, frame)
+
+    for number in ours:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except Exception as error:
+        if interrupted:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+
+
+def _check_repeats(given: list[str]) -> None:
+    """Refuses a flag that is given twice: the last one alone would count.
+
+    Raises:
+        UsageError: with the flag.
+    """
+    flags = [text.partition("=")[0].replace("_", "-") for text in given if text.startswith("--")]
+    for flag in flags:
+        if flags.count(flag) > 1 and flag != _REPEATABLE:
+            raise UsageError(f"{flag} is given twice. Give it once, with all its values.")
+
+
+def _check_launch(command: object) -> None:
+    """Refuses commands that several processes would all do alike, into one folder.
+
+    Raises:
+        UsageError: torchrun has started several.
+    """
+    if process_count() > 1 and not isinstance(command, AdaptTrain | Train):
+        raise UsageError(
+            f"torchrun has started {process_count()} processes, but only train and adapt train share their "
+            "work among them. Run this command without torchrun."
+        )
+
+
+def _told(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
+    if issubclass(category, RepairWarning):
+        return printable(f"sim2cam: {message}\n")
+    return printable(_AS_PYTHON_HAS_IT(message, category, filename, lineno, line))
+
+
+def _of_system(error: OSError) -> InputError:
+    """Return the error of a file that the system refuses to open, find or write."""
+    return InputError(
+        str(error.filename),
+        f"cannot be used ({error.strerror}). Check the path, the permissions and the free disk space.",
+    )
+
+
+def _fail(error: Sim2CamError, code: int) -> int:
+    write(sys.stderr, f"sim2cam: {error}\n")
+    return code

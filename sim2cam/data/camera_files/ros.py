@@ -1,0 +1,85 @@
+"""ROS's ``camera_info`` YAML: one camera, by the names of ``sensor_msgs/distortion_models``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from sim2cam.data.camera_files.intrinsics import Intrinsics
+from sim2cam.data.camera_files.table import Table, read_yaml
+from sim2cam.errors import OutputError
+from sim2cam.files import write_whole
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
+
+_MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], list[int]]] = {
+    "plumb_bob": (BrownConrady, [5, 4]),
+    "rational_polynomial": (Rational, [8]),
+    "equidistant": (KannalaBrandt, [4]),
+}
+"""The lens of each model, and how many coefficients it may have."""
+
+
+def read_ros(path: Path) -> Intrinsics:
+    """Return the camera of a file of ROS or of a message ``sensor_msgs/CameraInfo`` as ``ros2 topic echo`` and
+    ``rostopic echo`` print it; rectification and projection matrices are not read.
+
+    Raises:
+        InputError: a value is missing or wrong, or the model is none of ours.
+    """
+    table = read_yaml(path)
+    if "camera_matrix" not in table.values:
+        return _message(table)
+    kind, counts = _MODELS[table.choice("distortion_model", _MODELS)]
+    coefficients = table.table("distortion_coefficients").numbers("data", counts)
+    lens = table.lens(kind, *table.camera_matrix("camera_matrix"), *coefficients)
+    name = table.values.get("camera_name")
+    name = name if isinstance(name, str) else ""
+    return Intrinsics(name, table.size("image_width"), table.size("image_height"), lens)
+
+
+def _message(table: Table) -> Intrinsics:
+    """Return the camera of a message, whose keys are d and k in ROS 2, and D and K in ROS 1."""
+    kind, counts = _MODELS[table.choice("distortion_model", _MODELS)]
+    d, k = ("d", "k") if "k" in table.values else ("D", "K")
+    lens = table.lens(kind, *table.pinhole(k), *table.numbers(d, counts))
+    return Intrinsics("", table.size("width"), table.size("height"), lens)
+
+
+def write_ros(path: Path, camera: Intrinsics) -> None:
+    """Writes a camera that is not rectified.
+
+    Raises:
+        OutputError: ROS has no model for the lens, or the file cannot be written.
+    """
+    model, lens = _model(path, camera)
+    matrix = lens.matrix()
+    tables = {
+        "image_width": camera.width,
+        "image_height": camera.height,
+        "camera_name": camera.name,
+        "camera_matrix": _matrix(matrix),
+        "distortion_model": model,
+        "distortion_coefficients": _matrix(lens.coefficients()[None]),
+        "rectification_matrix": _matrix(np.eye(3)),
+        "projection_matrix": _matrix(np.hstack([matrix, np.zeros((3, 1))])),
+    }
+    text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
+    write_whole(path, text.encode())
+
+
+def _model(path: Path, camera: Intrinsics) -> tuple[str, BrownConrady | Rational | KannalaBrandt]:
+    lens: Lens = camera.lens
+    for model, (kind, _) in _MODELS.items():
+        if isinstance(lens, kind):
+            return model, lens
+    raise OutputError(
+        path, f"ROS has no model for a {lens.kind} lens, which camera '{camera.name}' has."
+    )
+
+
+def _matrix(values: np.ndarray) -> dict[str, Any]:
+    rows, cols = values.shape
+    return {"rows": rows, "cols": cols, "data": values.ravel().tolist()}

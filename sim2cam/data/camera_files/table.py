@@ -1,0 +1,142 @@
+"""Tables of calibration files: look-ups that name file, key and value when something is wrong."""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sim2cam.data import parsing
+from sim2cam.errors import InputError, LensError
+from sim2cam.geometry.lens import Lens
+
+MOST_BYTES = 4_000_000
+_SHOWN = 100  # characters of a wrong value
+CURE = "Correct the file or calibrate again."
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a file.
+
+    Attributes:
+        path: the file.
+        values: what the table holds.
+        prefix: where in the file it stands, with a dot at its end; empty for the whole file.
+    """
+
+    path: Path
+    values: dict[Any, Any]
+    prefix: str = ""
+
+    def wrong(self, key: str, found: object, needed: str) -> InputError:
+        """Returns the error that a value is not what is needed."""
+        shown = reprlib.repr(found)[:_SHOWN]  # aliases may make a small file hold endless lists
+        return InputError(self.path, f"{self.prefix}{key} is {shown}. {needed}. {CURE}")
+
+    def get(self, key: str) -> Any:
+        """Returns a value.
+
+        Raises:
+            InputError: it is missing.
+        """
+        if key not in self.values:
+            raise InputError(self.path, f"{self.prefix}{key} is missing. {CURE}")
+        return self.values[key]
+
+    def table(self, key: str) -> Table:
+        """Returns a table within."""
+        value = self.get(key)
+        if not isinstance(value, dict):
+            raise self.wrong(key, value, "It is a table")
+        return Table(self.path, value, f"{self.prefix}{key}.")
+
+    def size(self, key: str) -> int:
+        """Returns a whole number above 0."""
+        value = self.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+            raise self.wrong(key, value, "It is a whole number of pixels above 0")
+        return value
+
+    def choice(self, key: str, allowed: Collection[str]) -> str:
+        """Returns a word that is allowed."""
+        value = self.get(key)
+        if not isinstance(value, str) or value not in allowed:
+            raise self.wrong(key, value, f"Lenses here are of {', '.join(allowed)}")
+        return value
+
+    def numbers(self, key: str, counts: Collection[int]) -> list[float]:
+        """Returns a list of finite numbers, as many as one of the counts."""
+        value = self.get(key)
+        given = value if isinstance(value, list) else []
+        numbers = [number for entry in given if (number := number_of(entry)) is not None]
+        if not isinstance(value, list) or len(numbers) != len(given) or len(given) not in counts:
+            allowed = " or ".join(str(count) for count in counts)
+            raise self.wrong(key, value, f"It is a list of {allowed} finite numbers")
+        return numbers
+
+    def camera_matrix(self, key: str) -> tuple[float, float, float, float]:
+        """Return fx, fy, cx, cy of a table with ``data``, row by row, of a 3 x 3 matrix."""
+        return self.table(key).pinhole("data")
+
+    def pinhole(self, key: str) -> tuple[float, float, float, float]:
+        """Return fx, fy, cx, cy of a 3 x 3 matrix, row by row."""
+        fx, skew, cx, zero, fy, cy, *last = self.numbers(key, [9])
+        if skew or zero or last != [0, 0, 1]:
+            needed = "A camera matrix is fx 0 cx, 0 fy cy, 0 0 1; no lens here has a skew"
+            raise self.wrong(key, self.get(key), needed)
+        return fx, fy, cx, cy
+
+    def lens(self, make: Callable[..., Lens], *numbers: float, **named: float) -> Lens:
+        """Returns the lens that is made of numbers; one that cannot be is the file's fault."""
+        try:
+            return make(*numbers, **named)
+        except LensError as error:
+            place = f"{self.prefix.removesuffix('.')}: " if self.prefix else ""
+            raise InputError(self.path, f"{place}{error}") from error
+
+
+def number_of(value: object) -> float | None:
+    """Returns a finite number, also one that YAML takes for a word (``1e-5``); None for others."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def read_text(path: Path) -> str:
+    """Returns the text of a calibration file.
+
+    Raises:
+        InputError: it is missing, not a text, or too large to be one.
+    """
+    return parsing.read_text(path, MOST_BYTES, "calibration")
+
+
+def read_yaml(path: Path) -> Table:
+    """Return the table of a YAML or JSON file, also of OpenCV's dialect; of several documents the first.
+
+    Raises:
+        InputError: it cannot be read, or is no YAML table.
+    """
+    text = re.sub(r"\A%YAML.*|!!opencv-[\w-]+", "", read_text(path))
+    try:
+        values = next(yaml.safe_load_all(text), None)  # `ros2 topic echo` ends each message in ---
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" in line {mark.line + 1}" if mark else ""
+        raise InputError(path, f"not YAML{place}. {CURE}") from error
+    except (RecursionError, ValueError) as error:
+        raise InputError(path, f"not YAML ({error}). {CURE}") from error
+    if not isinstance(values, dict):
+        raise InputError(path, "holds no table of names and values. Check the path.")
+    return Table(path, values)

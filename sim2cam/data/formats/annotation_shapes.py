@@ -1,0 +1,92 @@
+"""Shapes that people draw in labelling tools, as labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sim2cam.data.formats.coco.shapes import mask_of
+from sim2cam.data.sample import ObjectLabel
+from sim2cam.geometry.boxes import Box, box_around_rotated, is_box
+from sim2cam.geometry.run_length import RunLengths
+
+
+class DrawnShapes:
+    """Turn shapes into labels, and count shapes that are changed or left out."""
+
+    def __init__(self) -> None:
+        self._rotated = 0
+        self._unread: Counter[str] = Counter()
+
+    def label_box(
+        self, category: str, box: Box, size: tuple[int, int], rotation_deg: float = 0.0
+    ) -> ObjectLabel:
+        """Return the label of a box that is rotated about its centre.
+
+        Args:
+            category: of the object.
+            box: before it is rotated, as x0, y0, x1, y1.
+            size: width and height of the image.
+            rotation_deg: of the box.
+
+        Raises:
+            ValueError: the box is empty or lies outside the image.
+        """
+        x0, y0, x1, y1 = box
+        width, height = size
+        if rotation_deg % 180:
+            self._rotated += 1
+            box = box_around_rotated(box, rotation_deg)
+        left, top, right, bottom = box
+        inside = left < width and top < height and right > 0 and bottom > 0
+        if not (is_box((x0, y0, x1, y1)) and inside):
+            raise ValueError(
+                f"the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty or outside the image of "
+                f"{width}x{height} pixels."
+            )
+        return ObjectLabel(category, box, (x1 - x0) * (y1 - y0))
+
+    def label_polygons(
+        self, category: str, polygons: Sequence[Sequence[float]], size: tuple[int, int]
+    ) -> ObjectLabel:
+        """Return the label of an object of one or several polygons.
+
+        Args:
+            category: of the object.
+            polygons: x, y, x, y, ... of the corners of each.
+            size: width and height of the image.
+
+        Raises:
+            ValueError: the polygons are no polygons, are empty or lie outside the image.
+        """
+        mask = mask_of([list(polygon) for polygon in polygons], size[::-1])
+        xs = [x for polygon in polygons for x in polygon[::2]]
+        ys = [y for polygon in polygons for y in polygon[1::2]]
+        label = self.label_box(category, (min(xs), min(ys), max(xs), max(ys)), size)
+        return label if mask is None else _with_mask(label, mask)
+
+    def leave_out(self, kind: str) -> None:
+        """Count a shape of a kind that is not read."""
+        self._unread[kind] += 1
+
+    def notes(self) -> list[str]:
+        """Return notes on shapes that were changed or left out."""
+        notes = []
+        if self._rotated:
+            notes.append(
+                f"rotated boxes: {self._rotated}. The axis-aligned boxes around them are used."
+            )
+        if self._unread:
+            kinds = ", ".join(f"{count} of {kind}" for kind, count in sorted(self._unread.items()))
+            notes.append(
+                f"shapes other than boxes and polygons are left out: {kinds}. Draw them as polygons, or export "
+                "the labels as COCO."
+            )
+        return notes
+
+
+def _with_mask(label: ObjectLabel, mask: RunLengths) -> ObjectLabel:
+    """Return a label with a mask, unless the mask is thinner than a pixel and so empty."""
+    area = mask.area_px()
+    return replace(label, mask=mask, area_px=float(area)) if area else label

@@ -1,0 +1,106 @@
+"""Models as BOP has them: a PLY file of each object in millimetres, and what is known of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.data.formats.writing import to_json
+from sim2cam.data.sample import Sample
+from sim2cam.files import write_bytes
+from sim2cam.geometry.poses import Pose
+from sim2cam.scene.shape import Asset
+from sim2cam.scene.symmetry import Symmetries
+
+MODELS = "models"
+INFO = "models_info.json"
+_MM = 1000.0
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A rigid object, in its own frame.
+
+    Attributes:
+        vertices_m: (n, 3).
+        normals: (n, 3) unit vectors.
+        faces: (m, 3) indices of triangles.
+        rgb: (n, 3) sRGB uint8; None where the colour is not the object's own.
+        symmetries: turns after which it looks the same.
+    """
+
+    vertices_m: Floats
+    normals: Floats
+    faces: NDArray[np.int64]
+    rgb: NDArray[np.uint8] | None
+    symmetries: Symmetries
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """What a data set's scenes know of its objects' shapes.
+
+    Attributes:
+        assets_of: returns the assets of a sample's objects by ``instance_id``.
+        model_of: returns the model of an asset of a sample; raises ``InputError`` without its file.
+    """
+
+    assets_of: Callable[[Sample], Mapping[int, Asset]]
+    model_of: Callable[[Sample, Asset], Model]
+
+
+def write_models(models: Mapping[int, Model], folder: Path) -> None:
+    """Fills a folder with ``models/obj_000001.ply``, ... and ``models/models_info.json``.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    for number, model in models.items():
+        write_bytes(folder / MODELS / f"obj_{number:06d}.ply", _ply(model))
+    table = {str(number): _info(model) for number, model in models.items()}
+    write_bytes(folder / MODELS / INFO, to_json(table, folder, indent=1))
+
+
+def _ply(model: Model) -> bytes:
+    import trimesh
+
+    mesh = trimesh.Trimesh(
+        _MM * model.vertices_m,
+        model.faces,
+        vertex_normals=model.normals,
+        vertex_colors=model.rgb,
+        process=False,
+    )
+    return bytes(mesh.export(file_type="ply", vertex_normal=True))
+
+
+def _info(model: Model) -> dict[str, Any]:
+    low = _MM * model.vertices_m.min(axis=0)
+    size = _MM * np.ptp(model.vertices_m, axis=0)
+    facts: dict[str, Any] = {"diameter": _MM * diameter_of(model.vertices_m)}
+    facts |= {f"min_{axis}": float(value) for axis, value in zip("xyz", low, strict=True)}
+    facts |= {f"size_{axis}": float(value) for axis, value in zip("xyz", size, strict=True)}
+    turns, axes = model.symmetries.rotations_wxyz, model.symmetries.axes
+    if turns:
+        facts["symmetries_discrete"] = [Pose(turn).matrix().ravel().tolist() for turn in turns]
+    if axes:
+        facts["symmetries_continuous"] = [
+            {"axis": list(axis), "offset": [0.0, 0.0, 0.0]} for axis in axes
+        ]
+    return facts
+
+
+def diameter_of(points: Floats) -> float:
+    """Returns the largest distance between any two of some points (n, 3)."""
+    from scipy.spatial import ConvexHull
+    from scipy.spatial.distance import pdist
+
+    corners = points[ConvexHull(points, qhull_options="QJ").vertices]  # joggled: it may be flat
+    return float(pdist(corners).max())

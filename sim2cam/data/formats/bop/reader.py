@@ -1,0 +1,246 @@
+"""Reading BOP: data sets of its benchmark, and what ``bop`` wrote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sim2cam import images
+from sim2cam.data.formats.bop.files import (
+    CAMERA_TABLE,
+    CAMERAS,
+    CURE,
+    INFO_LIST,
+    INFO_TABLE,
+    INFOS,
+    MM,
+    POSE_LIST,
+    POSE_TABLE,
+    POSES,
+    CameraEntry,
+    InfoEntry,
+    PoseEntry,
+    box_within,
+    default_name,
+    masks_folder,
+    names_of,
+    picture_file,
+    pose_matrix,
+    read_table,
+    scenes_below,
+    table_file,
+)
+from sim2cam.data.mask_file import MaskFile
+from sim2cam.data.parsing import first_problem
+from sim2cam.data.problems import Problems
+from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.errors import InputError, LensError
+from sim2cam.geometry.boxes import Box
+from sim2cam.geometry.lens import BrownConrady
+from sim2cam.geometry.poses import Pose
+
+
+def is_bop(path: Path) -> bool:
+    """Returns whether a path is a folder of scenes, or one."""
+    return bool(scenes_below(path))
+
+
+def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
+    """Return the parts of a data set (``test``, ``train_pbr``, ...), of one part or of one scene.
+
+    Boxes are those of what is seen, and end at the picture's edge, as those of whole objects do;
+    visible fractions are of whole objects, also beyond it. Masks are those of ``mask_visib/``, read
+    when they are asked for. Objects that are hidden whole are left out. Categories are named by
+    ``categories.json`` where our export wrote one, and else as the files of their meshes:
+    ``obj_000001``. Depth is that of a depth camera, ``sensor_depth``. Of scenes with several sensors
+    (``scene_camera_rgb.json``) the images of ``rgb`` are read.
+
+    Args:
+        root: the folder.
+        origin: how the images were made.
+        skip_invalid: leave flawed annotations out with a warning.
+
+    Raises:
+        InputError: a file is missing, broken or contradicts itself.
+    """
+    root = root.resolve()
+    parts = scenes_below(root)
+    scenes = [scene for found in parts.values() for scene in found]
+    names = names_of(scenes)
+    samples: dict[str, list[Sample]] = {part: [] for part in parts}
+    problems = Problems(root, skip=skip_invalid)
+    number = 0
+    for part, folders in parts.items():
+        for folder in folders:
+            samples[part].extend(_scene(root, folder, number, names, origin, problems))
+            number += 1
+    problems.finish()
+    found = {o.category for part in samples.values() for s in part for o in s.objects or ()}
+    listed = tuple(dict.fromkeys(names.values()))  # several models may be of one category
+    categories = tuple(name for name in listed if name in found) or listed
+    return {part: Dataset(root, categories, tuple(read)) for part, read in samples.items()}
+
+
+def _scene(
+    root: Path,
+    folder: Path,
+    scene_index: int,
+    names: Mapping[int, str],
+    origin: Origin,
+    problems: Problems,
+) -> Iterator[Sample]:
+    path = table_file(folder, CAMERAS)
+    cameras = read_table(path, CAMERA_TABLE)
+    labels = _scene_labels(folder) if table_file(folder, POSES).is_file() else None
+    for number, camera in sorted(cameras.items()):
+        picture = picture_file(folder, number)
+        width, height = images.read_size(picture)
+        objects = None
+        if labels is not None:
+            objects = tuple(_objects(folder, number, (width, height), labels, names, problems))
+        depth = folder / f"depth/{number:06d}.png"
+        yield Sample(
+            name=picture.relative_to(root).as_posix(),
+            rgb=picture,
+            width=width,
+            height=height,
+            objects=objects,
+            origin=origin,
+            channels={"sensor_depth": depth} if depth.is_file() else {},
+            lens=_lens(path, number, camera),
+            scene_index=scene_index,
+            depth_unit_m=camera.depth_scale / MM if depth.is_file() else None,
+        )
+
+
+def _scene_labels(folder: Path) -> tuple[dict[int, list[PoseEntry]], dict[int, list[InfoEntry]]]:
+    path = table_file(folder, INFOS)
+    if not path.is_file():
+        raise InputError(
+            path,
+            f"missing: {POSES} has poses, but nothing tells boxes and what is seen. Calculate it with "
+            "calc_gt_info.py of bop_toolkit.",
+        )
+    return read_table(table_file(folder, POSES), POSE_TABLE), read_table(path, INFO_TABLE)
+
+
+def _lens(path: Path, number: int, camera: CameraEntry) -> BrownConrady:
+    fx, skew, cx, zero, fy, cy, *last = camera.matrix
+    if skew or zero or last != [0, 0, 1]:
+        raise InputError(path, f"image {number}: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. {CURE}")
+    try:
+        return BrownConrady(fx, fy, cx, cy)
+    except LensError as error:
+        raise InputError(path, f"image {number}: {error}") from error
+
+
+def _objects(
+    folder: Path,
+    number: int,
+    size: tuple[int, int],
+    labels: tuple[Mapping[int, list[PoseEntry]], Mapping[int, list[InfoEntry]]],
+    names: Mapping[int, str],
+    problems: Problems,
+) -> Iterator[ObjectLabel]:
+    """Yield the visible objects of an image of a scene."""
+    poses, infos = labels[0].get(number, []), labels[1].get(number, [])
+    paths = table_file(folder, POSES), table_file(folder, INFOS)
+    _check_same(paths[1], f"image {number}", infos, poses)
+    masks = masks_folder(folder)
+    for index, (pose, info) in enumerate(zip(poses, infos, strict=True)):
+        with problems.collecting():
+            place = f"image {number}, object {index}"
+            label = _label(paths, place, (pose, info), size, names[pose.obj_id])
+            mask = masks / f"{number:06d}_{index:06d}.png"
+            if label is not None and mask.is_file():
+                label = replace(label, mask=MaskFile(mask, size[::-1]))
+            if label is not None:
+                yield label
+
+
+def read_bop_image(
+    path: Path, name: str, poses: Any, infos: Any, size: tuple[int, int], problems: Problems
+) -> tuple[ObjectLabel, ...]:
+    """Return the visible objects of an image whose tables stand alone, as in BOP's WebDataset files.
+
+    Args:
+        path: what the tables were read from, for errors.
+        name: of the image.
+        poses: list of its entries of ``scene_gt.json``.
+        infos: of ``scene_gt_info.json``.
+        size: width and height of the image.
+        problems: collects flawed objects, which are left out.
+
+    Raises:
+        InputError: the tables are broken, or of different lengths.
+    """
+    try:
+        listed, beside = POSE_LIST.validate_python(poses), INFO_LIST.validate_python(infos)
+    except ValidationError as error:
+        raise InputError(path, f"sample {name}: {first_problem(error)}. {CURE}") from error
+    _check_same(path, f"sample {name}", beside, listed)
+    found = []
+    for index, (pose, info) in enumerate(zip(listed, beside, strict=True)):
+        with problems.collecting():
+            place = f"sample {name}, object {index}"
+            category = default_name(pose.obj_id)
+            found.append(_label((path, path), place, (pose, info), size, category))
+    return tuple(label for label in found if label is not None)
+
+
+def _check_same(path: Path, place: str, infos: Sequence[Any], poses: Sequence[Any]) -> None:
+    if len(poses) != len(infos):
+        raise InputError(
+            path,
+            f"{place}: {len(infos)} objects, but {POSES} has {len(poses)}. Calculate it again.",
+        )
+
+
+def _label(
+    paths: tuple[Path, Path],
+    place: str,
+    entries: tuple[PoseEntry, InfoEntry],
+    size: tuple[int, int],
+    category: str,
+) -> ObjectLabel | None:
+    """Return the label of an object; None where nothing of it is seen.
+
+    Args:
+        paths: of the tables of poses and of what is seen, for errors.
+        place: of the object, for errors.
+        entries: of both tables.
+        size: width and height of the image.
+        category: of the object.
+    """
+    pose, info = entries
+    if info.px_count_visib <= 0:
+        return None
+    box, whole = _box(info.bbox_visib, size), _box(info.bbox_obj, size)
+    if box is None or whole is None or not 0 < info.visib_fract <= 1:
+        raise InputError(paths[1], f"{place}: impossible box or visib_fract.")
+    matrix = pose_matrix(pose.rotation, pose.position_mm)
+    if matrix is None:
+        raise InputError(
+            paths[0], f"{place}: cam_R_m2c is no rotation, or cam_t_m2c is not finite."
+        )
+    return ObjectLabel(
+        category=category,
+        box_xyxy=box,
+        area_px=info.px_count_visib,
+        box_amodal_xyxy=whole,
+        visible_fraction=info.visib_fract,
+        pose=Pose.from_matrix(matrix),
+    )
+
+
+def _box(first_and_more: list[float], size: tuple[int, int]) -> Box | None:
+    """Returns a box as far as it lies in a picture (width, height); None where it is none or beside."""
+    if not all(map(math.isfinite, first_and_more)) or min(first_and_more[2:]) < 0:
+        return None
+    x0, y0, x1, y1 = box_within(first_and_more, size)
+    return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

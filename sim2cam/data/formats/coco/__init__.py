@@ -1,0 +1,1 @@
+"""COCO object detection (Lin et al. 2014)."""

@@ -1,0 +1,231 @@
+"""Tables of a COCO file: parsed, checked, and each annotation under its image."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam import images
+from sim2cam.data.parsing import first_problem, read_json
+from sim2cam.data.problems import Problems
+from sim2cam.errors import InputError
+
+_MOST_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
+_ROOT = "none"  # supercategory of the category under which Roboflow lists the project
+_NOT_READ = (
+    f"is neither a folder of pictures ({', '.join(images.SUFFIXES)}), a video "
+    f"({', '.join(images.VIDEO_SUFFIXES)}) nor a COCO file (.json). Convert it, or name its folder."
+)
+_EXPORT = "Export the annotations as COCO detection."
+
+
+@dataclass(frozen=True)
+class ImageEntry:
+    """An entry of ``images``; ``origin`` and ``scene_index`` are additions of our export."""
+
+    id: int | str
+    file_name: str
+    width: int
+    height: int
+    origin: Any = None
+    scene_index: Any = None
+
+
+@dataclass(frozen=True)
+class Category:
+    """An entry of ``categories``."""
+
+    id: int
+    name: str
+    keypoints: list[str] | None = None
+    supercategory: Any = None
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """An entry of ``annotations``; ``attributes`` is CVAT's, the last three are of our export."""
+
+    image_id: int | str
+    category_id: int
+    bbox: list[float]
+    id: Any = None
+    area: float | None = None
+    iscrowd: bool = False
+    segmentation: Any = None
+    keypoints: Any = None
+    attributes: Any = None
+    visible_fraction: Any = None
+    bbox_amodal: Any = None
+    instance_id: Any = None
+
+
+@dataclass(frozen=True)
+class CocoFile:
+    """What a COCO file holds.
+
+    Attributes:
+        images: in the order of the file.
+        categories: by id, in the order of ids.
+        annotations: those of each image by its id, each with its number in the file; None where the file has
+            no list of annotations.
+    """
+
+    images: list[ImageEntry]
+    categories: dict[int, Category]
+    annotations: dict[int | str, list[tuple[int, Annotation]]] | None
+
+    def annotations_of(self, image_id: int | str) -> Sequence[tuple[int, Annotation]]:
+        """Return the annotations of an image with their numbers."""
+        return (self.annotations or {}).get(image_id, ())
+
+
+@dataclass(frozen=True)
+class _Tables:
+    images: list[ImageEntry]
+    categories: list[Category]
+    annotations: list[Any] | None = field(default=None)
+
+
+_TABLES: TypeAdapter[_Tables] = TypeAdapter(_Tables)
+_ANNOTATION: TypeAdapter[Annotation] = TypeAdapter(Annotation)
+_ANNOTATIONS: TypeAdapter[list[Annotation]] = TypeAdapter(list[Annotation])
+
+
+def read_coco_file(path: Path, problems: Problems) -> CocoFile:
+    """Read the tables of a COCO file.
+
+    Args:
+        path: the file.
+        problems: collects flawed annotations, which are left out of the result.
+
+    Raises:
+        InputError: the file is missing, is not COCO, or its images or categories contradict each other.
+    """
+    if not path.exists():
+        raise InputError(path, "no such file. Check the path.")
+    try:
+        tables = read_json(path, _MOST_BYTES, "COCO file", "Export the annotations again.")
+    except InputError as error:
+        if path.suffix.lower() == ".json" or not path.is_file():
+            raise
+        raise InputError(path, _NOT_READ) from error
+    for key in ("images", "categories"):
+        if not isinstance(tables, dict) or key not in tables:
+            raise InputError(path, f"not a COCO file: there is no list '{key}' in it. {_EXPORT}")
+    return checked_tables(path, tables, problems)
+
+
+def checked_tables(path: Path, tables: dict[str, Any], problems: Problems) -> CocoFile:
+    """Check the tables of a COCO file; takes, returns and raises what ``read_coco_file`` does."""
+    try:
+        found = _TABLES.validate_python(tables)
+    except ValidationError as error:
+        raise InputError(path, f"{first_problem(error)}. Correct the file.") from error
+    _check_images(path, found.images)
+    annotations = None
+    if found.annotations is not None:
+        annotations = list(_annotations(path, found.annotations, problems))
+    used = {annotation.category_id for _, annotation in annotations or ()}
+    return CocoFile(
+        found.images,
+        _categories(path, found.categories, used),
+        None if annotations is None else _by_image(path, found.images, annotations, problems),
+    )
+
+
+@contextmanager
+def bounded_nesting(path: Path) -> Iterator[None]:
+    """Turn a RecursionError that a deeply nested table causes into an error that names the file."""
+    try:
+        yield
+    except RecursionError as error:
+        raise InputError(path, f"its tables are nested too deeply. {_EXPORT}") from error
+
+
+def _check_images(path: Path, entries: list[ImageEntry]) -> None:
+    if not entries:
+        raise InputError(path, "its list of images is empty. Export it with the images.")
+    ids: set[int | str] = set()
+    for entry in entries:
+        if entry.id in ids:
+            raise InputError(path, f"two images have the id {entry.id}. Give each its own.")
+        ids.add(entry.id)
+
+
+def _categories(path: Path, listed: list[Category], used: set[int]) -> dict[int, Category]:
+    """Return the categories by id, in the order of ids, without Roboflow's root."""
+    parents = {category.supercategory for category in listed if _is_text(category.supercategory)}
+    found: dict[int, Category] = {}
+    ids: set[int] = set()
+    names: set[str] = set()
+    for category in sorted(listed, key=lambda c: c.id):
+        if category.id in ids:
+            raise InputError(path, f"two categories have the id {category.id}. Give each its own.")
+        ids.add(category.id)
+        is_root = category.supercategory == _ROOT and category.name in parents
+        if is_root and category.id not in used:
+            continue
+        if category.name in names:
+            raise InputError(
+                path, f"two categories are named '{category.name}'. Merge them or rename one."
+            )
+        found[category.id] = category
+        names.add(category.name)
+    return found
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _annotations(
+    path: Path, entries: list[Any], problems: Problems
+) -> Iterator[tuple[int, Annotation]]:
+    """Yield the annotations that can be parsed, each with its number."""
+    try:
+        yield from enumerate(_ANNOTATIONS.validate_python(entries))
+        return
+    except ValidationError:  # then one by one, to collect all that are flawed
+        pass
+    for number, entry in enumerate(entries):
+        with problems.collecting():
+            try:
+                annotation = _ANNOTATION.validate_python(entry)
+            except ValidationError as error:
+                raise InputError(
+                    path, first_problem(error, f"annotations[{number}]") + "."
+                ) from error
+            yield number, annotation
+
+
+def _by_image(
+    path: Path,
+    entries: list[ImageEntry],
+    annotations: list[tuple[int, Annotation]],
+    problems: Problems,
+) -> dict[int | str, list[tuple[int, Annotation]]]:
+    known = {entry.id for entry in entries}
+    numbers: dict[str, int] = {}
+    found: dict[int | str, list[tuple[int, Annotation]]] = defaultdict(list)
+    for number, annotation in annotations:
+        with problems.collecting():
+            own = json.dumps(annotation.id)
+            if annotation.id is not None and numbers.setdefault(own, number) != number:
+                raise InputError(
+                    path, f"annotations[{number}] has the id {own} of annotations[{numbers[own]}]."
+                )
+            if annotation.image_id not in known:
+                shown = json.dumps(annotation.image_id)
+                raise InputError(
+                    path,
+                    f"annotations[{number}] is of image_id {shown}, which is not in the list of images.",
+                )
+            found[annotation.image_id].append((number, annotation))
+    return found

@@ -1,0 +1,146 @@
+"""What COCO says of an object beyond its box: masks as polygons or run lengths, and keypoints."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.data.sample import Keypoint
+from sim2cam.geometry.run_length import RunLengths
+
+_VISIBILITIES: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
+_MOST_CHARACTERS = 7  # of a run
+_SHOWN = 60  # characters of what is wrong
+
+
+def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
+    """Return the mask of a ``segmentation``; None where it is missing or has no polygon with a corner.
+
+    Args:
+        segmentation: a list of polygons; or a table of ``size`` and ``counts``, which are compressed
+            (a text) or not (a list).
+        size: height and width of the picture.
+
+    Raises:
+        ValueError: it is none of these, or does not fit the picture.
+    """
+    if segmentation is None or segmentation in ([], {}):
+        return None
+    if isinstance(segmentation, dict):
+        return _of_runs(segmentation, size)
+    if not isinstance(segmentation, list):
+        raise _wrong(segmentation, "must be a list of polygons or a table of size and counts")
+    height, width = size
+    polygons = [_corners(polygon) for polygon in segmentation if polygon != []]
+    for corners in polygons:
+        low, high = corners.min(axis=0), corners.max(axis=0)
+        sides = np.array([width, height])
+        if (low < -sides).any() or (high > 2 * sides).any():  # it would take long to fill
+            raise ValueError(
+                f"a polygon of segmentation reaches from ({low[0]:g}, {low[1]:g}) to ({high[0]:g}, "
+                f"{high[1]:g}), far outside the image of {width}x{height} pixels."
+            )
+    if not polygons:
+        return None
+    return RunLengths.of_polygons([corners.ravel().tolist() for corners in polygons], size)
+
+
+def _corners(polygon: Any) -> NDArray[np.float64]:
+    """Returns the corners (n, 2) of a polygon."""
+    numbers = _numbers(polygon)
+    if numbers is None:
+        raise _wrong(polygon, "of segmentation must be a list of numbers")
+    if numbers.ndim != 1:
+        raise _wrong(polygon, "of segmentation must be a list of numbers, in a list of polygons")
+    if len(numbers) < 6 or len(numbers) % 2 or not np.isfinite(numbers).all():
+        raise _wrong(polygon, "of segmentation must be 6 or more finite numbers, x and y by turns")
+    return numbers.reshape(-1, 2)
+
+
+def _numbers(values: Any) -> NDArray[np.float64] | None:
+    """Return numbers as an array; None where others, also texts that hold numbers, are among them."""
+    try:
+        array = np.array(values)
+    except ValueError:  # lists of different lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
+
+
+def _of_runs(table: dict[str, Any], size: tuple[int, int]) -> RunLengths:
+    if table.get("size") != list(size):
+        raise ValueError(
+            f"segmentation: size is {_told(table.get('size'))}, not the image's {list(size)} "
+            "(height, width)."
+        )
+    counts = table.get("counts")
+    most = 2 * math.prod(size) + 2  # a run may be empty
+    if isinstance(counts, str | list) and len(counts) > most * (
+        _MOST_CHARACTERS if isinstance(counts, str) else 1
+    ):
+        raise ValueError(
+            f"segmentation: counts has {len(counts)} entries, too many for {list(size)} (height, width)."
+        )
+    if isinstance(counts, list):
+        are_runs = all(type(run) is int and run >= 0 for run in counts)
+        if not are_runs or sum(counts) != math.prod(size):
+            raise ValueError(
+                f"segmentation: counts {_told(counts)} must be numbers of pixels that make up "
+                f"{math.prod(size)}."
+            )
+        return RunLengths.of_runs(counts, size)
+    if not isinstance(counts, str):
+        raise ValueError(f"segmentation: counts {_told(counts)} must be a list or a text.")
+    mask = RunLengths(size, counts)
+    if not mask.is_whole():
+        raise ValueError(f"segmentation: counts {_told(counts)} make no mask of {list(size)}.")
+    return mask
+
+
+def keypoints_of(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | None:
+    """Return the keypoints of an annotation; None where it has none.
+
+    Args:
+        numbers: x, y and visibility (0 not in the picture or not labelled, 1 hidden, 2 seen) of each.
+        names: that its category gives them, in order.
+
+    Raises:
+        ValueError: they are something else, or of another number.
+    """
+    if numbers is None or numbers == []:
+        return None
+    if not names:
+        raise ValueError("keypoints, but its category does not list their names under 'keypoints'.")
+    found = _numbers(numbers)
+    if found is None or found.shape != (3 * len(names),) or not np.isfinite(found).all():
+        raise ValueError(
+            f"keypoints {_told(numbers)} must be {3 * len(names)} finite numbers: x, y and "
+            f"visibility of {', '.join(names)}."
+        )
+    points = []
+    for name, (x, y, visibility) in zip(names, found.reshape(-1, 3).tolist(), strict=True):
+        if visibility not in (0, 1, 2):
+            raise ValueError(
+                f"keypoint {name} has the visibility {visibility:g}. Allowed: 0, 1, 2."
+            )
+        xy = (x, y) if visibility else (0.0, 0.0)
+        points.append(Keypoint(name, xy, _VISIBILITIES[int(visibility)]))
+    return tuple(points)
+
+
+def _wrong(value: Any, why: str) -> ValueError:
+    return ValueError(f"{_told(value)} {why}.")
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, list | str):
+        value = value[: _SHOWN + 1]  # it may be very long
+    try:
+        text = json.dumps(value, default=str)
+    except RecursionError:
+        text = "[[..."
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

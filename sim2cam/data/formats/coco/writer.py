@@ -1,0 +1,149 @@
+"""Writing COCO: the pictures, and one file with boxes and masks that any COCO tool loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.data.formats.writing import labels_of, stem_of, to_json, upright_file
+from sim2cam.data.keypoints import keypoint_names
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
+from sim2cam.data.silhouettes import seen_masks
+from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
+from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.geometry.run_length import RunLengths
+
+
+def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
+    """Fills a folder with ``PART.json`` and ``images/PART/`` for each part.
+
+    Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
+    on whether to turn them. Masks are run-length encoded; keypoints are COCO's, an integer being the
+    centre of a pixel. What COCO has no field for stands beside: ``visible_fraction``,
+    ``bbox_amodal``, ``segmentation_amodal`` and ``instance_id`` of an object, ``camera`` (the lens),
+    ``origin``, ``scene_index`` and ``occlusions`` of an image.
+
+    Raises:
+        InputError: an image without labels, or one that cannot be read.
+        OutputError: the folder cannot be written.
+    """
+    keypoints = keypoint_names(list(parts.values()))
+    for name, dataset in parts.items():
+        tables = _tables(dataset, folder, f"images/{name}", keypoints)
+        write_bytes(folder / f"{name}.json", to_json(tables, dataset.root))
+
+
+def _tables(
+    dataset: Dataset, folder: Path, place: str, keypoints: Mapping[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """Writes the pictures to a place in the folder and returns what the file holds.
+
+    Args:
+        dataset: a part.
+        folder: of the export.
+        place: in it, of this part's pictures.
+        keypoints: names of each category's keypoints, in the order of all parts.
+    """
+    numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
+    pictures: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    written: dict[str, str] = {}
+    for sample in dataset.samples:
+        pictures.append(_picture(sample, len(pictures) + 1, folder, place))
+        other = written.setdefault(pictures[-1]["file_name"], sample.name)
+        if other != sample.name:
+            raise InputError(
+                dataset.root,
+                f"images {other} and {sample.name}, turned upright, would be one file. Rename one.",
+            )
+        for annotation in _annotations(dataset, sample, numbers, keypoints):
+            numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
+            annotations.append(numbered | annotation)
+    return {
+        "info": {"description": f"{dataset.root.name}, written by sim2cam"},
+        "images": pictures,
+        "annotations": annotations,
+        "categories": [
+            {"id": number, "name": name, **_skeleton(keypoints[name])}
+            for name, number in numbers.items()
+        ],
+    }
+
+
+def _skeleton(names: tuple[str, ...]) -> dict[str, Any]:
+    return {"keypoints": list(names), "skeleton": []} if names else {}
+
+
+def _picture(sample: Sample, number: int, folder: Path, place: str) -> dict[str, Any]:
+    """Writes the picture and returns its entry."""
+    data, suffix = upright_file(sample)
+    name = f"{place}/{stem_of(sample)}{suffix}"
+    write_bytes(folder / name, data)
+    entry = {
+        "id": number,
+        "file_name": name,
+        "width": sample.width,
+        "height": sample.height,
+        "origin": sample.origin,
+        "scene_index": sample.scene_index,
+    }
+    if sample.lens:
+        entry["camera"] = asdict(sample.lens)
+    if sample.occlusions is not None:
+        entry["occlusions"] = [asdict(occlusion) for occlusion in sample.occlusions]
+    return entry
+
+
+def _annotations(
+    dataset: Dataset,
+    sample: Sample,
+    numbers: dict[str, int],
+    keypoints: Mapping[str, tuple[str, ...]],
+) -> list[dict[str, Any]]:
+    objects = labels_of(dataset, sample)
+    return [
+        _annotation(label, numbers[label.category], mask)
+        | _keypoints(label, keypoints[label.category])
+        for label, mask in zip(objects, seen_masks(sample), strict=True)
+    ]
+
+
+def _annotation(
+    label: ObjectLabel, category_id: int, mask: NDArray[np.bool_] | None
+) -> dict[str, Any]:
+    amodal = label.box_amodal_xyxy
+    found = {
+        "category_id": category_id,
+        "bbox": list(xyxy_to_xywh(label.box_xyxy)),
+        "area": label.area_px,
+        "iscrowd": int(label.is_crowd),
+        "visible_fraction": label.visible_fraction,
+        "bbox_amodal": None if amodal is None else list(xyxy_to_xywh(amodal)),
+        "instance_id": label.instance_id,
+    }
+    if mask is not None:
+        found["segmentation"] = asdict(RunLengths.of(mask))
+    if label.amodal_mask is not None:
+        found["segmentation_amodal"] = asdict(label.amodal_mask)
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _keypoints(label: ObjectLabel, names: tuple[str, ...]) -> dict[str, Any]:
+    """Returns x, y and visibility of each keypoint, all 0 for one that the object does not have."""
+    if label.keypoints is None:
+        return {}
+    points = {point.name: point for point in label.keypoints}
+    triples = [
+        (*points[name].xy, points[name].visibility) if name in points else (0, 0, 0)
+        for name in names
+    ]
+    return {
+        "keypoints": [number for triple in triples for number in triple],
+        "num_keypoints": sum(triple[2] > 0 for triple in triples),
+    }

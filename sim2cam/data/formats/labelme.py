@@ -1,0 +1,164 @@
+"""LabelMe: a JSON file of shapes beside each image, as LabelMe and X-AnyLabeling write it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam import images
+from sim2cam.data.formats.annotation_shapes import DrawnShapes
+from sim2cam.data.formats.label_files import ImageFinder
+from sim2cam.data.formats.photos import Photo, are_of_stored_pixels, read_photo
+from sim2cam.data.formats.writing import check_category, each_a_scene, warn_of_unread
+from sim2cam.data.parsing import first_problem, is_file, read_json
+from sim2cam.data.problems import Problems
+from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
+from sim2cam.errors import InputError, RepairWarning
+
+_MOST_BYTES = 400_000_000  # files may hold the image itself
+_HEAD_BYTES = 65536
+_POLYGONS, _BOXES = ("polygon", "rotation", None), ("rectangle",)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    label: str
+    points: list[tuple[float, float]]
+    shape_type: str | None = None
+    group_id: Any = None
+
+
+@dataclass(frozen=True)
+class _File:
+    shapes: list[Any]
+    imagePath: str | None = None  # noqa: N815 (key of the file)
+    imageWidth: int | None = None  # noqa: N815
+    imageHeight: int | None = None  # noqa: N815
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        return (self.imageWidth, self.imageHeight) if self.imageWidth and self.imageHeight else None
+
+
+_FILE: TypeAdapter[_File] = TypeAdapter(_File)
+_SHAPE: TypeAdapter[_Shape] = TypeAdapter(_Shape)
+
+
+def is_labelme(path: Path) -> bool:
+    """Return whether a path is a folder with LabelMe files beside their images."""
+    return path.is_dir() and any(True for _ in _label_files(path))
+
+
+def _label_files(root: Path) -> Iterator[Path]:
+    for path in sorted(root.glob("*.json")):
+        beside = (path.with_suffix(suffix) for suffix in images.SUFFIXES)
+        if any(map(is_file, beside)) and is_file(path):
+            with path.open("rb") as file:
+                if b'"shapes"' in file.read(_HEAD_BYTES):
+                    yield path
+
+
+def read_labelme(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
+    """Return the labelled images of a folder of LabelMe files as the part ``train``.
+
+    Rectangles become boxes, polygons become boxes and masks; polygons of one label and one ``group_id`` are one
+    object. Other shapes are left out with a warning, as are images without a file. Categories are those that
+    occur, sorted.
+
+    Args:
+        root: the folder.
+        origin: how the images were made.
+        skip_invalid: leave flawed labels out with a warning.
+
+    Raises:
+        InputError: a file is missing, broken or contradicts itself.
+    """
+    problems, finder, shapes = (
+        Problems(root, skip=skip_invalid),
+        ImageFinder(root, root),
+        DrawnShapes(),
+    )
+    read: list[tuple[Path, _File, Photo]] = []
+    for path in _label_files(root):
+        with problems.collecting():
+            file = _parse(path)
+            image = finder.find(path, path.stem, file.imagePath or "")
+            read.append((path, file, read_photo(path, image.name, image, file.size)))
+    turned = are_of_stored_pixels(root, [photo for _, _, photo in read])
+    samples = []
+    for (path, file, photo), is_turned in zip(read, turned, strict=True):
+        size = photo.size(is_turned)
+        objects: list[ObjectLabel] = []
+        for entries in _objects(path, file.shapes, problems):
+            with problems.collecting():
+                objects += _labels(path, entries, size, shapes)
+        if is_turned:
+            objects = [photo.upright_label(label) for label in objects]
+        samples.append(Sample(photo.name, photo.path, *photo.upright, tuple(objects), origin))
+    problems.finish()
+    unlabelled = {p.name for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES}
+    unlabelled -= {sample.name for sample in samples}
+    _warn(root, [*finder.notes(), *shapes.notes()], sorted(unlabelled))
+    categories = sorted({label.category for sample in samples for label in sample.objects or ()})
+    return each_a_scene({"train": Dataset(root, tuple(categories), tuple(samples))})
+
+
+def _parse(path: Path) -> _File:
+    try:
+        return _FILE.validate_python(read_json(path, _MOST_BYTES, "LabelMe file"))
+    except ValidationError as error:
+        raise InputError(path, f"{first_problem(error)}.") from error
+
+
+def _objects(
+    path: Path, entries: Sequence[Any], problems: Problems
+) -> list[list[tuple[int, _Shape]]]:
+    """Return the shapes of each object, with their numbers in the file."""
+    found: dict[Any, list[tuple[int, _Shape]]] = {}
+    for number, entry in enumerate(entries):
+        with problems.collecting():
+            try:
+                shape = _SHAPE.validate_python(entry)
+            except ValidationError as error:
+                raise InputError(path, f"{first_problem(error, f'shapes[{number}]')}.") from error
+            is_grouped = shape.group_id is not None and shape.shape_type in _POLYGONS
+            key = (shape.label, str(shape.group_id)) if is_grouped else number
+            found.setdefault(key, []).append((number, shape))
+    return list(found.values())
+
+
+def _labels(
+    path: Path, entries: Sequence[tuple[int, _Shape]], size: tuple[int, int], shapes: DrawnShapes
+) -> Iterator[ObjectLabel]:
+    """Yield the label of an object; none for shapes that are not read."""
+    number, shape = entries[0]
+    check_category(path, shape.label)
+    points = [xy for _, one in entries for xy in one.points]
+    try:
+        if shape.shape_type in _POLYGONS:
+            polygons = [[value for xy in one.points for value in xy] for _, one in entries]
+            yield shapes.label_polygons(shape.label, polygons, size)
+        elif shape.shape_type in _BOXES:
+            if not points:
+                raise ValueError("it has no points.")
+            xs, ys = zip(*points, strict=True)
+            yield shapes.label_box(shape.label, (min(xs), min(ys), max(xs), max(ys)), size)
+        else:
+            shapes.leave_out(str(shape.shape_type)[:40])
+    except ValueError as error:
+        raise InputError(path, f"shapes[{number}] ({shape.label}): {error}") from error
+
+
+def _warn(root: Path, notes: list[str], unlabelled: Sequence[str]) -> None:
+    if unlabelled:
+        notes.append(
+            f"images without a LabelMe file are left out: {len(unlabelled)} (first: {unlabelled[0]})."
+        )
+    if notes:
+        warnings.warn(f"{root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
+    warn_of_unread(root, {root})

@@ -1,0 +1,1 @@
+"""Pascal VOC (Everingham et al. 2010)."""

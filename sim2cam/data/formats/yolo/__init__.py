@@ -1,0 +1,1 @@
+"""YOLO labels as Ultralytics writes them."""

@@ -1,0 +1,126 @@
+"""The photos of dice of ``nell-byler/dice_detection``, as COCO files by their use.
+
+Its photos are only in its TFRecords. The boxes there are wrongly square, so they come from its YOLO
+labels, of which those were made.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from sim2cam.data.formats.yolo.layout import TABLE
+from sim2cam.data.formats.yolo.reader import read_yolo
+from sim2cam.data.public.tf_records import read_examples
+from sim2cam.data.sample import Sample
+from sim2cam.data.writer import write_json
+from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
+from sim2cam.geometry.boxes import xyxy_to_xywh
+
+PHOTOS = {"train": 200, "test": 50}
+OBJECTS = {"train": 1487, "test": 308}
+
+_RECORDS, _LICENCE = "tfrecords/{}.record", "LICENSE"
+_DEV_OF_A_DAY = 20
+
+
+def arrange_dice(unpacked: Path, folder: Path) -> None:
+    """Fills a folder with ``train/`` and ``test/``, and COCO files of these and of two parts of train.
+
+    ``dev.json`` is the first 20 train photos of each of the two days, ``style.json`` the others.
+
+    Args:
+        unpacked: holds the repository as GitHub packs it.
+        folder: is filled.
+
+    Raises:
+        InputError: something is missing or broken, or there are not as many photos and boxes as
+            there should be.
+        OutputError: the folder cannot be written.
+    """
+    (repository, *_) = (path for path in [*sorted(unpacked.iterdir()), unpacked] if path.is_dir())
+    for needed in (*(_RECORDS.format(part) for part in PHOTOS), _LICENCE):
+        if not (repository / needed).is_file():
+            raise InputError(repository / needed, "is not in the archive. It is of another commit.")
+    staged = unpacked / "staged"
+    for part in PHOTOS:
+        _stage(repository, part, staged)
+    names = "".join(f"- '{value}'\n" for value in range(1, 7))
+    parts = "".join(f"{part}: images/{part}\n" for part in PHOTOS)
+    write_bytes(staged / TABLE, f"{parts}names:\n{names}".encode())
+    read = read_yolo(staged, "real")
+    for part, dataset in read.items():
+        found = len(dataset.samples), sum(len(s.objects or ()) for s in dataset.samples)
+        if found != (PHOTOS[part], OBJECTS[part]):
+            raise InputError(
+                repository,
+                f"{part} has {found[0]} photos and {found[1]} boxes, not {PHOTOS[part]} and "
+                f"{OBJECTS[part]}. It is of another commit.",
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        (staged / "images" / part).rename(folder / part)
+        write_json(folder / f"{part}.json", _coco(dataset.samples))
+    dev = _dev(read["train"].samples)
+    style = [sample for sample in read["train"].samples if sample not in dev]
+    write_json(folder / "dev.json", _coco(dev))
+    write_json(folder / "style.json", _coco(style))
+    (repository / _LICENCE).rename(folder / _LICENCE)
+
+
+def _stage(repository: Path, part: str, staged: Path) -> None:
+    """Writes the photos of a part and their labels as YOLO has them."""
+    records = repository / _RECORDS.format(part)
+    for example in read_examples(records):
+        name = example.get("image/filename", b"").decode(errors="replace")
+        photo = example.get("image/encoded")
+        if photo is None or PurePosixPath(name).name != name or not name.endswith(".jpg"):
+            raise InputError(records, f"holds no photo under the name '{name}'. Fetch it again.")
+        labels = repository / "data/Annotations" / name.replace(".jpg", ".txt")
+        if not labels.is_file():
+            raise InputError(
+                labels, f"is not there, but its photo is in {records.name}. Fetch it again."
+            )
+        write_bytes(staged / "images" / part / name, photo)
+        beside = staged / "labels" / part / labels.name
+        write_bytes(beside, labels.read_bytes())
+
+
+def _dev(samples: Sequence[Sample]) -> list[Sample]:
+    """Returns the first photos of each day, which their names tell: ``IMG_20191208_111228.jpg``."""
+    days: dict[str, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        days[sample.rgb.name.split("_")[1]].append(sample)
+    return [sample for day in days.values() for sample in day[:_DEV_OF_A_DAY]]
+
+
+def _coco(samples: Sequence[Sample]) -> dict[str, Any]:
+    annotations: list[dict[str, Any]] = []
+    for image_id, sample in enumerate(samples, start=1):
+        for label in sample.objects or ():
+            bbox = [round(value, 2) for value in xyxy_to_xywh(label.box_xyxy)]
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": image_id,
+                    "category_id": int(label.category),
+                    "bbox": bbox,
+                    "area": round(bbox[2] * bbox[3], 2),
+                    "iscrowd": 0,
+                }
+            )
+    return {
+        "images": [
+            {
+                "id": image_id,
+                "file_name": sample.name.removeprefix("images/"),
+                "width": sample.width,
+                "height": sample.height,
+            }
+            for image_id, sample in enumerate(samples, start=1)
+        ],
+        "annotations": annotations,
+        "categories": [{"id": value, "name": str(value)} for value in range(1, 7)],
+    }

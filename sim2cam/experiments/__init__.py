@@ -1,0 +1,1 @@
+"""Experiments on datasets and models: benchmark, ablation study, domain fit, domain gap."""

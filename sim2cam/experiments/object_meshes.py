@@ -1,0 +1,74 @@
+"""The meshes of the objects that a detector knows, to fit their outlines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.assets.mesh import content_of
+from sim2cam.data.known_objects import KnownObject
+from sim2cam.errors import InputError
+from sim2cam.pipeline.asset_folder import AssetFolder, imported
+from sim2cam.scene.asset_facts import AssetFacts
+
+Floats = NDArray[np.float64]
+
+_MOST_APART = 0.02  # of an object's longest side, that corners of its box may have moved
+
+
+def read_shapes(folder: Path, objects: Mapping[str, KnownObject]) -> dict[str, Floats]:
+    """Returns the triangles (n, 3, 3) of objects in their own frames, by their categories, metres.
+
+    Args:
+        folder: of meshes, as ``sim2cam assets`` takes it.
+        objects: that a detector knows, by their categories; those without a mesh are left out.
+
+    Raises:
+        InputError: there is no mesh of any, several of one or one that cannot be used, or it is not what the
+            detector learned.
+    """
+    found: dict[str, AssetFacts] = {}
+    for facts in imported(AssetFolder(str(folder.resolve())), folder):
+        category = facts.mesh.category
+        if category not in objects:
+            continue
+        if category in found:
+            raise InputError(
+                folder, f"{found[category].name} and {facts.name} are both '{category}'. Keep one."
+            )
+        _check_same(folder / facts.name, facts, objects[category])
+        found[category] = facts
+    if not found:
+        raise InputError(
+            folder,
+            f"has no mesh of what the weights know: {', '.join(sorted(objects))}. Name files or their folders so.",
+        )
+    return {category: _triangles(facts) for category, facts in found.items()}
+
+
+def _check_same(path: Path, facts: AssetFacts, known: KnownObject) -> None:
+    """Refuses a mesh whose box is not that of what was learned.
+
+    Raises:
+        InputError: it is not.
+    """
+    here, there = np.array([facts.low_m, facts.high_m]), np.array(known.extent_m)
+    if np.abs(here - there).max() > _MOST_APART * np.ptp(there, axis=0).max():
+        raise InputError(
+            path,
+            f"its box is {_box_words(here)}, but that of the object which the weights know is "
+            f"{_box_words(there)}. Give the meshes that were rendered.",
+        )
+
+
+def _box_words(corners_m: Floats) -> str:
+    low, high = (", ".join(f"{1e3 * x:.3g}" for x in corner) for corner in corners_m)
+    return f"({low}) to ({high}) mm"
+
+
+def _triangles(facts: AssetFacts) -> Floats:
+    mesh = content_of(facts.mesh).mesh
+    return np.asarray(mesh.vertices_m[mesh.faces], np.float64)

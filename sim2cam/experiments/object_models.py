@@ -1,0 +1,87 @@
+"""Shapes: which assets the objects of a data set are, and their models, from what its scenes record."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter
+
+from sim2cam.assets.mesh import content_of
+from sim2cam.data.formats.bop.models import Model, Shapes
+from sim2cam.data.reader import read_header, read_lines
+from sim2cam.data.sample import Sample
+from sim2cam.pipeline.scene_records import read_record
+from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.rasterizer import label_numbers
+from sim2cam.scene.shape import Asset, MeshFile
+from sim2cam.scene.symmetry import Symmetries, symmetries_of
+
+_SYMMETRIES: TypeAdapter[Symmetries] = TypeAdapter(Symmetries)
+
+
+def recorded_shapes() -> Shapes:
+    """Returns the shapes of rendered data sets, translated ones too; captures have none.
+
+    Meshes of files are those that were brought in, in the cache.
+    """
+    return Shapes(_assets_of, _model_of)
+
+
+def _assets_of(sample: Sample) -> Mapping[int, Asset]:
+    """Returns the assets of a sample's objects by ``instance_id``; none without a record."""
+    if "ids" not in sample.channels:
+        return {}
+    ids = sample.channels["ids"]  # where it was rendered, even if it was translated since
+    shard = ids.parents[1]
+    index = (
+        _scene_indices(shard.parents[1]).get(ids) if (shard / "scenes.jsonl").is_file() else None
+    )
+    return {} if index is None else _assets_of_scene(shard / "scenes.jsonl", index)
+
+
+@functools.lru_cache(maxsize=4)
+def _scene_indices(root: Path) -> Mapping[Path, int]:
+    """Returns the numbers of scenes by the files of their ids."""
+    return {
+        raw.shard / place: raw.line.get("scene_index", 0)
+        for raw in read_lines(root)
+        for place in raw.line.get("files", {})
+        if place.startswith("ids/")
+    }
+
+
+@functools.lru_cache(maxsize=32)
+def _assets_of_scene(path: Path, index: int) -> Mapping[int, Asset]:
+    scene = read_record(path, index).scene
+    assets = {body.name: body.asset for body in scene.bodies}
+    return {number: assets[name] for name, number in label_numbers(scene).items()}
+
+
+def _model_of(sample: Sample, asset: Asset) -> Model:
+    mesh, rgb, symmetries = mesh_of(asset), None, symmetries_of(asset)
+    if isinstance(asset, MeshFile):
+        rgb = _own_colours(asset)
+        symmetries = _card_symmetries(sample.channels["ids"].parents[3], asset.path)
+    return Model(mesh.vertices_m, mesh.normals, mesh.faces, rgb, symmetries)
+
+
+def _own_colours(asset: MeshFile) -> NDArray[np.uint8] | None:
+    """Returns the colours (n, 3) that a file gives its vertices; None where it gives none."""
+    content = content_of(asset)
+    if content.colors is None:
+        return None
+    sides = np.array(content.colors.shape[1::-1])
+    column, row = np.clip(content.mesh.uvs * sides, 0, sides - 1).astype(np.intp).T
+    return np.asarray(content.colors[row, column])
+
+
+def _card_symmetries(root: Path, name: str) -> Symmetries:
+    """Returns those that the recipe of a data set knows of a file, by its name."""
+    for facts in read_header(root).get("recipe", {}).get("assets", []):
+        if facts.get("name") == name:
+            return _SYMMETRIES.validate_python(facts.get("symmetries", {}))
+    return Symmetries()

@@ -1,0 +1,336 @@
+"""Regression scenes: settled scenes kept as files with what was seen in them, rendered again later.
+
+A case is two files of one name: ``NAME.json`` with the scene, the view, its labels and how far both
+may move, and the picture, ``NAME.jpg`` or ``NAME.png`` as its camera writes it. Meshes and pictures of surfaces and skies are copied to
+``files/`` beside the cases. Of a film, a case is one picture, at its time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam import images
+from sim2cam.data.channels import Wanted
+from sim2cam.data.parsing import first_problem
+from sim2cam.data.reader import RawSample, parse_sample, read_header, read_lines
+from sim2cam.data.sample import Gains, ObjectLabel, Sample
+from sim2cam.data.writer import write_json
+from sim2cam.errors import InputError, OutputError, SpecError, UsageError, did_you_mean
+from sim2cam.experiments.scene_files import at_files, with_kept_files
+from sim2cam.files import write_bytes
+from sim2cam.geometry.boxes import Box
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.pipeline.scene_records import instants_of, read_record
+from sim2cam.render.frame import Frame, shoot
+from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.sensor.auto_exposure import Earlier, Settings
+from sim2cam.scene.scene import Scene
+
+MAX_BYTES = 64_000_000
+MAX_SIDE_PX = 4096
+
+_BESIDE: tuple[Wanted, ...] = ("ids",)
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """How far a scene that is rendered again may be from what was kept.
+
+    Attributes:
+        picture_mean: mean difference of all pixels' colours, of 255.
+        pixel: difference of one pixel's colour, of 255, from which on it counts as another.
+        pixel_share: share of other pixels.
+        box_px: each side of a box.
+        visible_fraction: of an object.
+        position_m: of an object, in the camera frame.
+        turn_rad: of an object.
+    """
+
+    picture_mean: float = 0.5
+    pixel: float = 24.0
+    pixel_share: float = 0.002
+    box_px: float = 1.0
+    visible_fraction: float = 0.02
+    position_m: float = 1e-5
+    turn_rad: float = 1e-4
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scene that is kept.
+
+    Attributes:
+        scene: settled, or as it is at the time of a film's picture; files by their place beside the
+            case.
+        view: number of the camera.
+        objects: labels of what it sees.
+        tolerances: how far labels and picture may move.
+        note: why it is kept.
+        gains: what the camera's automatics chose, where pictures before this one decide that; None
+            lets them choose.
+    """
+
+    scene: Scene
+    view: int
+    objects: tuple[ObjectLabel, ...]
+    tolerances: Tolerances = field(default_factory=Tolerances)
+    note: str = ""
+    gains: Gains | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of rendering a case again.
+
+    Attributes:
+        name: of the case.
+        moved: what is further off than it may be, in words; empty when nothing is.
+        is_same_file: whether the picture's file is the same, byte by byte.
+        picture_mean: mean difference of the picture.
+        expected, found: both pictures (h, w, 3).
+        note: why the case is kept.
+    """
+
+    name: str
+    moved: tuple[str, ...]
+    is_same_file: bool
+    picture_mean: float
+    expected: NDArray[np.uint8]
+    found: NDArray[np.uint8]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A case that cannot be rendered again: its name, and why not."""
+
+    name: str
+    problem: str
+
+
+def add_case(
+    sample: Path,
+    folder: Path,
+    *,
+    name: str | None = None,
+    note: str = "",
+    recipe: Recipe | None = None,
+) -> Path:
+    """Keeps the scene of a sample and returns the file of the case.
+
+    Args:
+        sample: ``DATASET/SAMPLE``, a data set's folder and the sample's name.
+        folder: where cases are kept.
+        name: of the case; that of data set and sample when None.
+        note: why it is kept.
+        recipe: of the data set, which tells where files are; scenes without files need none.
+
+    Raises:
+        InputError: there is no such sample, it is no rendered picture, or its files are not those of
+            the recipe.
+        OutputError: there is a case of that name, or the folder cannot be written.
+    """
+    raw = _raw_sample(sample)
+    header = read_header(sample.parent)
+    found = parse_sample(raw, tuple(header["categories"]))
+    target = folder / f"{name or f'{sample.parent.resolve().name}-{sample.name}'}.json"
+    if target.parent != folder:
+        raise UsageError(f"--name {name}: give a plain name, without a folder.")
+    if target.exists():
+        raise OutputError(target, "is a case already. Choose another --name.")
+    scene = with_kept_files(_scene_of(raw, found, header), recipe, folder, sample)
+    labels = tuple(replace(o, amodal_mask=None, keypoints=None) for o in found.objects or ())
+    follows = found.moment is not None and found.moment.frame > 0
+    gains = found.gains if follows else None
+    case = Case(scene, int(raw.line.get("view", 0)), labels, note=note, gains=gains)
+    write_bytes(target.with_suffix(found.rgb.suffix), found.rgb.read_bytes())
+    _write_case(target, case)
+    return target
+
+
+def run_cases(folder: Path, *, renew: bool = False) -> Iterator[Outcome | Broken]:
+    """Yields what comes of rendering each case of a folder again.
+
+    Args:
+        folder: of ``add_case``.
+        renew: keep what is seen now, where that has moved.
+
+    Raises:
+        InputError: there is no case.
+        OutputError: one cannot be renewed.
+    """
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise InputError(folder, "holds no case. Keep one with sim2cam scenes add.")
+    for path in paths:
+        try:
+            case = read_case(path)
+            frame = _shot(case, path)
+            outcome = _outcome(path, case, frame)
+        except (InputError, SpecError) as error:
+            yield Broken(path.stem, str(error))
+            continue
+        if renew and outcome.moved:
+            write_bytes(_picture_of(path, case), frame.picture)
+            _write_case(path, replace(case, objects=frame.objects))
+        yield outcome
+
+
+def read_case(path: Path) -> Case:
+    """Returns the case of a file.
+
+    Raises:
+        InputError: it is missing, too large, or not a case.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(path, f"larger than {MAX_BYTES // 1_000_000} MB. It is no case.")
+        case = _ADAPTER.validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(path, f"cannot be read ({error.strerror}).") from error
+    except ValidationError as error:
+        raise InputError(path, f"not a case: {first_problem(error)}.") from error
+    at_files(case.scene, path)
+    if not 0 <= case.view < len(case.scene.cameras):
+        raise InputError(path, f"view {case.view} of {len(case.scene.cameras)} cameras.")
+    camera = case.scene.cameras[case.view]
+    if max(camera.width, camera.height) > MAX_SIDE_PX:
+        raise InputError(
+            path, f"a picture of {camera.width}x{camera.height}: {MAX_SIDE_PX} is the most."
+        )
+    return case
+
+
+_ADAPTER: TypeAdapter[Case] = TypeAdapter(Case)
+
+
+def _write_case(path: Path, case: Case) -> None:
+    write_json(path, json.loads(_ADAPTER.dump_json(case, exclude_none=True)))
+
+
+def _raw_sample(sample: Path) -> RawSample:
+    header = read_header(sample.parent)
+    if header.get("parent") is not None:
+        raise InputError(
+            sample.parent,
+            f"is translated from '{header['parent']}'. Keep the sample of that data set.",
+        )
+    raws = {str(raw.line.get("name")): raw for raw in read_lines(sample.parent)}
+    if sample.name not in raws:
+        hint = did_you_mean(sample.name, list(raws)[:20])
+        raise InputError(sample.parent, f"no sample '{sample.name}'. {hint}, ...")
+    return raws[sample.name]
+
+
+def _scene_of(raw: RawSample, sample: Sample, header: Mapping[str, Any]) -> Scene:
+    """Returns the scene of a sample, as it is when its picture is taken."""
+    path = raw.shard / "scenes.jsonl"
+    record = read_record(path, sample.scene_index)
+    if not record.film:
+        return record.scene
+    try:
+        interval_s = float(header["recipe"]["render"]["film"]["interval_s"])
+        instants = instants_of(record, interval_s)
+        return instants[int(raw.line["moment"]["frame"])].scene
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InputError(path, f"scene {sample.scene_index}: broken film ({error!r}).") from error
+
+
+def _shot(case: Case, path: Path) -> Frame:
+    drawing = rasterizer()
+    scene = at_files(case.scene, path)
+    drawing.load(scene)
+    earlier = None
+    if case.gains is not None:
+        chosen = Settings(case.gains.exposure, case.gains.red, case.gains.blue)
+        earlier = Earlier(chosen, 0.0)  # as another eye of the same camera takes them over
+    return shoot(scene, scene.cameras[case.view], drawing, _BESIDE, earlier)
+
+
+def _picture_of(path: Path, case: Case) -> Path:
+    """Returns the file of a case's picture."""
+    file_format = case.scene.cameras[case.view].sensor.file_format
+    return path.with_suffix(".png" if file_format == "png" else ".jpg")
+
+
+def _outcome(path: Path, case: Case, frame: Frame) -> Outcome:
+    picture = _picture_of(path, case)
+    expected, found = images.read_rgb(picture), images.decode_picture(frame.picture)
+    if expected.shape != found.shape:
+        height, width = expected.shape[:2]
+        raise InputError(picture, f"{width}x{height} pixels, and its scene has other ones.")
+    difference = np.abs(expected.astype(np.int16) - found)
+    moved = (
+        *_moved_pixels(difference, case.tolerances),
+        *_moved_labels(case.objects, frame.objects, case.tolerances),
+    )
+    return Outcome(
+        name=path.stem,
+        moved=moved,
+        is_same_file=picture.read_bytes() == frame.picture,
+        picture_mean=float(difference.mean()),
+        expected=expected,
+        found=found,
+        note=case.note,
+    )
+
+
+def _moved_pixels(difference: NDArray[np.int16], allowed: Tolerances) -> Iterator[str]:
+    mean = float(difference.mean())
+    share = float((difference.max(axis=-1) > allowed.pixel).mean())
+    if mean > allowed.picture_mean:
+        yield f"the picture by {mean:.2f} in the mean ({allowed.picture_mean:g} allowed)"
+    if share > allowed.pixel_share:
+        yield f"{100 * share:.2f} % of the pixels ({100 * allowed.pixel_share:g} % allowed)"
+
+
+def _moved_labels(
+    expected: tuple[ObjectLabel, ...], found: tuple[ObjectLabel, ...], allowed: Tolerances
+) -> Iterator[str]:
+    before, after = ({o.instance_id: o for o in labels} for labels in (expected, found))
+    for number in sorted({*before, *after}, key=str):
+        if number not in after:
+            yield f"object {number} is not seen any more"
+        elif number not in before:
+            yield f"object {number} is new"
+        else:
+            for what in _moved_label(before[number], after[number], allowed):
+                yield f"object {number}: {what}"
+
+
+def _moved_label(old: ObjectLabel, new: ObjectLabel, allowed: Tolerances) -> Iterator[str]:
+    if old.category != new.category:
+        yield f"category {old.category} is now {new.category}"
+    distances = {
+        "box": (_apart(old.box_xyxy, new.box_xyxy), allowed.box_px, "px"),
+        "whole box": (_apart(old.box_amodal_xyxy, new.box_amodal_xyxy), allowed.box_px, "px"),
+        "visible fraction": (
+            _between(old.visible_fraction, new.visible_fraction), allowed.visible_fraction, "",
+        ),
+    }  # fmt: skip
+    if old.pose and new.pose:
+        apart = old.pose.inverse() @ new.pose
+        distances["position"] = (math.hypot(*apart.position_m), allowed.position_m, "m")
+        distances["turn"] = (float(apart.rotation().magnitude()), allowed.turn_rad, "rad")
+    for what, (distance, most, unit) in distances.items():
+        if distance > most:
+            yield f"{what} by {distance:.3g} {unit}".rstrip() + f" ({most:g} allowed)"
+
+
+def _apart(old: Box | None, new: Box | None) -> float:
+    if old is None or new is None:
+        return 0.0
+    return max(abs(a - b) for a, b in zip(old, new, strict=True))
+
+
+def _between(old: float | None, new: float | None) -> float:
+    return 0.0 if old is None or new is None else abs(new - old)

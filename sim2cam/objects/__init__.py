@@ -1,0 +1,1 @@
+"""Kinds of objects: shape, mesh and texture of each."""

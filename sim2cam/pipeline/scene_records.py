@@ -1,0 +1,189 @@
+"""Records of scenes: settled scenes read back from the data set that was rendered of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sim2cam.data.parsing import first_problem
+from sim2cam.data.reader import Reached, read_header
+from sim2cam.data.shards import read_quarantined
+from sim2cam.data.writer import SAMPLES_PER_SHARD, shard_folder
+from sim2cam.errors import InputError, SceneError
+from sim2cam.geometry.motion import Course
+from sim2cam.pipeline.recipe import Recipe
+from sim2cam.pipeline.scene_sampling import Counterfactual, Instant, SettledScene
+from sim2cam.randomize.counterfactual import Change
+from sim2cam.randomize.sampling import Draw
+from sim2cam.randomize.sampling_context import Value
+from sim2cam.render.physics.contacts import Contact
+from sim2cam.render.physics.simulation import PhysicsCertificate
+from sim2cam.render.physics.trajectory import on_course
+from sim2cam.scene.scene import Scene
+
+
+@dataclass(frozen=True)
+class RecordedInstant:
+    """Where bodies that can move are at a time, how they move, and what touches."""
+
+    seconds: float
+    bodies: Mapping[str, Course]
+    contacts: tuple[Contact, ...]
+
+
+@dataclass(frozen=True)
+class SceneRecord:
+    """A line of ``scenes.jsonl``; see ``pipeline.scenes.SettledScene``.
+
+    Attributes:
+        drawn: value of each factor by its path.
+        film: of a scene that is filmed; empty otherwise.
+    """
+
+    scene_index: int
+    attempt: int
+    rejections: tuple[str, ...]
+    certificate: PhysicsCertificate
+    drawn: Mapping[str, Value]
+    scene: Scene
+    film: tuple[RecordedInstant, ...] = ()
+    counterfactual: Counterfactual | None = None
+    reached: Mapping[str, Reached] = field(default_factory=dict)
+
+
+def read_record(path: Path, index: int) -> SceneRecord:
+    """Returns the record of a scene.
+
+    Args:
+        path: a ``scenes.jsonl``.
+        index: of the scene.
+
+    Raises:
+        InputError: the scene is not there, or its record is broken.
+    """
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            if json.loads(line)["scene_index"] == index:
+                return _ADAPTER.validate_json(line)
+        except ValidationError as error:
+            problem = first_problem(error)
+            raise InputError(path, f"line {number}: broken scene, {problem}.") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(path, f"line {number}: broken scene ({error!r}).") from error
+    raise InputError(path, f"lacks the scene {index}.")
+
+
+def read_settled(root: Path, recipe: Recipe, index: int) -> SettledScene:
+    """Return a scene of a data set that ``check_scenes`` let pass, as it was settled.
+
+    Raises:
+        InputError: the scene is not there, or its record is broken.
+        SceneError: it was quarantined.
+    """
+    shard = index * recipe.render.samples // SAMPLES_PER_SHARD
+    for failed in read_quarantined(root, shard):
+        if failed.scene_index == index:
+            raise SceneError(failed.reason)
+    path = shard_folder(root, shard) / "scenes.jsonl"
+    record = read_record(path, index)
+    scene = record.scene.with_paths({name: path for path, name in recipe.file_names().items()})
+    try:
+        film = _film(recipe, replace(record, scene=scene))
+    except KeyError as error:
+        raise InputError(path, f"scene {index}: its film has no body {error}.") from error
+    return SettledScene(
+        index,
+        record.attempt,
+        record.rejections,
+        Draw(record.drawn, recipe.render.views),
+        scene,
+        record.certificate,
+        film,
+        record.counterfactual,
+        record.reached,
+    )
+
+
+def _told(value: Any) -> Any:
+    """Returns a JSON value with as many digits of its numbers as any two machines calculate alike."""
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, list):
+        return [_told(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _told(one) for name, one in value.items()}
+    return value
+
+
+def check_scenes(root: Path, recipe: Recipe, seed: int, change: Change) -> None:
+    """Refuses a data set whose scenes are not those that would be drawn.
+
+    Raises:
+        InputError: naming the difference.
+    """
+    header = read_header(root)
+    facts, found = recipe.rendering_facts(), header.get("recipe", {})
+    wanted = {"seed": seed, "change": json.loads(_CHANGE.dump_json(change)) if change else None}
+    for key, value in wanted.items():
+        if header.get(key) != value:
+            raise _other(root, key, header.get(key), value)
+    for key in ("domain", "assets", "skies", "pictures", "require"):
+        if _told(found.get(key)) != _told(facts.get(key)):
+            raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
+    for key in ("width", "height", "views", "film"):
+        there, here = found.get("render", {}).get(key), facts["render"].get(key)
+        if there != here:
+            raise _other(root, key, there, here)
+
+
+_ADAPTER: TypeAdapter[SceneRecord] = TypeAdapter(SceneRecord)
+_CHANGE: TypeAdapter[Change] = TypeAdapter(Change)
+
+
+def _other(root: Path, key: str, found: object, wanted: object) -> InputError:
+    return InputError(
+        root,
+        f"holds other scenes: {key} is {json.dumps(found)}, not {json.dumps(wanted)}. Settle the "
+        "scenes anew.",
+    )
+
+
+def instants_of(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
+    """Returns the times at which pictures are taken of a filmed scene, as ``pipeline.scenes`` has them.
+
+    Args:
+        record: with a film.
+        interval_s: from one picture to the next.
+
+    Raises:
+        KeyError: a body that can move is not in the film.
+    """
+    found = []
+    for number, instant in enumerate(record.film):
+        back = len(record.film) - 1 - number
+        scene = replace(
+            record.scene,
+            bodies=tuple(
+                body if body.is_fixed else on_course(body, instant.bodies[body.name])
+                for body in record.scene.bodies
+            ),
+            cameras=tuple(
+                camera.at_earlier_picture(back, interval_s) for camera in record.scene.cameras
+            ),
+        )
+        found.append(Instant(instant.seconds, scene, instant.contacts))
+    return tuple(found)
+
+
+def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
+    options = recipe.render.film
+    if options is None or not record.film:
+        certificate = record.certificate
+        return (Instant(certificate.seconds, record.scene, certificate.contacts),)
+    return instants_of(record, options.interval_s)

@@ -1,0 +1,55 @@
+"""The page of a benchmark: scores, what was taken for what, and the pictures with the most errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sim2cam.metrics.calibration import Calibration
+from sim2cam.report.ablation import METRICS
+from sim2cam.report.charts import LineChart, Range, line_chart, range_chart
+from sim2cam.report.examples import show_examples
+from sim2cam.report.overlay import KIND_COLOURS
+from sim2cam.report.page import write_page
+from sim2cam.report.values import BenchReport, Curves, Series
+
+
+def write_bench_page(report: BenchReport, out: Path) -> Path:
+    """Writes one page that holds everything it shows, and returns its path.
+
+    Args:
+        report: what it shows.
+        out: the HTML file.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    score = report.score
+    boxes = {title: getattr(score, metric) for metric, title in METRICS.items()}
+    ranges = [Range(name, one.value, one.ci95) for name, one in score.category_ap50.items()]
+    return write_page(
+        out,
+        "bench.html",
+        report=report,
+        scores=boxes | dict(report.more),
+        by_category=range_chart("AP50 of each category", ranges),
+        reliability=_reliability(report.calibration) if report.calibration else None,
+        best=show_examples(report.examples.best, report.examples.threshold),
+        worst=show_examples(report.examples.worst, report.examples.threshold),
+        kinds=KIND_COLOURS,
+    )
+
+
+def _reliability(calibration: Calibration) -> LineChart | None:
+    """Returns the share of detections that are right over how sure they are (Niculescu-Mizil and Caruana
+    2005, "Predicting good probabilities with supervised learning").
+    """
+    said = tuple(one.confidence for one in calibration.bins)
+    right = tuple(one.precision for one in calibration.bins)
+    return line_chart(
+        Curves(
+            "Confidence",
+            "share that is right",
+            (Series("detections", said, right), Series("as it should be", said, said)),
+            "confidence",
+        )
+    )

@@ -1,0 +1,1 @@
+"""Meshes and their surfaces: textures, UV charts, printing, decals, wear."""

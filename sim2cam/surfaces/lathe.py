@@ -1,0 +1,50 @@
+"""Surfaces around the z axis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim2cam.surfaces.mesh import Mesh, grid_faces, one_part, patch
+
+Floats = NDArray[np.float64]
+
+SEGMENTS = 40
+"""Sides of what is round."""
+
+
+def disc(radius_m: float, height_m: float, side: int) -> Mesh:
+    """Returns a level disc that looks up (side 1) or down (-1)."""
+    ring, _ = ring_of(SEGMENTS)
+    rim = np.column_stack([ring * radius_m, np.full(len(ring), height_m)])
+    points = np.vstack([[0, 0, height_m], rim])
+    fan = [[0, i, i + 1][::side] for i in range(1, len(ring))]
+    x, y, z = np.eye(3)
+    return patch(points, float(side) * z, x, y, fan)
+
+
+def frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mesh:
+    """Returns the side of a cone that goes from a radius and height to others.
+
+    Its uvs run around it, along the first circle, and along its height, in metres.
+    """
+    ring, angle = ring_of(SEGMENTS)
+    (r0, r1), (z0, z1) = radii_m, heights_m
+    out, up = np.array([z1 - z0, r0 - r1]) / math.hypot(z1 - z0, r1 - r0)
+    normals = np.column_stack([ring * out, np.full(len(ring), up)])
+    tangents = np.column_stack([-ring[:, 1], ring[:, 0], np.zeros(len(ring))])
+    ends = tuple(zip(radii_m, heights_m, strict=True))
+    points = [np.column_stack([ring * r, np.full(len(ring), z)]) for r, z in ends]
+    uvs = [np.column_stack([angle * r0, np.full(len(ring), z)]) for _, z in ends]
+    return Mesh(
+        np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
+        grid_faces(2, len(ring)), one_part(2 * len(ring)),
+    )  # fmt: skip
+
+
+def ring_of(segments: int) -> tuple[Floats, Floats]:
+    """Returns points (n + 1, 2) of the unit circle, the last one again the first, and their angles."""
+    angle = np.linspace(0, 2 * math.pi, segments + 1)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1), angle

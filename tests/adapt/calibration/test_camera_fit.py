@@ -1,0 +1,812 @@
+"""The result: its form on disk, what recipes draw from it, and that every number is a camera's."""
+
+import dataclasses
+import json
+import typing
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from sim2cam import images
+from sim2cam.adapt.calibration.camera_calibration import _lens, _white, calibrate, calibrate_files
+from sim2cam.adapt.calibration.camera_fit import (
+    TOGETHER,
+    CameraFit,
+    Finding,
+    read_camera,
+    write_camera,
+)
+from sim2cam.adapt.calibration.domain_ranges import _FACTORS, ROWS, recipe_tables
+from sim2cam.adapt.calibration.lens import FittedLens
+from sim2cam.adapt.calibration.photo_measurements import (
+    boards_of,
+    list_captures,
+    look,
+    usual_orientation,
+)
+from sim2cam.adapt.calibration.sensor import (
+    COLOR_RANGES,
+    RANGES,
+    SensorFit,
+    _agreeing,
+    _at_an_end,
+    _told,
+)
+from sim2cam.adapt.calibration.shutter import readout, shutter_findings, spin
+from sim2cam.commands.calibrate import _remarks
+from sim2cam.errors import InputError, RecipeError
+from sim2cam.files import write_bytes
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.domain import Domain
+from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.scene_builder import compose
+from sim2cam.scene.camera import Camera, Shutter
+from sim2cam.scene.lens_effects import Glass, LateralColor
+from sim2cam.scene.sensor import Processing, Sensor
+
+
+def lens(kind="brown_conrady", **numbers):
+    found = {"fx_px": 500.0, "fy_px": 502.0, "cx_px": 322.0, "cy_px": 236.0} | numbers
+    covariance = np.diag([4.0, 4.0, 1.0, 1.0, *[1e-6] * len(numbers)])
+    covariance[0, 1] = covariance[1, 0] = 3.9
+    rows = tuple(map(tuple, covariance.tolist()))
+    return FittedLens(
+        kind, tuple(found), tuple(found.values()), rows, 0.2, {kind: 0.3}, {"bad.jpg": 9.0}, 0.9
+    )
+
+
+ROWS_OF_SENSORS = 40
+
+
+def sensors():
+    """Sensors whose blur and sharpening hang together: what is blurred more is sharpened more."""
+    rng = np.random.default_rng(5)
+    blur = rng.uniform(0.5, 1.3, ROWS_OF_SENSORS)
+    found = {
+        "full_well_e": 1000 * 4 ** rng.uniform(0, 1, ROWS_OF_SENSORS),
+        "blur_px": blur,
+        "sharpening": 1.2 * blur + rng.normal(0, 0.05, ROWS_OF_SENSORS),
+        "read_noise_e": np.full(ROWS_OF_SENSORS, 3.0),
+        "processing.chroma_blur_px": 2.0 - blur,
+        "exposure_ev": -blur,
+    }
+    return {f"sensor.{name}": tuple(values.tolist()) for name, values in found.items()}
+
+
+def fit(of=None):
+    return CameraFit(
+        "Kodak One, 640x480", 640, 480, photos=12, boards=10,
+        findings=(
+            Finding("lens.fx_px", 500.0, (496.0, 504.0)),
+            Finding("sensor.vignetting", 0.02, (-0.01, 0.05)),
+            Finding("sensor.full_well_e", 2000.0, (1000.0, 4000.0)),
+            Finding("sensor.jpeg_quality", 90.0, (90.0, 90.0), 2.0),
+            Finding("sensor.red_gain", 1.1, (1.05, 1.15), 0.05),
+            Finding("sensor.denoise", None, note="too faint."),
+            Finding("sensor.processing.jpeg_subsampling", "422"),
+            Finding("glass.lateral_color.red", 0.001, (0.001, 0.001)),
+        ),
+        lens=of or lens(k1=-0.1, k2=0.02),
+        sensors=sensors(),
+        others={"Kodak Two, 640x480": 3},
+        software="2.1",
+        traits={"sensor.blur_px": ((0.7,), (None,)) * 6},
+    )  # fmt: skip
+
+
+def test_it_survives_its_file(tmp_path):
+    write_camera(tmp_path / "camera.json", fit())
+    assert read_camera(tmp_path / "camera.json") == fit()
+    bare = dataclasses.replace(fit(), lens=None)
+    write_camera(tmp_path / "camera.json", bare)
+    assert read_camera(tmp_path / "camera.json") == bare
+
+
+def bad_lens(**parts):
+    return {"lens": fit().to_json()["lens"] | parts}
+
+
+def bad_finding(*parts):
+    return {"findings": [{"name": "sensor.blur_px", "value": 0.7} | part for part in parts]}
+
+
+NAMES = ["fx_px", "fy_px", "cx_px", "cy_px", "k1"]
+LENS_NAMES = (
+    "lens: names of a lens brown_conrady are fx_px, fy_px, cx_px, cy_px and of k1, k2, p1, p2, k3, each once. "
+    "Calibrate again."
+)
+BAD = [
+    ("", "not JSON"),
+    ("[1]", "not what sim2cam calibrate writes (version None, not 3). Calibrate again."),
+    ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 3). Calibrate again."),
+    (
+        {"width": 0},
+        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+    ),
+    (
+        {"boards": -1},
+        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+    ),
+    ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
+    (bad_finding({"color": 1}), "findings[0].color: Unexpected keyword argument (found 1). "),
+    (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
+    (
+        bad_finding({"name": "sensor.blurr_px"}),
+        "findings: 'sensor.blurr_px' is no number of a camera. Did you mean 'sensor.blur_px'",
+    ),
+    (bad_finding({}, {}), ": findings: sensor.blur_px is there twice. Calibrate again."),
+    (
+        bad_finding({"ci95": [0.9, 0.6]}),
+        "findings[0]: sensor.blur_px is 0.7, outside its interval 0.9 to 0.6. Calibrate again.",
+    ),
+    (
+        bad_finding({"ci95": [0.8, 0.9]}),
+        "findings[0]: sensor.blur_px is 0.7, outside its interval 0.8 to 0.9. Calibrate again.",
+    ),
+    (
+        bad_finding({"value": None, "ci95": [0.8, 0.9]}),
+        "findings[0]: sensor.blur_px is None, outside its interval 0.8 to 0.9. Calibrate again.",
+    ),
+    (
+        bad_finding({"spread": -1}),
+        "findings[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
+    ),
+    (bad_finding({"value": 51}), "findings: sensor.blur_px is 0 to 50, not 51.0. Calibrate again."),
+    (
+        bad_finding({"value": "wide"}),
+        "findings: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
+    ),
+    (
+        bad_finding({"value": float("nan")}),
+        "findings[0].value.float: Input should be a finite number (found NaN). Calibrate again.",
+    ),
+    (
+        bad_finding({"name": "sensor.processing.jpeg_subsampling", "value": "411"}),
+        "findings: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
+    ),
+    (
+        bad_finding({"name": "sensor.file_format", "value": "gif"}),
+        "findings: sensor.file_format is jpeg, png, not gif. Calibrate again.",
+    ),
+    (bad_lens(names=[*NAMES, "k7"]), LENS_NAMES),
+    (bad_lens(names=[*NAMES, "k1"]), LENS_NAMES),
+    (bad_lens(names=[*NAMES[1:], "k2", "k3"]), LENS_NAMES),
+    (
+        bad_lens(numbers=[float("nan")] * 6),
+        "lens.numbers[0]: Input should be a finite number (found NaN)",
+    ),
+    (
+        bad_lens(covariance=[[float("nan")] * 6] * 6),
+        "lens.covariance[0][0]: Input should be a finite number (found NaN). Calibrate again.",
+    ),
+    (
+        bad_lens(covariance=(-np.eye(6)).tolist()),
+        "lens: covariance of a lens has no standard deviations.",
+    ),
+    (
+        bad_lens(covariance=np.triu(np.ones((6, 6))).tolist()),
+        "lens: covariance of a lens has no standard deviations. Calibrate again.",
+    ),
+    (
+        {"sensors": {"sensor.vignetting": [0.1]}},
+        "sensors: 'sensor.vignetting' is none of theirs. Did you mean ",
+    ),
+    (
+        {"sensors": {"sensor.denoise": [0.1, 1.2]}},
+        "sensors: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+    ),
+    (
+        {"sensors": {"sensor.denoise": []}},
+        "sensors: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+    ),
+    (
+        {"sensors": {"sensor.denoise": [0.1], "sensor.blur_px": [0.1, 0.2]}},
+        "sensors: every number has as many values as the others. Calibrate again.",
+    ),
+    ({"width": "wide"}, "width: Input should be a valid integer"),
+    ({"findings": 5}, "findings: "),
+    ({"traits": {"sensor.blur_px": [[1.0], [None]]}}, "traits: sensor.blur_px has a row"),
+    ({"traits": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
+    (
+        {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
+        "a lens is of brown_conrady, rational",
+    ),
+    (
+        {"lens": fit().to_json()["lens"] | {"covariance": [[1.0]]}},
+        "6 names of a lens have 6 numbers",
+    ),
+    ({"lens": fit().to_json()["lens"] | {"names": ["fx_px"]}}, "1 names of a lens have 1 numbers"),
+]
+
+
+@pytest.mark.parametrize(("change", "problem"), BAD, ids=[problem[:60] for _, problem in BAD])
+def test_a_broken_file_is_refused_by_name(tmp_path, change, problem):
+    path = tmp_path / "camera.json"
+    path.write_text(change if isinstance(change, str) else json.dumps(fit().to_json() | change))
+    with pytest.raises(InputError) as error:
+        read_camera(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert problem in str(error.value)
+
+
+def recipe(tmp_path, of, extra=""):
+    write_camera(tmp_path / "camera.json", of)
+    path = tmp_path / "mine.toml"
+    path.write_text(f'base = "dice"\nname = "mine"\ncamera = "camera.json"\n{extra}')
+    return load_recipe(str(path))
+
+
+def test_a_recipe_draws_cameras_around_it(tmp_path):
+    found = recipe(tmp_path, fit())
+    assert (found.render.width, found.render.height) == (640, 480)
+    cameras = [compose(draw(found.domain, 0, i, views=4), 640, 480).cameras for i in range(25)]
+    every = [camera for four in cameras for camera in four]
+    lenses = [camera.lens for camera in every]
+    assert all(isinstance(one, BrownConrady) for one in lenses)
+    across, down = np.array([(one.fx_px, one.fy_px) for one in lenses]).T
+    assert across.mean() == pytest.approx(500, abs=1)
+    assert across.std() == pytest.approx(2, rel=0.35)
+    assert np.corrcoef(across, down)[0, 1] > 0.9  # numbers of a lens are drawn together
+    assert np.mean([one.cx_px for one in lenses]) == pytest.approx(322, abs=0.5)
+    assert np.mean([one.k1 for one in lenses]) == pytest.approx(-0.1, abs=1e-3)
+    sensors = [camera.sensor for camera in every]
+    assert {sensor.processing.jpeg_subsampling for sensor in sensors} == {"422"}
+    assert min(sensor.vignetting for sensor in sensors) >= 0
+    assert np.std([sensor.jpeg_quality for sensor in sensors]) == pytest.approx(2, rel=0.4)
+    assert {camera.glass.lateral_color.red for camera in every} == {0.001}
+    denoise = [sensor.denoise for sensor in sensors]
+    assert np.ptp(denoise) > 0.5  # what is not known stays as wide as it was
+
+
+def test_sensors_are_drawn_whole(tmp_path):
+    """Drawn one by one, their numbers make sharper and blurrier pictures than any sensor that fits."""
+    found = recipe(tmp_path, fit())
+    drawn = [
+        camera.sensor
+        for i in range(25)
+        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+    ]
+    rows = {
+        (s.full_well_e, s.blur_px, s.sharpening, s.processing.chroma_blur_px, s.read_noise_e)
+        for s in drawn
+    }
+    names = ("full_well_e", "blur_px", "sharpening", "processing.chroma_blur_px", "read_noise_e")
+    assert rows <= set(zip(*(sensors()[f"sensor.{name}"] for name in names), strict=True))
+    assert len(rows) > 30
+    tie = np.corrcoef([s.blur_px for s in drawn], [s.sharpening for s in drawn])[0, 1]
+    assert tie > 0.95
+    assert {s.exposure_ev + s.blur_px for s in drawn} == {0.0}
+    varied = (*fit().findings, Finding("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=varied))
+    drawn = [
+        camera.sensor
+        for i in range(25)
+        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+    ]
+    assert np.std([s.exposure_ev + s.blur_px for s in drawn]) == pytest.approx(0.2, rel=0.25)
+
+
+def test_the_last_camera_counts_whole(tmp_path):
+    """Of an earlier one neither bends nor sensors nor columns of another length are left."""
+    first = dataclasses.replace(
+        fit(lens("rational", k1=-0.1, k4=0.05)),
+        sensors={"sensor.denoise": (0.9, 0.95), "sensor.blur_px": (2.0, 2.1)},
+    )
+    write_camera(tmp_path / "first.json", first)
+    (tmp_path / "under.toml").write_text('base = "dice"\nname = "under"\ncamera = "first.json"\n')
+    write_camera(tmp_path / "camera.json", fit())
+    for base in ('"under.toml"', '["dice-fisheye", "under.toml"]'):
+        (tmp_path / "over.toml").write_text(
+            f'base = {base}\nname = "over"\ncamera = "camera.json"\n'
+        )
+        over = load_recipe(str(tmp_path / "over.toml")).domain
+        plain = recipe(tmp_path, fit()).domain
+        for group in ("lens", "fisheye", "view", "sensor", "processing"):
+            assert getattr(over, group) == getattr(plain, group)
+
+
+def test_what_a_camera_measured_is_not_done_twice(tmp_path):
+    told = (
+        *fit().findings,
+        Finding("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
+    )
+    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=told))
+    path = tmp_path / "mine.toml"
+    path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
+    mine, under = load_recipe(str(path)), load_recipe("dice-camera")
+    for group in ("mosaic", "automatics", "field_blur", "defocus"):
+        assert getattr(mine.domain, group) is None
+        assert getattr(under.domain, group) is not None
+    for group in ("glare", "dirt", "droplets"):
+        assert getattr(mine.domain, group) == getattr(under.domain, group)
+    assert mine.domain.processing.local_tone is None
+    assert mine.domain.processing.shading_correction is None
+    assert "raw" not in mine.render.channels
+    path.write_text(path.read_text() + '[domain.mosaic]\npattern = "RGGB"\n')  # has the last word
+    assert load_recipe(str(path)).domain.mosaic.pattern.value == "RGGB"
+    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=(), sensors={}))
+    path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
+    assert load_recipe(str(path)).domain.mosaic == under.domain.mosaic
+
+
+def test_smaller_pictures_have_pixels_of_several_of_the_camera(tmp_path):
+    half = recipe(tmp_path, fit(), "[render]\nwidth = 320\n")
+    assert (half.render.width, half.render.height) == (320, 240)
+    whole = recipe(tmp_path, fit())
+    times = {"blur_px": 0.5, "full_well_e": 4.0, "read_noise_e": 2.0, "sharpening": 1.0}
+    for name, factor in times.items():
+        values, of = (getattr(one.domain.sensor, name).values for one in (half, whole))
+        assert np.allclose(values, np.array(of) * factor)
+    assert half.domain.view == whole.domain.view
+
+
+REFUSED = [
+    ("camera = 3", "'camera': it is the path of one camera.json, in quotes (found 3)."),
+    ('camera = ["a"]', """'camera': it is the path of one camera.json, in quotes (found ["a"])."""),
+    (
+        'camera = "camera.json"\n[render]\nwidth = 512\nheight = 512',
+        "'render': 512x512 is another shape than the camera's 640x480. Take 512x384, or leave out width and "
+        "height.",
+    ),
+    (
+        'camera = "large.json"',
+        "'camera': its pictures are 6000x4000, and 4096 pixels a side are the most that is rendered. Set width "
+        "= 4096 and height = 2731 in [render].",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"), REFUSED, ids=[problem[:40] for _, problem in REFUSED]
+)
+def test_a_recipe_says_what_is_wrong_with_its_camera(tmp_path, lines, problem):
+    write_camera(tmp_path / "camera.json", fit())
+    large = dataclasses.replace(fit(), width=6000, height=4000, lens=None)
+    write_camera(tmp_path / "large.json", large)
+    path = tmp_path / "mine.toml"
+    path.write_text(f'base = "dice"\nname = "mine"\n{lines}\n')
+    with pytest.raises(RecipeError) as error:
+        load_recipe(str(path))
+    assert str(error.value) == f"{path}: {problem}"
+
+
+def test_large_cameras_are_drawn_smaller(tmp_path):
+    large = dataclasses.replace(fit(), width=6000, height=4000, lens=None)
+    found = recipe(tmp_path, large, "[render]\nwidth = 4096\nheight = 2731\n")
+    assert found.domain.sensor.blur_px.values[0] < sensors()["sensor.blur_px"][0]
+
+
+def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_path):
+    found = recipe(tmp_path, fit(lens("kannala_brandt", k1=0.02)))
+    camera = compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert isinstance(camera.lens, KannalaBrandt)
+    assert camera.lens.fx_px == pytest.approx(500, abs=10)
+    path = tmp_path / "mine.toml"
+    write_camera(tmp_path / "camera.json", fit())
+    path.write_text('base = "dice-fisheye"\ncamera = "camera.json"\n')
+    camera = compose(draw(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert isinstance(camera.lens, BrownConrady)
+
+
+@pytest.mark.parametrize("kind", ["rational", "thin_prism"])
+def test_richer_lenses_reach_the_scene_whole(tmp_path, kind):
+    bends = {"k1": -0.1, "k4": 0.01} | ({"s1": 0.002} if kind == "thin_prism" else {})
+    found = recipe(tmp_path, fit(lens(kind, **bends)))
+    camera = compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    assert camera.lens.kind == kind
+    assert camera.lens.k4 == pytest.approx(0.01, abs=0.005)
+
+
+def test_the_recipe_itself_has_the_last_word_and_the_file_decides_the_digest(tmp_path):
+    found = recipe(
+        tmp_path, fit(), "[render]\nwidth = 320\nheight = 240\n[domain.sensor]\nvignetting = 0.3\n"
+    )
+    assert found.render.width == 320
+    assert found.domain.sensor.vignetting.value == 0.3
+    other = dataclasses.replace(fit(), findings=fit().findings[:1])
+    assert recipe(tmp_path, fit()).digest() != recipe(tmp_path, other).digest()
+    (tmp_path / "camera.json").unlink()
+    with pytest.raises(InputError, match=r"camera\.json: cannot be read"):
+        load_recipe(str(tmp_path / "mine.toml"))
+
+
+def field_at(path):
+    """Returns the type of a camera's field by its dotted path."""
+    kind = Camera
+    for name in path.split("."):
+        kind = typing.get_type_hints(kind)[name]
+        kind = next((k for k in typing.get_args(kind) if dataclasses.is_dataclass(k)), kind)
+        if name == "lens":
+            return BrownConrady
+    return kind
+
+
+def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
+    for number in range(4):
+        data = images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 90)
+        (tmp_path / f"{number}.jpg").write_bytes(data)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    names = {finding.name for finding in found.findings}
+    for name in names:
+        assert field_at(name) is not None
+    sensor = {f"sensor.{f.name}" for f in dataclasses.fields(Sensor)} - {
+        "sensor.noise_seed", "sensor.mosaic", "sensor.processing", "sensor.automatics",
+    }  # fmt: skip
+    color = {f"glass.lateral_color.{f.name}" for f in dataclasses.fields(LateralColor)}
+    shutter = {f"shutter.{f.name}" for f in dataclasses.fields(Shutter)}
+    processing = {f"sensor.processing.{n}" for n in ("jpeg_subsampling", "chroma_blur_px")}
+    hands = {"twist.spin_rad_s"}
+    assert names == {"lens.fx_px"} | processing | sensor | color | shutter | hands
+    assert {"jpeg_subsampling", "chroma_blur_px", "lateral_color"} <= {
+        f.name for c in (Processing, Glass) for f in dataclasses.fields(c)
+    }
+    silent = [f for f in found.findings if f.value is None]
+    assert all(f.note for f in silent)  # what is not told says why
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_path):
+    for number, seconds in enumerate((0.01, 0.02, 0.02, 0.04, 0.0, 1e9)):
+        exif = Image.Exif()
+        exif.get_ifd(0x8769)[33434] = seconds
+        Image.new("RGB", (80, 64)).save(tmp_path / f"{number}.jpg", exif=exif)
+    found = calibrate(tmp_path, None, np.random.default_rng(0)).finding("shutter.exposure_s")
+    assert found.value == pytest.approx(0.02)
+    assert found.ci95 == pytest.approx((0.0025, 0.0425), abs=0.0005)  # 0.0225 -+ 3.182 * 0.0063
+    assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
+
+
+@pytest.mark.parametrize(("quality", "least"), [(95, 0.008), (60, 0.02)])
+def test_white_is_no_surer_than_levels_and_steps_of_colour(tmp_path, quality, least):
+    """All photos show one white, so that nothing else makes its interval wide."""
+    rgb = np.full((80, 96, 3), (170, 160, 150), np.uint8)
+    for number in range(6):
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, quality))
+    photos, _ = look(list_captures(tmp_path)[0], None, lambda *_: None)
+    red, blue = _white(photos, np.random.default_rng(0))
+    for gain in (red, blue):
+        low, high = gain.ci95
+        assert np.log(high / gain.value) > least
+        assert np.log(gain.value / low) > least
+
+
+def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch):
+    """What is told of them, and the sensors that recipes draw, of other numbers of draws."""
+    from sim2cam.adapt.calibration import camera_calibration as module
+
+    told = {"red_response": np.full(90, 0.5), "blue_response": np.full(90, 0.5)}
+    together = {name: values[:30] for name, values in told.items()} | {
+        "tone_contrast": np.ones(30), "full_well_e": np.full(30, 900.0),
+    }  # fmt: skip
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit(dict(told), together=together))
+    rgb = np.full((80, 96, 3), (188, 160, 130), np.uint8)
+    for number in range(6):
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 95))
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    for color in ("red", "blue"):
+        expected = 0.5 * found.finding(f"sensor.{color}_gain").value
+        assert found.finding(f"sensor.{color}_response").value == pytest.approx(expected, rel=0.05)
+        rows = found.sensors[f"sensor.{color}_response"]
+        assert len(rows) == 30
+        assert np.median(rows) == pytest.approx(expected, rel=0.1)
+    assert len(found.sensors["sensor.exposure_ev"]) == 30
+    write_camera(tmp_path / "camera.json", found)
+    assert read_camera(tmp_path / "camera.json") == found
+
+
+def seen(**parts):
+    """A photo of which nothing else is seen."""
+    return SimpleNamespace(
+        marks=SimpleNamespace(smear=parts.get("smear", (np.nan, np.nan))),
+        rows=parts.get("rows", np.zeros(240)),
+    )
+
+
+def test_no_exposure_is_shorter_than_none():
+    """Few and unlike ones leave an interval as wide as that."""
+    own = [
+        SimpleNamespace(header=SimpleNamespace(exif={"ExposureTime": t})) for t in (1e-3, 1e-2, 0.1)
+    ]
+    told, *_ = shutter_findings([seen()] * 3, own, None, np.random.default_rng(0))
+    assert (told.value, told.ci95[0]) == (0.01, 0.0)
+    assert told.ci95[1] > 0.1
+
+
+def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(0, 3.0, (2, 200))  # pixels
+    photos = [seen(smear=(s, 1e-4)) for s in (x**2 - y**2) / 24]
+    exposure = Finding("shutter.exposure_s", 0.02, (0.02, 0.02))
+    told = spin(photos, exposure, lens(), rng)
+    assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
+    assert told.value == pytest.approx(0.3, rel=0.2)
+    missing = {
+        "no lens is known": (photos, exposure, None),
+        "the files do not say how long it took": (photos, Finding("x", None), lens()),
+        "too few photos have clear edges both ways": (photos[:2], exposure, lens()),
+    }
+    for words, parts in missing.items():
+        untold = spin(*parts, rng)
+        assert untold.value is None
+        assert words in untold.note
+
+
+def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
+    rng = np.random.default_rng(0)
+    place = (np.arange(240) + 0.5) / 240
+    photos = [
+        seen(
+            rows=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform())) + rng.normal(0, 0.01, 240)
+        )
+        for _ in range(6)
+    ]
+    told = readout(photos, rng)
+    assert told.ci95 == pytest.approx((3.0 / 120, 3.0 / 100), rel=0.05)
+    assert told.note.startswith("3.0 bands to a picture")
+    for few in (photos[:2], [seen()] * 6):
+        untold = readout(few, rng)
+        assert (untold.value, untold.ci95) == (None, None)
+        assert "Film a lamp that flickers" in untold.note
+
+
+def test_recipes_move_the_camera_as_hands_do(tmp_path):
+    told = (
+        Finding("shutter.exposure_s", 0.02, (0.02, 0.02), 0.005),
+        Finding("shutter.readout_s", 0.03, (0.025, 0.03)),
+        Finding("twist.spin_rad_s", 0.3, (0.2, 0.4)),
+    )
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told))
+    cameras = [compose(draw(found.domain, 0, i, views=4), 640, 480).cameras for i in range(40)]
+    every = [camera for four in cameras for camera in four]
+    spins = [camera.twist.seen_from(camera.pose).spin_rad_s for camera in every]
+    assert np.std(spins, axis=0) == pytest.approx([0.3, 0.3, 0.0], rel=0.2)
+    assert {camera.twist.velocity_m_s for camera in every} == {(0.0, 0.0, 0.0)}
+    assert np.std([camera.shutter.exposure_s for camera in every]) == pytest.approx(0.005, rel=0.25)
+    assert np.mean([camera.shutter.readout_s for camera in every]) == pytest.approx(0.03, rel=0.05)
+    for less in (told[:2], (*told[:2], dataclasses.replace(told[2], ci95=(0.0, 0.4)))):
+        still = recipe(tmp_path, dataclasses.replace(fit(), findings=less))
+        assert (still.domain.motion, still.domain.shutter) == (None, None)
+
+
+@pytest.fixture
+def no_sensor_is_tried(monkeypatch):
+    """Trying sensors takes longest, and says nothing of lenses, files and colours."""
+    from sim2cam.adapt.calibration import camera_calibration as module
+
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, alike=(True, False)))
+
+
+def board_photos(folder, orientations):
+    """Writes photos of boards through an off-centre camera, held so; 3 is upside down."""
+    rng = np.random.default_rng(0)
+    matrix = np.array([[420.0, 0, 230.0], [0, 420.0, 130.0], [0, 0, 1.0]])
+    board = np.pad(np.kron(np.indices((6, 8)).sum(axis=0) % 2, np.ones((40, 40))), 20)
+    flat = np.where(np.pad(np.ones((240, 320)), 20) > 0, 40 + 170 * board, 210).astype(np.uint8)
+    for number, orientation in enumerate(orientations):
+        turn = cv2.Rodrigues(rng.uniform(-0.35, 0.35, 3))[0]
+        place = np.array([rng.uniform(-30, 30), rng.uniform(-20, 20), rng.uniform(560, 700)])
+        on_board = np.array([[1, 0, -180.0], [0, 1, -140.0], [0, 0, 1]])
+        warp = matrix @ np.column_stack([turn[:, :2], place]) @ on_board
+        picture = cv2.warpPerspective(flat, warp, (400, 300), flags=cv2.INTER_AREA, borderValue=210)
+        rgb = np.repeat(cv2.GaussianBlur(picture, (0, 0), 0.7)[..., None], 3, axis=2)
+        exif = Image.Exif()
+        exif[0x0112] = orientation  # the pixels are stored as the sensor reads them
+        Image.fromarray(rgb).save(folder / f"{number:02d}.jpg", exif=exif, quality=95)
+
+
+@pytest.mark.usefixtures("no_sensor_is_tried")
+def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_path):
+    board_photos(tmp_path, [1, 3, 1, 1, 3, 1, 1, 1, 3, 1, 1])
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    assert (found.boards, found.orientation) == (11, 1)
+    assert found.turned == {"01.jpg": 3, "04.jpg": 3, "08.jpg": 3}
+    assert found.finding("lens.cx_px").value == pytest.approx(230, abs=6)
+    assert found.finding("lens.cy_px").value == pytest.approx(130, abs=6)
+    assert (
+        "left out of the lens: 3 photos of a board, as the camera was held another way (EXIF orientation): "
+        "01.jpg (3), 04.jpg (3), 08.jpg (3)"
+    ) in _remarks(found)
+    write_camera(tmp_path / "camera.json", found)
+    assert read_camera(tmp_path / "camera.json") == found
+
+
+def test_models_that_do_not_see_the_whole_picture_are_named():
+    blind = dataclasses.replace(lens(k1=-0.1), blind=("rational",))
+    (line,) = (line for line in _remarks(fit(blind)) if line.startswith("lens: "))
+    assert line == (
+        "lens: brown_conrady, 0.200 px; on photos left out: brown_conrady 0.300, rational does not see the "
+        "whole picture"
+    )
+
+
+def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
+    board_photos(tmp_path, [1, 3, 1, 3])
+    captures, _ = list_captures(tmp_path)
+    photos, _ = look(captures, None, lambda *_: None)
+    boards, turned = boards_of(photos, usual_orientation(photos))
+    assert (len(boards), len(turned)) == (2, 2)
+    lens, (found,) = _lens(photos, boards, (400, 300), np.random.default_rng(0), captures, None)
+    assert lens is None
+    assert found.note.startswith(
+        "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
+    )
+
+
+def test_files_of_another_writing_are_left_out_by_name(tmp_path):
+    rgb = np.zeros((80, 96, 3), np.uint8)
+    for number in range(4):
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 90))
+    write_bytes(tmp_path / "4.jpg", images.encode_jpeg(rgb, 90, "444"))
+    files = sorted(tmp_path.iterdir())
+    found = calibrate_files(files, tmp_path, np.random.default_rng(0))
+    assert found.photos == 4
+    assert found.others == {"96x80, JPEG 4:4:4": 1}
+    assert found == calibrate(tmp_path, None, np.random.default_rng(0))
+
+
+def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_what_was_tried(
+    tmp_path,
+):
+    places = np.full((40, len(RANGES)), 0.5) + np.linspace(-0.01, 0.01, 40)[:, None]
+    names = list(RANGES)
+    for name, place in {
+        "read_noise_e": 0.48, "sharpening": -0.48, "denoise": 0.48, "full_well_e": -0.48,
+    }.items():  # fmt: skip
+        places[:, names.index(name)] += place
+    ends = _at_an_end(places, RANGES)
+    assert ends == {"read_noise_e", "full_well_e"}  # nothing has less than no sharpening
+    colors = np.array([0.02, 0.5, 0.98, 0.5]) + np.linspace(-0.05, 0.05, 40)[:, None]
+    assert _at_an_end(colors.clip(0, 1), COLOR_RANGES) == {"red_response", "chroma_blur_px"}
+    wide = np.full((41, len(RANGES)), 0.7) + np.linspace(-0.29, 0.29, 41)[:, None]
+    reached = {
+        "full_well_e",
+        "read_noise_e",
+        "sharpening",
+        "blur_px",
+        "tone_contrast",
+        "saturation",
+    }
+    assert (
+        _at_an_end(wide, RANGES) == reached
+    )  # electrons of which no noise is left may be any number
+    assert _at_an_end(wide * 0.9, RANGES) == set()
+    told = (Finding("sensor.full_well_e", 201.0), Finding("sensor.read_noise_e", 14.9))
+    tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
+    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors=tried))
+    assert found.domain.sensor.full_well_e.values == tried["sensor.full_well_e"]
+    assert found.domain.sensor.read_noise_e.values == tried["sensor.read_noise_e"]
+    alone = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors={}))
+    assert alone.domain.sensor == load_recipe("dice").domain.sensor
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ends"),
+    [
+        (
+            0.01,
+            0.5,
+            {"sharpening": (0, 1.0), "full_well_e": (211.7, 3464)},
+        ),  # electrons are never none
+        (0.2, 0.5, {"sharpening": (0.4, 1.0), "full_well_e": (626, 3464)}),
+        (0.01, 0.04, {"sharpening": (0.02, 0.08), "full_well_e": (211.7, 251.2)}),
+        (0.1, 0.9, {}),
+    ],
+)
+def test_draws_near_none_of_a_thing_mean_none(low, high, ends):
+    places = np.repeat(np.linspace(low, high, 401)[:, None], len(RANGES), axis=1)
+    found = _told(places, RANGES, ("sharpening", "full_well_e"))
+    assert {name: (values.min(), values.max()) for name, values in found.items()} == {
+        name: pytest.approx(both, rel=0.01) for name, both in ends.items()
+    }
+
+
+@pytest.mark.parametrize(("photos", "words"), [(1, "1 photo tells it"), (2, "2 photos tell it")])
+def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos, words):
+    light = np.random.default_rng(0).integers(40, 200, (80, 96, 3)).astype(np.uint8)
+    for number in range(photos):
+        write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(light, 90))
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    few = f"{words}, 3 are needed. Take 10 photos or more."
+    for name in ("exposure_ev", "red_gain", "full_well_e", "blur_px", "processing.chroma_blur_px"):
+        assert (found.finding(f"sensor.{name}").value, found.finding(f"sensor.{name}").note) == (
+            None,
+            few,
+        )
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+@pytest.mark.usefixtures("no_sensor_is_tried")
+def test_grey_photos_say_that_they_have_no_colour(tmp_path):
+    light = np.random.default_rng(0).integers(40, 200, (80, 96)).astype(np.uint8)
+    for number in range(4):
+        Image.fromarray(light).save(tmp_path / f"{number}.jpg", quality=90)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    names = (
+        "sensor.processing.jpeg_subsampling", "sensor.processing.chroma_blur_px", "sensor.red_gain",
+        "sensor.red_response", "sensor.blue_response", "glass.lateral_color.red",
+    )  # fmt: skip
+    for name in names:
+        assert found.finding(name).value is None
+        assert found.finding(name).note == "the photos have no colour. Take them in colour."
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+@pytest.mark.usefixtures("no_sensor_is_tried")
+@pytest.mark.parametrize("written", ["jpeg", "png", "png of a jpeg"])
+def test_recipes_draw_files_as_the_camera_writes_them(tmp_path, written):
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        light = cv2.resize(rng.integers(40, 200, (20, 24, 3)).astype(np.uint8), (192, 160))
+        data = images.encode_jpeg(light, 60)
+        if written == "png of a jpeg":
+            light = images.decode_picture(data)
+        suffix = "jpg" if written == "jpeg" else "png"
+        write_bytes(
+            tmp_path / f"{number}.{suffix}", data if suffix == "jpg" else images.encode_png(light)
+        )
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    told = found.finding("sensor.file_format")
+    assert told.value == ("png" if written == "png" else "jpeg")
+    assert ("pixels" in told.note) == (written == "png of a jpeg")
+    assert (found.finding("sensor.jpeg_quality").value is None) == (written == "png")
+    drawn = draw(recipe(tmp_path, found).domain, 0, 0, views=1)
+    camera = compose(drawn, 192, 160).cameras[0]
+    assert camera.sensor.file_format == told.value
+
+
+@pytest.mark.usefixtures("no_sensor_is_tried")
+def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
+    for number in range(3):
+        rgb = np.full((80, 96, 3), number, np.uint8)
+        how = (cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440)
+        _, data = cv2.imencode(".jpg", rgb, (*how, cv2.IMWRITE_JPEG_QUALITY, 90))
+        (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    note = found.finding("sensor.processing.jpeg_subsampling").note
+    assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
+    assert found.finding("sensor.jpeg_quality").value == 90
+
+
+@pytest.mark.parametrize(("off", "is_alike"), [(0.5, True), (4.0, False)])
+def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
+    rng = np.random.default_rng(0)
+    asked = []
+    tried = _agreeing(lambda shares: asked.append(shares) or off + shares, 2, np.ones(2), rng)
+    assert tried.alike == is_alike
+    assert tried.moved.shape[1] == 2
+    every = np.concatenate(asked)
+    assert np.array_equal(tried.nearest, every[tried.which])
+    assert np.linalg.norm(tried.nearest + off, axis=1).max() <= np.median(
+        np.linalg.norm(every + off, axis=1)
+    )
+
+
+@pytest.mark.usefixtures("no_sensor_is_tried")
+def test_photos_that_no_sensor_is_like_say_so(tmp_path):
+    for number in range(3):
+        data = images.encode_jpeg(np.full((80, 96, 3), number, np.uint8), 90)
+        write_bytes(tmp_path / f"{number}.jpg", data)
+    found = calibrate(tmp_path, None, np.random.default_rng(0))
+    notes = {f.name.rsplit(".")[-1]: f.note for f in found.findings}
+    unlike = "no sensor that is tried shows noise and edges as these photos do."
+    assert notes["red_response"].startswith(unlike)
+    assert notes["chroma_blur_px"].startswith(unlike)
+    assert notes["full_well_e"].startswith("the noise that is left fits many sensors.")
+
+
+def test_every_finding_that_recipes_take_is_a_factor():
+    groups = typing.get_type_hints(Domain)
+    together = {name: name.split(".")[-2:] for name in TOGETHER if name not in _FACTORS}
+    for name, (group, factor) in (_FACTORS | together).items():
+        assert field_at(name) is not None
+        kind = next(
+            (k for k in typing.get_args(groups[group]) if dataclasses.is_dataclass(k)),
+            groups[group],
+        )
+        assert factor in {f.name for f in dataclasses.fields(kind)}
+    tables = recipe_tables(fit(), 640)
+    assert {len(d["values"]) for d in tables["domain"]["lens"].values()} == {ROWS}

@@ -1,0 +1,245 @@
+"""The loop with a game that is planted: which weights it ships, and what it says."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.training.adversarial import LINE_STEPS, play, read_metrics
+from sim2cam.adapt.training.candidates import Contest
+from sim2cam.adapt.training.checkpoint_selection import parts_of
+from sim2cam.adapt.translation import NO_JUDGES, Jury
+from sim2cam.errors import CheckpointError
+from sim2cam.learn.checkpoint import load_checkpoint
+from sim2cam.learn.run_folder import CHECKPOINT, METRICS
+
+STEPS = 400
+IDENTITY = {"game": 1, "certificate": {"limits": asdict(Limits()), "judges": {}}}
+DIGESTS = {"sim": {"0": "a"}, "real": {"0": "b"}}
+SCALARS = {"mean_change": 0.05, "discriminator": 1.2}
+
+
+class KilledError(Exception):
+    pass
+
+
+class Script:
+    """A game whose translations at a step are those of a script; its weights say the step."""
+
+    undecided = ("discriminator", 2.0)
+
+    def __init__(self, script, scalars=lambda _step: SCALARS):
+        self.script = script
+        self.scalars = scalars
+        self.step = 0
+
+    def play(self, step):
+        self.step = step + 1
+        return {name: torch.tensor(value) for name, value in self.scalars(step).items()}
+
+    def state(self):
+        return {"game": {"step": torch.tensor(self.step)}}
+
+    def restore(self, groups):
+        assert groups.keys() == {"game"}
+        self.step = int(groups["game"]["step"])
+
+    def weights(self):
+        return {"step": torch.tensor(float(self.step))}
+
+    def transfer(self):
+        return self
+
+    def apply(self, frame, _rng):
+        rgb = frame.rgb.astype(np.float64) + self.script[self.step]
+        if self.step == STEPS:
+            rgb = np.roll(rgb, 4, axis=1)
+        return rgb.round().clip(0, 255).astype(np.uint8)
+
+    def verdict(self, rgb):
+        return float(rgb.std())
+
+
+CLOSER = np.array([60.0, 35.0, 10.0])
+SABOTEUR_AT_LAST = {100: 0.3 * CLOSER, 200: 0.8 * CLOSER, 300: 0.5 * CLOSER, 400: 0.9 * CLOSER}
+
+
+@pytest.fixture(scope="module")
+def parts(many_sim, many_real):
+    found = parts_of(
+        many_sim, many_real, steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0
+    )
+    assert found.steps == (100, 200, 300, 400)
+    return found
+
+
+def played(run, parts, *, script=SABOTEUR_AT_LAST, jury=NO_JUDGES, resume=False, **flags):
+    game = Script(script, **{k: v for k, v in flags.items() if k == "scalars"})
+    return play(
+        game, {"game": 1}, DIGESTS, STEPS, run, Contest(parts, jury, 0), cure="Do", resume=resume,
+        progress=flags.get("progress"), checkpoint_s=flags.get("checkpoint_s", 1e9),
+    )  # fmt: skip
+
+
+def kill_at(step):
+    def kill(line):
+        if line.step == step:
+            raise KilledError
+
+    return kill
+
+
+def test_the_best_ships_and_not_the_last(parts, tmp_path):
+    """The last one is nearest and moves objects; the one before is further away than the second."""
+    ended = played(tmp_path, parts)
+    assert float(ended.weights["step"]) == 200
+    selection = ended.ending.selection
+    assert selection.step == 200
+    assert [c.step for c in selection.candidates] == [100, 200, 300, 400]
+    assert [c.passed for c in selection.candidates] == [10, 10, 10, 0]
+    near = [c.distance for c in selection.candidates]
+    assert near[3] < near[1] < near[2] < near[0] < selection.untouched
+    assert ended.ending.warnings == ()
+
+
+def test_the_record_says_what_was_judged(parts, tmp_path):
+    ended = played(tmp_path, parts)
+    judged = {
+        line.step: line.scalars
+        for line in read_metrics(tmp_path)
+        if "aside_distance" in line.scalars
+    }
+    assert sorted(judged) == [100, 200, 300, 400]
+    for candidate in ended.ending.selection.candidates:
+        scalars = judged[candidate.step]
+        assert scalars["aside_distance"] == candidate.distance
+        assert scalars["aside_passed"] == candidate.passed / 10
+        assert scalars["aside_known_auc"] == candidate.known_auc
+
+
+@pytest.mark.parametrize("step", [90, 200, 310, 400])
+def test_killed_and_resumed_it_chooses_the_same(parts, tmp_path, step):
+    whole = played(tmp_path / "whole", parts)
+    with pytest.raises(KilledError):
+        played(tmp_path / "cut", parts, progress=kill_at(step), checkpoint_s=0.0)
+    resumed = played(tmp_path / "cut", parts, resume=True)
+    assert resumed.ending == whole.ending
+    assert torch.equal(resumed.weights["step"], whole.weights["step"])
+    files = [(tmp_path / name / CHECKPOINT).read_bytes() for name in ("whole", "cut")]
+    assert files[0] == files[1]
+    records = [read_metrics(tmp_path / name) for name in ("whole", "cut")]
+    assert [(line.scalars, line.warnings) for line in records[0]] == [
+        (line.scalars, line.warnings) for line in records[1]
+    ]
+
+
+RANDOM = np.random.default_rng(11).integers(1, STEPS, 2).tolist()
+
+
+@pytest.mark.parametrize("step", [*RANDOM, 200])
+def test_interrupted_amid_a_step_it_goes_on_from_before_it(parts, tmp_path, monkeypatch, step):
+    """Lines of the record are means over ten steps, of which some lie before and some after it."""
+    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+
+    def scalars(at):
+        return SCALARS | {"discriminator": 1 + np.sin(at)}
+
+    def interrupting(at):
+        if at == step:
+            raise KeyboardInterrupt
+        return scalars(at)
+
+    whole = played(tmp_path / "whole", parts, scalars=scalars)
+    with pytest.raises(KeyboardInterrupt):
+        played(tmp_path / "cut", parts, scalars=interrupting)
+    assert load_checkpoint(tmp_path / "cut" / CHECKPOINT, IDENTITY).step == step
+    assert played(tmp_path / "cut", parts, scalars=scalars, resume=True) == whole
+    files = [(tmp_path / name / CHECKPOINT).read_bytes() for name in ("whole", "cut")]
+    assert files[0] == files[1]
+    records = [read_metrics(tmp_path / name) for name in ("whole", "cut")]
+    assert [(line.scalars, line.warnings) for line in records[0]] == [
+        (line.scalars, line.warnings) for line in records[1]
+    ]
+
+
+def test_interrupted_while_a_candidate_is_judged_it_is_judged_once(parts, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    whole = played(tmp_path / "whole", parts)
+    for moment in ("contest.Contest.judge", "adversarial._show"):  # before it is known, and after
+        run = tmp_path / moment
+        with monkeypatch.context() as patch:
+            patch.setattr(f"sim2cam.adapt.{moment}", interrupt_at(200))
+            with pytest.raises(KeyboardInterrupt):
+                played(run, parts)
+        assert load_checkpoint(run / CHECKPOINT, IDENTITY).step == 199
+        assert played(run, parts, resume=True).ending == whole.ending
+
+
+def interrupt_at(step):
+    def interrupt(*given):
+        if step in given:
+            raise KeyboardInterrupt
+        return judge(*given) if isinstance(given[0], Contest) else None
+
+    judge = Contest.judge
+    return interrupt
+
+
+def test_curves_that_are_gone_do_not_change_what_ships(parts, tmp_path):
+    whole = played(tmp_path / "whole", parts)
+    with pytest.raises(KilledError):
+        played(tmp_path / "cut", parts, progress=kill_at(310), checkpoint_s=0.0)
+    (tmp_path / "cut" / METRICS).unlink()
+    assert played(tmp_path / "cut", parts, resume=True).ending == whole.ending
+
+
+def test_other_limits_or_judges_do_not_go_on(parts, tmp_path):
+    played(tmp_path, parts)
+    other = Jury(Limits(grid_levels=2.0))
+    message = r"certificate\.limits\.grid_levels was 0\.5 and is now 2\.0"
+    with pytest.raises(CheckpointError, match=message):
+        played(tmp_path, parts, jury=other, resume=True)
+    judged = Jury(Limits(), {"task": lambda _rgb: []}, {"task": "abc"})
+    with pytest.raises(CheckpointError, match=r"certificate\.judges\.task was None and is now"):
+        played(tmp_path, parts, jury=judged, resume=True)
+
+
+def test_without_anything_kept_aside_the_last_ship_and_it_says_so(many_sim, many_real, tmp_path):
+    few = parts_of(
+        many_sim, many_real.take(29), steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0
+    )  # fmt: skip
+    ended = played(tmp_path, few)
+    assert float(ended.weights["step"]) == STEPS
+    assert ended.ending.selection.step == STEPS
+    assert ended.ending.selection.why == (
+        "the last ones: 29 captures are fewer than 30, so nothing was kept aside to judge others by"
+    )
+    played(tmp_path, few, jury=Jury(Limits(grid_levels=2.0)), resume=True)  # they decide nothing
+
+
+def test_a_translation_that_brings_nothing_nearer_is_told(parts, tmp_path):
+    away = dict.fromkeys((100, 200, 300, 400), -0.2 * CLOSER)
+    (warning,) = played(tmp_path, parts, script=away).ending.warnings
+    assert warning == (
+        "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
+        "again with more --steps, or do without translation."
+    )
+
+
+def test_warnings_are_of_late_steps_and_stand_in_the_record(parts, tmp_path):
+    """A discriminator that wins at the end; one that starts surely is no news."""
+
+    def scalars(step):
+        return SCALARS | {"discriminator": 0.01 if step < 90 or step >= 340 else 1.0}
+
+    ended = played(tmp_path, parts, scalars=scalars)
+    assert len(ended.ending.warnings) == 1
+    assert "the discriminator has won" in ended.ending.warnings[0]
+    warned = {line.step for line in read_metrics(tmp_path) if line.warnings}
+    assert warned <= set(range(350, 401))
+    assert STEPS in warned
+    lines = (tmp_path / METRICS).read_text().splitlines()
+    assert json.loads(lines[-1])["warnings"] == list(ended.ending.warnings)

@@ -1,0 +1,112 @@
+"""Judging candidates: planted transfers come out in the order of what they do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.training.candidates import Contest
+from sim2cam.adapt.training.checkpoint_selection import parts_of
+from sim2cam.adapt.translation import NO_JUDGES, Jury
+from sim2cam.metrics.detection import Detection
+
+
+class Planted:
+    """A contestant that does what it is told."""
+
+    def __init__(self, change, verdict=lambda rgb: float(rgb.std())):
+        self.change = change
+        self.verdict = verdict
+
+    def transfer(self):
+        return self
+
+    def apply(self, frame, rng):
+        return self.change(frame.rgb.astype(np.float64), rng).round().clip(0, 255).astype(np.uint8)
+
+
+def untouched(rgb, _rng):
+    return rgb
+
+
+def warmed(share):
+    """Brings renders this far to the captures' light and grain."""
+
+    def change(rgb, rng):
+        grain = rng.normal(0, 8 * share, rgb.shape)
+        return rgb + share * (np.array([170, 140, 100]) - 85) * 0.6 + grain
+
+    return change
+
+
+def shifted(rgb, _rng):
+    return np.roll(rgb, 4, axis=1)
+
+
+@pytest.fixture(scope="module")
+def contest(many_sim, many_real):
+    parts = parts_of(many_sim, many_real, steps=3000, pixels=65536, line_steps=10, judges=0)
+    return Contest(parts, NO_JUDGES, 0)
+
+
+def test_the_nearer_the_look_the_smaller_the_distance(contest):
+    found = [contest.judge(1, Planted(warmed(share))).distance for share in (0.0, 0.3, 0.6, 1.0)]
+    assert found == sorted(found, reverse=True)
+    assert found[0] == contest.untouched
+    assert found[-1] < 0.8 * contest.untouched
+
+
+def test_a_candidate_is_judged_the_same_whenever_it_is(contest, many_sim, many_real):
+    first = contest.judge(7, Planted(warmed(0.5)))
+    contest.judge(8, Planted(shifted))
+    again = Contest(contest.parts, NO_JUDGES, 0).judge(7, Planted(warmed(0.5)))
+    assert first == again
+
+
+def test_what_moves_objects_does_not_pass(contest):
+    kept, moved = (contest.judge(1, Planted(change)) for change in (untouched, shifted))
+    assert (kept.passed, kept.faults) == (10, ())
+    assert moved.passed == 0
+    assert moved.faults == ("100.0% of the pictures were rejected, more than 5.0%",)
+
+
+def test_judges_have_a_say(contest):
+    """A judge that finds the object only while its picture is dark."""
+
+    def judge(rgb):
+        is_dark = rgb[:10, :10].mean() < 110
+        return [Detection("thing", (24, 20, 54, 50), 0.9)] if is_dark else []
+
+    jury = Jury(Limits(), {"task": judge}, {"task": "0" * 64})
+    bright = Planted(lambda rgb, _: 0.7 * rgb + 70)
+    assert contest.judge(1, bright).faults == ()
+    blamed = Contest(contest.parts, jury, 0).judge(1, bright)
+    assert blamed.passed < 10
+    assert "task finds 0.0% of the objects again, surely fewer than 97.0%" in blamed.faults
+
+
+def test_a_discriminator_that_knows_its_captures_is_found(contest):
+    known = {sample.rgb: None for sample in contest.parts.real_known.samples}
+    from sim2cam.images import read_rgb
+
+    faces = {read_rgb(path).tobytes() for path in known}
+    memory = contest.judge(1, Planted(untouched, lambda rgb: float(rgb.tobytes() in faces)))
+    assert memory.known_auc == 1.0
+    assert memory.known_p < 1e-4
+    honest = contest.judge(1, Planted(untouched))
+    assert honest.known_p > 0.05
+    undecided = contest.judge(1, Planted(untouched, lambda _rgb: 0.0))
+    assert undecided.known_auc == 0.5
+
+
+def test_discriminators_see_the_middle_of_large_captures(contest, monkeypatch):
+    monkeypatch.setattr("sim2cam.adapt.training.candidates._MIDDLE_PX", 40)
+    seen = []
+    contest.judge(1, Planted(untouched, lambda rgb: seen.append(rgb.shape) or 0.0))
+    assert set(seen) == {(40, 40, 3)}
+
+
+def test_other_limits_are_kept_to(contest):
+    strict = Jury(replace(Limits(), added_levels=0.0))
+    assert Contest(contest.parts, strict, 0).judge(1, Planted(warmed(1.0))).passed == 0

@@ -1,0 +1,214 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.training.checkpoint_selection import (
+    Candidate,
+    best_of,
+    contenders,
+    parts_of,
+    read_ending,
+    selection_of,
+)
+from sim2cam.errors import CheckpointError
+
+PLENTY = {"steps": 3000, "pixels": 65536, "line_steps": 10, "judges": 0}
+
+
+def names(dataset):
+    return {sample.name for sample in dataset.samples}
+
+
+def candidate(step, passed=10, faults=(), distance=1.0):
+    return Candidate(step, passed, faults, distance, 0.5, 0.5)
+
+
+def test_a_fifth_is_kept_aside_and_nothing_is_lost(many_sim, many_real):
+    parts = parts_of(many_sim, many_real, **PLENTY)
+    assert (len(parts.sim_aside.samples), len(parts.real_aside.samples)) == (10, 10)
+    assert names(parts.sim) | names(parts.sim_aside) == names(many_sim)
+    assert names(parts.real) | names(parts.real_aside) == names(many_real)
+    assert not names(parts.sim) & names(parts.sim_aside)
+    assert not names(parts.real) & names(parts.real_aside)
+    assert names(parts.real_known) <= names(parts.real)
+    assert len(parts.real_known.samples) == 10
+    assert parts.steps == (380, 750, 1120, 1500, 1880, 2250, 2620, 3000)
+    assert parts.why is None
+
+
+def test_what_is_kept_aside_depends_on_content_alone(many_sim, many_real):
+    parts = parts_of(many_sim, many_real, **PLENTY)
+    turned = [replace(side, samples=side.samples[::-1]) for side in (many_sim, many_real)]
+    renamed = tuple(replace(s, name=f"IMG {s.name}") for s in many_real.samples)
+    for sim, real in (turned, (many_sim, replace(many_real, samples=renamed))):
+        again = parts_of(sim, real, **PLENTY)
+        for side in ("sim_aside", "real_aside", "real_known"):
+            before, after = getattr(parts, side), getattr(again, side)
+            assert [s.rgb for s in before.samples] == [s.rgb for s in after.samples]
+
+
+def test_views_of_a_scene_stay_together(many_sim, many_real):
+    views = tuple(
+        replace(s, scene_index=int(s.name) // 4, digest=f"{i}" * 8)
+        for i, s in enumerate(many_sim.samples)
+    )
+    parts = parts_of(replace(many_sim, samples=views), many_real, **PLENTY)
+    aside = [sample.scene_index for sample in parts.sim_aside.samples]
+    assert len(aside) == 12  # three scenes of four; a fifth would be eight, and ten are needed
+    assert not set(aside) & {sample.scene_index for sample in parts.sim.samples}
+
+
+NOTHING = [
+    # (renders, captures, flags, why nothing is kept aside)
+    (29, 30, {}, "29 renders are fewer than 30"),
+    (40, 29, {}, "29 captures are fewer than 30"),
+    (40, 30, {"steps": 199}, "199 steps are too few to judge more than once"),
+]
+
+
+@pytest.mark.parametrize(("renders", "captures", "flags", "why"), NOTHING)
+def test_from_too_little_nothing_is_kept_aside(
+    many_sim, many_real, renders, captures, flags, why
+):  # fmt: skip
+    sim, real = many_sim.take(renders), many_real.take(captures)
+    parts = parts_of(sim, real, **PLENTY | flags)
+    assert parts.why == why
+    assert (parts.sim, parts.real) == (sim, real)
+    assert {parts.sim_aside.samples, parts.real_aside.samples, parts.steps} == {()}
+
+
+def test_small_pictures_copies_and_one_scene_are_told(many_sim, many_real):
+    small = (replace(many_real.samples[0], height=63), *many_real.samples[1:])
+    copies = tuple(replace(s, rgb=many_real.samples[0].rgb) for s in many_real.samples[:15])
+    one = tuple(replace(s, scene_index=0) for s in many_sim.samples)
+    cases = [
+        (many_sim.samples, small, "some captures have a side of less than 64 px"),
+        (many_sim.samples, (*copies, *many_real.samples[15:]), "too many captures are copies"),
+        (one, many_real.samples, "the renders are of too few scenes"),
+    ]
+    for renders, captures, why in cases:
+        sim, real = replace(many_sim, samples=renders), replace(many_real, samples=captures)
+        assert why in parts_of(sim, real, **PLENTY).why
+
+
+def test_judging_stays_within_its_share(many_sim, many_real):
+    """Fewer candidates, not more time, where pictures are large or the training is short."""
+    for steps, pixels in ((3000, 65536), (1000, 4096), (400, 1024), (5000, 16384)):
+        parts = parts_of(many_sim, many_real, steps=steps, pixels=pixels, line_steps=10, judges=0)
+        judged = len(parts.steps) * sum(s.width * s.height for s in parts.sim_aside.samples)
+        assert judged <= 0.5 * steps * pixels or (
+            len(parts.steps),
+            len(parts.sim_aside.samples),
+        ) == (2, 10)
+        assert len(parts.steps) <= 8
+        assert parts.steps[-1] == steps
+        assert all(step % 10 == 0 for step in parts.steps[:-1])
+
+
+def test_judges_leave_time_for_fewer_candidates(many_sim, many_real):
+    flags = PLENTY | {"pixels": 250}
+    counts = [
+        len(parts_of(many_sim, many_real, **flags | {"judges": judges}).steps)
+        for judges in (0, 1, 2)
+    ]
+    assert counts == [6, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "renders", "candidates"), [(4096, 20, 8), (120, 15, 2), (8, 10, 2)]
+)
+def test_of_large_pictures_fewer_are_kept_before_none_is(
+    many_sim, many_real, pixels, renders, candidates
+):
+    hundred = tuple(
+        replace(many_sim.samples[i % 40], name=str(i), digest=f"{i}", scene_index=i)
+        for i in range(100)
+    )
+    sim = replace(many_sim, samples=hundred)
+    parts = parts_of(sim, many_real, **PLENTY | {"pixels": pixels})
+    assert (len(parts.sim_aside.samples), len(parts.steps)) == (renders, candidates)
+
+
+def test_the_certificate_comes_first_and_then_the_distance():
+    early, near, late = candidate(100, distance=3.0), candidate(200), candidate(300, distance=2.0)
+    broken = candidate(400, passed=9, faults=("10.0% rejected",), distance=0.1)
+    worse = candidate(500, passed=8, faults=("20.0% rejected",), distance=0.0)
+    assert best_of([early, near, late, broken, worse]) is near
+    assert best_of([worse, broken]) is broken
+    same = replace(near, step=600)
+    assert best_of([near, same]) is same  # of equals the one that was trained longer
+
+
+def probed(step, distance, probe, spread=0.1, faults=()):
+    """A candidate whose resampled distances lie this far apart from those of others by chance."""
+    luck = np.random.default_rng(step).normal(0, spread, 200)
+    common = np.random.default_rng(0).normal(0, 1, 200)
+    return replace(
+        candidate(step, distance=distance, faults=faults),
+        probe=probe,
+        resampled=tuple((distance + common + luck).tolist()),
+    )
+
+
+def test_a_probe_decides_among_those_that_captures_do_not_tell_apart():
+    near, beside, far = probed(100, 1.0, 0.5), probed(200, 1.1, 0.8), probed(300, 2.0, 1.0)
+    broken = probed(400, 0.5, 1.0, faults=("10.0% rejected",))
+    assert contenders([near, beside, far, broken]) == (near, beside)
+    assert best_of([near, beside, far, broken]) is beside
+    same = replace(near, step=500, probe=0.8)
+    assert best_of([near, beside, same]) is same  # of equals the nearer one
+    assert contenders([broken, replace(broken, step=500, passed=3)]) == (broken,)
+
+
+def test_what_no_longer_contends_never_does_again():
+    """A nearer one leaves the best probe behind; the second best, which is nearer, then ships."""
+    chance = np.random.default_rng(3)
+    best, second, nearer = probed(100, 1.3, 0.9), probed(200, 1.1, 0.7), probed(300, 0.95, 0.5)
+    assert best_of([best, second]) is best
+    assert best_of([best, second, nearer]) is second
+    for _ in range(20):
+        found = [
+            probed(step, 1 + chance.random(), chance.random(), spread=0.3) for step in range(8)
+        ]
+        before = set(found[:1])
+        for count in range(1, 9):
+            now = set(contenders(found[:count]))
+            assert now <= before | {found[count - 1]}
+            assert best_of(found[:count]) in now
+            before = now
+
+
+def test_a_selection_says_why(many_sim, many_real):
+    parts = parts_of(many_sim, many_real, **PLENTY)
+    broken = candidate(300, passed=7, faults=("30.0% rejected",), distance=0.1)
+    found = selection_of(parts, [candidate(100, distance=2.0), candidate(200), broken], 4.0)
+    assert (found.step, found.renders, found.captures, found.untouched) == (200, 10, 10, 4.0)
+    assert found.why == (
+        "of 3 candidates, 2 kept to the limits; of these, this one is the nearest to the captures "
+        "that were kept aside"
+    )
+    assert selection_of(parts, [broken], 4.0).why == (
+        "none of 1 candidates kept to the limits; of this one most pictures passed, 7 of 10"
+    )
+
+
+def test_a_folder_without_an_ending_is_told(tmp_path):
+    (tmp_path / "weights.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="not the card of a translator: selection"):
+        read_ending(tmp_path)
+
+
+def test_a_capture_goes_with_its_render(many_sim):
+    """Captures are the renders by other names, in the same order."""
+    captures = replace(
+        many_sim,
+        samples=tuple(
+            replace(s, name=f"{s.name}.jpg", digest=s.digest[::-1]) for s in many_sim.samples
+        ),
+    )
+    parts = parts_of(many_sim, captures, **PLENTY, is_paired=True)
+    assert len(parts.sim_aside.samples) == 10
+    assert names(parts.real_aside) == {f"{name}.jpg" for name in names(parts.sim_aside)}
+    assert [f"{s.name}.jpg" for s in parts.sim.samples] == [s.name for s in parts.real.samples]
+    assert names(parts.real_known) < names(parts.real)

@@ -1,0 +1,52 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.training.data_warnings import concerns
+from sim2cam.data.real_images import read_captures
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, encode_png, read_rgb
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_grey_captures_among_coloured_ones_are_told(sim, real, tmp_path, kind):
+    root = tmp_path / "photos"
+    for number, sample in enumerate(real.samples[:5]):
+        rgb = read_rgb(sample.rgb)
+        pixels = rgb[..., 1].astype(kind) if number < 2 else rgb
+        write_bytes(root / f"{number}.png", encode_png(pixels))
+    mixed = read_captures(root)
+    (concern,) = concerns(sim, mixed)
+    assert concern == (
+        "2 of 5 captures are grey, the others have colour: translations will lose some of theirs. Leave "
+        "out either."
+    )
+    assert concerns(sim, mixed.take(2)) == ()
+
+
+def test_grey_captures_in_files_of_colour_are_told(real, tmp_path):
+    root = tmp_path / "photos"
+    for number, sample in enumerate(real.samples[:4]):
+        rgb = read_rgb(sample.rgb)
+        grey = np.repeat(rgb[..., 1:2], 3, axis=2)
+        write_bytes(root / f"{number}.jpg", encode_jpeg(grey if number < 3 else rgb, 80))
+    (concern,) = concerns(real, read_captures(root), paired=True)
+    assert concern.startswith("3 of 4 captures are grey, the others have colour")
+
+
+def test_captures_that_are_renders_are_told_also_after_compression(sim, real, tmp_path):
+    copy = tmp_path / "copy.jpg"
+    write_bytes(copy, encode_jpeg(read_rgb(sim.samples[2].rgb), 60))
+    captures = (replace(real.samples[0], rgb=copy), *real.samples[1:3], sim.samples[0])
+    mixed = replace(real, samples=captures)
+    (concern,) = concerns(sim, mixed)
+    assert concern == (
+        "2 of 4 captures show what a picture of --sim shows, as copies of it do: nothing but --sim is learned "
+        "from them. Check --real."
+    )
+    assert concerns(sim, mixed, paired=True) == ()
+
+
+def test_good_captures_raise_none(sim, real):
+    assert concerns(sim, real) == ()

@@ -1,0 +1,125 @@
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from sim2cam.adapt.training.adversarial import read_metrics
+from sim2cam.adapt.translator.patches import FilmPatches, Patches, PatchSource
+from sim2cam.adapt.translator.sequences import SHARPNESS, FilmSource, flow_loss, warped
+from sim2cam.adapt.translator.training import train_translator
+from sim2cam.data.channels import FLOW_HIDDEN, FLOW_SEEN, encode
+from sim2cam.data.sample import Moment
+from sim2cam.errors import InputError
+from sim2cam.files import write_bytes
+from sim2cam.geometry.poses import Pose
+from sim2cam.images import encode_png
+from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS
+
+SIDE = 32
+
+
+class KilledError(Exception):
+    """Stands for a process that is gone."""
+
+
+def kill(_line):
+    raise KilledError
+
+
+def random(*shape, seed):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def film(sim, tmp_path):
+    """Two films of three pictures of a texture that moves by (3, -2) pixels a picture."""
+    rng = np.random.default_rng(0)
+    samples = []
+    for index in range(6):
+        if index % 3 == 0:
+            texture = rng.integers(40, 200, (80, 90, 3)).astype(np.uint8)
+        shift = index % 3
+        rgb = texture[20 + 2 * shift : 68 + 2 * shift, 20 - 3 * shift : 73 - 3 * shift]
+        flow = np.zeros((48, 53, 3), np.float32)
+        flow[..., 0], flow[..., 1], flow[..., 2] = -3.0, 2.0, FLOW_SEEN
+        flow[:, :5, 2] = FLOW_HIDDEN
+        paths = tmp_path / f"rgb{index}.png", tmp_path / f"flow{index}.png"
+        write_bytes(paths[0], encode_png(np.ascontiguousarray(rgb)))
+        write_bytes(paths[1], encode("flow_backward", flow))
+        sample = replace(
+            sim.samples[0], name=str(index), rgb=paths[0], scene_index=index // 3,
+            channels={"flow_backward": paths[1]}, digest=f"film{index}",
+            moment=Moment(shift, 0.1 * shift, 0.0, 0.0, Pose()),
+        )  # fmt: skip
+        samples.append(sample)
+    return replace(sim, samples=tuple(samples))
+
+
+def source_of(film):
+    return FilmSource(film, PatchSource(film, buffers=(), cache_bytes=1 << 20))
+
+
+def test_pairs_are_neighbours_of_one_film_and_flow_leads_from_one_to_the_other(film):
+    drawn = source_of(film).draw(np.random.default_rng(0), SIDE, 8, 0)
+    seen = drawn.flow[:, 2:] > 0
+    assert set(drawn.flow[:, 0].unique().tolist()) == {-3.0}
+    brought = warped(drawn.earlier.rgb, drawn.flow[:, :2])
+    assert 0.7 < seen.float().mean() < 0.9  # without what leaves the patch, or is hidden
+    assert ((brought - drawn.later.rgb).abs() * seen).max() < 1e-4
+    assert ((brought - drawn.later.rgb).abs() * ~seen).max() > 0.1
+    assert torch.equal(drawn.earlier.noise, drawn.later.noise)
+
+
+def test_the_loss_equals_numbers_worked_out_alone():
+    """With OpenCV's remapping, at places between pixels."""
+    before, after, first, second = (random(2, 3, SIDE, SIDE, seed=n) for n in range(4))
+    after = 0.9 * before + 0.1 * after
+    flow = torch.cat([4 * random(2, 2, SIDE, SIDE, seed=4) - 2, torch.ones(2, 1, SIDE, SIDE)], 1)
+    y, x = np.mgrid[:SIDE, :SIDE].astype(np.float32)
+    ends = torch.stack([torch.from_numpy(x), torch.from_numpy(y)]) + flow[:, :2]
+    flow[:, 2] = ((ends >= 0) & (ends <= SIDE - 1)).all(1).float()
+    film = FilmPatches(
+        *(Patches(rgb, rgb[:, :0], rgb[:, :1], rgb) for rgb in (before, after)), flow
+    )
+    total = 0.0
+    for n in range(2):
+        places = [ends[n, axis].numpy() for axis in (0, 1)]
+        source, made = (
+            cv2.remap(value[n].permute(1, 2, 0).numpy(), *places, cv2.INTER_LINEAR)
+            for value in (before, first)
+        )
+        later, render = (value[n].permute(1, 2, 0).numpy() for value in (second, after))
+        weight = flow[n, 2].numpy() * np.exp(-SHARPNESS * ((render - source) ** 2).sum(2))
+        total += (weight * np.abs(later - made).mean(2)).sum()
+    wanted = total / float(flow[:, 2].sum())
+    assert float(flow_loss(film, first, second)) == pytest.approx(wanted, rel=0.02)
+
+
+def test_flicker_is_punished_and_what_moves_along_is_not(film):
+    drawn = source_of(film).draw(np.random.default_rng(0), SIDE, 4, 0)
+    steady = [0.8 * drawn.earlier.rgb, 0.8 * drawn.later.rgb]
+    assert flow_loss(drawn, *steady) < 1e-4
+    assert flow_loss(drawn, steady[0] + 0.1, steady[1]) == pytest.approx(0.1, rel=0.01)
+
+
+def test_trainings_take_films_and_places_and_resume_to_the_bit(
+    film, sim, real, tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("sim2cam.adapt.training.adversarial.LINE_STEPS", 2)
+    config = replace(tiny, steps=4, flow_weight=1.0, nce_weight=1.0)
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    train_translator(film, real, config, whole)
+    assert {"flow", "nce"} <= read_metrics(whole)[0].scalars.keys()
+    with pytest.raises(KilledError):
+        train_translator(film, real, config, cut, progress=kill, checkpoint_s=0.0)
+    train_translator(film, real, config, cut, resume=True)
+    for name in (WEIGHTS, CHECKPOINT):
+        assert (whole / name).read_bytes() == (cut / name).read_bytes()
+    with pytest.raises(InputError) as caught:
+        train_translator(sim, real, config, tmp_path / "none")
+    assert str(caught.value) == (
+        f"{sim.root}: holds no two pictures of a film that follow one another, with the flow between "
+        "them. Render with film and the channel flow_backward, or set flow_weight = 0."
+    )

@@ -1,0 +1,246 @@
+"""Models from URDF: parts, poses, colours, colliders, and files that are refused by name."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam.assets.folder import asset_names
+from sim2cam.assets.importer import import_assets
+from sim2cam.assets.mesh import collider_of, content_of, read_mesh_file
+from sim2cam.assets.model_files.urdf import read_urdf
+from sim2cam.errors import InputError, RepairWarning
+from sim2cam.geometry.poses import Pose
+from sim2cam.render.meshes.mesh import extent_of, mesh_of
+from sim2cam.render.physics.simulation import settle
+from sim2cam.scene.light import Environment
+from sim2cam.scene.material import Material, Texture
+from sim2cam.scene.scene import Body, Scene
+from sim2cam.scene.shape import Ground, MeshFile, Sphere
+
+CRANE = """\
+<?xml version="1.0"?>
+<robot name="crane">
+  <material name="blue"><color rgba="0 0 1 1"/></material>
+  <link name="mast">
+    <inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><origin xyz="0 0 0.25"/><geometry><box size="0.1 0.1 0.5"/></geometry><material name="blue"/></visual>
+    <collision><origin xyz="0 0 0.25"/><geometry><box size="0.1 0.1 0.5"/></geometry></collision>
+  </link>
+  <link name="jib">
+    <inertial><mass value="0.5"/></inertial>
+    <visual>
+      <origin xyz="0.3 0 0" rpy="0 1.5707963267948966 0"/>
+      <geometry><mesh filename="package://crane/meshes/rod.stl" scale="0.001 0.001 0.001"/></geometry>
+      <material name="own"><color rgba="1 0 0 1"/></material>
+    </visual>
+  </link>
+  <link name="hook"/>
+  <joint name="tip" type="fixed">
+    <parent link="jib"/><child link="hook"/><origin xyz="0.6 0 0"/>
+  </joint>
+  <joint name="swing/lift" type="revolute">
+    <parent link="mast"/><child link="jib"/><origin xyz="0 0 0.5"/>
+    <axis xyz="0 -2 0"/><limit lower="-1.4" upper="1.4"/>
+  </joint>
+</robot>
+"""
+
+
+@pytest.fixture
+def crane(tmp_path):
+    (tmp_path / "meshes").mkdir()
+    trimesh.creation.box((40, 60, 600)).export(tmp_path / "meshes/rod.stl")  # millimetres
+    (tmp_path / "crane.urdf").write_text(CRANE)
+    return tmp_path / "crane.urdf"
+
+
+def facts_of(path):
+    (found,) = import_assets(path.parent, [path.name])
+    assert found.problem is None
+    return found.facts
+
+
+def lifted(mesh, radians):
+    from dataclasses import replace
+
+    return replace(mesh, joints=(("swing_lift", radians),))
+
+
+def test_links_are_parts_and_joints_have_states(crane):
+    facts = facts_of(crane)
+    assert asset_names(crane.parent) == ("crane.urdf",)  # its meshes are its parts
+    assert facts.articulation.links == ("mast", "jib", "hook")
+    assert [joint.name for joint in facts.articulation.joints] == ["swing_lift", "tip"]
+    assert (facts.mesh.joints, facts.mesh.category) == ((("swing_lift", 0.0),), "crane")
+    assert dict(facts.mesh.keypoints) == {"swing_lift": (0.0, 0.0, 0.5)}
+    assert (facts.mass_kg.low, facts.mass_kg.high, facts.mass_kg.source) == (2.5, 2.5, "crane.urdf")
+    assert np.allclose(facts.low_m, (-0.05, -0.05, 0.0), atol=1e-6)
+    assert np.allclose(facts.high_m, (0.6, 0.05, 0.52), atol=1e-6)
+
+
+@pytest.mark.parametrize("radians", [0.0, 0.5, -1.2])
+def test_what_is_seen_and_what_is_hit_turn_with_the_joint(crane, radians):
+    mesh = lifted(facts_of(crane).mesh, radians)
+    found = mesh_of(mesh)
+    assert set(np.unique(found.parts)) == {1, 2}
+    turn = trimesh.transformations.rotation_matrix(radians, (0, -1, 0), (0, 0, 0.5))
+    rod = trimesh.creation.box((0.6, 0.06, 0.04))
+    rod.apply_translation((0.3, 0, 0.5))
+    rod.apply_transform(turn)
+    jib = found.vertices_m[found.parts == 2]
+    assert np.allclose(jib.min(axis=0), rod.vertices.min(axis=0), atol=1e-6)
+    assert np.allclose(jib.max(axis=0), rod.vertices.max(axis=0), atol=1e-6)
+    assert np.allclose(np.linalg.norm(found.normals, axis=1), 1)
+    a, b, c = found.vertices_m[found.faces].swapaxes(0, 1)
+    across = np.cross(b - a, c - a)
+    assert ((across * found.normals[found.faces[:, 0]]).sum(axis=1) > 0).all()
+    mast, jib = collider_of(mesh).links
+    corners = jib.pose.apply(jib.parts[0])
+    assert np.allclose(corners.min(axis=0), rod.vertices.min(axis=0), atol=1e-6)
+    assert mast.pose == Pose()
+
+
+def test_links_have_their_materials_colours(crane):
+    content = content_of(facts_of(crane).mesh)
+    places = (content.mesh.uvs * content.colors.shape[1::-1]).astype(int)
+    colors = content.colors[places[:, 1], places[:, 0]]
+    assert (colors[content.mesh.parts == 1] == (0, 0, 255)).all()
+    assert (colors[content.mesh.parts == 2] == (255, 0, 0)).all()
+
+
+def test_the_box_around_the_links_holds_them(crane):
+    facts = facts_of(crane).posed({"swing_lift": 0.8})
+    assert dict(facts.mesh.joints) == {"swing_lift": pytest.approx(-1.4 + 0.8 * 2.8)}
+    low, high = extent_of(facts.mesh)
+    assert (np.array(facts.low_m) <= np.array(low) + 1e-6).all()
+    assert (np.array(facts.high_m) >= np.array(high) - 1e-6).all()
+    away = np.linalg.norm(mesh_of(facts.mesh).vertices_m - facts.center_m, axis=1).max()
+    assert away <= facts.radius_m + 1e-6
+
+
+def test_a_ball_rests_on_the_jib_and_misses_it_when_it_is_lifted(crane):
+    mesh = facts_of(crane).mesh
+    grey = Material(Texture("plain", (0.5,) * 3, (0.5,) * 3, 0.01, 0.0, 0.0, 0), 0.5, 0.04)
+    heights = {}
+    for radians in (0.0, 1.3):
+        bodies = (
+            Body("table", Ground(4.0), grey, Pose(), is_fixed=True),
+            Body("crane", lifted(mesh, radians), grey, Pose(), is_fixed=True, restitution=0.0),
+            Body("ball", Sphere(0.02), grey, Pose(position_m=(0.4, 0, 0.6)), mass_kg=0.1, restitution=0.0),
+        )  # fmt: skip
+        settled, certificate = settle(Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ()))
+        heights[radians] = settled.bodies[2].pose.position_m[2]
+        assert certificate.penetration_m < 1e-3
+    assert heights == {0.0: pytest.approx(0.54, abs=1e-3), 1.3: pytest.approx(0.02, abs=1e-3)}
+
+
+def test_what_is_fixed_and_reaches_below_the_table_is_rejected(crane):
+    grey = Material(Texture("plain", (0.5,) * 3, (0.5,) * 3, 0.01, 0.0, 0.0, 0), 0.5, 0.04)
+    mesh = lifted(facts_of(crane).mesh, -1.4)
+    bodies = (
+        Body("table", Ground(4.0), grey, Pose(), is_fixed=True),
+        Body("crane", mesh, grey, Pose(), is_fixed=True),
+    )
+    draft = Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ())
+    settled, certificate = settle(draft)
+    assert (settled, certificate.steps) == (draft, 0)
+    below = 0.6 * math.sin(1.4) + 0.02 * math.cos(1.4) - 0.5
+    assert certificate.rejection == f"crane reaches {below * 1e3:.0f} mm below the table"
+
+
+def test_a_model_of_one_link_is_a_mesh_with_a_mass(tmp_path):
+    trimesh.creation.annulus(0.03, 0.04, 0.05).export(tmp_path / "ring.stl")
+    (tmp_path / "ring.urdf").write_text(
+        '<robot name="r"><link name="l"><inertial><mass value="0"/></inertial><visual><geometry>'
+        '<mesh filename="ring.stl"/></geometry></visual></link></robot>'
+    )
+    facts = facts_of(tmp_path / "ring.urdf")
+    assert facts.mesh.joints == ()
+    assert facts.mass_kg.source.startswith("assumed")
+    assert facts.parts > 1  # hollow, so it is taken apart as meshes are
+    plain = MeshFile(str(tmp_path / "ring.stl"), "ring")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        assert np.allclose(extent_of(facts.mesh), extent_of(plain))
+
+
+def test_another_mesh_is_another_asset(crane):
+    first = facts_of(crane).mesh.digest
+    trimesh.creation.box((40, 60, 610)).export(crane.parent / "meshes/rod.stl")
+    second = facts_of(crane)
+    assert second.mesh.digest != first
+    assert second.high_m[0] == pytest.approx(0.605)
+    read_mesh_file.cache_clear()
+
+
+def test_where_it_balances_is_for_the_file_to_say(crane):
+    crane.with_suffix(".toml").write_text("center_of_mass = [0, 0, 0.2]")
+    (found,) = import_assets(crane.parent, [crane.name])
+    problem = "center_of_mass: a URDF says itself where its links have theirs."
+    assert found.problem == f"{crane.with_suffix('.toml')}: {problem}"
+
+
+LINK = '<link name="a"><visual><geometry><sphere radius="0.1"/></geometry></visual></link>'
+OTHER = '<link name="b"/>'
+ENDS = '<parent link="a"/><child link="b"/>'
+
+
+def joint(inside="", kind="fixed", name="j", ends=ENDS):
+    return f'<joint name="{name}" type="{kind}">{ends}{inside}</joint>'
+
+
+def robot(*parts):
+    return f"<robot>{''.join(parts)}</robot>"
+
+
+def shape(solid):
+    return f'<link name="a"><visual><geometry>{solid}</geometry></visual></link>'
+
+
+REFUSED = {
+    "no XML that can be read (unclosed token: line 1, column 0).": "<robot",
+    "no XML in an encoding that can be read. Save it as UTF-8.": '<?xml version="1.0" encoding="klingon"?><robot/>',
+    "defines entities, which are not read. Write them out.": '<!DOCTYPE r [<!ENTITY x "y">]><robot>&x;</robot>',
+    "no URDF: it begins with <sdf>, not with <robot>.": "<sdf/>",
+    "has elements of xacro. Run xacro on it first.": '<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><xacro:macro/></robot>',
+    "has no link of which anything is seen.": "<robot/>",
+    "a <link> has no name.": "<robot><link/></robot>",
+    "has the link 'a' twice.": robot(LINK, LINK),
+    "needs one link that hangs on no other, and has 2 ('a', 'b').": robot(LINK, OTHER),
+    "needs one link that hangs on no other, and has 0 (none).": robot(LINK, OTHER, joint(), joint(name='k', ends='<parent link="b"/><child link="a"/>')),
+    "has the joint 'j' twice.": robot(LINK, OTHER, joint(), joint()),
+    "has the link carried by a joint 'b' twice.": robot(LINK, OTHER, joint(), joint(name='k')),
+    "joint 'j' names the link 'c', which it lacks.": robot(LINK, joint(ends='<parent link="a"/><child link="c"/>')),
+    "joint 'j' is of the type 'floating'. Allowed: continuous, fixed, prismatic, revolute.": robot(LINK, OTHER, joint(kind='floating')),
+    "joint 'j' has no limit.": robot(LINK, OTHER, joint(kind='revolute')),
+    "joint 'j' goes from 1 to -1. It needs finite limits, lower <= upper.": robot(LINK, OTHER, joint('<limit lower="1" upper="-1"/>', 'revolute')),
+    "upper limit of the joint 'j' is 'nan'. It takes a finite number.": robot(LINK, OTHER, joint('<limit upper="nan"/>', 'revolute')),
+    "axis of the joint 'j' is '0 0 0', which points nowhere.": robot(LINK, OTHER, joint('<axis xyz="0 0 0"/>', 'continuous')),
+    "joint 'j' follows 'k', which is no joint that moves by itself.": robot(LINK, OTHER, joint('<mimic joint="k"/>', 'continuous')),
+    "the shape 'plane' is not known. Allowed: box, cylinder, mesh, sphere.": robot(shape('<plane/>')),
+    "a <visual> has no geometry.": '<robot><link name="a"><visual/></link></robot>',
+    "a <sphere> has no radius.": robot(shape('<sphere/>')),
+    "radius of a sphere is 'inf'. It takes a finite number.": robot(shape('<sphere radius="inf"/>')),
+    "size_m of a box is (0.0, 1.0, 1.0). It takes finite sizes above 0.": robot(shape('<box size="0 1 1"/>')),
+    "size of a box is '1 1'. It takes 3 finite numbers.": robot(shape('<box size="1 1"/>')),
+    "the mesh 'a.urdf' is of no kind that can be read (": robot(shape('<mesh filename="a.urdf"/>')),
+    "the mass of the link 'a' is 'heavy'. It takes a finite number.": '<robot><link name="a"><inertial><mass value="heavy"/></inertial></link></robot>',
+    "the mass of the link 'a' is -1 kg. It takes 0 or more.": '<robot><link name="a"><inertial><mass value="-1"/></inertial></link></robot>',
+    "ixx of the link 'a' is 'nan'. It takes a finite number.": '<robot><link name="a"><inertial><inertia ixx="nan"/></inertial></link></robot>',
+    "has 300 links, more than 256.": "<robot>" + "".join(f'<link name="{i}"/>' for i in range(300)) + "</robot>",
+    "has more than 50000 elements, or more than 64 deep.": "<a>" * 70 + "</a>" * 70,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_cannot_be_used_is_refused_by_name(tmp_path, message):
+    (tmp_path / "out.stl").write_bytes(b"")
+    path = tmp_path / "in" / "a.urdf"
+    path.parent.mkdir()
+    path.write_text(REFUSED[message])
+    with pytest.raises(InputError) as caught:
+        read_urdf(path)
+    assert str(caught.value).startswith(f"{path}: {message}")

@@ -1,0 +1,144 @@
+"""The process that reads files of users: it ends with its parent, and keeps to its limits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam.assets import import_process
+from sim2cam.assets.folder import asset_names
+from sim2cam.assets.importer import import_assets
+
+PARENT = """
+import json, sys, time
+from pathlib import Path
+from sim2cam.assets import measuring
+children = measuring.Children()
+started = children._start()
+children._process = started
+{before}
+print(json.dumps(started.pid), flush=True)
+{then}
+"""
+
+
+def parent(folder, before="", then="time.sleep(60)"):
+    """A process with a child, and the number of the child."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    code = PARENT.format(before=before, then=then)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=folder
+    )  # fmt: skip
+    return process, json.loads(process.stdout.readline())
+
+
+def is_there(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def ends(pid, seconds=10.0):
+    """Whether a process ends within some seconds."""
+    deadline = time.monotonic() + seconds
+    while is_there(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not is_there(pid)
+
+
+BUSY = "import threading; threading.Thread(target=children.ask, args=(Path('ring.stl'), Path('.')), daemon=True).start(); time.sleep(3)"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("before", ["", BUSY], ids=["waiting", "busy"])
+def test_a_child_ends_when_its_parent_is_killed(tmp_path, before):
+    ring = trimesh.creation.torus(30, 10, major_sections=300, minor_sections=200)
+    ring.vertices += np.sin(ring.vertices)  # which takes long to take apart
+    ring.export(tmp_path / "ring.stl")
+    process, child = parent(tmp_path, before)
+    assert is_there(child)
+    process.kill()
+    process.communicate()
+    assert ends(child)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_child_ends_when_nobody_can_ask_it_any_more(tmp_path):
+    process, child = parent(tmp_path, then="started.stdin.close(); time.sleep(60)")
+    assert ends(child)
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_an_interrupt_is_left_to_the_parent(tmp_path):
+    process, child = parent(tmp_path, "time.sleep(3)")
+    os.kill(child, signal.SIGINT)
+    time.sleep(0.3)
+    assert is_there(child)
+    assert os.getpgid(child) != os.getpgid(process.pid)  # Ctrl-C reaches a whole group
+    process.kill()
+    _, said = process.communicate()
+    assert said == b""
+
+
+def test_work_without_an_end_is_ended_by_the_system(tmp_path):
+    code = (
+        "from sim2cam.assets import measuring as i\n"
+        "i.MOST_SECONDS = i._START_SECONDS = 0.0\n"
+        "i._APART_SECONDS = {'vhacd': 0.0, 'coacd': 0.0}\n"
+        "i._limit_work()\n"
+        "while True: pass"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, timeout=60, check=False, capture_output=True
+    )
+    assert done.returncode == -signal.SIGXCPU
+
+
+SOUND = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n"
+BAD = {
+    "flat.obj": "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3 4\n",
+    "leaning.obj": "v 0 0 0\nv 1 0 0.3\nv 1 1 0.7\nv 0 1 0.4\nf 1 2 3 4\n",
+    "line.obj": "v 0 0 0\nv 1 1 1\nv 2 2 2\nf 1 2 3\n",
+    "huge.obj": SOUND.replace("1", "1e200").replace("f 1e200", "f 1"),
+    "empty.obj": "",
+}
+
+
+def test_no_file_stops_the_others(tmp_path):
+    for name, text in (BAD | {"a.obj": SOUND, "z.obj": SOUND}).items():
+        (tmp_path / name).write_text(text)
+    found = {one.name: one for one in import_assets(tmp_path, asset_names(tmp_path))}
+    assert {name for name, one in found.items() if one.facts} == {"a.obj", "z.obj"}
+    for name in ("flat.obj", "leaning.obj"):
+        assert found[name].problem == (
+            f"{tmp_path / name}: is flat, and nothing without a thickness can lie on a table. Make it a "
+            "solid, 0.5 mm thick or more."
+        )
+    for name in BAD:
+        assert found[name].problem.startswith(f"{tmp_path / name}: ")
+        assert "Error" not in found[name].problem
+
+
+def test_what_nobody_foresaw_is_an_error_of_the_file(tmp_path, monkeypatch):
+    (tmp_path / "a.obj").write_text(SOUND)
+
+    def breaks(*_):
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr(import_process, "parse_file", breaks)
+    found = import_process._answer(tmp_path / "a.obj", tmp_path, lambda: None)
+    assert found.problem == (
+        f"{tmp_path / 'a.obj'}: cannot be used: its shape is none that can be measured. Repair it, or "
+        "export it again."
+    )

@@ -1,0 +1,423 @@
+"""Every kind of data that glTF has: accessors, primitives, materials, images, extensions."""
+
+import base64
+import io
+import json
+import re
+import struct
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sim2cam.assets.mesh_files.reader import read_solids
+from sim2cam.errors import InputError, RepairWarning
+from sim2cam.surfaces.textures import encode_srgb
+
+# A tetrahedron; glTF's y is up, so that (x, y, z) becomes (x, -z, y).
+CORNERS = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]], "<f4")
+FACES = np.array([[0, 1, 2], [0, 2, 3], [2, 1, 3], [1, 0, 3]], "<u2")
+PLACES = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], "<f4")
+COMPONENTS = {"i1": 5120, "u1": 5121, "i2": 5122, "u2": 5123, "u4": 5125, "f4": 5126}
+UPRIGHT = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
+
+
+def image_file(color, mode="RGB", kind="png"):
+    stream = io.BytesIO()
+    Image.new(mode, (4, 4), color).save(stream, kind)
+    return stream.getvalue()
+
+
+def uri(data):
+    return "data:application/octet-stream;base64," + base64.b64encode(data).decode()
+
+
+class Maker:
+    """A glTF file of one mesh, part by part."""
+
+    def __init__(self, **header):
+        self.data, self.more_buffers = b"", []
+        self.json = {
+            "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": [0]}], "nodes": [{"mesh": 0}],
+            "meshes": [{"primitives": []}], "accessors": [], "bufferViews": [], **header,
+        }  # fmt: skip
+
+    def view(self, data, **more):
+        self.data += bytes(-len(self.data) % 4)
+        told = {"buffer": 0, "byteOffset": len(self.data), "byteLength": len(data), **more}
+        self.json["bufferViews"].append(told)
+        self.data += data
+        return len(self.json["bufferViews"]) - 1
+
+    def accessor(self, array, *, stride=0, **more):
+        rows = np.atleast_2d(array.T).T
+        data = rows.tobytes()
+        if stride:
+            step = rows[0].nbytes
+            data = b"".join(row.tobytes() + b"\xff" * (stride - step) for row in rows)
+        extra = {"byteStride": stride} if stride else {}
+        kind = "SCALAR" if array.ndim == 1 else f"VEC{array.shape[1]}"
+        told = {
+            "bufferView": self.view(data, **extra), "componentType": COMPONENTS[array.dtype.str[1:]],
+            "count": len(rows), "type": kind, **more,
+        }  # fmt: skip
+        self.json["accessors"].append(told)
+        return len(self.json["accessors"]) - 1
+
+    def primitive(self, indices=FACES, position=None, **more):
+        attributes = {"POSITION": self.accessor(CORNERS) if position is None else position}
+        attributes |= more.pop("attributes", {})
+        told = {"attributes": attributes, **more}
+        if indices is not None:
+            told["indices"] = self.accessor(indices.ravel())
+        self.json["meshes"][0]["primitives"].append(told)
+        return told
+
+    def material(self, material, *images):
+        """Put a material with images on the mesh."""
+        self.json["materials"] = [material]
+        self.json["images"] = [
+            image if isinstance(image, dict) else {"uri": uri(image)} for image in images
+        ]
+        self.json.setdefault("textures", [{"source": n} for n in range(len(images))])
+        if not self.json["meshes"][0]["primitives"]:
+            self.primitive(attributes={"TEXCOORD_0": self.accessor(PLACES)})
+        self.json["meshes"][0]["primitives"][0]["material"] = 0
+        return self
+
+    def read(self, folder, *, glb=False, **options):
+        """The meshes that are read of it, and the warnings."""
+        path = folder / ("a.glb" if glb else "a.gltf")
+        self.json["buffers"] = [{"byteLength": len(self.data)}, *self.more_buffers]
+        if glb:
+            text = json.dumps(self.json).encode()
+            text += b" " * (-len(text) % 4)
+            rest = self.data + bytes(-len(self.data) % 4)
+            body = struct.pack("<II", len(text), 0x4E4F534A) + text
+            body += struct.pack("<II", len(rest), 0x004E4942) + rest
+            path.write_bytes(struct.pack("<4sII", b"glTF", 2, 12 + len(body)) + body)
+        else:
+            self.json["buffers"][0]["uri"] = uri(self.data)
+            path.write_text(json.dumps(self.json))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RepairWarning)
+            solids, _ = read_solids(path, 10_000, **options)
+        return solids, [str(one.message).removeprefix(f"{path}: ") for one in caught]
+
+
+def same(solid, corners=CORNERS, faces=FACES):
+    expected = (corners @ UPRIGHT.T)[faces]
+    return np.allclose(solid.vertices[solid.faces], expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("glb", [False, True])
+@pytest.mark.parametrize("stride", [0, 12, 16, 40])
+def test_rows_may_lie_apart(tmp_path, glb, stride):
+    maker = Maker()
+    maker.primitive(position=maker.accessor(CORNERS, stride=stride))
+    (solid,), said = maker.read(tmp_path, glb=glb)
+    assert same(solid)
+    assert said == []
+
+
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4"])
+def test_indices_of_every_kind(tmp_path, kind):
+    maker = Maker()
+    maker.primitive(FACES.astype(f"<{kind}"))
+    assert same(maker.read(tmp_path)[0][0])
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2"])
+def test_quantized_positions_are_normalized_and_placed_by_their_node(tmp_path, kind):
+    maker = Maker(
+        extensionsRequired=["KHR_mesh_quantization"], nodes=[{"mesh": 0, "scale": [1, 1, 1]}]
+    )
+    whole = (CORNERS * np.iinfo(kind).max).astype(f"<{kind}")
+    maker.primitive(position=maker.accessor(whole, normalized=True, stride=8))
+    assert same(maker.read(tmp_path)[0][0])
+    maker.json["accessors"][0]["normalized"] = False
+    maker.json["nodes"][0]["scale"] = [1 / np.iinfo(kind).max] * 3
+    assert same(maker.read(tmp_path)[0][0])
+
+
+@pytest.mark.parametrize("kind", ["f4", "u1", "u2", "i1", "i2"])
+def test_texture_coordinates_may_be_normalized(tmp_path, kind):
+    maker = Maker()
+    told = PLACES if kind == "f4" else (PLACES * np.iinfo(kind).max).astype(f"<{kind}")
+    more = {} if kind == "f4" else {"normalized": True, "stride": 4}
+    maker.primitive(attributes={"TEXCOORD_0": maker.accessor(told, **more)})
+    maker.material({"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file("red"))
+    (solid,), _ = maker.read(tmp_path)
+    assert np.allclose(solid.uvs, np.stack([PLACES[:, 0], 1 - PLACES[:, 1]], axis=1))
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+@pytest.mark.parametrize("by_transform", [False, True])
+def test_the_set_of_texture_coordinates_is_the_one_that_is_named(tmp_path, number, by_transform):
+    maker = Maker()
+    sets = {f"TEXCOORD_{n}": maker.accessor(PLACES * np.float32(n / 4)) for n in range(4)}
+    maker.primitive(attributes=sets)
+    told = {"index": 0, "texCoord": 0 if by_transform else number}
+    if by_transform:
+        told["extensions"] = {"KHR_texture_transform": {"texCoord": number}}
+    maker.material({"pbrMetallicRoughness": {"baseColorTexture": told}}, image_file("red"))
+    (solid,), _ = maker.read(tmp_path)
+    assert solid.uvs[:, 0].max() == number / 4
+
+
+def test_a_set_that_is_not_there_is_said(tmp_path):
+    told = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "texCoord": 2}}}
+    (solid,), said = (
+        Maker().material(told, {"uri": uri(image_file("red")), "name": "wood"}).read(tmp_path)
+    )
+    assert solid.image is None
+    assert said == ["its image 'wood' is left out where faces have no TEXCOORD_2."]
+
+
+@pytest.mark.parametrize(
+    ("moves", "places"),
+    [
+        ({"offset": [0.25, 0.5]}, [[0.25, 0.5], [1.25, 0.5], [0.25, 1.5], [1.25, 1.5]]),
+        ({"scale": [2, 0.5]}, [[0, 0], [2, 0], [0, 0.5], [2, 0.5]]),
+        ({"rotation": np.pi / 2}, [[0, 0], [0, -1], [1, 0], [1, -1]]),
+        ({"rotation": np.pi / 2, "scale": [2, 1], "offset": [0, 2]}, [[0, 2], [0, 0], [1, 2], [1, 0]]),
+    ],
+)  # fmt: skip
+def test_texture_transforms_move_the_coordinates(tmp_path, moves, places):
+    texture = {"index": 0, "extensions": {"KHR_texture_transform": moves}}
+    maker = Maker(extensionsRequired=["KHR_texture_transform"])
+    maker.material({"pbrMetallicRoughness": {"baseColorTexture": texture}}, image_file("red"))
+    (solid,), said = maker.read(tmp_path)
+    assert np.allclose(np.stack([solid.uvs[:, 0], 1 - solid.uvs[:, 1]], axis=1), places)
+    assert said == []
+
+
+@pytest.mark.parametrize("has_base", [True, False])
+@pytest.mark.parametrize("kind", ["u1", "u2", "u4"])
+def test_sparse_accessors_are_filled(tmp_path, has_base, kind):
+    maker = Maker()
+    index = maker.accessor(CORNERS * (0 if has_base else 1))
+    told = maker.json["accessors"][index]
+    rows = np.array([1, 2, 3], f"<{kind}")
+    told["sparse"] = {
+        "count": 3,
+        "indices": {"bufferView": maker.view(rows.tobytes()), "componentType": COMPONENTS[kind]},
+        "values": {"bufferView": maker.view(CORNERS[1:].tobytes())},
+    }
+    if not has_base:
+        del told["bufferView"]
+    maker.primitive(position=index)
+    assert same(maker.read(tmp_path)[0][0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "order", "faces"),
+    [
+        (4, None, [[0, 1, 2]]),
+        (5, [0, 1, 2, 3], [[0, 1, 2], [2, 1, 3]]),
+        (6, [0, 1, 2, 3], [[0, 1, 2], [0, 2, 3]]),
+        (4, [0, 1, 2, 3, 1], [[0, 1, 2]]),
+    ],
+)
+def test_strips_fans_and_triangles_without_indices(tmp_path, mode, order, faces):
+    maker = Maker()
+    maker.primitive(None if order is None else np.array(order, "<u2"), mode=mode)
+    for other in (0, 1, 3):  # points and lines
+        maker.primitive(np.array([0, 1], "<u2"), mode=other)
+    (solid,), _ = maker.read(tmp_path)
+    assert same(solid, faces=np.array(faces))
+
+
+def test_nodes_place_turn_and_mirror(tmp_path):
+    matrix = np.diag([2.0, 1, 1, 1])
+    matrix[:3, 3] = (0, 5, 0)
+    maker = Maker(nodes=[
+        {"children": [1, 2], "translation": [1, 0, 0]}, {"mesh": 0, "matrix": matrix.T.ravel().tolist()},
+        {"mesh": 0, "scale": [-1, 1, 1], "rotation": [0, np.sqrt(0.5), 0, np.sqrt(0.5)]},
+    ])  # fmt: skip
+    maker.primitive()
+    (first, second), _ = maker.read(tmp_path)
+    assert same(first, CORNERS * (2, 1, 1) + (1, 5, 0))
+    mirrored = CORNERS * (-1, 1, 1)
+    turned = mirrored[:, [2, 1, 0]] * (1, 1, -1) + np.array([1, 0, 0])
+    assert same(second, turned, FACES[:, ::-1])
+
+
+@pytest.mark.parametrize("factor", [[1, 1, 1, 1], [0.5, 1.0, 0.25, 1]])
+def test_colors_of_specular_glossiness_are_diffuse(tmp_path, factor):
+    glossy = {"diffuseTexture": {"index": 1}, "diffuseFactor": factor}
+    maker = Maker(extensionsUsed=["KHR_materials_pbrSpecularGlossiness"])
+    maker.material(
+        {"extensions": {"KHR_materials_pbrSpecularGlossiness": glossy}, "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}},
+        image_file("blue"), image_file((200, 100, 50)),
+    )  # fmt: skip
+    (solid,), said = maker.read(tmp_path)
+    linear = ((np.array([200, 100, 50]) / 255 + 0.055) / 1.055) ** 2.4
+    expected = encode_srgb(linear * factor[:3])
+    assert np.abs(np.array(solid.image.convert("RGB"))[0, 0] - expected.astype(int)).max() <= 1
+    assert said == ["its images 'images[0]' are not used: only images of colours are."]
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGBA", "1", "I;16"])
+def test_images_of_every_mode_keep_their_colour(tmp_path, mode):
+    grey = {
+        "L": 100,
+        "LA": (100, 255),
+        "P": 100,
+        "RGBA": (100, 100, 100, 255),
+        "1": 1,
+        "I;16": 25700,
+    }
+    maker = Maker().material(
+        {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file(grey[mode], mode)
+    )
+    (solid,), _ = maker.read(tmp_path)
+    from sim2cam.images import shrunk
+
+    expected = {"1": 255, "P": Image.new("P", (1, 1), 100).convert("RGB").getpixel((0, 0))[0]}
+    assert shrunk(solid.image, 4, tmp_path)[0, 0, 0] == expected.get(mode, 100)
+
+
+BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}
+LEFT_OUT = {
+    "its image 'wood' is of no kind that can be read. It is left out.": (
+        BASE, [{"uri": uri(b"\xabKTX 20\xbb" * 9), "name": "wood"}], {}),
+    "'no file.png', which it names, is not in its folder. It is left out.": (
+        BASE, [{"uri": "no%20file.png"}], {}),
+    "an image of it is left out: KHR_texture_basisu is not read.": (
+        BASE, [], {"textures": [{"extensions": {"KHR_texture_basisu": {"source": 0}}}]}),
+    "its images 'bump', 'images[2]' are not used: only images of colours are.": (
+        BASE | {"normalTexture": {"index": 1}, "emissiveTexture": {"index": 2}},
+        [image_file("red"), {"uri": uri(image_file("red")), "name": "bump"}, image_file("red")], {}),
+    "its image 'images[0]' is repeated beyond its edges, where it should not be.": (
+        {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0, "extensions": {"KHR_texture_transform": {"scale": [2, 2]}}}}},
+        [image_file("red")], {"textures": [{"source": 0, "sampler": 0}], "samplers": [{"wrapS": 33071}]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", LEFT_OUT)
+def test_an_image_that_is_named_and_not_drawn_is_said(tmp_path, message):
+    material, pictures, more = LEFT_OUT[message]
+    maker = Maker()
+    maker.json |= more
+    _, said = maker.material(material, *pictures).read(tmp_path)
+    assert said == [message]
+
+
+def test_a_webp_that_an_extension_names_goes_before_its_fallback(tmp_path):
+    maker = Maker(textures=[{"source": 0, "extensions": {"EXT_texture_webp": {"source": 1}}}])
+    maker.material(BASE, image_file("red"), image_file("blue", kind="webp"))
+    (solid,), _ = maker.read(tmp_path)
+    assert np.array(solid.image.convert("RGB"))[0, 0, 2] > 200
+
+
+def test_images_in_the_file_and_beside_it(tmp_path):
+    maker = Maker()
+    maker.primitive(attributes={"TEXCOORD_0": maker.accessor(PLACES)})
+    inside = {"bufferView": maker.view(image_file((1, 2, 3))), "mimeType": "image/png"}
+    maker.material(BASE, inside)
+    for glb in (False, True):
+        assert maker.read(tmp_path, glb=glb)[0][0].image.getpixel((0, 0)) == (1, 2, 3)
+    (tmp_path / "my t#.png").write_bytes(image_file((7, 8, 9)))
+    (solid,), _ = Maker().material(BASE, {"uri": "my%20t%23.png"}).read(tmp_path)
+    assert solid.image.getpixel((0, 0)) == (7, 8, 9)
+
+
+@pytest.mark.parametrize("told", [{"skin": 0}, {"weights": [0.5]}])
+def test_shapes_of_skins_and_morphs_are_said_not_to_be_applied(tmp_path, told):
+    maker = Maker(nodes=[{"mesh": 0, **told}])
+    maker.primitive()
+    (solid,), said = maker.read(tmp_path)
+    assert same(solid)
+    assert said == ["its skins and morphs are not applied: it has the shape of its vertices."]
+
+
+REQUIRED = {
+    "KHR_draco_mesh_compression": "KHR_draco_mesh_compression (Draco compression) is not read. Export it without Draco compression.",
+    "EXT_meshopt_compression": "EXT_meshopt_compression (meshopt compression) is not read. Export it without meshopt compression.",
+    "KHR_texture_basisu": "KHR_texture_basisu (KTX2 compression) is not read. Export it without KTX2 compression.",
+    "EXT_mesh_gpu_instancing": "it requires EXT_mesh_gpu_instancing, which is not read. Export it without EXT_mesh_gpu_instancing.",
+    "ACME_secret": "it requires ACME_secret, which is not read. Export it without ACME_secret.",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_required_extension_that_is_not_read_is_named(tmp_path, name):
+    maker = Maker(extensionsRequired=[name])
+    maker.primitive()
+    with pytest.raises(InputError) as caught:
+        maker.read(tmp_path)
+    assert str(caught.value) == f"{tmp_path / 'a.gltf'}: {REQUIRED[name]}"
+
+
+@pytest.mark.parametrize(
+    "name", ["KHR_materials_unlit", "KHR_materials_ior", "KHR_lights_punctual"]
+)
+def test_a_required_extension_that_changes_no_shape_is_no_hindrance(tmp_path, name):
+    maker = Maker(extensionsRequired=[name])
+    maker.primitive()
+    assert same(maker.read(tmp_path)[0][0])
+
+
+def test_compressed_data_without_a_fallback_are_named(tmp_path):
+    maker = Maker()
+    primitive = maker.primitive(extensions={"KHR_draco_mesh_compression": {}})
+    assert same(maker.read(tmp_path)[0][0])  # with one
+    del maker.json["accessors"][primitive["attributes"]["POSITION"]]["bufferView"]
+    with pytest.raises(
+        InputError, match=r"KHR_draco_mesh_compression \(Draco compression\) is not"
+    ):
+        maker.read(tmp_path)
+    maker = Maker()
+    maker.primitive()
+    maker.more_buffers = [{"byteLength": 48}]
+    maker.json["bufferViews"][0] |= {"buffer": 1, "extensions": {"EXT_meshopt_compression": {}}}
+    with pytest.raises(InputError, match=r"EXT_meshopt_compression \(meshopt compression\) is not"):
+        maker.read(tmp_path)
+
+
+BROKEN = {
+    "no glTF 2.0: it has version \"1.0\". Convert it to glTF 2.0.": lambda j: j["asset"].update(version="1.0"),
+    "no glTF 2.0: it has no version. Convert it to glTF 2.0.": lambda j: j.pop("asset"),
+    "accessors[0] reaches beyond its bufferView of 48 bytes.": lambda j: j["accessors"][0].update(count=5),
+    "accessors[0]: 'count' is -1, no count.": lambda j: j["accessors"][0].update(count=-1),
+    "accessors[0] has 1000000000000 elements, more than can be read.": lambda j: j["accessors"][0].update(count=10**12),
+    "accessors[0] is of the type [1, \"VEC3\"], which glTF does not have.": lambda j: j["accessors"][0].update(componentType=1),
+    "bufferViews[0] reaches beyond its buffer of 72 bytes.": lambda j: j["bufferViews"][0].update(byteOffset=60),
+    "it names accessors[9] of 2.": lambda j: j["meshes"][0]["primitives"][0]["attributes"].update(POSITION=9),
+    "it names meshes[7] of 1.": lambda j: j["nodes"][0].update(mesh=7),
+    "it names materials[\"a\"] of 0.": lambda j: j["meshes"][0]["primitives"][0].update(material="a"),
+    "nodes[0] is reached twice; nodes of glTF are trees.": lambda j: j["nodes"][0].update(children=[0]),
+    "nodes[0] has a transform of another form than glTF's.": lambda j: j["nodes"][0].update(matrix=[1]),
+    "nodes[0] has a transform of numbers that are not finite.": lambda j: j["nodes"][0].update(translation=[float("nan"), 0, 0]),
+    "'nodes' is no list of objects.": lambda j: j.update(nodes="all"),
+    "POSITION is no VEC3.": lambda j: j["accessors"][0].update(type="VEC2"),
+    "no GLTF that can be read: it is damaged, or not formed as GLTF files are. Export it again.": lambda j: j["nodes"][0].update(extensions=3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_errors_are_about_the_format(tmp_path, message):
+    maker = Maker()
+    maker.primitive()
+    assert maker.read(tmp_path)[0]
+    BROKEN[message](maker.json)
+    with pytest.raises(InputError) as caught:
+        maker.read(tmp_path)
+    assert str(caught.value) == f"{tmp_path / 'a.gltf'}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{" * 10, "no glTF: its JSON is damaged ("),
+        (b"[" * 100_000, "its JSON is nested too deeply."),
+        (b"[]", "no glTF: its JSON is no object."),
+        (b"\xff{}", "its JSON is no UTF-8."),
+    ],
+)
+def test_what_is_no_gltf_is_refused(tmp_path, data, message):
+    (tmp_path / "a.gltf").write_bytes(data)
+    with pytest.raises(InputError, match=f"^{re.escape(f'{tmp_path}/a.gltf: {message}')}"):
+        read_solids(tmp_path / "a.gltf", 100)

@@ -1,0 +1,197 @@
+"""Where assets and what they name may lie: links, circles, ROS packages, and nothing outside."""
+
+import os
+
+import pytest
+import trimesh
+from PIL import Image
+
+from sim2cam.assets.folder import asset_names
+from sim2cam.assets.importer import import_assets
+from sim2cam.assets.mesh import read_mesh_file
+from sim2cam.assets.mesh_files.companions import Place
+from sim2cam.assets.walk import lost_links
+from sim2cam.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
+
+ROBOT = "<robot name='r'><link name='a'><visual><geometry><mesh filename='{}'/></geometry></visual></link></robot>"
+OBJ = (
+    "mtllib a.mtl\nusemtl m\nv 0 0 0\nv .1 0 0\nv 0 .1 0\nv 0 0 .1\nvt 0 0\nvt 1 0\nvt 0 1\n"
+    "f 1/1 3/3 2/2\nf 1/1 2/2 4/3\nf 2/1 3/2 4/3\nf 1/1 4/2 3/3\n"
+)
+
+
+def box(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    trimesh.creation.box((0.1, 0.2, 0.3)).export(path)
+
+
+def only(folder, name=None):
+    (found,) = import_assets(folder, [name] if name else asset_names(folder))
+    return found
+
+
+def test_linked_files_and_folders_are_read_once_and_circles_end(tmp_path):
+    folder, store = tmp_path / "objects", tmp_path / "store"
+    box(folder / "a/box.stl")
+    box(store / "mugs/deep/mug.stl")
+    box(store / "lone.stl")
+    (folder / "mugs").symlink_to(store / "mugs")
+    (folder / "twice").symlink_to(folder / "a")
+    (folder / "lone.stl").symlink_to(store / "lone.stl")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "self.stl").symlink_to(folder / "self.stl")
+    (folder / "gone.stl").symlink_to(store / "gone.stl")
+    (store / "mugs/back").symlink_to(folder)
+    names = ("a/box.stl", "lone.stl", "mugs/deep/mug.stl")
+    assert asset_names(folder) == names
+    assert lost_links(folder) == ("gone.stl", "mugs/back", "self.stl", "up")
+    found = list(import_assets(folder, names))
+    assert [one.facts.mesh.category for one in found] == ["a", "lone", "deep"]
+
+
+def test_what_a_linked_mesh_names_lies_beside_it(tmp_path):
+    folder, store = tmp_path / "objects", tmp_path / "store"
+    (store / "textures").mkdir(parents=True)
+    folder.mkdir()
+    (store / "a.obj").write_text(OBJ)
+    (store / "a.mtl").write_text("newmtl m\nmap_Kd textures/t.png\n")
+    Image.new("RGB", (4, 4), "red").save(store / "textures/t.png")
+    (folder / "a.obj").symlink_to(store / "a.obj")
+    (folder / "all").symlink_to(store)
+    for name in ("a.obj", "all/a.obj"):
+        found = only(folder, name)
+        assert "is left out" not in " ".join(found.repairs)
+        assert read_mesh_file(found.facts.mesh).colors is not None
+
+
+def test_links_of_companions_do_not_lead_out(tmp_path):
+    folder = tmp_path / "objects"
+    folder.mkdir()
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "secret.png")
+    (folder / "t.png").symlink_to(tmp_path / "secret.png")
+    (folder / "a.obj").write_text(OBJ)
+    (folder / "a.mtl").write_text("newmtl m\nmap_Kd t.png\n")
+    said = " ".join(only(folder).repairs)
+    assert "'t.png', which it names, is not in its folder. It is left out." in said
+
+
+def test_images_may_lie_beside_the_folder_of_a_mesh_within_the_folder_that_was_given(tmp_path):
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "textures").mkdir()
+    (tmp_path / "meshes/a.obj").write_text(OBJ)
+    (tmp_path / "meshes/a.mtl").write_text("newmtl m\nmap_Kd ..\\Textures\\t.PNG\n")
+    whole = only(tmp_path)
+    assert "is not in its folder" in " ".join(whole.repairs)
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "textures/T.png")
+    whole, part = only(tmp_path), only(tmp_path / "meshes")
+    assert "is not in its folder" not in " ".join(whole.repairs)
+    assert "is not in its folder" in " ".join(part.repairs)
+    assert whole.facts.mesh.digest != part.facts.mesh.digest
+
+
+@pytest.mark.parametrize("name", ["meshes/a.stl", "package://arm/meshes/a.stl"])
+def test_a_model_without_the_cache_is_read_as_it_was(tmp_path, monkeypatch, name):
+    box(tmp_path / "arm/meshes/a.stl")
+    (tmp_path / "arm/urdf").mkdir()
+    (tmp_path / "arm/urdf/r.urdf").write_text(ROBOT.format(name.replace("meshes", "../meshes") if name[0] == "m" else name))  # fmt: skip
+    mesh = only(tmp_path).facts.mesh
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "another"))
+    read_mesh_file.cache_clear()
+    assert len(read_mesh_file(mesh).mesh.faces) == 12
+    box(tmp_path / "arm/meshes/a.stl")
+    trimesh.creation.box((0.1, 0.2, 0.4)).export(tmp_path / "arm/meshes/a.stl")
+    read_mesh_file.cache_clear()
+    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+        read_mesh_file(mesh)
+
+
+WAYS = {
+    "package://arm/meshes/a.stl": {},
+    "model://arm/meshes/a.stl": {},
+    "../meshes/a.stl": {},
+    "..\\meshes\\A.STL": {},
+    "package://other/meshes/a.stl": {"arm/package.xml": "<package><name>other</name></package>"},
+    "package://beside/a.stl": {"beside/a.stl": None},
+    "package://arm/deep/../meshes/a.stl": {"arm/deep/x": ""},
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_meshes_of_ros_packages_are_found_and_are_parts(tmp_path, name):
+    box(tmp_path / "arm/meshes/a.stl")
+    for place, text in WAYS[name].items():
+        if text is None:
+            box(tmp_path / place)
+        else:
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / place).write_text(text)
+    (tmp_path / "arm/urdf").mkdir()
+    (tmp_path / "arm/urdf/r.urdf").write_text(ROBOT.format(name))
+    others = ("arm/meshes/a.stl",) if "beside" in name else ()
+    assert asset_names(tmp_path) == (*others, "arm/urdf/r.urdf")
+    assert only(tmp_path, "arm/urdf/r.urdf").facts.faces == 12
+
+
+def test_whole_paths_are_read_within_the_folder(tmp_path):
+    box(tmp_path / "in/my a.stl")
+    box(tmp_path / "out.stl")
+    for scheme in ("file://", ""):
+        place = str(tmp_path / "in/my a.stl")
+        told = place.replace(" ", "%20") if scheme else place
+        (tmp_path / "in/r.urdf").write_text(ROBOT.format(f"{scheme}{told}"))
+        assert only(tmp_path / "in").facts
+        (tmp_path / "in/r.urdf").write_text(ROBOT.format(f"{scheme}{tmp_path}/out.stl"))
+        assert "is not in its folder" in only(tmp_path / "in", "r.urdf").problem
+
+
+def test_packages_of_ros_may_lie_where_the_environment_says(tmp_path, monkeypatch):
+    box(tmp_path / "ros/share/arm/meshes/a.stl")
+    box(tmp_path / "ros/secret.stl")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/r.urdf").write_text(ROBOT.format("package://arm/meshes/a.stl"))
+    absent = "the mesh 'package://arm/meshes/a.stl', which it names, is not in its folder. Put it there, or give a folder that holds both."
+    assert only(tmp_path / "in").problem == f"{tmp_path}/in/r.urdf: {absent}"
+    monkeypatch.setenv("ROS_PACKAGE_PATH", f"/nowhere{os.pathsep}{tmp_path}/ros/share")
+    assert only(tmp_path / "in").facts
+    monkeypatch.setenv("ROS_PACKAGE_PATH", str(tmp_path / "ros/share/arm"))
+    assert only(tmp_path / "in").facts
+    (tmp_path / "in/r.urdf").write_text(ROBOT.format("package://arm/../../secret.stl"))
+    assert "is not in its folder" in only(tmp_path / "in").problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../out.stl", "package://in/../out.stl", "package://../out.stl", "model://x/../../out.stl", "no.stl",
+     "http://127.0.0.1:9/a.stl", "package://", "file://out.stl", "..\\out.stl", "../OUT.stl", "link.stl"],
+)  # fmt: skip
+def test_nothing_outside_of_the_folder_is_read(tmp_path, name):
+    box(tmp_path / "out.stl")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/link.stl").symlink_to(tmp_path / "out.stl")
+    (tmp_path / "in/r.urdf").write_text(ROBOT.format(name))
+    problem = only(tmp_path / "in", "r.urdf").problem
+    assert "is not in its folder" in problem or "is of no kind that can be read" in problem
+
+
+def test_another_case_is_looked_for_within_the_folder_alone(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "Out.png").touch()
+    (tmp_path / "in/A.png").touch()
+    (tmp_path / "in/a.obj").touch()
+    place = Place(tmp_path / "in/a.obj", tmp_path / "in")
+    assert place.find("a.PNG") == tmp_path / "in/A.png"
+    assert place.find("../in/a.png") == tmp_path / "in/A.png"
+    for name in (
+        "../out.png",
+        "../OUT.PNG",
+        "/out.png",
+        "",
+        ".",
+        "..",
+        "a\0.png",
+        "x" * 5000,
+        "~/a.png",
+    ):
+        assert place.find(name) is None

@@ -1,0 +1,603 @@
+"""`adapt train` and `adapt apply` on plain folders of pictures."""
+
+import json
+import re
+import shutil
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.adapt.training.adversarial import TranslatorProgress
+from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
+from sim2cam.cli import main
+from sim2cam.commands.console import Console
+from sim2cam.commands.runs import steps_told
+from sim2cam.errors import BackendError, RepairWarning, Sim2CamError
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_jpeg, encode_png, read_rgb
+from sim2cam.learn.run_folder import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS, Record
+from sim2cam.pipeline.recipe import load_recipe
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    root = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        rgb = (rng.normal(120, 30, (12, 16, 3)) + number).clip(0, 255).astype(np.uint8)
+        write_bytes(
+            root / f"IMG_{number:02d}.png", encode_png(np.kron(rgb, np.ones((4, 4, 1), np.uint8)))
+        )
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "mkl"
+    assert (
+        main(
+            [
+                "adapt",
+                "train",
+                "--sim",
+                str(photos),
+                "--real",
+                str(photos),
+                "--out",
+                str(out),
+                "--method",
+                "mkl",
+                "-q",
+            ]
+        )
+        == 0
+    )
+    return out
+
+
+def apply(run, photos, out, *flags):
+    return main(
+        [
+            "adapt",
+            "apply",
+            str(run),
+            "--data",
+            str(photos),
+            "--out",
+            str(out),
+            "--limit",
+            "3",
+            "--workers",
+            "1",
+            *flags,
+        ]
+    )
+
+
+def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp_path, capsys):
+    assert apply(run, photos, tmp_path / "out", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "pictures": 3,
+        "rejected": 0,
+        "verdict": "appearance only",
+    }
+    page = (tmp_path / "out" / "certificate.html").read_text()
+    assert "Certificate: appearance only" in page
+    assert "000001 (IMG_01.png)" in page
+    (made,) = (tmp_path / "out").glob("shards/*/samples.jsonl")
+    sources = [json.loads(line)["source"] for line in made.read_text().splitlines()]
+    assert sources == ["IMG_00.png", "IMG_01.png", "IMG_02.png"]
+    assert json.loads((tmp_path / "out" / "certificate.json").read_text())["rejected"] == 0
+
+
+def test_pictures_of_formats_that_are_not_read_are_told(run, photos, tmp_path):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    write_bytes(folder / "b.HEIC", b"heic")
+    told = f"{folder}: images of kinds that cannot be read are left out: 1 (first: b.HEIC). Convert"
+    with pytest.warns(RepairWarning, match=re.escape(told)):
+        assert apply(run, folder, tmp_path / "set") == 0
+    flags = ["--sim", str(photos), "--real", str(folder), "--out", str(tmp_path / "run")]
+    with pytest.warns(RepairWarning, match=re.escape(told)):
+        assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "workers"),
+    [([], 7), (["--device", "cuda"], 1), (["--device", "cuda:1"], 1),
+     (["--device", "cuda", "--workers", "3"], 3)],
+)  # fmt: skip
+def test_on_a_gpu_one_process_translates_unless_more_are_asked_for(
+    run, photos, tmp_path, monkeypatch, flags, workers
+):
+    given = {}
+
+    def apply_transfer(*_, **flags):
+        given.update(flags)
+        raise Sim2CamError("enough is known")
+
+    monkeypatch.setattr("os.cpu_count", lambda: 7)
+    monkeypatch.setattr("sim2cam.pipeline.translation.apply_transfer", apply_transfer)
+    arguments = ["adapt", "apply", run, "--data", photos, "--out", tmp_path / "out", *flags]
+    assert main(list(map(str, arguments))) == 1
+    assert given["workers"] == workers
+
+
+def test_limits_come_from_the_recipe_and_a_set_without_pictures_is_a_failure(
+    run, photos, tmp_path, capsys
+):
+    recipe = tmp_path / "strict.toml"
+    recipe.write_text('base = "dice"\n[adapt.certificate]\nadded_levels = 0\n')
+    assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
+    said = capsys.readouterr().err
+    assert "0 of 3 pictures, 3 rejected; failed" in said
+    assert "all 3 translations were rejected; certificate.html shows why" in said
+    assert (tmp_path / "out" / "certificate.html").is_file()
+
+
+def test_pictures_that_cannot_be_read_are_told_before_an_earlier_set_is_removed(
+    run, photos, tmp_path, capsys
+):
+    own = tmp_path / "own"
+    shutil.copytree(photos, own)
+    assert apply(run, own, tmp_path / "out") == 0
+    kept = (tmp_path / "out" / "certificate.json").read_bytes()
+    (own / "IMG_02.png").write_bytes((own / "IMG_02.png").read_bytes()[:90])
+    assert apply(run, own, tmp_path / "out", "--overwrite") == 1
+    assert "IMG_02.png" in capsys.readouterr().err
+    assert (tmp_path / "out" / "certificate.json").read_bytes() == kept
+
+
+def test_pictures_are_read_before_anything_is_learned(photos, tmp_path, capsys):
+    own, out = tmp_path / "own", tmp_path / "run"
+    shutil.copytree(photos, own)
+    whole = (own / "IMG_13.png").read_bytes()
+    (own / "IMG_13.png").write_bytes(whole[:90])
+    flags = ["adapt", "train", "--sim", str(photos), "--real", str(own), "--steps", "10", "-q"]
+    assert main([*flags, "--out", str(out)]) == 1
+    assert "IMG_13.png" in capsys.readouterr().err
+    assert not out.exists()
+    (own / "IMG_13.png").write_bytes(whole)
+    assert main([*flags, "--out", str(own)]) == 1
+    assert "own: holds pictures that are learned from. Choose another --out." in capsys.readouterr().err  # fmt: skip
+
+
+def test_pictures_are_decoded_once_before_anything_is_learned(photos, tmp_path, monkeypatch):
+    own, seen = tmp_path / "own", Counter()
+    shutil.copytree(photos, own)
+
+    def reading(path):
+        seen[path] += 1
+        return read_rgb(path)
+
+    class BegunError(Exception):
+        pass
+
+    def begun(*_given, **_flags):
+        raise BegunError
+
+    monkeypatch.setattr("sim2cam.images.read_rgb", reading)
+    monkeypatch.setattr("sim2cam.pipeline.translation.train_network", begun)
+    flags = ["--sim", str(photos), "--real", str(own), "--out", str(tmp_path / "run"), "-q"]
+    with pytest.raises(BegunError):
+        main(["adapt", "train", *flags, "--workers", "1"])
+    assert seen == dict.fromkeys([*photos.iterdir(), *own.iterdir()], 1)
+
+
+def test_a_fit_refuses_what_it_would_not_use(photos, tmp_path, capsys):
+    flags = ["adapt", "train", "--real", str(photos), "--out", str(tmp_path / "run"), "--method", "mkl"]  # fmt: skip
+    assert main([*flags, "--sim", str(photos), "--steps", "5"]) == 2
+    assert "--steps: mkl is fitted at once, without chance. Leave it out." in capsys.readouterr().err  # fmt: skip
+    assert main([*flags, "--sim", str(tmp_path / "none")]) == 1
+    assert "none" in capsys.readouterr().err
+
+
+def test_the_method_comes_from_the_recipe(photos, tmp_path):
+    recipe = tmp_path / "plain.toml"
+    recipe.write_text('base = "dice"\n[adapt]\nmethod = "sliced"\n')
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run"), "-q"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
+
+
+def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path, capsys):
+    recipe = tmp_path / "published.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt]\nmethod = "fastcut"\n'
+        "[adapt.reference]\nsteps = 1\npatch_px = 32\nwidth = 2\nblocks = 5\n"
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
+    flags += ["--workers", "1"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert "GB at the peak" in capsys.readouterr().err
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
+    card = json.loads((out / "weights.json").read_text())
+    assert (card["method"], card["steps"]) == ("fastcut", 1)
+    apply(out, photos, tmp_path / "adapted", "-q")  # one step makes noise, which may be rejected
+    assert len(json.loads((tmp_path / "adapted" / "certificate.json").read_text())["pictures"]) == 3
+
+
+def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path, capsys):
+    """Photos that are renders and captures at once leave nothing to be learned."""
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 10\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+        "adversarial_weight = 0\n"
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "--json"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    told = capsys.readouterr()
+    why = (
+        "the last ones: 20 renders are fewer than 30, so nothing was kept aside to judge others by"
+    )
+    warning = "the output hardly differs from the input: by 0."
+    assert f"translator: {out}; weights after step 10: {why}" in told.err
+    assert f"warning: {warning}" in told.err
+    result = json.loads(told.out)
+    assert (result["method"], result["step"]) == ("translator", 10)
+    assert [text.startswith(warning) for text in result["warnings"]] == [True]
+    card = json.loads((out / "weights.json").read_text())
+    assert card["ending"]["selection"]["why"] == why
+    assert card["ending"]["warnings"] == result["warnings"]
+    assert not (out / "samples.html").exists()  # too short to show anything on the way
+
+
+def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    names = [path.name for path in sorted(out.glob("samples*"))]
+    assert names == [f"samples-0000{step}.jpg" for step in ("00", "10", "20")] + ["samples.html"]
+    page = (out / "samples.html").read_text()
+    assert page.count("data:image/jpeg") == 4
+    assert "step 20" in page
+    assert "discriminator_accuracy" in page
+    assert "These weights ship: the last ones: 20 renders are fewer than 30" in page
+    assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
+    assert [path.name for path in out.iterdir()] == ["transfer.json"]
+
+
+def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_path, monkeypatch):
+    """Also where it was cut amid the steps of one line of the record."""
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    flags = ["--sim", str(photos), "--real", str(photos), "-q", "--recipe", str(recipe)]
+    flags = ["adapt", "train", *flags, "--workers", "1", "--out"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert main([*flags, str(whole)]) == 0
+    add, added = Record.add, []
+
+    def interrupt(self, scalars):
+        if len(added) == 15:
+            raise KeyboardInterrupt
+        added.append(scalars)
+        add(self, scalars)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "add", interrupt)
+        assert main([*flags, str(cut)]) == 130
+    assert main([*flags, str(cut), "--resume"]) == 0
+    for name in (SAMPLES_PAGE, "weights.json", WEIGHTS, CHECKPOINT):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+    records = [re.sub(r'"step_s": [^,}]*', "", (run / METRICS).read_text()) for run in (whole, cut)]
+    assert records[0] == records[1]
+
+
+def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    judged = ["--method", "mkl", "--judge", "dice.safetensors"]
+    assert main(["adapt", "train", *flags, *judged]) == 2
+    assert (
+        "--judge: mkl is fitted, so there are no weights to choose from. Give it to adapt apply."
+    ) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("[adapt]\nmethod = 'reinhart'", "adapt.method"),
+        (
+            "[adapt.translator]\npreset = 'smal'",
+            "'adapt.translator.preset': no preset 'smal'. Did you mean 'small'? Allowed: demo, large, small",
+        ),
+        ("[adapt.reference]\nblocks = 3", "'adapt.reference': blocks must be 5 or more, not 3"),
+        ("[adapt]\nsteps = 3", "unknown key 'adapt.steps'"),
+        ("[adapt.certificate]\nclipped = 1", "unknown key 'adapt.certificate.clipped'"),
+        ("[adapt.certificate]\nclipped_share = 2", "clipped_share must be 0 to 1, not 2"),
+    ],
+)  # fmt: skip
+def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
+    recipe = tmp_path / "bad.toml"
+    recipe.write_text(f'base = "dice"\n{lines}\n')
+    assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
+    assert (
+        main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
+    )
+    said = capsys.readouterr().err
+    told = re.search(r"memory: about (.+) GB at the peak, 0.0 GB of it for images", said)
+    assert told is not None
+    assert 0.3 < float(told[1]) < 3  # of this process, which has done other things before
+    config = json.loads((out / "weights.json").read_text())["config"]
+    assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('base = "dice-demo"\n[adapt.translator]\npreset = "large"\nsteps = 7\n')
+    assert load_recipe(str(recipe)).adapt.translator == replace(PRESETS["large"], steps=7)
+    assert load_recipe("dice-demo").adapt.translator == PRESETS["demo"]
+
+
+@pytest.fixture(scope="module")
+def squares(tmp_path_factory):
+    """Three COCO files of coarse pictures with a labelled square in each: renders, captures, and a few more."""
+    root = tmp_path_factory.mktemp("squares")
+    rng = np.random.default_rng(1)
+    for side, count, level in (("sim", 30, 100), ("real", 30, 140), ("dev", 4, 140)):
+        images, boxes = [], []
+        for number in range(count):
+            rgb = np.kron(rng.normal(level, 20, (18, 18, 3)), np.ones((4, 4, 1)))
+            rgb[20:44, 24:48] += (60, -20, -40)
+            name = f"{side}{number}.png"
+            write_bytes(root / name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
+            images.append({"id": number, "file_name": name, "width": 72, "height": 72})
+            boxes.append({"id": number, "image_id": number, "category_id": 1, "bbox": [24, 20, 24, 24],
+                          "area": 576})  # fmt: skip
+        categories = [{"id": 1, "name": "square"}]
+        tables = {"images": images, "annotations": boxes, "categories": categories}
+        (root / f"{side}.json").write_text(json.dumps(tables))
+    return root
+
+
+def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path, monkeypatch):
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.LEAST_STEPS", 10)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 8\npatch_px = 64\nwidth = 2\nblocks = 1\n'
+    )
+    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
+    flags = ["adapt", "train", "--sim", str(sim), "--real", str(real), "--out", str(out), "-q"]
+    flags += ["--workers", "1", "--recipe", str(recipe)]
+    assert main([*flags, "--dev", str(dev)]) == 0
+    selection = json.loads((out / "weights.json").read_text())["ending"]["selection"]
+    assert selection["dev"]["images"] == 4
+    assert [0 <= one["probe"] <= 1 for one in selection["candidates"]] == [True, True]
+    assert "aside_probe" in (out / "metrics.jsonl").read_text()
+    assert main([*flags, "--resume"]) == 1
+
+
+def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_path, capsys):
+    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
+    flags = ["--sim", str(sim), "--real", str(real), "--dev", str(dev), "--out", str(out)]
+    flags += ["--preset", "demo", "--workers", "1"]
+    assert main(["adapt", "train", *flags, "--steps", "1"]) == 0
+    told = capsys.readouterr().err
+    warning = "warning: --dev: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
+    assert warning in told
+    assert told.index(warning) < told.index("memory")
+    assert json.loads((out / "weights.json").read_text())["ending"]["selection"]["step"] == 1
+
+
+def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
+    photos, tmp_path, capsys
+):
+    brighter, out = tmp_path / "brighter", tmp_path / "run"
+    for path in photos.iterdir():
+        rgb = read_rgb(path).astype(np.float64) * 1.05
+        write_bytes(brighter / path.name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
+    flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
+    flags += ["--judge", "dice-judge", "--preset", "demo", "--steps", "1", "--workers", "1"]
+    assert main(["adapt", "train", *flags]) == 0
+    told = capsys.readouterr().err
+    warning = "warning: --judge: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
+    assert warning in told
+    assert told.index(warning) < told.index("memory")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--dev", "real.json"], "image real0.png is trained on too, as real0.png"),
+        (["--dev", "photos"], "photos: pictures of --dev have no labels, so nothing can be asked of them."),
+        (["--dev", "dev.json", "--method", "mkl"],
+         "--dev: mkl is fitted, so there are no weights to choose from. Leave it out."),
+    ],
+)  # fmt: skip
+def test_labelled_captures_of_no_use_are_refused(
+    squares, tmp_path, capsys, monkeypatch, flags, message
+):
+    monkeypatch.chdir(squares)
+    write_bytes(squares / "photos" / "a.png", (squares / "sim0.png").read_bytes())
+    given = ["--sim", "sim.json", "--real", "real.json", "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *given, "--workers", "1", *flags]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_first(
+    photos, tmp_path, monkeypatch, capsys
+):
+    """The squared distance stands for LPIPS; what it takes is looked for before an earlier run is removed."""
+    recipe, out = tmp_path / "short.toml", tmp_path / "run"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\nblocks = 1\n'
+        'lpips_weight = 2.0\nlpips_network = "squeeze"\n'
+    )
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q"]
+    flags += ["--workers", "1", "--recipe", str(recipe)]
+    asked = []
+
+    def distances(network, device):
+        asked.append((network, device))
+        return lambda one, other: (one - other).square().mean(dim=(1, 2, 3)) + 1.0
+
+    monkeypatch.setattr("sim2cam.pipeline.translation.check_lpips", lambda network: None)
+    monkeypatch.setattr("sim2cam.pipeline.translation.lpips_distances", distances)
+    assert main(["adapt", "train", *flags]) == 0
+    assert asked == [("squeeze", "cpu")]
+    lines = (out / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["scalars"]["lpips"] >= 1.0
+    assert json.loads((out / "weights.json").read_text())["config"]["lpips_weight"] == 2.0
+
+    def missing(network):
+        raise BackendError(f"no {network}")
+
+    before = sorted(path.name for path in out.iterdir())
+    monkeypatch.setattr("sim2cam.pipeline.translation.check_lpips", missing)
+    assert main(["adapt", "train", *flags, "--overwrite"]) == 1
+    assert "no squeeze" in capsys.readouterr().err
+    assert sorted(path.name for path in out.iterdir()) == before
+
+
+def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 1\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    out = tmp_path / "run"
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "-q", "--paired"]
+    flags += ["--workers", "1"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert json.loads((out / "weights.json").read_text())["pairs"] == {
+        "pairs": 20, "refused": 0, "unmatched": 0, "registered": 1.0,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def trained(tmp_path):
+    """The run folder of a training."""
+    out = tmp_path / "run"
+    for name in ("weights.safetensors", "weights.json", "metrics.jsonl"):
+        write_bytes(out / name, b"of hours")
+    return out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--limit", "19"], "19 captures, but a translator needs at least 20."),
+        (["--method", "cut", "--limit", "3"], "3 captures, but a translator needs at least 20."),
+        (["--method", "mkl", "--limit", "3"], "3 captures; a transfer needs at least 20."),
+        (["--judge", "none.safetensors"], "none.safetensors"),
+        (
+            ["--task", "dice", "--judge", "dice"],
+            "A second opinion needs a detector of another one.",
+        ),
+        (
+            ["--paired", "--sim", "others"],
+            "19 captures have the names of renders, but a translator",
+        ),
+        (["--method", "mkl", "--real", "broken"], "b.jpg: not a whole image"),
+    ],
+)
+def test_what_cannot_be_trained_leaves_the_old_run(
+    photos, trained, tmp_path, capsys, monkeypatch, flags, message
+):
+    monkeypatch.chdir(tmp_path)
+    first, *rest = sorted(photos.iterdir())
+    for path in rest:
+        write_bytes(tmp_path / "others" / path.name, path.read_bytes())
+        write_bytes(tmp_path / "broken" / path.name, path.read_bytes())
+    write_bytes(tmp_path / "others" / "IMG_99.png", first.read_bytes())
+    write_bytes(tmp_path / "broken" / "b.jpg", encode_jpeg(read_rgb(first), 90)[:-200])
+    given = {"--sim": str(photos), "--real": str(photos), "--out": str(trained), "--workers": "1"}
+    words = [word for flag, value in given.items() if flag not in flags for word in (flag, value)]
+    assert main(["adapt", "train", *words, *flags, "--overwrite"]) in (1, 2)
+    assert message in capsys.readouterr().err
+    assert {path.read_bytes() for path in trained.iterdir()} == {b"of hours"}
+    assert len(list(trained.iterdir())) == 3
+
+
+@pytest.mark.parametrize("flags", [["--preset", "small"], ["--paired"]])
+def test_what_only_the_learned_translator_knows_is_refused(photos, tmp_path, capsys, flags):
+    given = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *given, "--method", "cut", *flags]) == 2
+    message = (
+        f"{flags[0]}: is of the learned translator, not of cut. Leave it out, or take --method"
+    )
+    assert message in capsys.readouterr().err
+
+
+def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys, monkeypatch):
+    told = []
+
+    class Board:
+        def __init__(self, run_dir):
+            assert run_dir == tmp_path / "run"
+
+        def tell(self, line):
+            told.append(line.step)
+
+    monkeypatch.setattr("sim2cam.learn.tensorboard.Board", Board)
+    recipe = tmp_path / "short.toml"
+    recipe.write_text(
+        'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\n'
+    )
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    flags += ["--workers", "1", "--tensorboard"]
+    assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
+    assert told == [2]
+    assert (
+        "warning: 20 of 20 captures show what a picture of --sim shows, as copies of it do: nothing but --sim "
+        "is learned from them. Check --real."
+    ) in capsys.readouterr().err
+    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
+    message = "--tensorboard: mkl is fitted, so there are no curves. Leave it out."
+    assert message in capsys.readouterr().err
+
+
+def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
+    for side in ("trainA", "trainB"):
+        (tmp_path / "root" / side).mkdir(parents=True)
+    for number, photo in enumerate(sorted(photos.iterdir())):
+        side = ("trainA", "trainB")[number % 2]
+        shutil.copy(photo, tmp_path / "root" / side / photo.name)
+    root = str(tmp_path / "root")
+    flags = ["--sim", root, "--real", root, "--out", str(tmp_path / "run"), "--method", "mkl"]
+    assert main(["adapt", "train", *flags]) == 1
+    assert f"{root}/trainB: 10 captures; a transfer needs at least 20." in capsys.readouterr().err
+
+
+def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_path, capsys):
+    flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
+    assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
+    assert (
+        "warning: 20 of 20 captures show what a picture of --sim shows" in capsys.readouterr().err
+    )
+
+
+def test_warnings_are_told_when_they_begin(capsys):
+    tell = steps_told(Console(0), "training", None)
+    for step, warnings in (
+        (10, ()),
+        (20, ("it has won.",)),
+        (30, ("it has won.",)),
+        (40, ()),
+        (50, ("again.",)),
+    ):
+        tell(TranslatorProgress(step, 60, {}, 0.1, warnings))
+    said = capsys.readouterr().err
+    assert said.count("warning, at step ") == 2
+    assert "warning, at step 20: it has won." in said
+    assert "warning, at step 50: again." in said
+
+
+def test_a_judge_that_does_not_ship_is_told(run, photos, tmp_path, capsys):
+    assert apply(run, photos, tmp_path / "out", "--judge", "dise") == 2
+    assert "no weights 'dise' ship, and there is no such file. Did you mean 'dice'?" in (
+        capsys.readouterr().err
+    )

@@ -1,0 +1,106 @@
+import json
+
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.adapt.calibration.camera_fit import read_camera
+from sim2cam.cli import main
+from sim2cam.commands.calibrate import _board
+from sim2cam.errors import UsageError
+from sim2cam.files import write_bytes
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    for number in range(3):
+        rgb = np.full((80, 96, 3), 0, np.uint8)
+        write_bytes(folder / f"{number}.jpg", images.encode_jpeg(rgb, 85))
+    write_bytes(folder / "wide.jpg", images.encode_jpeg(np.zeros((80, 200, 3), np.uint8), 85))
+    write_bytes(folder / "broken.jpg", b"\0")
+    return folder
+
+
+def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys):
+    out = tmp_path / "camera.json"
+    assert main(["calibrate", str(photos), "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    fit = read_camera(out)
+    assert fit.others == {"200x80": 1}
+    assert "left out: 1 of another camera: 200x80" in said.err
+    assert "left out: broken.jpg: not an image" in said.err
+    lines = {line.split()[0]: line for line in said.out.splitlines()}
+    assert lines["sensor.jpeg_quality"].split()[1:] == ["85", "85", "to", "85"]
+    assert "Print a chessboard" in lines["lens.fx_px"]
+    assert main(["calibrate", str(photos), "--out", str(out)]) == 1
+    assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
+    assert main(["calibrate", str(photos), "--out", str(out), "--overwrite", "--json", "-q"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == json.loads(out.read_text())
+    assert printed.err == ""
+
+
+def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, capsys):
+    out = tmp_path / "camera.json"
+    for number in range(3, 9):
+        write_bytes(photos / f"{number}.jpg", (photos / "0.jpg").read_bytes())
+    assert main(["calibrate", str(photos), "--out", str(out), "-q"]) == 0
+    capsys.readouterr()
+    assert main(["drift", str(out), str(photos), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["moved"] == []
+    assert "96x80: 9 photos; nothing is seen to have moved" in said.err
+    assert "left out: 1 of another camera: 200x80" in said.err
+    for path in photos.iterdir():
+        write_bytes(path, images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 40))
+    assert main(["drift", str(out), str(photos)]) == 0
+    said = capsys.readouterr()
+    assert "JPEG quality" in said.err.split("moved: ")[1].split(";")[0]
+    (line,) = (line for line in said.out.splitlines() if line.startswith("JPEG quality"))
+    assert line.split()[2] == "moved"
+    assert "-45 of 100 (-45 to -45)" in line
+    assert main(["drift", str(tmp_path / "none.json"), str(photos)]) == 1
+    assert "none.json: cannot be read" in capsys.readouterr().err
+
+
+def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys):
+    out = tmp_path / "camera.json"
+    assert main(["calibrate", str(photos), "--out", str(out), "--run", "dice", "-q"]) == 0
+    assert set(read_camera(out).traits) > {"run.novelty", "run.confidence"}
+    capsys.readouterr()
+    assert main(["drift", str(out), str(photos), "--run", "dice", "--json", "-q"]) == 0
+    changes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["changes"]}
+    assert changes["run.novelty"]["photos"] == [3, 3]  # black: nothing is found
+    assert changes["run.confidence"]["photos"] == [0, 0]
+    assert main(["drift", str(out), str(photos), "--run", "dice-judge"]) == 2
+    assert "--run: other weights answered of the photos of then." in capsys.readouterr().err
+    assert main(["drift", str(out), str(photos), "--run", "cards"]) == 2
+    assert "no weights 'cards' ship" in capsys.readouterr().err
+
+
+def test_nothing_to_calibrate_is_told(tmp_path, capsys):
+    assert main(["calibrate", str(tmp_path / "none")]) == 1
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+def test_a_board_of_markers_is_told_in_words():
+    board = _board("charuco:8x6:4x4_50:0.7")
+    assert (board.pattern, board.columns, board.rows, board.marker_share) == ("charuco", 8, 6, 0.7)
+
+
+BAD = [
+    ("chessboard:9x6:4x4_50:0.7", "chessboards are found without it"),
+    ("charuco:8x6", "it is PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, as charuco:8x6:4x4_50:0.7"),
+    ("charuco:8:4x4_50:0.7", "it is PATTERN:COLUMNSxROWS"),
+    ("charuco:8x6:4x4:0.7", "Allowed: up to 1, of 4x4_50"),
+    ("markers:60x60:4x4_50:0.7", "needs 3600 markers, and 4x4_50 has 50"),
+]
+
+
+@pytest.mark.parametrize(("text", "problem"), BAD)
+def test_a_board_that_is_none_is_refused(text, problem):
+    with pytest.raises(UsageError) as error:
+        _board(text)
+    assert str(error.value).startswith(f"--board {text}: ")
+    assert problem in str(error.value)

@@ -1,0 +1,144 @@
+"""Kalibr's chains: known values, both ways."""
+
+import pytest
+
+from sim2cam.data.camera_files.intrinsics import Intrinsics
+from sim2cam.data.camera_files.kalibr import read_kalibr, write_kalibr
+from sim2cam.errors import InputError, OutputError
+from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational
+
+KNOWN = """cam0:
+  camera_model: pinhole
+  intrinsics: [461.629, 460.152, 362.680, 246.049]
+  distortion_model: radtan
+  distortion_coeffs: [-0.27695497, 0.06712482, 0.00087538, 11.556e-5]
+  T_cam_imu:
+  - [0.01779318, 0.99967549,-0.01822936, 0.07008565]
+  - [-0.9998017, 0.01795239, 0.00860714,-0.01771023]
+  - [0.00893160, 0.01807260, 0.99979678, 0.00399246]
+  - [0.0, 0.0, 0.0, 1.0]
+  timeshift_cam_imu: -8.121e-05
+  rostopic: /cam0/image_raw
+  resolution: [752, 480]
+cam10:
+  camera_model: pinhole
+  intrinsics: [461, 460, 362, 246]
+  distortion_model: none
+  distortion_coeffs: []
+  resolution: [752, 480]
+cam2:
+  camera_model: pinhole
+  cam_overlaps: [0]
+  intrinsics: [190.97847715128717, 190.9733070521226, 254.93170605935475, 256.8974428996504]
+  distortion_model: equi
+  distortion_coeffs: [0.0034823894022493434, 7e-4, -0.0020532361418706202, 0.00020293673591811182]
+  resolution: [512, 512]
+"""
+LENSES = [
+    BrownConrady(461.629, 460.152, 362.680, 246.049, -0.27695497, 0.06712482, 0.00087538, 0.00011556),
+    KannalaBrandt(
+        190.97847715128717, 190.9733070521226, 254.93170605935475, 256.8974428996504,
+        0.0034823894022493434, 7e-4, -0.0020532361418706202, 0.00020293673591811182,
+    ),
+    BrownConrady(461.0, 460.0, 362.0, 246.0),
+]  # fmt: skip
+ONE = """cam0:
+  camera_model: pinhole
+  intrinsics: [461, 460, 362, 246]
+  distortion_model: radtan
+  distortion_coeffs: [0.1, 0, 0, 0]
+  resolution: [752, 480]
+"""
+CURE = "Correct the file or calibrate again."
+
+
+def written(tmp_path, text):
+    path = tmp_path / "camchain.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_chain_is_read_in_its_order(tmp_path):
+    cameras = read_kalibr(written(tmp_path, KNOWN))
+    assert [camera.name for camera in cameras] == ["cam0", "cam2", "cam10"]
+    assert [camera.lens for camera in cameras] == LENSES
+    assert [(c.width, c.height) for c in cameras] == [(752, 480), (512, 512), (752, 480)]
+
+
+def test_what_was_written_is_read_again(tmp_path):
+    path = tmp_path / "sub" / "camchain.yaml"
+    cameras = tuple(Intrinsics(f"cam{i}", 752, 480, lens) for i, lens in enumerate(LENSES))
+    write_kalibr(path, cameras)
+    assert read_kalibr(path) == cameras
+
+
+@pytest.mark.parametrize(
+    ("lens", "problem"),
+    [
+        (
+            BrownConrady(5.0, 5.0, 1.0, 2.0, k3=0.25),
+            "Kalibr's radtan model has no k3, which is 0.25 in camera 'left'.",
+        ),
+        (
+            Rational(5.0, 5.0, 1.0, 2.0),
+            "Kalibr has no model for a rational lens, which camera 'left' has.",
+        ),
+        (
+            RadialTable(0.0, 0.0, (0.0, 1.0), (0.0, 9.0)),
+            "Kalibr has no model for a radial_table lens, which camera 'left' has.",
+        ),
+    ],
+)
+def test_a_lens_without_a_model_is_refused_by_name(tmp_path, lens, problem):
+    path = tmp_path / "camchain.yaml"
+    with pytest.raises(OutputError) as caught:
+        write_kalibr(path, [Intrinsics("left", 640, 480, lens)])
+    assert str(caught.value) == f"{path}: {problem}"
+    assert not path.exists()
+
+
+BAD = [
+    (ONE, "cam9: {}\n", "cam9.camera_model is missing. " + CURE),
+    ("camera_model: pinhole", "camera_model: omni",
+     f"cam0.camera_model is 'omni'. Lenses here are of pinhole. {CURE}"),
+    ("distortion_model: radtan", "distortion_model: fov",
+     f"cam0.distortion_model is 'fov'. Lenses here are of none, radtan, equi, equidistant. {CURE}"),
+    ("  distortion_model: radtan\n", "", f"cam0.distortion_model is missing. {CURE}"),
+    ("[0.1, 0, 0, 0]", "[0.1, 0]",
+     f"cam0.distortion_coeffs is [0.1, 0]. It is a list of 4 finite numbers. {CURE}"),
+    ("[461, 460, 362, 246]", "[461, wide, 362, 246]",
+     f"cam0.intrinsics is [461, 'wide', 362, 246]. It is a list of 4 finite numbers. {CURE}"),
+    ("[461, 460, 362, 246]", "[461, true, 362, .inf]",
+     f"cam0.intrinsics is [461, True, 362, inf]. It is a list of 4 finite numbers. {CURE}"),
+    ("[461, 460, 362, 246]", "[-461, 460, 362, 246]",
+     "cam0: fx_px of a lens is -461.0. It takes a number above 0."),
+    ("[752, 480]", "[752, 0.5]",
+     f"cam0.resolution is [752, 0.5]. It is width and height in pixels. {CURE}"),
+    ("[752, 480]", "752",
+     f"cam0.resolution is 752. It is a list of 2 finite numbers. {CURE}"),
+    (ONE, "cam0: pinhole\n", f"cam0 is 'pinhole'. It is a table. {CURE}"),
+    ("cam0", "camera", "holds no camera cam0. Check the path."),
+    (ONE, "- 1\n- 2\n", "holds no table of names and values. Check the path."),
+    (ONE, "", "holds no table of names and values. Check the path."),
+    ("intrinsics: [", "intrinsics: [[", f"not YAML in line 4. {CURE}"),
+    (ONE, "a: !!python/object/apply:os.getcwd []\n", f"not YAML in line 1. {CURE}"),
+    ("[752, 480]", "2024-99-99", f"not YAML (month must be in 1..12). {CURE}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), BAD)
+def test_a_bad_file_is_refused_with_key_and_value(tmp_path, old, new, problem):
+    assert old in ONE
+    path = written(tmp_path, ONE.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        read_kalibr(path)
+    assert str(caught.value) == f"{path}: {problem}"
+
+
+def test_a_value_that_repeats_itself_endlessly_is_shown_in_short(tmp_path):
+    rows = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    rows += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
+    path = written(tmp_path, "\n".join(rows) + "\n" + ONE.replace("[752, 480]", "*a29"))
+    with pytest.raises(InputError, match=r"cam0\.resolution is \[\[\[") as caught:
+        read_kalibr(path)
+    assert len(str(caught.value)) < 300 + len(str(path))

@@ -1,0 +1,180 @@
+"""Folders of photos: nested and linked ones, kinds of images, and what lies beside photos without being one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sim2cam import images
+from sim2cam.data.photo_folder import find_photos, photos_in
+from sim2cam.data.real_images import read_captures
+from sim2cam.errors import InputError, RepairWarning
+from sim2cam.files import write_bytes
+from sim2cam.images import encode_png
+
+RGB = np.full((8, 12, 3), 90, np.uint8)
+DEEP = np.full((8, 12), 9000, np.uint16)
+
+
+def photo(path, pixels=RGB):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix in (".png", ".PNG"):
+        write_bytes(path, encode_png(pixels))
+    else:
+        Image.fromarray(pixels).save(path, {".jfif": "JPEG"}.get(path.suffix))
+    return path
+
+
+def names(root):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RepairWarning)
+        return [path.relative_to(root).as_posix() for path in photos_in(root)]
+
+
+def test_subfolders_are_read_and_counted(tmp_path):
+    for name in ("b.png", "a/c.png", "a/b/d.png", ".hidden/e.png", "a/.f.png"):
+        photo(tmp_path / name)
+    with pytest.warns(RepairWarning, match="3 images, 2 of them in subfolders"):
+        samples = read_captures(tmp_path).samples
+    assert [sample.name for sample in samples] == ["a/b/d.png", "a/c.png", "b.png"]
+    assert [sample.scene_index for sample in samples] == [0, 1, 2]
+
+
+def test_a_flat_folder_says_nothing(tmp_path):
+    photo(tmp_path / "a.png")
+    assert find_photos(tmp_path).notes() == []
+
+
+def test_links_are_followed_and_each_image_counts_once(tmp_path):
+    outside = photo(tmp_path / "outside/far.png").parent
+    root = tmp_path / "root"
+    photo(root / "z/a.png")
+    (root / "again").symlink_to(root / "z")
+    (root / "loop").symlink_to(root)
+    (root / "out").symlink_to(outside)
+    (root / "copy.png").symlink_to(root / "z/a.png")
+    (root / "one.png").symlink_to(outside / "far.png")
+    (root / "dangling.png").symlink_to(tmp_path / "nowhere.png")
+    assert sorted(names(root)) == ["out/far.png", "z/a.png"]
+
+
+def test_a_link_alone_is_a_photo(tmp_path):
+    outside = photo(tmp_path / "outside/far.png")
+    (tmp_path / "root").mkdir()
+    for name in ("a.png", "b.png"):
+        (tmp_path / "root" / name).symlink_to(outside)
+    assert names(tmp_path / "root") == ["a.png"]
+
+
+def test_pipes_are_no_photos(tmp_path):
+    photo(tmp_path / "a.png")
+    os.mkfifo(tmp_path / "b.png")
+    assert names(tmp_path) == ["a.png"]
+
+
+@pytest.mark.parametrize("suffix", images.SUFFIXES)
+def test_every_kind_that_is_read_is_found(tmp_path, suffix):
+    pixels = RGB[..., 0] if suffix == ".pgm" else RGB
+    photo(tmp_path / f"a{suffix}", pixels)
+    (sample,) = read_captures(tmp_path).samples
+    assert (sample.width, sample.height) == (12, 8)
+    assert np.abs(images.read_rgb(sample.rgb).astype(int) - 90).max() <= 2
+
+
+def test_data_sets_in_a_folder_are_left_out(tmp_path, native):
+    photo(tmp_path / "a.png")
+    with pytest.warns(RepairWarning, match=r"1 data set in it left out \(first: native"):
+        assert [path.name for path in photos_in(tmp_path)] == ["a.png"]
+
+
+BESIDE = {
+    "kubric": ("rgba_0.png", "segmentation_0.png", "normal_0.png", "object_coordinates_0.png"),
+    "a suffix": ("0.png", "0_depth.png", "0-mask.png"),
+    "folders": ("rgb/0.png", "masks/0.png", "depth/0.png"),
+}
+
+
+@pytest.mark.parametrize("files", BESIDE.values(), ids=BESIDE)
+def test_maps_beside_photos_are_told_by_their_names(tmp_path, files):
+    for name in files:
+        photo(tmp_path / name)
+    with pytest.warns(RepairWarning, match=rf": {len(files) - 1} images? left out as depth"):
+        found = photos_in(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == [files[0]]
+
+
+@pytest.mark.parametrize("files", [("mask_0.png", "mask_1.png"), ("mask_0.png", "1.png")])
+def test_names_alone_are_no_evidence(tmp_path, files):
+    for name in files:
+        photo(tmp_path / name)
+    assert names(tmp_path) == sorted(files)
+
+
+@pytest.mark.parametrize("name", ["1.tif", "depth_7.png", "1_depth.png"])
+def test_images_of_16_bits_are_no_photos_by_their_name_or_beside_a_photo_of_the_same_name(
+    tmp_path, name
+):
+    photo(tmp_path / "1.png")
+    photo(tmp_path / name, DEEP)
+    with pytest.warns(RepairWarning, match=rf": 1 image left out as depth.*first: {name}\)"):
+        assert [path.name for path in photos_in(tmp_path)] == ["1.png"]
+
+
+def test_photos_of_16_bits_stay_among_others(tmp_path):
+    photo(tmp_path / "1.png")
+    photo(tmp_path / "2.png", DEEP)
+    assert names(tmp_path) == ["1.png", "2.png"]
+
+
+def test_a_float_image_beside_others_is_no_photo(tmp_path):
+    photo(tmp_path / "a.png")
+    photo(tmp_path / "b.tiff", DEEP.astype(np.float32))
+    assert names(tmp_path) == ["a.png"]
+
+
+def test_images_of_16_bits_alone_are_photos(tmp_path):
+    for name in ("a.png", "b.png"):
+        photo(tmp_path / name, DEEP)
+    assert names(tmp_path) == ["a.png", "b.png"]
+
+
+def test_broken_images_are_left_to_those_who_read_them(tmp_path):
+    photo(tmp_path / "a.png")
+    (tmp_path / "b.png").write_bytes(b"no image")
+    assert names(tmp_path) == ["a.png", "b.png"]
+
+
+def test_a_folder_of_what_is_not_read_says_so(tmp_path):
+    (tmp_path / "a.heic").write_bytes(b"heic")
+    with pytest.raises(
+        InputError,
+        match=r"no images in it \(.*\)\. images of kinds .* left out: 1 \(first: a\.heic\)",
+    ):
+        photos_in(tmp_path)
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path):
+    photo(tmp_path / "a.png")
+    with pytest.raises(InputError, match="cannot be read"):
+        photos_in(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["a\nb.png", "a\x1b[2J.png"])
+def test_names_with_control_characters_are_refused(tmp_path, name):
+    photo(tmp_path / name)
+    with pytest.raises(InputError, match="holds a control character"):
+        read_captures(tmp_path)
+
+
+def test_coco_files_beside_photos_are_named(tmp_path):
+    photo(tmp_path / "images/a.png")
+    for name in ("annotations/train.json", "test.json"):
+        write_bytes(tmp_path / name, b'{"images": [], "categories": []}')
+    write_bytes(tmp_path / "metadata.json", b"{}")
+    words = r"labels are not read\. To read them, name the COCO file: test\.json, annotations/train\.json\."
+    with pytest.warns(RepairWarning, match=words):
+        read_captures(tmp_path)

@@ -1,0 +1,286 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sim2cam.cli import main
+from sim2cam.data.formats.export import export
+from sim2cam.data.formats.predictions import Found
+from sim2cam.data.matching import Matching
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import Keypoint
+from sim2cam.errors import InputError, UsageError
+from sim2cam.experiments import benchmark
+from sim2cam.experiments.benchmark import bench, score_predictions, write_bench
+from sim2cam.learn.run_folder import WEIGHTS
+from sim2cam.metrics.detection import Detection
+from sim2cam.models.inference.detections import Prediction
+from sim2cam.models.inference.detector import load_detector, save_detector
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.training import train_detector
+from sim2cam.models.training.tuning import ap50_on
+
+
+@pytest.fixture(scope="module")
+def run(sim, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("detector")
+    train_detector(((sim, 1.0),), TrainConfig(steps=2, batch=2, crop_px=64), folder)
+    return folder
+
+
+def test_the_command_prints_scores_with_intervals(run, coco, capsys):
+    assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["images"] == 24
+    for metric in ("ap", "ap50", "ap75", "agnostic_ap50"):
+        low, high = printed[metric]["ci95"]
+        assert 0 <= low <= printed[metric]["value"] <= high <= 1
+
+
+def test_the_command_prints_a_table(run, coco, capsys):
+    assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3"]) == 0
+    assert "AP50" in capsys.readouterr().out
+
+
+def test_a_limit_caps_what_is_read(run, coco, capsys):
+    arguments = ["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3", "--json"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["images"] == 3
+
+
+def test_categories_match_by_name(coco):
+    captures = read_captures(coco)
+    named = replace(
+        captures,
+        categories=("one", *captures.categories[1:]),
+        samples=tuple(
+            replace(s, objects=tuple(replace(o, category="one") if o.category == "1" else o for o in s.objects))
+            for s in captures.samples
+        ),
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
+        Matching(captures.categories).of(named)
+    above = replace(captures, categories=("dice", *captures.categories))  # which no object has
+    assert Matching(captures.categories).of(above) == captures
+    mapped = Matching(captures.categories, {"one": "1"}).of(named)
+    assert mapped.samples == captures.samples
+    ignored = Matching(captures.categories, ignores_others=True).of(named)
+    assert not any(o.category == "1" for s in ignored.samples for o in s.objects)
+    with pytest.raises(UsageError, match=r"--map oen=1: Did you mean 'one'\?"):
+        Matching(captures.categories, {"oen": "1"}).of(named)
+
+
+def test_unlabelled_captures_are_refused(run, coco):
+    from sim2cam.models.inference.detector import load_detector
+
+    captures = read_captures(coco).take(1)
+    bare = replace(captures, samples=(replace(captures.samples[0], objects=None),))
+    with pytest.raises(InputError, match="has no labels to score against"):
+        bench(load_detector(run / WEIGHTS), bare)
+
+
+def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
+    run, coco, monkeypatch
+):
+    from sim2cam.models.inference.detector import load_detector
+
+    captures = read_captures(coco)
+    bare = replace(captures, samples=tuple(replace(s, objects=()) for s in captures.samples))
+    monkeypatch.delattr(benchmark, "look_at_dataset")
+    with pytest.raises(InputError, match="no labelled object to score against"):
+        bench(load_detector(run / WEIGHTS), bare)
+
+
+@pytest.fixture
+def hidden(coco, tmp_path):
+    """The COCO file, with objects of which most is hidden."""
+    tables = json.loads(coco.read_text())
+    for label in tables["annotations"]:
+        x, y, width, height = label["bbox"]
+        label["bbox_amodal"] = [x, y, width, 2.5 * height]
+    for place in coco.parent.iterdir():
+        (tmp_path / place.name).symlink_to(place)
+    path = tmp_path / "hidden.json"
+    path.write_text(json.dumps(tables))
+    return path
+
+
+@pytest.mark.parametrize("amodal", [True, False])
+def test_boxes_are_held_against_such_as_the_detector_learned(
+    run, hidden, amodal, monkeypatch, tmp_path, capsys
+):
+    detector = load_detector(run / WEIGHTS)
+    config = detector.card.config | {"amodal": amodal}
+    detector = replace(detector, card=replace(detector.card, config=config))
+    captures = read_captures(hidden)
+    whole = {
+        s.name: tuple(Detection(o.category, o.box_amodal_xyxy, 0.9) for o in s.objects)
+        for s in captures.samples
+    }
+    found = {name: Prediction(each, None, None, None) for name, each in whole.items()}
+    monkeypatch.setattr(benchmark, "look_at_dataset", lambda *_, **__: found)
+    monkeypatch.setattr("sim2cam.models.training.tuning.predict_dataset", lambda *_: whole)
+    result = bench(detector, captures)
+    assert (result.score.ap50.value > 0.99) == amodal
+    assert result.score.agnostic_ap50.value > 0.99 or not amodal
+    out, plain, flags = (
+        tmp_path / "bench.json",
+        tmp_path / "plain.json",
+        ["--captures", str(hidden)],
+    )
+    write_bench(result, (), out)
+    assert main(["bench", str(out), *flags, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["ap50"]["value"]
+    assert again == pytest.approx(result.score.ap50.value)
+    assert ap50_on(detector, captures) == pytest.approx(again)
+    plain.write_text(json.dumps(json.loads(out.read_text()) | {"matching": None}))
+    assert main(["compare", str(out), str(plain), *flags]) == int(amodal)
+    assert ("boxes are of whole objects for one run" in capsys.readouterr().err) == amodal
+    assert main(["compare", str(out), str(out), *flags]) == 0
+
+
+def sided(label):
+    """The label with a keypoint at either side of its box, of which one is hidden."""
+    x0, y0, x1, y1 = label.box_xyxy
+    middle = (y0 + y1 - 1) / 2
+    points = Keypoint("left", (x0, middle), 2), Keypoint("right", (x1 - 1, middle), 1)
+    return replace(label, keypoints=points)
+
+
+@pytest.fixture(scope="module")
+def shaped(sim, tmp_path_factory):
+    """Weights of a detector with keypoints and masks, and the COCO file that it was hardly trained on."""
+    root = tmp_path_factory.mktemp("shaped")
+    data = replace(
+        sim.take(6),
+        samples=tuple(replace(s, objects=tuple(map(sided, s.objects))) for s in sim.samples[:6]),
+    )
+    config = TrainConfig(steps=2, batch=2, crop_px=64, keypoints=True, masks=True)
+    detector = train_detector(((data, 1.0),), config, root / "run")
+    with torch.no_grad():
+        detector.network.where[1].bias[0] = 4.0  # it finds something everywhere
+        detector.network.masks[1].bias[1] = 4.0
+    save_detector(root / "run" / WEIGHTS, detector.network.state_dict(), detector.card)
+    export({"train": data}, root / "coco", "coco")
+    return root / "run" / WEIGHTS, root / "coco" / "train.json"
+
+
+def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
+    shaped, coco, tmp_path, capsys
+):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    command = ["bench", weights, "--captures", captures, "--workers", "1", "--limit", "3"]
+    assert main([*command, "--json", "--out", str(out)]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    for shape in ("keypoints", "masks"):
+        assert set(scores[shape]) == {"ap", "ap50", "ap75", "category_ap", "images", "objects"}
+        assert scores[shape]["objects"] == scores["objects"]
+    assert 0 <= scores["segments"]["miou"]["value"] <= 1
+    assert json.loads(out.read_text())["scores"]["masks"] == scores["masks"]
+    page = out.with_suffix(".html").read_text()
+    assert all(name in page for name in ("AP of keypoints", "AP of masks", "mIoU of pixels"))
+    assert main(["bench", str(out), "--captures", captures, "--limit", "3", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["keypoints"] == scores["keypoints"]
+    assert again["masks"] == scores["masks"]
+    assert again["segments"] == scores["segments"]
+    few = ["bench", str(out), "--captures", captures, "--limit", "2", "--json"]
+    assert main(few) == 0
+    assert json.loads(capsys.readouterr().out)["segments"]["images"] == 2
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
+    assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
+    assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+
+
+def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp_path, capsys):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    command = ["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]
+    assert main(command) == 0
+    page = out.with_suffix(".html")
+    assert f"page: {page}" in capsys.readouterr().err
+    found, text = json.loads(out.read_text()), page.read_text()
+    assert [row["name"] for row in found["categories"]] == list("123456")
+    assert "weights.safetensors on train.json" in text
+    assert f"{next(iter(found['detections']))}: " in text  # its picture
+    out.unlink()
+    assert main(command) == 1
+    assert f"{page}: exists. Choose another name, or add --overwrite." in capsys.readouterr().err
+    assert page.read_text() == text
+
+
+def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_keypoints(shaped):
+    weights, captures = shaped
+
+    def bare(number, label):
+        return (
+            replace(label, is_crowd=True)
+            if number == 0
+            else replace(label, mask=None, keypoints=None)
+        )
+
+    read = read_captures(captures).take(2)
+    samples = tuple(
+        replace(s, objects=tuple(bare(*one) for one in enumerate(s.objects))) for s in read.samples
+    )
+    captures = replace(read, samples=samples)
+    found = bench(load_detector(weights), captures)
+    assert found.score.objects == sum(len(s.objects) - 1 for s in samples)
+    assert (found.masks, found.segments, found.keypoints) == (None, None, None)
+    again = score_predictions(Found(captures, found.predictions))
+    assert again.score == found.score
+    assert (again.masks, again.keypoints) == (None, None)
+
+
+def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    flags = ["--captures", captures, "--limit", "1"]
+    assert main(["bench", weights, *flags, "--out", str(out)]) == 0
+    whole = json.loads(out.read_text())
+    pixels = whole["pixels"]
+    (name,) = pixels["images"]
+    first, *others = pixels["images"][name]
+    table = [
+        ({"categories": ["1"]}, "pixels: categories are 1, not 1, 2, 3, 4, 5, 6. Make it anew."),
+        ({"images": {}}, f"pixels: says nothing of image {name}. Make it anew."),
+        ({"images": {name: [[7, 0, 1]]}},
+         f"pixels: image {name}: [7, 0, 1] must be two classes of 0 to 6 and a number of pixels. Make it"),
+        ({"images": {name: [[0, 0, -1]]}}, f"pixels: image {name}: [0, 0, -1] must be two classes"),
+        ({"images": {name: [[0, 0]]}}, f"pixels.images.{name}[0][2] is missing. Make it anew."),
+        ({"images": {name: others}},
+         f"image {name} has other labelled pixels than those that were counted. Run bench with"),
+    ]  # fmt: skip
+    for change, message in table:
+        path = tmp_path / "broken.json"
+        path.write_text(json.dumps(whole | {"pixels": pixels | change}))
+        assert main(["bench", str(path), *flags]) == 1
+        assert message in capsys.readouterr().err
+    assert first[2] > 0
+
+
+def test_broken_keypoints_and_masks_of_detections_are_refused(shaped, tmp_path, capsys):
+    weights, captures = map(str, shaped)
+    out = tmp_path / "found.json"
+    assert main(["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]) == 0
+    whole = json.loads(out.read_text())
+    (name,) = whole["detections"]
+    first = whole["detections"][name][0]
+    width, height = 96, 80
+    table = [
+        ({"keypoints": [first["keypoints"][0] | {"seen": float("inf")}]},
+         "keypoint left must have finite numbers."),
+        ({"mask": first["mask"] | {"size": [8, 8]}},
+         f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
+        ({"mask": first["mask"] | {"counts": "0"}},
+         f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
+    ]  # fmt: skip
+    for change, message in table:
+        path = tmp_path / "broken.json"
+        path.write_text(json.dumps(whole | {"detections": {name: [first | change]}}))
+        assert main(["bench", str(path), "--captures", captures, "--limit", "1"]) == 1
+        assert f"{path}: image {name}, detection 0: {message}" in capsys.readouterr().err

@@ -1,0 +1,666 @@
+"""Detections in files: scored again, and compared."""
+
+import gzip
+import json
+import math
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sim2cam import images
+from sim2cam.cli import main
+from sim2cam.data.formats.predictions import (
+    Found,
+    file_digests,
+    predictions_to_json,
+    read_predictions,
+)
+from sim2cam.data.real_images import read_captures, read_scored
+from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
+from sim2cam.errors import InputError
+from sim2cam.experiments.benchmark import labelled_masks, score_predictions
+from sim2cam.experiments.comparison import compare_predictions
+from sim2cam.files import write_bytes
+from sim2cam.geometry.boxes import xyxy_to_xywh
+from sim2cam.geometry.run_length import RunLengths
+from sim2cam.metrics.bootstrap import holm
+from sim2cam.metrics.detection import Detection, FoundKeypoint, is_ignored
+from sim2cam.metrics.segmentation import count_pixels
+
+LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
+
+
+@pytest.fixture(scope="module")
+def captures(coco):
+    return read_captures(coco)
+
+
+@pytest.fixture(scope="module")
+def perfect(captures):
+    return {
+        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
+        for s in captures.samples
+    }
+
+
+@pytest.fixture(scope="module")
+def blind(perfect):
+    """Misses every second object."""
+    return {name: found[::2] for name, found in perfect.items()}
+
+
+def written(path, predictions):
+    path.write_text(json.dumps({"detections": predictions_to_json(predictions)}))
+    return path
+
+
+def compared(captures, first, second):
+    return compare_predictions(
+        captures, *([Found(captures, one) for one in side] for side in (first, second))
+    )
+
+
+def coco_results(coco, predictions):
+    tables = json.loads(coco.read_text())
+    image_ids = {image["file_name"]: image["id"] for image in tables["images"]}
+    category_ids = {category["name"]: category["id"] for category in tables["categories"]}
+    return [
+        {
+            "image_id": image_ids[name],
+            "category_id": category_ids[d.category],
+            "bbox": list(xyxy_to_xywh(d.box_xyxy)),
+            "score": d.score,
+        }
+        for name, found in predictions.items()
+        for d in found
+    ]
+
+
+def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    weights = str(bare_weights)
+    flags = ["--captures", str(coco), "--json"]
+    assert main(["bench", weights, *flags, "--out", str(out), "--workers", "1"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main(["bench", str(out), *flags]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    stored = json.loads(out.read_text())
+    beside = ("selection", "slices", "threshold", "trust", "warnings")
+    assert {n: stored[n] for n in beside} | stored["scores"] == first
+    assert sum(image["objects"] for image in stored["images"]) == first["objects"]
+    assert main(["bench", weights, *flags, "--out", str(out)]) == 1
+    assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
+
+
+def test_what_bench_writes_is_held_against_the_same_labels_again(
+    coco, bare_weights, tmp_path, capsys
+):
+    """Labels that --map and --ignore changed, and captures that lack a category of the detector's."""
+    tables = json.loads(coco.read_text())
+    for category in tables["categories"]:
+        category["name"] = {"1": "one", "2": "coin"}.get(category["name"], category["name"])
+    for place in coco.parent.iterdir():
+        (tmp_path / place.name).symlink_to(place)
+    captures, out = tmp_path / "renamed.json", tmp_path / "bench.json"
+    captures.write_text(json.dumps(tables))
+    flags = ["--captures", str(captures), "--json"]
+    how = ["--map", "one=1", "--ignore", "--workers", "1"]
+    assert main(["bench", str(bare_weights), *flags, *how, "--out", str(out)]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main(["bench", str(out), *flags]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert main(["compare", str(out), str(out), *flags]) == 0
+    compared = json.loads(capsys.readouterr().out)["ap50"]["first"]  # sums in another order
+    assert compared["value"] == pytest.approx(first["ap50"]["value"])
+    assert compared["ci95"] == pytest.approx(first["ap50"]["ci95"])
+    assert main(["bench", str(out), *flags, "--limit", "2"]) == 0
+    assert json.loads(capsys.readouterr().out)["images"] == 2
+    plain = json.loads(out.read_text()) | {"matching": None}
+    found = {"detections": {name: [] for name in plain["detections"]}}
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(plain | found))
+    assert main(["compare", str(out), str(other), *flags]) == 1
+    assert "category 'one' is '1' for one run and 'one' for another." in capsys.readouterr().err
+    assert main(["bench", str(out), "--captures", str(coco)]) == 1
+    assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
+
+
+def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    flags = ["--captures", str(coco)]
+    assert main(["bench", str(bare_weights), *flags, "--out", str(out), "--workers", "1"]) == 0
+    others = Path(shutil.copytree(coco.parent, tmp_path / "others")) / coco.name
+    flags = ["--captures", str(others)]
+    assert main(["bench", str(out), *flags]) == 0  # elsewhere, and the same
+    name = read_captures(others).samples[-1].name
+    picture = others.parent / name
+    with Image.open(picture) as image:
+        size = image.size
+    Image.new("RGB", size).save(picture)
+    capsys.readouterr()
+    told = f"is of another image {name} than the captures have."
+    for command in (["bench", str(out)], ["compare", str(out), str(out)]):
+        assert main([*command, *flags]) == 1
+        assert told in capsys.readouterr().err
+    assert (
+        main(["bench", str(out), *flags, "--limit", "1"]) == 0
+    )  # those that count are as they were
+
+
+def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(coco_results(coco, blind)))
+    found = read_predictions(path, captures, coco)
+    ours = read_predictions(written(tmp_path / "ours.json", blind), captures, coco)
+    assert ours.detections == blind
+    assert score_predictions(found).score == score_predictions(ours).score
+    few = captures.take(3)
+    assert list(read_predictions(path, few, coco).detections) == [s.name for s in few.samples]
+
+
+def test_nothing_found_scores_zero(coco, captures, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text("[]")
+    score = score_predictions(read_predictions(path, captures, coco)).score
+    assert (score.ap.value, score.agnostic_ap50.value) == (0, 0)
+
+
+def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
+    turned = Image.Exif()
+    turned[0x0112] = 6  # shown a quarter turn clockwise
+    Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
+    assert images.read_size(tmp_path / "a.jpg") == (60, 80)
+    truth = {
+        "images": [{"id": 7, "file_name": "a.jpg", "width": 80, "height": 60}],
+        "categories": [{"id": 1, "name": "die"}],
+        "annotations": [{"id": 1, "image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8]}],
+    }
+    labels = tmp_path / "truth.json"
+    labels.write_text(json.dumps(truth))
+    results = tmp_path / "results.json"
+    results.write_text('[{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8], "score": 0.8}]')
+    captures = read_captures(labels)
+    found = read_predictions(results, captures, labels)
+    assert found.detections["a.jpg"][0].box_xyxy == captures.samples[0].objects[0].box_xyxy
+    assert score_predictions(found).score.ap50.value == 1
+
+
+def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
+    found = compared(captures, [perfect], [blind, blind]).kinds["boxes"]["ap50"]
+    assert found.first.value == 1
+    assert found.difference.value == pytest.approx(1 - found.second.value)
+    assert found.difference.value > 0.2
+    assert found.difference.ci95[0] > 0
+    assert found.p_holm < 0.02
+    back = compared(captures, [blind], [perfect]).kinds["boxes"]["ap50"]
+    assert back.difference.value == -found.difference.value
+
+
+def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
+    found = compared(captures, [perfect, blind], [blind, blind])
+    assert found.kinds["boxes"]["ap50"].p_holm > 0.05
+    assert found.intervals_over == "the seeds and 12 scenes of 24 images"
+    alone = compared(captures, [perfect], [blind, blind]).intervals_over
+    assert alone.endswith("how seeds differ is not in them, which takes two or more of each")
+
+
+def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    one = written(tmp_path / "one.json", perfect)
+    written(seeds / "0.json", perfect)
+    written(seeds / "1.json", blind)
+    command = ["compare", str(one), str(seeds), "--captures", str(coco)]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ap50"]["difference"]["value"] > 0.1
+    assert set(found["ap"]["difference"]) == {"value", "ci95", "p_value", "detectable", "p_holm"}
+    assert main(["compare", str(one), str(one), "--captures", str(coco)]) == 0
+    same = capsys.readouterr().out
+    assert same.count("no difference shown") == 4
+    assert "+0.000 (+0.000 to +0.000)" in same
+    assert "The runs are identical, so they do not tell which differences" in same
+    assert "four of five repetitions" not in same
+    assert main([*command[:-2], "--captures", str(coco)]) == 0
+    assert (
+        "in AP50 is what so many images show in four of five repetitions."
+        in capsys.readouterr().out
+    )
+    (tmp_path / "empty").mkdir()
+    assert main(["compare", str(one), str(tmp_path / "empty"), "--captures", str(coco)]) == 2
+    assert "holds no .json file" in capsys.readouterr().err
+
+
+def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
+    def of_ladder(name, predictions):
+        rows = {
+            image: [[d.category, *d.box_xyxy, d.score] for d in found]
+            for image, found in predictions.items()
+        }
+        facts = {"arm": "randomized", "found": rows, "digests": file_digests(captures)}
+        (tmp_path / name).write_bytes(gzip.compress(json.dumps(facts).encode()))
+
+    of_ladder("real-only-25-0.json.gz", perfect)
+    of_ladder("mixed-25-0.json.gz", blind)
+    of_ladder("mixed-25-1.json.gz", perfect)
+    first, second = tmp_path / "real-only-25-0.json.gz", tmp_path / "mixed-25-?.json.gz"
+    assert main(["bench", str(first), "--captures", str(coco), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ap50"]["value"] == pytest.approx(1.0)
+    command = ["compare", str(first), str(second), "--captures", str(coco), "--json"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    halves = [[Found(captures, one)] for one in (perfect, blind)]
+    whole = compare_predictions(captures, halves[0], halves[1] + halves[0])
+    assert found["ap50"] == whole.to_json()["ap50"]
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for path in sorted(second.parent.glob(second.name)):
+        path.rename(folder / path.name)
+    assert main(["compare", str(first), str(folder), "--captures", str(coco), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    command[2] = str(folder)
+    assert main(["compare", str(first), str(tmp_path / "tuned-*"), "--captures", str(coco)]) == 2
+    assert f"no file is called {tmp_path}/tuned-*. Check the pattern." in capsys.readouterr().err
+    for damaged, problem in (
+        (first.read_bytes()[:-9], "is damaged (Compressed file ended before the end-of-stream"),
+        (b"{}", "is damaged (Not a gzipped file (b'{}'))"),
+        (gzip.compress(b'{"found": {"a": [["1", 2]]}}'), "found.a[0]"),
+    ):
+        first.write_bytes(damaged)
+        assert main(command) == 1
+        assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("scores", [(0.9, 0.0, 1.0), (-3.0,), (0.9, 1.5)])
+def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, scores):
+    """The threshold of the best F1 asks for their order alone."""
+    found = {
+        name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
+        for name, each in perfect.items()
+    }
+    path = written(tmp_path / "found.json", found)
+    assert main(["bench", str(path), "--captures", str(coco)]) == 0
+    said = capsys.readouterr().out
+    assert f"By detections with a score of {min(scores):.3f} or more, the threshold of" in said
+
+
+def test_images_without_results_and_labels_that_repeat_are_told_of(
+    coco, perfect, tmp_path, capsys, monkeypatch
+):
+    first = next(name for name, found in perfect.items() if found)
+    path = written(tmp_path / "found.json", perfect | {first: ()})
+    nothing = sum(not found for name, found in perfect.items() if name != first) + 1
+    assert main(["bench", str(path), "--captures", str(coco)]) == 0
+    told = f"there is no result of {nothing} of {len(perfect)} images, as "
+    said = capsys.readouterr().err
+    assert told in said
+    assert "are there twice" not in said
+    out = tmp_path / "scores.json"
+    flags = ["--captures", str(coco), "--json", "--out", str(out)]
+    assert main(["bench", str(path), *flags]) == 0
+    assert json.loads(capsys.readouterr().out)["images_without"] == nothing
+    assert json.loads(out.read_text())["scores"]["images_without"] == nothing
+    tables = json.loads(coco.read_text())
+    more = max(entry["id"] for entry in tables["annotations"]) + 1
+    tables["annotations"].append(tables["annotations"][0] | {"id": more})
+    repeated = coco.with_name("repeated.json")
+    repeated.write_text(json.dumps(tables))
+    assert main(["bench", str(path), "--captures", str(repeated)]) == 0
+    assert (
+        "1 labels are there twice, with the same category and box, as in "
+        in capsys.readouterr().err
+    )
+    repeated.unlink()
+
+
+def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
+    coco, perfect, tmp_path, capsys
+):
+    tables = json.loads(coco.read_text())
+    found = {name for name, each in perfect.items() if each}
+    bare = [image for image in tables["images"] if image["file_name"] in found][:2]
+    gone = {image["id"] for image in bare}
+    tables["annotations"] = [a for a in tables["annotations"] if a["image_id"] not in gone]
+    half = coco.with_name("half.json")
+    half.write_text(json.dumps(tables))
+    path, out = written(tmp_path / "found.json", perfect), tmp_path / "scores.json"
+    assert (
+        main(["bench", str(path), "--captures", str(half), "--json", "--out", str(out), "-q"]) == 0
+    )
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert "images have no labelled object, and something sure is found in 2 of them" in warning
+    assert json.loads(out.read_text())["warnings"] == [warning]
+    other = written(tmp_path / "other.json", perfect)
+    assert main(["compare", str(path), str(other), "--captures", str(half)]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "labelled object" in line]
+    assert told == [f"warning: found.json: {warning}"]
+    half.unlink()
+
+
+def test_sessions_widen_what_intervals_say_and_are_told_apart(
+    coco, captures, blind, tmp_path, capsys
+):
+    path, table = written(tmp_path / "found.json", blind), tmp_path / "photos.csv"
+    rows = [f"{s.name},{i % 12},{i % 2}" for i, s in enumerate(captures.samples)]
+    table.write_text("\n".join(["image,day,light", *rows]))
+    command = ["bench", str(path), "--captures", str(coco), "--sessions"]
+    assert main([*command, f"{table}:day", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["intervals_over"] == "12 sessions of 24 images"
+    assert sum(s["objects"] for s in found["slices"] if s["about"] == "session") == found["objects"]
+    assert main([*command, f"{table}:light"]) == 0
+    words = capsys.readouterr().out
+    few = "24 images; how sessions differ is not in them, as 2 are fewer than 10."
+    assert f"95 % intervals are over {few}" in words
+    both = ["compare", str(path), str(path), "--captures", str(coco), "--sessions"]
+    assert main([*both, f"{table}:day"]) == 0
+    assert (
+        "95 % intervals are over 12 sessions of 24 images; how seeds differ"
+        in capsys.readouterr().out
+    )
+    assert main([*both, f"{table}:dya"]) == 1
+    assert "has no column 'dya'. Did you mean 'day'?" in capsys.readouterr().err
+    assert main([*both, "0"]) == 2
+
+
+def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, tmp_path, capsys):
+    surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
+    first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
+    assert main(["compare", str(first), str(second), "--captures", str(coco), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ap50"]["difference"]["detectable"] is None
+    assert main(["compare", str(first), str(second), "--captures", str(coco)]) == 0
+    words = capsys.readouterr().out
+    assert "The runs differ by the same AP50 in every resample of the images" in words
+    assert "identical" not in words
+
+
+def arrow(x, *, off=0.0, taller=0):
+    """The box, the named points and the mask of an arrow, moved or made too tall."""
+    box = (float(x), 5.0, float(x) + 20, 25.0 + taller)
+    points = {"tip": (x + 10 + off, 5.0), "end": (x + 10 + off, 24.0)}
+    return box, points, RunLengths.of_box(box, (40, 60))
+
+
+def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
+    """Captures of one arrow each, and what a run finds that errs in some of them."""
+    samples, found = [], {}
+    for number in range(16):
+        box, points, mask = arrow(number)
+        keypoints = tuple(Keypoint(name, xy, 2) for name, xy in points.items())
+        label = ObjectLabel("arrow", box, 400.0, keypoints=keypoints, mask=mask)
+        samples.append(
+            Sample(f"i{number}", Path("x.jpg"), 60, 40, (label,), "real", session=f"s{number // 4}")
+        )
+        box, points, mask = arrow(number, off=off(number), taller=taller(number))
+        seen = tuple(FoundKeypoint(name, xy, 1.0, 1.0) for name, xy in points.items())
+        found[f"i{number}"] = (Detection("arrow", box, 0.9, seen, mask),)
+    return Dataset(Path("set"), ("arrow",), tuple(samples)), found
+
+
+def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
+    captures, good = arrows()
+    _, bad = arrows(off=lambda i: 30.0 * (i % 2), taller=lambda i: 9 * (i % 4 == 0))
+    found = compared(captures, [good], [bad])
+    assert {kind: list(of) for kind, of in found.kinds.items()} == {
+        "boxes": ["ap", "ap50", "ap75", "agnostic_ap50"],
+        "keypoints": ["ap", "ap50", "ap75"],
+        "masks": ["ap", "ap50", "ap75"],
+    }
+    scores = score_predictions(Found(captures, bad))
+    for kind, score in (
+        ("boxes", scores.score),
+        ("keypoints", scores.keypoints),
+        ("masks", scores.masks),
+    ):
+        for metric, one in found.kinds[kind].items():
+            assert one.first.value == pytest.approx(1)
+            assert one.second.value == pytest.approx(getattr(score, metric).value)
+    keypoints, masks = found.kinds["keypoints"]["ap50"], found.kinds["masks"]["ap50"]
+    assert (keypoints.p_holm < 0.05, masks.p_holm) == (
+        True,
+        1,
+    )  # masks err too little to tell at 0.5
+    each = [one for of in found.kinds.values() for one in of.values()]
+    assert [one.p_holm for one in each] == list(holm([one.difference.p_value for one in each]))
+    assert set(found.to_json()) == {
+        "ap", "ap50", "ap75", "agnostic_ap50", "keypoints", "masks", "intervals_over"
+    }  # fmt: skip
+    boxes = {n: tuple(replace(d, keypoints=None, mask=None) for d in of) for n, of in bad.items()}
+    assert list(compared(captures, [good], [boxes]).kinds) == ["boxes"]
+    assert "how sessions differ is not in them, as 4 are fewer than 10" in found.intervals_over
+
+
+def test_pixels_of_categories_are_compared_from_what_bench_counted():
+    captures, found = arrows()
+    sides = []
+    for size in (20, 14):  # of 20 x 20 pixels that the arrows have, in every second image
+        taken = {
+            s.name: {"arrow": RunLengths.of_box((i, 5, i + (size if i % 2 else 20), 25), (40, 60))}
+            for i, s in enumerate(captures.samples)
+        }
+        pixels = count_pixels(captures, taken, labelled_masks(captures))
+        sides.append(Found(captures, found, pixels=pixels))
+    good, bad = sides
+    compared = compare_predictions(captures, [good, good], [bad])
+    (one,) = compared.kinds["segments"].values()
+    iou, background = (
+        (400 + 280) / 800,
+        2000 / (2000 + 60),
+    )  # 16 images of 2000 pixels beside arrows
+    assert (one.first.value, one.second.value) == pytest.approx((1, (iou + background) / 2))
+    assert one.second == score_predictions(bad).segments.miou
+    assert one.difference.ci95[0] > 0
+    each = [one for of in compared.kinds.values() for one in of.values()]
+    assert len(each) == 4 + 3 + 3 + 1
+    assert [one.p_holm for one in each] == list(holm([one.difference.p_value for one in each]))
+    assert "segments" not in compare_predictions(captures, [good], [Found(captures, found)]).kinds
+    bare = replace(
+        captures,
+        samples=tuple(
+            replace(s, objects=tuple(replace(o, mask=None) for o in s.objects))
+            for s in captures.samples
+        ),
+    )
+    with pytest.raises(InputError, match=r"no labelled mask to score against\."):
+        compare_predictions(bare, [good._replace(captures=bare)], [bad._replace(captures=bare)])
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation):
+    """Results of one kind a file, as COCO's tools write them, of a photo as it is stored."""
+    shown = Image.Exif()
+    shown[0x0112] = orientation
+    Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg", exif=shown)
+    box, points, mask = arrow(7, off=2.0, taller=4)
+    numbers = [value for xy in points.values() for value in (*xy, 2)]
+    runs = {"size": [40, 60], "counts": mask.counts}
+    place = {"image_id": 1, "category_id": 1}
+    whole = {"bbox": list(xyxy_to_xywh(box)), "segmentation": runs, "keypoints": numbers}
+    labels = tmp_path / "truth.json"
+    truth = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 60, "height": 40}],
+        "categories": [{"id": 1, "name": "arrow", "keypoints": list(points)}],
+        "annotations": [{"id": 1, **place, **whole}],
+    }
+    labels.write_text(json.dumps(truth))
+    captures = read_captures(labels)
+    results = tmp_path / "results.json"
+
+    def scores(**result):
+        results.write_text(json.dumps([{**place, "score": 0.8, **result}]))
+        found = score_predictions(read_predictions(results, captures, labels))
+        return found.score.ap.value, *(
+            one and one.ap.value for one in (found.keypoints, found.masks)
+        )
+
+    unsure = [0.3 if place % 3 == 2 else value for place, value in enumerate(numbers)]
+    assert scores(bbox=whole["bbox"]) == (pytest.approx(1), None, None)
+    assert scores(segmentation=runs) == (pytest.approx(1), None, pytest.approx(1))
+    assert scores(keypoints=unsure, bbox=whole["bbox"])[1] == pytest.approx(1)
+    assert scores(keypoints=unsure)[:2] == (
+        0,
+        pytest.approx(1),
+    )  # the box around two points in a line
+    assert scores(**whole) == (pytest.approx(1),) * 3
+
+
+GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
+BAD = [
+    ("[", "not JSON (Expecting value"),
+    ('{"scores": {}}', "holds no detections: neither a list of COCO results nor what bench --out"),
+    ('{"detections": []}', "detections.Input should be a valid dictionary (found [])"),
+    ('{"detections": {}}', "says nothing of 24 of 24 images, as "),
+    ('{"detections": {"x.jpg": []}}', "image 'x.jpg' is not in the captures (1 such)."),
+    ([GOOD | {"image_id": 99}], "image_id 99 is not in the captures (1 such)."),
+    ([GOOD | {"category_id": 99}], "category_id 99 is not in the captures (1 such)."),
+    ([GOOD | {"bbox": [1, 1, -5, 5]}], "box [1.0, 1.0, -4.0, 6.0] must be finite, with sides of 0"),
+    ([GOOD | {"bbox": [1, 1, 5]}], "[0].bbox"),
+    ([GOOD | {"score": "sure"}], "[0].score: Input should be a valid number"),
+    ([{"image_id": 1}], "[0].category_id is missing"),
+    (
+        [{k: v for k, v in GOOD.items() if k != "bbox"}],
+        "[0]: bbox is missing. Write the results as COCO has them.",
+    ),
+    (
+        [GOOD | {"segmentation": {"size": [1, 2], "counts": "1"}}],
+        "[0]: segmentation: size is [1, 2], not the image's [80, 96] (height, width). Write the",
+    ),
+    (
+        [GOOD | {"keypoints": [1, 2, 1]}],
+        "[0]: keypoints, but its category does not list their names under 'keypoints'. Write the",
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), BAD)
+def test_bad_detections_are_refused(values, message, coco, tmp_path, capsys):
+    path = tmp_path / "found.json"
+    path.write_text(values if isinstance(values, str) else json.dumps(values))
+    assert main(["bench", str(path), "--captures", str(coco)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_results_of_coco_need_its_ids(sim, tmp_path, capsys):
+    path = tmp_path / "found.json"
+    path.write_text("[]")
+    assert main(["bench", str(path), "--captures", str(sim.root)]) == 1
+    assert "COCO results mean ids of a COCO file" in capsys.readouterr().err
+
+
+def test_detections_are_not_renamed(coco, tmp_path, capsys):
+    arguments = ["bench", str(tmp_path / "found.json"), "--captures", str(coco), "--ignore"]
+    assert main(arguments) == 2
+    assert "--map and --ignore are for weights" in capsys.readouterr().err
+
+
+def bop(root, *, targets=True):
+    """A BOP data set of two images, of which one is a target; its objects are half seen and hardly."""
+    scene = root / "test/000002"
+    seen = {"bbox_obj": [10, 10, 19, 19], "bbox_visib": [10, 10, 9, 19], "px_count_visib": 200}
+    faint = {"bbox_obj": [40, 10, 9, 9], "bbox_visib": [40, 10, 0, 9], "px_count_visib": 9}
+    pose = {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, 1], "cam_t_m2c": [0, 0, 500]}
+    tables = {"scene_camera": {}, "scene_gt": {}, "scene_gt_info": {}}
+    for number in (3, 4):
+        picture = images.encode_png(np.zeros((48, 64, 3), np.uint8))
+        write_bytes(scene / f"rgb/{number:06d}.png", picture)
+        tables["scene_camera"][number] = {"cam_K": [50, 0, 32, 0, 50, 24, 0, 0, 1]}
+        tables["scene_gt"][number] = [pose | {"obj_id": 5}, pose | {"obj_id": 6}]
+        tables["scene_gt_info"][number] = [
+            seen | {"visib_fract": 0.5}, faint | {"visib_fract": 0.09}
+        ]  # fmt: skip
+    for name, table in tables.items():
+        (scene / f"{name}.json").write_text(json.dumps(table))
+    if targets:
+        target = {"scene_id": 2, "im_id": 3, "obj_id": 5, "inst_count": 1}
+        (root / "test_targets_bop19.json").write_text(json.dumps([target]))
+    return root
+
+
+def bop_result(bbox, *, scene_id=2, image_id=3, category_id=5, score=0.9):
+    return {
+        "scene_id": scene_id, "image_id": image_id, "category_id": category_id, "bbox": bbox,
+        "score": score, "time": 0.1,
+    }  # fmt: skip
+
+
+def scored(root, tmp_path, capsys, results):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(results))
+    assert main(["bench", str(path), "--captures", str(root), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_detections_in_bop_are_scored_by_its_targets_and_whole_objects(tmp_path, capsys):
+    root = bop(tmp_path / "bop")
+    whole, faint = bop_result([10, 10, 19, 19]), bop_result([40, 10, 9, 9], category_id=6)
+    found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
+    assert (found["images"], found["objects"]) == (1, 1)
+    assert found["ap"]["value"] == pytest.approx(1)
+    assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # what is hardly seen costs nothing
+    half = scored(root, tmp_path, capsys, [bop_result([10, 10, 9, 19])])
+    assert half["ap50"]["value"] == pytest.approx(1)
+    assert half["ap75"]["value"] == 0
+    twice = faint | {"bbox": [40, 10, 9, 8]}  # only one can be the hidden object
+    both = scored(root, tmp_path, capsys, [whole | {"score": 0.1}, faint, twice])
+    assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
+
+
+def test_boxes_of_whole_objects_end_at_the_edge_in_results_as_in_labels(tmp_path, capsys):
+    root = bop(tmp_path / "bop")
+    table = root / "test/000002/scene_gt_info.json"
+    infos = json.loads(table.read_text())
+    infos["3"][0] |= {"bbox_obj": [-30, 10, 60, 60], "bbox_visib": [0, 10, 30, 30]}
+    table.write_text(json.dumps(infos))
+    found = scored(root, tmp_path, capsys, [bop_result([-30, 10, 60, 60])])
+    assert found["ap"]["value"] == pytest.approx(1)
+
+
+def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path, capsys):
+    root = bop(tmp_path / "bop", targets=False)
+    seen = [bop_result([10, 10, 9, 19], image_id=number) for number in (3, 4)]
+    found = scored(root / "test", tmp_path, capsys, seen)
+    assert (found["images"], found["objects"]) == (2, 2)
+    assert found["ap"]["value"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"scene_id": 9}, "scene_id 9 is not in the captures (1 such)."),
+        ({"scene_id": None}, "scene_id None is not in the captures (1 such)."),
+        ({"category_id": 9}, "category_id 9 is not in the captures (1 such)."),
+        (
+            {"bbox": [-9, 5, -5, 9]},
+            "[0]: box [-9.0, 5.0, -14.0, 14.0] must be finite, with sides of",
+        ),
+        (
+            {"bbox": [0, 5, math.inf, 9]},
+            "[0]: box [0.0, 5.0, inf, 14.0] must be finite, with sides of",
+        ),
+    ],
+)
+def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, problem):
+    root, path = bop(tmp_path / "bop"), tmp_path / "results.json"
+    path.write_text(json.dumps([bop_result([10, 10, 20, 20]) | change]))
+    assert main(["bench", str(path), "--captures", str(root)]) == 1
+    assert f"{path}: {problem}" in capsys.readouterr().err
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
+def test_lmo_is_scored_as_bop_does():
+    captures = read_scored(LMO)
+    labels = [label for sample in captures.samples for label in sample.objects]
+    assert len(captures.samples) == 200
+    assert sum(is_ignored(label) for label in labels) == 1514 - 1474
+    assert all(label.box_xyxy == label.box_amodal_xyxy for label in labels)
+    perfect = {
+        s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
+        for s in captures.samples
+    }
+    assert score_predictions(Found(captures, perfect)).score.ap.value == pytest.approx(1)

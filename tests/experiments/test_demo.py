@@ -1,0 +1,95 @@
+"""The main job end to end, with trainings of a few steps."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.cli import main
+from sim2cam.experiments import demo
+from sim2cam.pipeline.recipe import RenderOptions, load_recipe
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Makes every stage of the demo as small as it can be."""
+    recipe = load_recipe("dice-demo")
+    translator = replace(recipe.adapt.translator, steps=2, batch=2, patch_px=64)
+    small = replace(
+        recipe,
+        render=RenderOptions(width=96, height=96, views=2),
+        adapt=replace(recipe.adapt, translator=translator),
+        train=replace(recipe.train, steps=2, batch=2, crop_px=64),
+    )
+    monkeypatch.setattr(demo, "load_recipe", lambda _name: small)
+    monkeypatch.setattr(demo, "PICTURES", 6)
+    monkeypatch.setattr(demo, "PLAIN_PICTURES", 2)
+    monkeypatch.setattr(demo, "TRANSLATED", 4)
+
+
+@pytest.fixture
+def few_tested(monkeypatch):
+    """Leaves six of the pictures that are scored."""
+    whole = demo.split_captures
+
+    def few(*given, **how):
+        sets = whole(*given, **how)
+        return replace(sets, test=sets.test.take(6))
+
+    monkeypatch.setattr(demo, "split_captures", few)
+
+
+@pytest.mark.usefixtures("short", "few_tested")
+def test_the_stand_in_serves_without_captures(tmp_path, capsys):
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--workers", "1", "--json"]) == 0
+    told = capsys.readouterr()
+    assert "trained in this run" in json.loads(told.out)
+    assert "stand-in" in told.err
+    page = (out / "report.html").read_text()
+    assert "stand-in" in page
+    assert "real captures" not in page
+    stages = [s["name"] for s in json.loads((out / "demo.json").read_text())["stages"]]
+    assert stages == ["generate", "translate", "train", "bench"]
+    (out / "report.html").unlink()
+    assert main(["report", str(out)]) == 0
+    assert (out / "report.html").read_text() == page
+    assert main(["demo", "--out", str(out)]) == 1  # not without --overwrite
+    (out / "notes.txt").write_text("mine")
+    assert main(["demo", "--out", str(out), "--overwrite"]) == 1
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_one_coco_file_with_few_images_is_scored_without_translation(short, coco, tmp_path, capsys):
+    folder = tmp_path / "captures"
+    shutil.copytree(coco.parent, folder)
+    out = tmp_path / "demo"
+    arguments = ["demo", "--out", str(out), "--captures", str(folder / coco.name), "--workers", "1"]
+    assert main(arguments) == 0
+    told = capsys.readouterr()
+    assert "12 captures to take the look from, fewer than 20: no translation" in told.err
+    assert "scores on 12 real test images" in told.out
+    assert not (out / "adapted").exists()
+    assert "not run" in (out / "report.html").read_text()
+
+
+def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco, tmp_path, capsys):
+    folder = tmp_path / "captures"
+    shutil.copytree(coco.parent, folder)
+    for name in ("style", "dev", "test"):
+        tables = json.loads(coco.read_text())
+        for entry in tables["images"]:
+            copy = folder / name / entry["file_name"]
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(coco.parent / entry["file_name"], copy)
+            entry["file_name"] = f"{name}/{entry['file_name']}"
+        (folder / f"{name}.json").write_text(json.dumps(tables))
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--captures", str(folder), "--workers", "1"]) == 0
+    assert "24 labelled development images chose the magnification" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_demo_has_no_report(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 1
+    assert "no finished demo" in capsys.readouterr().err

@@ -1,0 +1,228 @@
+"""Fitting domains, with looks that are known functions of what is drawn, and once with renders."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import BackendError, OutputError, SceneError, UsageError
+from sim2cam.experiments.domain_fit import FitOptions, fit_domain, write_recipe
+from sim2cam.experiments.domain_gap import Seen
+from sim2cam.experiments.search import STUDY, open_study, search
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.distributions import LogUniform, Uniform
+from sim2cam.randomize.domain import factor_at
+from sim2cam.randomize.domain_ranges import with_distributions
+from sim2cam.randomize.sampling_context import Chance
+from sim2cam.seeds import stream
+
+pytest.importorskip("optuna")
+
+FACTORS = ("light/sky_level", "light/warmth", "view/tilt_rad")
+START = with_distributions(
+    load_recipe("dice").domain,
+    {
+        "light/sky_level": LogUniform(0.1, 1.0),
+        "light/warmth": Uniform(-1.0, 1.0),
+        "view/tilt_rad": Uniform(0.0, 0.8),
+    },
+)
+TRUTH = {"light/sky_level": LogUniform(0.9, 1.6), "light/warmth": Uniform(0.2, 0.4)}
+OPTIONS = FitOptions(trials=12, count=40, seed=3, factors=FACTORS)
+
+
+def seen(domain, seed, count):
+    """Light and warmth show in four numbers with noise, and tilt nowhere."""
+    factors = {path: factor_at(domain, path) for path in FACTORS}
+    drawn = tuple(
+        {p: d.draw(Chance(stream(seed, p, scene_index=i))) for p, d in factors.items()}
+        for i in range(count)
+    )
+    noise = np.random.default_rng(seed).standard_normal((count, 6))
+    sky = np.log([values["light/sky_level"] for values in drawn])
+    warm = np.array([values["light/warmth"] for values in drawn])
+    signal = np.column_stack([sky, sky + warm, warm, np.exp(sky), 0 * sky, 0 * sky])
+    return Seen(signal + 0.1 * noise, drawn)
+
+
+def captures(changes, count=120):
+    return seen(with_distributions(START, changes), 77, count).looks
+
+
+def fit(root, changes=None, options=OPTIONS, facts=None):
+    looks = captures(TRUTH if changes is None else changes)
+    return fit_domain(START, looks, seen, root, options, facts or {}, lambda *_: None)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return fit(tmp_path_factory.mktemp("fit"))
+
+
+def test_shifted_ranges_are_brought_to_the_truth(found):
+    ranges = {one.told.path: one for one in found.ranges}
+    low, high = ranges["light/sky_level"].after
+    assert high > 1.4  # of the start it was 1.0
+    assert low > 0.3  # it was 0.1
+    low, high = ranges["light/warmth"].after
+    assert -0.5 < low <= 0.2
+    assert 0.4 <= high < 0.9
+    assert found.after.gap.sliced.ci95[1] < found.before.gap.sliced.ci95[0]
+    assert found.after.gap.auc.value < found.before.gap.auc.value
+
+
+def test_no_range_is_narrower_than_what_captures_show(found):
+    for one in found.ranges:
+        if one.shown is None:
+            assert one.after == one.before
+        else:
+            assert one.after[0] <= one.shown[0] * (1 + 1e-9)
+            assert one.after[1] >= one.shown[1] * (1 - 1e-9)
+    shown = {one.told.path: one.shown for one in found.ranges}
+    assert shown["light/sky_level"][0] < 0.95  # the truth's outer parts are shown too
+    assert shown["light/sky_level"][1] > 1.5
+
+
+def test_what_looks_do_not_tell_stays_as_it_is(found):
+    tilt = found.ranges[-1]
+    assert (tilt.told.path, tilt.shown) == ("view/tilt_rad", None)
+    assert tilt.told.share < 0.2
+    assert tilt.fitted == tilt.asked
+    assert "view/tilt_rad" not in found.distributions
+
+
+def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
+    """Their looks go with no value that was drawn, so they might show any."""
+    strange = seen(START, 5, 80).looks + np.array([0, 0, 0, 0, 400, -400])
+    found = fit_domain(START, strange, seen, tmp_path, OPTIONS, {}, lambda *_: None)
+    for one in found.ranges:
+        assert one.after[0] <= one.before[0] + 1e-9
+        assert one.after[1] >= one.before[1] - 1e-9
+
+
+def test_captures_of_the_same_domain_keep_it_nearly_as_wide(tmp_path):
+    found = fit(tmp_path, changes={})
+    for one in found.ranges[:2]:
+        of = LogUniform if "sky" in one.told.path else Uniform
+        width = np.diff(np.log(one.after) if of is LogUniform else one.after)[0]
+        was = np.diff(np.log(one.before) if of is LogUniform else one.before)[0]
+        assert width > 0.85 * was
+    assert found.after.coverage.coverage.value > 0.9
+
+
+def test_a_search_that_was_interrupted_gives_the_same(found, tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(done, _total):
+        if done == 7:
+            raise StopError
+
+    looks = captures(TRUTH)
+    with pytest.raises(StopError):
+        fit_domain(START, looks, seen, tmp_path, OPTIONS, {}, stop)
+    again = fit(tmp_path)
+    assert again.trials == found.trials
+    assert again.distributions == found.distributions
+    longer = fit(tmp_path, options=replace(OPTIONS, trials=14))
+    assert longer.trials[:12] == found.trials
+    assert len(longer.trials) == 14
+
+
+def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
+    calls = []
+
+    def tried(numbers):
+        calls.append(numbers)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return numbers["a"], {}
+
+    def go():
+        return search(
+            open_study(tmp_path, {}), ["a"], tried, first=[{"a": 0.5}], count=4, seed=0,
+            progress=lambda *_: None,
+        )  # fmt: skip
+
+    with pytest.raises(KeyboardInterrupt):
+        go()
+    trials = go()
+    assert len(trials) == 4
+    assert calls[1] == calls[2] == trials[1].numbers
+
+
+def test_trials_of_something_else_are_refused(tmp_path):
+    few = replace(OPTIONS, trials=1)
+    fit(tmp_path, options=few, facts={"recipe": "a"})
+    with pytest.raises(OutputError) as error:
+        fit(tmp_path, options=few, facts={"recipe": "b"})
+    assert str(error.value) == (
+        f"{tmp_path / STUDY}: its trials have another recipe (a, not b). Take another folder, or use "
+        "--overwrite."
+    )
+
+
+def test_trials_that_cannot_be_read_are_refused(tmp_path):
+    (tmp_path / STUDY).write_text("{}\nno journal\n")
+    with pytest.raises(OutputError, match=r"holds no trials that can be read\. Use --overwrite"):
+        fit(tmp_path)
+
+
+def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
+    """Nothing settles under a sky as dark as it was: the widest ranges cannot be drawn from."""
+
+    def settled(domain, seed, count):
+        if domain.light.sky_level.low < 0.11 and domain is not START:
+            raise SceneError("scene 3 did not settle")
+        return seen(domain, seed, count)
+
+    found = fit_domain(
+        START, captures(TRUTH), settled, tmp_path, replace(OPTIONS, trials=4), {}, lambda *_: None
+    )
+    assert found.trials[0].facts == {"problem": "scene 3 did not settle"}
+    assert found.distributions["light/sky_level"].low > 0.11
+
+
+def test_without_optuna_the_line_that_installs_it_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(BackendError, match=r'pip install "sim2cam\[search\]"'):
+        fit(tmp_path)
+
+
+BAD = [
+    # (captures, options, message)
+    (
+        19, {},
+        "19 captures are too few: half of 20 or more are fitted to, and the rest tell what came of "
+        "it. Take more photos.",
+    ),
+    (40, {"count": 9}, "--count must be 10 or more, not 9"),
+    (
+        40, {"factors": ("light/wramth",)},
+        "'light/wramth' is no group or factor that is drawn from a range. Did you mean 'light/warmth'?",
+    ),
+    (40, {"factors": ("table/family",)}, "'table/family' is no group or factor that is drawn from a range."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "changes", "message"), BAD)
+def test_what_cannot_be_fitted_is_refused(count, changes, message, tmp_path):
+    options = replace(OPTIONS, **changes)
+    with pytest.raises(UsageError) as error:
+        fit_domain(START, captures({}, count), seen, tmp_path, options, {}, lambda *_: None)
+    assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize("base", ["dice", "mine.toml"])
+def test_the_written_recipe_draws_from_the_fitted_ranges(found, base, tmp_path):
+    (tmp_path / "mine.toml").write_text('base = "dice"\n')
+    named = base if base == "dice" else str(tmp_path / base)
+    out = tmp_path / "out" / "new.toml"
+    write_recipe(found, named, "new", out)
+    domain = load_recipe(str(out)).domain
+    assert load_recipe(str(out)).name == "new"
+    for path, distribution in found.distributions.items():
+        group, factor = path.split("/")
+        assert getattr(getattr(domain, group), factor) == distribution
+    assert domain.die == load_recipe("dice").domain.die

@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from sim2cam import images
+from sim2cam.adapt.calibration.test_chart import _checks
+from sim2cam.experiments.isp_features import imprint, imprint_gaps
+from sim2cam.render.sensor.sensor import take
+from sim2cam.scene.sensor import Sensor
+
+
+def imprints(rng, **other):
+    """Imprints of checks as sensors that hardly differ show them, but for what is other in all of them."""
+    found = []
+    for seed in range(12):
+        numbers = {
+            "exposure_ev": rng.normal(0, 0.1), "red_gain": rng.normal(1, 0.03), "blue_gain": 1.0,
+            "vignetting": 0.0, "blur_px": rng.normal(0.7, 0.05), "full_well_e": 4000.0,
+            "read_noise_e": 3.0, "denoise": 0.0, "tone_contrast": rng.normal(1, 0.03),
+            "saturation": 1.0, "sharpening": rng.uniform(0.2, 0.3), "jpeg_quality": 95,
+        } | other  # fmt: skip
+        sensor = Sensor(noise_seed=seed + rng.integers(1000), **numbers)
+        found.append(imprint(images.decode_picture(take(_checks().copy(), sensor).file)))
+    return np.array(found)
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    return imprints(np.random.default_rng(0))
+
+
+OTHER = {
+    "exposure": {"exposure_ev": -0.6},
+    "sharpness": {"blur_px": 1.4},
+    "noise": {"full_well_e": 500.0},
+    "jpeg": {"jpeg_quality": 30},
+}
+
+
+@pytest.mark.parametrize("step", OTHER)
+def test_another_camera_is_told_by_the_step_in_which_it_differs(wanted, step):
+    gaps = imprint_gaps(wanted, imprints(np.random.default_rng(1), **OTHER[step]), 0)
+    assert gaps[step].value > 0.95
+    assert gaps[step].p_value < 0.01
+
+
+def test_one_camera_is_told_by_no_step_and_what_nothing_tells_is_left_out(wanted):
+    again = imprints(np.random.default_rng(2))
+    gaps = imprint_gaps(wanted, again, 0)
+    assert max(gap.value for gap in gaps.values()) < 0.85
+    assert min(gap.p_value for gap in gaps.values()) > 0.01
+    again[:3, 0] = np.nan
+    assert "lens" not in imprint_gaps(wanted, again, 0)
+    assert "noise" in imprint_gaps(wanted, again, 0)

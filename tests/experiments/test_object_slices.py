@@ -1,0 +1,51 @@
+from dataclasses import replace
+
+from sim2cam.experiments.object_slices import slice_errors
+from sim2cam.metrics.detection import Detection
+
+
+def test_small_and_hidden_objects_are_told_from_others(sim):
+    """A detector that sees only what is at least 16 px wide or high."""
+    found = {
+        s.name: tuple(
+            Detection(o.category, o.box_xyxy, 0.9)
+            for o in s.objects
+            if max(o.box_xyxy[2] - o.box_xyxy[0], o.box_xyxy[3] - o.box_xyxy[1]) >= 16
+        )
+        for s in sim.samples
+    }
+    slices = slice_errors(sim, found, 0.5)
+    sizes = {s.value: s for s in slices if s.about == "size"}
+    assert sizes["below 16 px"].missed == 1
+    assert sizes["16 to 32 px"].right.value == 1
+    objects = sum(len(s.objects) for s in sim.samples)
+    for about in ("size", "visible", "distance", "brightness"):
+        assert sum(s.objects for s in slices if s.about == about) == objects
+    assert not any(s.about == "origin" for s in slices)  # all are rendered
+
+
+def test_what_is_not_known_is_no_trait(sim):
+    bare = replace(
+        sim,
+        samples=tuple(
+            replace(
+                s, objects=tuple(replace(o, visible_fraction=None, pose=None) for o in s.objects)
+            )
+            for s in sim.samples
+        ),
+    )
+    abouts = {s.about for s in slice_errors(bare, {s.name: () for s in sim.samples}, 0.5)}
+    assert abouts == {"size", "brightness"}
+
+
+def test_kittis_levels_of_occlusion_are_told_apart(sim):
+    sample = next(s for s in sim.samples if len(s.objects) > 2)
+    levels = (0, 2, *(None for _ in sample.objects[2:]))
+    objects = tuple(
+        replace(o, visible_fraction=None, occlusion=level)
+        for o, level in zip(sample.objects, levels, strict=True)
+    )
+    one = replace(sim, samples=(replace(sample, objects=objects),))
+    found = {sample.name: (Detection(objects[0].category, objects[0].box_xyxy, 0.9),)}
+    slices = [s for s in slice_errors(one, found, 0.5) if s.about == "occlusion"]
+    assert [(s.value, s.missed) for s in slices] == [("next to none", 0), ("most", 1)]

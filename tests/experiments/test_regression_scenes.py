@@ -1,0 +1,362 @@
+"""Kept scenes: the same bytes again, every planted move found, broken files refused by name."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam import images
+from sim2cam.cli import main
+from sim2cam.data.reader import read_dataset
+from sim2cam.errors import Sim2CamError
+from sim2cam.experiments.regression_scenes import add_case, read_case, run_cases
+from sim2cam.files import write_bytes
+from sim2cam.pipeline.generation import generate
+from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
+from sim2cam.randomize.counterfactual import Change
+from sim2cam.randomize.distributions import Constant
+from sim2cam.randomize.domain import Automatics
+
+RENDER = RenderOptions(width=128, height=96, views=2)
+
+
+def made(root, recipe="dice", count=4, render=RENDER, **options):
+    recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    generate(
+        replace(recipe, render=render), root, count=count, seed=2, workers=1,
+        resume=False, overwrite=False, progress=lambda *_: None, **options,
+    )  # fmt: skip
+    return root
+
+
+@pytest.fixture(scope="module")
+def sim(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("regression") / "sim")
+
+
+@pytest.fixture(scope="module")
+def kept(sim):
+    add_case(sim / "000003", sim.parent / "kept", note="a note")
+    return sim.parent / "kept"
+
+
+@pytest.fixture
+def case(kept, tmp_path):
+    """The file of a case that may be broken."""
+    shutil.copytree(kept, tmp_path / "kept")
+    return tmp_path / "kept/sim-000003.json"
+
+
+def run_one(path):
+    (outcome,) = run_cases(path.parent)
+    return outcome
+
+
+def changed(path, change):
+    tables = json.loads(path.read_text())
+    change(tables)
+    path.write_text(json.dumps(tables))
+    return path
+
+
+def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
+    outcome = run_one(kept / "sim-000003.json")
+    assert (outcome.moved, outcome.is_same_file, outcome.note) == ((), True, "a note")
+    assert outcome.picture_mean == 0
+    (sample,) = read_dataset(sim).only(["000003"]).samples
+    case = read_case(kept / "sim-000003.json")
+    assert (kept / "sim-000003.jpg").read_bytes() == sample.rgb.read_bytes()
+    assert case.objects == sample.objects
+    assert case.view == 1
+
+
+def test_a_picture_without_loss_stays_one(tmp_path):
+    recipe = load_recipe("dice")
+    domain = replace(
+        recipe.domain, sensor=replace(recipe.domain.sensor, file_format=Constant("png"))
+    )
+    data = made(tmp_path / "d", replace(recipe, domain=domain), count=1)
+    add_case(data / "000000", tmp_path / "kept", name="plain")
+    assert images.read_size(tmp_path / "kept/plain.png") == (128, 96)
+    assert run_one(tmp_path / "kept/plain.json").is_same_file
+
+
+def test_counterfactuals_and_labels_beside_pictures_can_be_kept(tmp_path):
+    render = replace(RENDER, channels=("amodal_masks", "keypoints"), views=1)
+    data = made(tmp_path / "d", count=1, render=render, change=Change({"light": 1}))
+    add_case(data / "000000", tmp_path / "kept", name="lit")
+    outcome = run_one(tmp_path / "kept/lit.json")
+    assert (outcome.name, outcome.moved, outcome.is_same_file) == ("lit", (), True)
+
+
+def first(tables):
+    return tables["objects"][0]
+
+
+MOVES = [
+    # what is changed in the file of what was kept, and what is told of it
+    (lambda t: first(t).update(category="0"), r"object \d+: category 0 is now \d"),
+    (lambda t: first(t)["box_xyxy"].__setitem__(2, first(t)["box_xyxy"][2] + 3), r"object \d+: box by 3 px \(1 allowed\)"),
+    (lambda t: first(t)["box_amodal_xyxy"].__setitem__(0, -9.0), r"object \d+: whole box by \d+ px \(1 allowed\)"),
+    (lambda t: first(t).update(visible_fraction=0.1), r"object \d+: visible fraction by 0\.\d+ \(0.02 allowed\)"),
+    (lambda t: first(t)["pose"]["position_m"].__setitem__(1, 1.0), r"object \d+: position by \S+ m \(1e-05 allowed\)"),
+    (lambda t: first(t)["pose"].update(rotation_wxyz=[1, 0, 0, 0]), r"object \d+: turn by \S+ rad \(0.0001 allowed\)"),
+    (lambda t: first(t).update(instance_id=77), r"object 77 is not seen any more"),
+    (lambda t: t["objects"].pop(0), r"object \d+ is new"),
+    (lambda t: t["scene"]["environment"].update(zenith=[4.0, 0.1, 0.1], horizon=[4.0, 0.1, 0.1]), r"the picture by \d+\.\d+ in the mean \(0.5 allowed\)"),
+    (lambda t: t["scene"]["cameras"][1]["pose"]["position_m"].__setitem__(0, 0.02), r"object \d+: position by"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "told"), MOVES, ids=[told for _, told in MOVES])
+def test_what_moves_is_told(case, change, told):
+    outcome = run_one(changed(case, change))
+    assert any(re.match(told, what) for what in outcome.moved), outcome.moved
+
+
+def test_a_move_within_its_tolerance_is_none(case):
+    def shift(tables):
+        first(tables)["box_xyxy"][2] += 3
+        tables["tolerances"]["box_px"] = 3.5
+
+    assert run_one(changed(case, shift)).moved == ()
+
+
+def test_a_few_other_pixels_are_told(case):
+    picture = case.with_suffix(".jpg")
+    rgb = images.read_rgb(picture).copy()
+    rgb[:8, :8] = 255 - rgb[:8, :8]
+    picture.write_bytes(images.encode_jpeg(rgb, 100))
+    (what,) = [w for w in run_one(case).moved if "pixels" in w]
+    assert re.fullmatch(r"0\.\d\d % of the pixels \(0\.2 % allowed\)", what)
+
+
+def test_what_moved_can_be_kept_anew(case):
+    changed(case, lambda t: first(t).update(category="0"))
+    (outcome,) = run_cases(case.parent, renew=True)
+    assert outcome.moved
+    assert run_one(case).moved == ()
+    assert read_case(case).note == "a note"
+
+
+def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, capsys):
+    folder = tmp_path / "cases"
+    keep = ["scenes", "add", str(sim / "000000"), "--to", str(folder), "--note", "<i>why</i>"]
+    assert main(keep) == 0
+    assert main(["scenes", "run", str(folder)]) == 0
+    assert capsys.readouterr().out == "ok     sim-000000  same file\n"
+    changed(folder / "sim-000000.json", lambda t: first(t).update(category="0"))
+    assert main(["scenes", "run", str(folder), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["scenes"] == 1
+    assert list(told["moved"]) == ["sim-000000"]
+    page = (tmp_path / "cases-moved.html").read_text()
+    assert page.count("data:image/jpeg") == 3
+    assert "&lt;i&gt;why" in page
+    assert "<i>why" not in page
+    (folder / "broken.json").write_text("{")
+    capsys.readouterr()
+    assert main(["scenes", "run", str(folder), "--overwrite"]) == 1
+    told = capsys.readouterr()
+    assert "fails  broken  " in told.out
+    assert "moved  sim-000000  " in told.out
+    assert f"page: {tmp_path / 'cases-moved.html'}" in told.err
+    assert (
+        f"{folder}: 1 of 2 scenes cannot be rendered again. 1 of 2 scenes moved. If that is meant, add "
+        "--renew.\n"
+    ) in told.err
+    assert main(["scenes", "run", str(folder), "--renew", "-q", "--overwrite"]) == 1
+    (folder / "broken.json").unlink()
+    assert main(["scenes", "run", str(folder), "--overwrite"]) == 0
+
+
+def film(folder):
+    render = replace(RENDER, views=1, film=FilmOptions(2, 0.05))
+    return made(folder / "film", count=2, render=render)
+
+
+def test_every_frame_of_a_film_can_be_kept(tmp_path):
+    data = film(tmp_path)
+    for name in ("000000", "000001"):
+        add_case(data / name, tmp_path / "kept")
+    first, last = run_cases(tmp_path / "kept")
+    assert (first.moved, first.is_same_file) == ((), True)
+    assert (last.moved, last.is_same_file) == ((), True)
+    poses = [
+        [body.pose for body in read_case(tmp_path / f"kept/film-{name}.json").scene.bodies]
+        for name in ("000000", "000001")
+    ]
+    assert poses[0] != poses[1]
+
+
+def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_path):
+    recipe = load_recipe("dice")
+    lag = Automatics(
+        exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
+    )
+    slow = replace(recipe, domain=replace(recipe.domain, automatics=lag))
+    render = replace(RENDER, views=1, film=FilmOptions(2, 0.3))
+    data = made(tmp_path / "slow", slow, count=2, render=render)
+    cases = [add_case(data / name, tmp_path / "kept") for name in ("000000", "000001")]
+    assert all(o.is_same_file and not o.moved for o in run_cases(tmp_path / "kept"))
+    assert read_case(cases[0]).gains is None
+    chosen = read_dataset(data).samples[1].gains
+    assert read_case(cases[1]).gains == chosen
+    changed(cases[1], lambda t: t["gains"].update(exposure=2 * chosen.exposure))
+    assert any("the picture by" in what for what in list(run_cases(tmp_path / "kept"))[1].moved)
+
+
+def test_a_film_that_is_not_whole_is_refused(tmp_path):
+    data = film(tmp_path)
+    path = data / "shards/000000/scenes.jsonl"
+    (record,) = map(json.loads, path.read_text().splitlines())
+    record["film"] = record["film"][:1]
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(data / "000001", tmp_path / "kept")
+    problem = "scene 0: broken film (IndexError('tuple index out of range'))."
+    assert str(caught.value) == f"{path}: {problem}"
+
+
+THINGS = """base = "objects"
+name = "things"
+[assets]
+folder = "objects"
+unit = "mm"
+[skies]
+folder = "skies"
+[render]
+width = 96
+height = 80
+views = 1
+[domain.layout]
+object_count = 2
+distractor_count = 0
+surface = "table"
+[domain.sky]
+turn_rad = 0.5
+level = 1.0
+"""
+MTL = "newmtl red\nKd 1 1 1\nmap_Kd wood.png\n"
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory, opengl):
+    """A recipe of a block with a texture and a cup, under a photographed sky, and its data set."""
+    root = tmp_path_factory.mktemp("things")
+    (root / "objects").mkdir()
+    trimesh.creation.annulus(20, 25, 60).export(root / "objects/cup.stl")
+    block = trimesh.creation.box((50, 40, 30))
+    corners = "".join(
+        f"v {x} {y} {z}\nvt {x / 60 + 0.5} {y / 60 + 0.5}\n" for x, y, z in block.vertices
+    )
+    faces = "".join(f"f {a}/{a} {b}/{b} {c}/{c}\n" for a, b, c in block.faces + 1)
+    (root / "objects/block.obj").write_text(f"mtllib block.mtl\nusemtl red\n{corners}{faces}")
+    (root / "objects/block.mtl").write_text(MTL)
+    wood = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    write_bytes(root / "objects/wood.png", images.encode_png(wood))
+    write_bytes(root / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 120, np.uint8)))
+    (root / "things.toml").write_text(THINGS)
+    recipe = load_recipe(str(root / "things.toml"))
+    made(root / "d", recipe, count=2, render=recipe.render)
+    return root
+
+
+def test_scenes_of_files_are_kept_with_them(things, tmp_path):
+    shutil.copytree(things, tmp_path / "things")
+    root, kept = tmp_path / "things", tmp_path / "kept"
+    for name in ("000000", "000001"):
+        keep = ["scenes", "add", str(root / "d" / name), "--to", str(kept), "-q"]
+        assert main([*keep, "--recipe", str(root / "things.toml")]) == 0
+    shutil.rmtree(root)
+    copied = {path.name for path in (kept / "files").rglob("*") if path.is_file()}
+    assert {"block.obj", "block.mtl", "wood.png", "grey.png"} <= copied <= {
+        "block.obj", "block.mtl", "wood.png", "grey.png", "cup.stl",
+    }  # fmt: skip
+    shutil.move(kept, tmp_path / "elsewhere")
+    assert [(o.moved, o.is_same_file) for o in run_cases(tmp_path / "elsewhere")] == [
+        ((), True)
+    ] * 2
+    shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are remembered by place
+    (wood,) = (tmp_path / "changed").rglob("wood.png")
+    wood.write_bytes(images.encode_png(np.zeros((16, 16, 3), np.uint8)))
+    assert any(outcome.moved for outcome in run_cases(tmp_path / "changed"))
+
+
+def test_scenes_of_files_need_their_recipe(things, tmp_path):
+    sample, kept = things / "d/000000", tmp_path / "kept"
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(sample, kept)
+    made_of = re.escape(f"{sample}: is made of files, as '")
+    assert re.fullmatch(made_of + r"\w+\.\w+'\. Name its recipe: --recipe\.", str(caught.value))
+    other = tmp_path / "other"
+    shutil.copytree(things, other, ignore=shutil.ignore_patterns("d"))
+    write_bytes(other / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 90, np.uint8)))
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(sample, kept, recipe=load_recipe(str(other / "things.toml")))
+    problem = (
+        "is made of another 'skies/grey.png' than the one that recipe 'things' finds now. Bring the old "
+        "file back, or render the scene anew."
+    )
+    assert str(caught.value) == f"{sample}: {problem}"
+    with pytest.raises(Sim2CamError) as caught:
+        add_case(sample, kept, recipe=load_recipe("dice"))
+    unknown = (
+        r"is made of a '.*' that recipe 'dice' does not name\. Name the recipe of its data set\."
+    )
+    assert re.search(unknown, str(caught.value))
+    assert not kept.exists()
+
+
+def test_what_cannot_be_kept_is_refused(sim, kept, tmp_path):
+    for sample, options, message in (
+        (sim / "000009", {}, "no sample '000009'. Did you mean '000003'? Allowed: 000000, "),
+        (tmp_path / "000000", {}, "no data set: there is no dataset.json in it."),
+        (sim / "000000", {"name": "../x"}, "--name ../x: give a plain name, without a folder."),
+        (sim / "000003", {}, "sim-000003.json: is a case already. Choose another --name."),
+    ):
+        with pytest.raises(Sim2CamError) as caught:
+            add_case(sample, kept, **options)
+        assert message in str(caught.value)
+    assert [path.name for path in sorted(kept.iterdir())] == ["sim-000003.jpg", "sim-000003.json"]
+
+
+BROKEN = [
+    (lambda p: p.write_text("{"), "sim-000003.json: not a case: "),
+    (lambda p: p.write_text("[" * 100_000), "sim-000003.json: not a case: "),
+    (lambda p: p.write_text("[]"), "sim-000003.json: not a case: "),
+    (lambda p: changed(p, lambda t: t.update(view=2)), "sim-000003.json: view 2 of 2 cameras."),
+    (lambda p: changed(p, lambda t: t.update(view=-1)), "sim-000003.json: view -1 of 2 cameras."),
+    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=10**6)), "sim-000003.json: a picture of 1000000x96: 4096 is the most."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].pop("asset")), "sim-000003.json: not a case: scene.bodies[0].asset is missing."),
+    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=64)), "sim-000003.jpg: 128x96 pixels, and its scene has other ones."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' is no file in files/ beside it."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "files/../../x.ply", "category": "6"})), "sim-000003.json: 'x.ply' is no file in files/ beside it."),
+    (lambda p: p.with_suffix(".jpg").unlink(), "sim-000003.jpg: no such image."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "message"), BROKEN, ids=[m for _, m in BROKEN])
+def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
+    for suffix in (".json", ".jpg"):
+        shutil.copy(case.with_suffix(suffix), case.with_name(f"whole{suffix}"))
+    spoil(case)
+    broken, whole = run_cases(case.parent)
+    assert broken.name == "sim-000003"
+    assert message in broken.problem
+    assert (whole.name, whole.moved) == ("whole", ())
+
+
+def test_a_folder_without_cases_is_refused(tmp_path):
+    with pytest.raises(Sim2CamError, match=r"holds no case. Keep one with sim2cam scenes add\."):
+        list(run_cases(tmp_path))
+
+
+def test_a_case_that_is_too_large_is_not_read(case, monkeypatch):
+    monkeypatch.setattr("sim2cam.experiments.regression_scenes.MAX_BYTES", 1000)
+    with pytest.raises(Sim2CamError, match=r"larger than 0 MB. It is no case"):
+        read_case(case)

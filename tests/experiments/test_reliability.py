@@ -1,0 +1,292 @@
+"""train measures when not to trust a detector; bench reports it, and predict abstains."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from sim2cam import images
+from sim2cam.cli import main
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.set_operations import set_aside
+from sim2cam.files import write_bytes
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.inference.detector import load_detector, save_detector
+from sim2cam.models.network.detector import Detector
+from sim2cam.models.reliability import measurement
+from sim2cam.models.reliability.object_sizes import trained_sizes
+from sim2cam.models.training.config import TrainConfig
+from sim2cam.models.training.training import training, tuning
+
+
+@pytest.fixture(scope="module")
+def train(sim):
+    """A function that trains on renders in two steps, and returns the card of the weights."""
+
+    def run(out, *more):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(measurement, "CROPS", 32)
+            flags = ["--steps", "2", "--workers", "1", *map(str, more)]
+            assert main(["train", "dice", "--data", str(sim.root), "--out", str(out), *flags]) == 0
+        return load_detector(out / "weights.safetensors").card
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def weights(sim, bare_weights, tmp_path_factory):
+    """The weights that ship, as if they had been trained on four of the renders, magnified."""
+    shipped = load_detector(bare_weights)
+    path = tmp_path_factory.mktemp("trusted") / "weights.safetensors"
+    config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # dice of 8 px are not found
+    parts, held = set_aside([sim], 0.85)
+    trained = ((parts[0], 1.0),)
+    card = replace(
+        shipped.card,
+        magnification=4.0,
+        sizes_px=trained_sizes(trained, config),
+        config=shipped.card.config | {"scale_range": config.scale_range},
+    )
+    save_detector(path, shipped.network.state_dict(), card)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measurement, "CROPS", 64)
+        measurement.measure_trust(path, trained, config, held, "held-out pictures")
+    return path
+
+
+@pytest.fixture
+def noise(tmp_path):
+    rgb = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    write_bytes(tmp_path / "noise.png", images.encode_png(rgb))
+    return tmp_path / "noise.png"
+
+
+def limit(weights):
+    return json.loads(weights.with_suffix(".json").read_text())["novelty"]
+
+
+def with_card(weights, folder, **changes):
+    """A copy of the weights whose card says something else."""
+    copy = folder / "weights.safetensors"
+    copy.write_bytes(weights.read_bytes())
+    card = json.loads(weights.with_suffix(".json").read_text()) | changes
+    copy.with_suffix(".json").write_text(json.dumps(card))
+    return copy
+
+
+def test_held_out_scenes_are_not_trained_on_and_set_the_limit(train, tmp_path):
+    card = train(tmp_path / "run", "--held-out", "0.85")
+    assert card.data[0].images == 4  # of 24: two of 12 scenes, each in two views
+    assert card.novelty.pictures == 20
+    assert card.novelty.measured_on == "held-out pictures"
+    assert card.novelty.tile_px == card.config["crop_px"]
+
+
+def test_trainings_with_other_seeds_hold_out_the_same_scenes(train, tmp_path):
+    first = train(tmp_path / "first", "--held-out", "0.85", "--seed", "1")
+    flags = ["--seed", "2", "--from", tmp_path / "first/weights.safetensors"]
+    later = train(tmp_path / "later", "--held-out", "0.85", *flags)
+    assert len(first.pictures) == 4
+    assert first.pictures == later.pictures
+
+
+def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, capsys):
+    card = train(tmp_path / "run")
+    assert card.data[0].images == 24
+    assert card.novelty is None
+    assert (
+        "0.05 of the scenes are 0 pictures, fewer than 19: all are trained on."
+        in capsys.readouterr().err
+    )
+
+
+@pytest.fixture
+def retaken(coco, tmp_path):
+    """Captures that are no copies of the renders: the same in other colours."""
+    path = tmp_path / "retaken" / coco.name
+    shutil.copytree(coco.parent, path.parent)
+    for sample in read_captures(path).samples:
+        write_bytes(sample.rgb, images.encode_jpeg(255 - images.read_rgb(sample.rgb), 90))
+    return path
+
+
+def test_development_captures_take_the_place_of_held_out_pictures(train, retaken, tmp_path, capsys):
+    card = train(tmp_path / "run", "--dev", retaken, "--held-out", "0.85")
+    assert card.data[0].images == 24
+    assert (card.novelty.measured_on, card.novelty.pictures) == ("development captures", 24)
+    assert "fewer than" not in capsys.readouterr().err
+
+
+def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
+    sim, retaken, tmp_path, monkeypatch
+):
+    devices = []
+    for module, name in (
+        (training, "train_detector"),
+        (tuning, "tune_weights"),
+        (measurement, "measure_trust"),
+    ):
+        monkeypatch.setattr(module, name, lambda *_, device, **__: devices.append(device))
+    flags = ["--dev", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
+    assert main(["train", "dice", "--data", str(sim.root), *flags]) == 0
+    assert devices == ["cuda:1"] * 3
+
+
+def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_path, capsys):
+    first = read_captures(coco).samples[0].name
+    out = tmp_path / "run"
+    flags = ["--data", str(sim.root), "--dev", str(coco), "--out", str(out)]
+    assert main(["train", "dice", *flags]) == 1
+    said = capsys.readouterr().err
+    assert f"image {first} is trained on too, as {sim.samples[0].name}: " in said
+    assert not out.exists()
+
+
+def test_bench_warns_of_captures_that_were_trained_on(train, sim, retaken, tmp_path, capsys):
+    card = train(tmp_path / "run", "--held-out", "0")
+    assert len(card.pictures) == 24
+    weights, warned = str(tmp_path / "run/weights.safetensors"), []
+    for captures in (sim.root, retaken):
+        assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
+        warned.append("the detector was trained on these captures" in capsys.readouterr().err)
+    assert warned == [True, False]
+
+
+def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, capsys):
+    out = tmp_path / "bench.json"
+    flags = ["--captures", str(coco), "--workers", "1"]
+    assert main(["bench", str(weights), *flags, "--json", "--out", str(out)]) == 0
+    told, kept = json.loads(capsys.readouterr().out), json.loads(out.read_text())
+    found = told["trust"]
+    assert (kept["trust"], kept["selection"]) == (found, told["selection"])
+    assert told["selection"]["detections"] >= 1
+    low, high = found["calibration"]["ece"]["ci95"]
+    assert 0 <= low <= found["calibration"]["ece"]["value"] <= high
+    assert sum(n for *_, n in found["calibration"]["bins"]) > 0
+    assert found["unlike"]["false_alarms"] == round(2 / 21, 4)
+    assert (
+        found["unlike"]["value"] <= 5 / 24
+    )  # 20 set the limit themselves, of which 1 is beyond it
+    assert found["sizes"]["objects"] > 24
+    images_said = json.loads(out.read_text())["images"]
+    assert sum(one["novelty"] > 1 for one in images_said) == round(24 * found["unlike"]["value"])
+    assert main(["bench", str(weights), *flags]) == 0
+    said = capsys.readouterr().out
+    assert "expected calibration error: 0." in said
+    assert ", of familiar ones at most 0.095" in said
+
+
+def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
+    flags = ["--captures", str(coco), "--limit", "3", "--workers", "1"]
+    assert main(["bench", str(bare_weights), *flags]) == 0
+    said = capsys.readouterr()
+    assert "unlike what was trained on: not measured" in said.out
+    assert "before calibration" not in said.out
+    assert main(["bench", str(bare_weights), *flags, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["trust"]
+    assert (found["uncalibrated"], found["unlike"], found["sizes"]) == (None, None, None)
+    assert main(["predict", str(bare_weights), str(noise), "--workers", "1"]) == 0
+    said = capsys.readouterr()
+    assert set(json.loads(said.out)) == {"image", "detections"}
+    assert "1 pictures; unlike those trained on: not measured" in said.err
+    assert main(["predict", str(bare_weights), str(noise), "--abstain"]) == 2
+    assert (
+        capsys.readouterr()
+        .err.strip()
+        .endswith(
+            f"--abstain: {bare_weights!s} does not hold what pictures it was trained on. Train again, or leave "
+            "--abstain out."
+        )
+    )
+
+
+def test_predict_marks_what_is_unlike_and_abstains(weights, noise, tmp_path, capsys):
+    flags = [str(noise), "--workers", "1", "--score", "0.05"]
+    strict = with_card(weights, tmp_path, novelty=limit(weights) | {"distance": 1e-3})
+    assert main(["predict", str(strict), *flags]) == 0
+    said = capsys.readouterr()
+    marked = json.loads(said.out)
+    assert marked["unlike"]
+    assert marked["novelty"] > 1
+    assert not marked["abstained"]
+    assert marked["detections"]
+    assert "1 pictures; unlike those trained on: 1" in said.err
+    assert main(["predict", str(strict), *flags, "--abstain"]) == 0
+    left_out = json.loads(capsys.readouterr().out)
+    assert left_out == marked | {"detections": [], "abstained": True}
+    lax = with_card(weights, tmp_path, novelty=limit(weights) | {"distance": 1e3, "doubt": 1e3})
+    assert main(["predict", str(lax), *flags, "--abstain"]) == 0
+    line = json.loads(capsys.readouterr().out)
+    assert (line["unlike"], line["abstained"]) == (False, False)
+    assert line["detections"] == marked["detections"]
+
+
+def test_objects_of_other_sizes_are_warned_of(weights, coco, tmp_path, capsys):
+    other = with_card(weights, tmp_path, sizes_px=[500.0, 600.0])
+    flags = ["--captures", str(coco), "--limit", "2", "--workers", "1"]
+    assert main(["bench", str(other), *flags]) == 0
+    assert "objects are smaller than those trained on" in capsys.readouterr().err
+    assert main(["bench", str(weights), *flags]) == 0
+    assert "than those trained on" not in capsys.readouterr().err
+    flags = ["--limit", "1", "--workers", "1", "--score", "0"]
+    assert main(["predict", str(other), str(coco), *flags]) == 0
+    assert "than those trained on" in capsys.readouterr().err
+
+
+def test_detections_of_others_have_a_calibration_error(coco, weights, tmp_path, capsys):
+    out = tmp_path / "found.json"
+    flags = ["--captures", str(coco), "--workers", "1", "--json"]
+    assert main(["bench", str(weights), *flags, "--out", str(out)]) == 0
+    ours = json.loads(capsys.readouterr().out)["trust"]
+    assert main(["bench", str(out), *flags]) == 0
+    found = json.loads(capsys.readouterr().out)["trust"]
+    assert found["calibration"] == ours["calibration"]
+    assert found["unlike"] is None
+
+
+def test_captures_without_labels_get_the_scores_that_need_none(
+    weights, bare_weights, coco, tmp_path, capsys
+):
+    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.SUFFIXES)
+    flags = ["--captures", str(photos), "--workers", "1"]
+    out = tmp_path / "found.json"
+    bare = with_card(bare_weights, tmp_path, magnification=4.0)
+    assert main(["bench", str(bare), *flags, "--json", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    found = json.loads(said.out)
+    assert found == json.loads(out.read_text())
+    assert found["images"] == 24
+    assert found["selection"]["detections"] >= 1
+    assert 0 <= found["selection"]["entropy"] <= 1
+    assert 0 <= found["selection"]["diversity"] <= 1
+    assert found["unlike"] is None
+    assert "has no labels: nothing tells whether what was found is right." in said.err
+    assert main(["bench", str(weights), *flags]) == 0
+    said = capsys.readouterr().out
+    assert "neighbourhood density: " in said
+    assert ", of familiar ones at most 0.095" in said
+    assert main(["bench", str(weights), *flags, "--map", "a=b"]) == 2
+    assert "--map and --ignore are for labels, and" in capsys.readouterr().err
+    assert main(["bench", "dice", *flags, "--limit", "1"]) == 0
+    assert "has no labels: nothing tells" in capsys.readouterr().err
+    network = Detector("nano", 1, torch.Generator().manual_seed(0))
+    save_detector(
+        tmp_path / "one.safetensors",
+        network.state_dict(),
+        DetectorCard("nano", ("die",), 0, {}, ()),
+    )
+    assert main(["bench", str(tmp_path / "one.safetensors"), *flags, "--limit", "1"]) == 0
+    why = "not measured, they tell how surely categories are told apart, and it knows one"
+    assert f"selection scores: {why}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("share", ["1", "-0.1", "nan"])
+def test_shares_that_cannot_be_held_out(share, capsys):
+    arguments = ["train", "dice", "--data", "a", "--out", "x", f"--held-out={share}"]
+    assert main(arguments) == 2
+    assert (
+        f"--held-out must be 0 or more and below 1, not {float(share)}" in capsys.readouterr().err
+    )

@@ -1,0 +1,305 @@
+"""`sim2cam ladder` as a user meets it, and which arms it plans."""
+
+import gzip
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from sim2cam.adapt.store import METHODS
+from sim2cam.cli import main
+from sim2cam.data.real_images import CaptureSets, read_captures
+from sim2cam.errors import RecipeError
+from sim2cam.experiments import best_transfer
+from sim2cam.experiments.variants import fixed_twin, rungs
+from sim2cam.pipeline.recipe import load_recipe
+
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
+RECIPE = """
+base = "dice"
+name = "tiny"
+[render]
+width = 96
+height = 80
+views = 2
+channels = []
+[train]
+steps = 2
+batch = 2
+crop_px = 64
+"""
+
+
+LENIENT = """
+displacement_px = 255
+correlation = -1
+outline_recall = 0
+colour_shift = 255
+added_levels = 255
+lost_levels = 255
+grid_levels = 255
+seam_levels = 255
+clipped_share = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(coco, write_parts, tmp_path_factory):
+    """Captures of 20 photos to learn from, of which 4 are for development, and 4 others to test."""
+    folder = tmp_path_factory.mktemp("photos")
+    tables = json.loads(coco.read_text())
+    parts = {"train": (0, 20), "style": (0, 20), "dev": (0, 4), "test": (20, 24)}
+    write_parts(tables, folder, parts)
+    for place in coco.parent.iterdir():
+        if place != coco:
+            (folder / place.name).symlink_to(place)
+    return folder
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "tiny.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def ladder(recipe, photos, out, *flags):
+    usual = {"--seeds": "1", "--pictures": "4", "--workers": "1"}
+    rest = [word for flag, value in usual.items() if flag not in flags for word in (flag, value)]
+    return main(
+        ["ladder", str(recipe), "--captures", str(photos), "--out", str(out), *rest, *flags]
+    )
+
+
+def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
+    recipe.write_text(RECIPE + "amodal = true\n")
+    for path in photos.glob("*.json"):
+        tables = json.loads(path.read_text())
+        calls = {"1": "one", "6": "strange"}
+        for category in tables["categories"]:
+            category["name"] = calls.get(category["name"], category["name"])
+        (tmp_path / path.name).write_text(json.dumps(tables))
+    for place in photos.iterdir():
+        if place.suffix != ".json":
+            (tmp_path / place.name).symlink_to(place)
+    out = tmp_path / "run"
+    flags = ("--arms", "randomized", "--map", "one=1", "--ignore", "--json")
+    assert ladder(recipe, tmp_path, out, *flags) == 0
+    (arm,) = json.loads(capsys.readouterr().out)["arms"]
+    (path,) = (out / "predictions").iterdir()
+    facts = json.loads(gzip.decompress(path.read_bytes()))
+    assert facts["matching"] == {
+        "categories": list("123456"), "renamed": {"one": "1"}, "ignores_others": True, "amodal": True,
+    }  # fmt: skip
+    assert main(["bench", str(path), "--captures", str(tmp_path / "test.json"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ap50"]["value"] == arm["seeds"][0]["ap50"]
+    labelled = read_captures(tmp_path / "test.json").samples
+    assert 0 < told["objects"] < sum(len(sample.objects) for sample in labelled)
+
+
+def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    first = ("--arms", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
+    assert ladder(recipe, photos, out, *first) == 1
+    said = capsys.readouterr().err
+    assert "objects in 4 test images show a difference of" in said
+    assert "where 2 arms are compared" in said
+    assert "1 of 1 sessions of the test images have style or training images too" in said
+    assert "The labels of 4 development images choose the magnification" in said
+    assert "no predictions of the arm 'randomized' yet. Run it first." in said
+
+    assert ladder(recipe, photos, out, "--arms", "randomized,real-5,mixed-5", "--resume") == 0
+    table = capsys.readouterr().out
+    assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --arms", table)
+    assert re.search(r"sim without randomization +not run: no recipe with this one's name", table)
+    assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
+    assert "\nIntervals: 95 %, bootstrap over 4 images, too few: " in table
+    assert "how seeds differ is not in them, which takes two or more" in table
+    before = {path.name: path.read_bytes() for path in (out / "predictions").iterdir()}
+    assert set(before) == {
+        "randomized-0.json.gz",
+        "real-only-5-labelled-photos-0.json.gz",
+        "randomized-5-labelled-photos-0.json.gz",
+    }
+
+    assert ladder(recipe, photos, out, "--arms", "real", "--resume", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts == json.loads((out / "ladder.json").read_text())
+    assert all((out / "predictions" / name).read_bytes() == was for name, was in before.items())
+    run = [arm["name"] for arm in facts["arms"]]
+    assert run == [
+        "randomized",
+        "randomized + 5 labelled photos",
+        "real only (5 labelled photos)",
+        "real only (20 labelled photos)",
+    ]
+    assert {one["name"] for one in facts["not_run"]} == set(facts["planned"]) - set(run)
+    reasons = {one["name"]: one["reason"] for one in facts["not_run"]}
+    assert reasons["real only (25 labelled photos)"] == "only 20 labelled photos"
+    assert [point["photos"] for point in facts["equivalents"]["curve"]] == [5, 20]
+    assert [one["arm"] for one in facts["equivalents"]["worth"]] == run[:2]
+    page = (out / "ladder.html").read_text()
+    assert "Labelled photos that train as well" in page
+    assert "only 20 labelled photos" in page
+    few = json.loads(
+        gzip.decompress(
+            (out / "predictions" / "real-only-5-labelled-photos-0.json.gz").read_bytes()
+        )
+    )
+    assert [part["images"] for part in few["data"]] == [5]
+
+    assert ladder(recipe, photos, out, "--steps", "3", "--resume", "--minutes", "0") == 1
+    assert "plan.json: config was {" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_best_transfer_is_chosen_once_by_looks_and_said(
+    recipe, photos, tmp_path, capsys, monkeypatch
+):
+    out = tmp_path / "run"
+    few = ("--arms", "randomized,best-transfer", "--pictures", "10")
+    recipe.write_text(f"{RECIPE}[adapt.certificate]\n{LENIENT}")
+    assert ladder(recipe, photos, out, *few) == 0
+    said = capsys.readouterr()
+    choice = json.loads((out / "best-transfer.json").read_text())
+    assert choice["part"] == "style"  # 4 development photos are too few
+    assert [one["method"] for one in choice["tried"]] == list(METHODS)
+    near = {
+        one["method"]: one["distance"] for one in choice["tried"] if one["distance"] is not None
+    }
+    best = min(near, key=near.get)
+    assert f"The best transfer is {best}: its translations of 10 renders look most like" in said.err
+    assert re.search(r"\n\+ best transfer +0\.\d{3}", said.out)
+    facts = json.loads(
+        gzip.decompress((out / "predictions" / "best-transfer-0.json.gz").read_bytes())
+    )
+    assert [part["name"] for part in facts["data"]] == ["randomized", best]
+    assert "The best transfer is" in json.loads((out / "ladder.json").read_text())["notes"][-1]
+
+    monkeypatch.setattr(best_transfer, "choose_transfer", lambda *_, **__: pytest.fail("again"))
+    assert ladder(recipe, photos, out, *few, "--resume") == 0
+    (out / "best-transfer.json").write_text("{}")
+    assert ladder(recipe, photos, out, *few, "--resume") == 1
+    assert (
+        "best-transfer.json: part is missing. Remove it to choose again." in capsys.readouterr().err
+    )
+
+
+NO_POINTS = (
+    "randomized: no object has keypoints to learn. Render it with the channel keypoints among"
+)
+
+
+def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos, tmp_path, capsys):
+    recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nreader = false\n")
+    pointed = tmp_path / "pointed"
+    pointed.mkdir()
+    for place in photos.iterdir():
+        (pointed / place.name).symlink_to(place.resolve())
+    tables = json.loads((photos / "train.json").read_text())
+    for category in tables["categories"]:
+        category["keypoints"] = ["top"]
+    for label in tables["annotations"]:
+        x, y, *_ = label["bbox"]
+        label["keypoints"] = [x + 1, y + 1, 2]
+    (pointed / "train.json").unlink()
+    (pointed / "train.json").write_text(json.dumps(tables))
+
+    out = tmp_path / "run"
+    assert ladder(recipe, pointed, out, "--arms", "randomized,real-5") == 0
+    table = capsys.readouterr().out
+    assert re.search(rf"\nrandomized +not run: {out}/{NO_POINTS}", table)
+    assert re.search(r"\nreal only \(5 labelled photos\) +0\.\d{3} \(", table)
+    assert ladder(recipe, pointed, out, "--arms", "randomized,real-5", "--resume") == 0
+    assert table.splitlines()[1] == capsys.readouterr().out.splitlines()[1]
+
+    assert ladder(recipe, photos, tmp_path / "none", "--arms", "randomized,real-5") == 1
+    assert NO_POINTS in capsys.readouterr().err
+
+
+def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert ladder(recipe, photos, out, "--arms", "randomized,best-transfer") == 0
+    assert re.search(
+        r"\+ best transfer +not run: no transfer is chosen: none keeps half of the",
+        capsys.readouterr().out,
+    )
+
+
+BAD = [
+    (["--seeds", "0"], "--seeds must be 1 or more, not 0"),
+    (["--pictures", "0"], "--pictures must be 1 or more, not 0"),
+    (["--minutes", "-1"], "--minutes must be 0 or more, not -1.0"),
+    (["--minutes", "nan"], "--minutes must be 0 or more, not nan"),
+    (["--arms", "sliced,real-7"], "--arms: no arm or group 'real-7'. Did you mean 'real-5'?"),
+    (["--steps", "0"], "steps must be 1 or more, not 0"),
+    (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
+    (["--device", "gpu"], "--device gpu is not known. Allowed: cpu, cuda, cuda:0"),
+    (["--map", "one"], "--map one: give REAL=SIM, the two names of a category."),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), BAD)
+def test_bad_flags_are_refused(flags, message, recipe, photos, tmp_path, capsys):
+    assert ladder(recipe, photos, tmp_path / "run", *flags) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_captures_without_an_object_are_refused(recipe, photos, tmp_path, capsys):
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for place in photos.iterdir():
+        (bare / place.name).symlink_to(place.resolve())
+    (bare / "test.json").unlink()
+    tables = json.loads((photos / "test.json").read_text())
+    (bare / "test.json").write_text(json.dumps(tables | {"annotations": []}))
+    assert ladder(recipe, bare, tmp_path / "run") == 1
+    assert "bare: no labelled object to score against." in capsys.readouterr().err
+
+
+def lacks(captures, fixed=None):
+    return {rung.key: rung.lacks for rung in rungs(captures, fixed)}
+
+
+def test_what_captures_lack_is_the_reason(coco):
+    photos = read_captures(coco)
+    full = lacks(CaptureSets(photos, photos, train=photos), "dice-fixed")
+    assert [key for key, reason in full.items() if reason] == [
+        "mixed-25", "mixed-50", "mixed-100", "mixed-200",
+        "tuned-25", "tuned-50", "tuned-100", "tuned-200",
+        "real-25", "real-50", "real-100", "real-200",
+    ]  # fmt: skip
+    assert full["mixed-25"] == "only 24 labelled photos"
+    few = lacks(CaptureSets(photos.take(2), photos))
+    assert few["camera"] == "2 style photos; a camera is told from at least 3"
+    bare = lacks(CaptureSets(photos.take(3), photos))
+    assert few["camera-translated"] == few["camera"]
+    assert not bare["camera"]
+    assert bare["camera-translated"] == bare["translated"]
+    assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
+    assert (
+        bare["best-transfer"]
+        == bare["translated"]
+        == "3 style photos; a transfer needs at least 20"
+    )
+    assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["tuned-5"]
+    assert bare["real"] == "no labelled photos to train on: no part train with labels"
+    assert not bare["randomized"]
+
+
+def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
+    dice = load_recipe("dice")
+    assert fixed_twin("dice", dice) == "dice-fixed"
+    assert fixed_twin("shelf", dice) is None
+    mine, twin = tmp_path / "mine.toml", tmp_path / "mine-fixed.toml"
+    mine.write_text('base = "dice"\nname = "mine"\n')
+    assert fixed_twin(str(mine), dice) is None
+    twin.write_text('base = "dice-fixed"\nname = "mine-fixed"\n')
+    assert fixed_twin(str(mine), dice) == str(twin)
+    message = r"mine-fixed\.toml: its categories are 1, 2, 3, 4, 5, 6, not 1, 2 as of 'dice'"
+    with pytest.raises(RecipeError, match=message):
+        fixed_twin(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip

@@ -1,0 +1,70 @@
+"""How much looser or tighter found boxes are than labelled ones is told from where it matters on."""
+
+from pathlib import Path
+
+import pytest
+
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
+from sim2cam.metrics.box_expansion import MIN_PAIRS, margin_warning
+from sim2cam.metrics.detection import Detection
+from sim2cam.metrics.error_analysis import oddities
+
+BOX = (20.0, 30.0, 60.0, 90.0)
+
+
+def images(count=MIN_PAIRS):
+    samples = (
+        Sample(f"{n}", Path(f"{n}.jpg"), 100, 100, (ObjectLabel("a", BOX, 2400.0),), "real")
+        for n in range(count)
+    )
+    return Dataset(Path(), ("a",), tuple(samples))
+
+
+def found(dataset, factor, score=0.9):
+    """Detections with sides so many times as long as the labels'."""
+    x0, y0, x1, y1 = BOX
+    more_x, more_y = (factor - 1) / 2 * (x1 - x0), (factor - 1) / 2 * (y1 - y0)
+    box = x0 - more_x, y0 - more_y, x1 + more_x, y1 + more_y
+    return {sample.name: (Detection("a", box, score),) for sample in dataset.samples}
+
+
+@pytest.mark.parametrize(
+    ("factor", "words", "before"),
+    [
+        (1.6, "60% longer", "0.00"),  # IoU 0.39
+        (1.25, "25% longer", "1.00"),
+        (1.13, "13% longer", "1.00"),
+        (0.8, "20% shorter", "1.00"),
+        (0.6, "40% shorter", "0.00"),  # IoU 0.36
+    ],
+)
+def test_boxes_of_another_habit_are_told(factor, words, before):
+    dataset = images()
+    told = margin_warning(dataset, found(dataset, factor))
+    assert told == (
+        f"sides of found boxes are {words} than those of the labels, in the median. With sides as long, AP50 "
+        f"would be 1.00 instead of {before}. If people draw boxes so, sim2cam tune measures it on labelled images."
+    )
+    assert told in oddities(dataset, found(dataset, factor))
+
+
+def test_tuning_is_not_advised_where_other_errors_prevail():
+    dataset = images()
+    few = found(dataset, 1.25)
+    far = tuple(Detection("a", (0.0, 0.0, 9.0, 9.0), 0.95) for _ in range(20))
+    told = margin_warning(dataset, {name: (*each, *far) for name, each in few.items()})
+    assert told is not None
+    assert "instead of 0.05. Other errors prevail: tune would not help." in told
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.09, 0.93])
+def test_boxes_that_fit_are_not(factor):
+    dataset = images()
+    assert margin_warning(dataset, found(dataset, factor)) is None
+
+
+def test_few_and_unsure_ones_tell_nothing():
+    few, many = images(MIN_PAIRS - 1), images()
+    assert margin_warning(few, found(few, 1.25)) is None
+    assert margin_warning(many, found(many, 1.25, score=0.2)) is None
+    assert margin_warning(many, {sample.name: () for sample in many.samples}) is None

@@ -1,0 +1,256 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sim2cam.data.sample import Dataset, ObjectLabel, Sample
+from sim2cam.geometry.boxes import pairwise_coverage
+from sim2cam.metrics.detection import Detection
+from sim2cam.metrics.error_analysis import (
+    DEFAULT_THRESHOLD,
+    CategoryErrors,
+    best_threshold,
+    boxes_warning,
+    count_category_errors,
+    count_errors,
+    judge,
+    oddities,
+    unlabelled_warning,
+)
+
+
+def label(category, box, is_crowd=False):
+    return ObjectLabel(category, box, 1.0, is_crowd=is_crowd)
+
+
+def captures(*samples):
+    return Dataset(Path(), ("a", "b", "c"), samples)
+
+
+def image(name, *objects):
+    return Sample(name, Path(f"{name}.jpg"), 100, 100, objects, "real")
+
+
+def counted(objects, detections):
+    (errors,) = count_errors(captures(image("x", *objects)), {"x": detections}, 0.5)
+    return errors
+
+
+def lies_in_crowd(detection, objects):
+    boxes = [o.box_xyxy for o in objects if o.is_crowd]
+    return (
+        pairwise_coverage(np.array([detection.box_xyxy]), np.array(boxes).reshape(-1, 4)) >= 0.5
+    ).any()
+
+
+def random_box(rng):
+    x, y = rng.integers(0, 40, 2)
+    return float(x), float(y), float(x + rng.integers(5, 40)), float(y + rng.integers(5, 40))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed):
+    rng = np.random.default_rng(seed)
+    objects = [
+        label(str(rng.choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
+        for _ in range(rng.integers(0, 8))
+    ]
+    boxes = [random_box(rng) for _ in range(rng.integers(0, 12))]
+    found = [
+        Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
+        for box in boxes + [o.box_xyxy for o in objects[::2]]
+    ]
+    verdicts = judge(objects, found, 0.5)
+    about = [v.number for v in verdicts if v.number is not None]
+    assert sorted(about) == [i for i, o in enumerate(objects) if not o.is_crowd]
+    seen = [v.score for v in verdicts if v.kind != "missed"]
+    assert seen == sorted(seen, reverse=True)
+    assert all(score >= 0.5 for score in seen)
+    assert len(seen) <= sum(d.score >= 0.5 for d in found)
+    left_out = [d for d in found if d.score >= 0.5 and lies_in_crowd(d, objects)]
+    assert len(seen) >= sum(d.score >= 0.5 for d in found) - len(left_out)
+    for v in verdicts:
+        assert v.truth == (None if v.number is None else objects[v.number].category)
+    errors = counted(objects, found)
+    assert errors.objects == len(about)
+    assert errors.errors + errors.right == len(verdicts)
+
+
+def test_verdicts_say_what_is_there_and_what_was_found():
+    box, far, other = (0.0, 0.0, 10.0, 10.0), (40.0, 40.0, 50.0, 50.0), (60.0, 0.0, 70.0, 9.0)
+    objects = (label("a", box), label("b", far))
+    found = [Detection("b", box, 0.9), Detection("a", other, 0.8), Detection("b", far, 0.3)]
+    wrong, false, missed = judge(objects, found, 0.5)
+    assert (wrong.kind, wrong.found, wrong.truth, wrong.score) == ("wrong category", "b", "a", 0.9)
+    assert (false.kind, false.found, false.truth) == ("false", "a", None)
+    assert (missed.kind, missed.found, missed.truth, missed.box_xyxy) == ("missed", None, "b", far)
+    assert judge((), (), 0.5) == ()
+
+
+def test_errors_are_counted_by_kind_and_groups_are_left_out():
+    objects = [
+        label("a", (0, 0, 10, 10)),
+        label("a", (20, 0, 30, 10)),
+        label("b", (40, 0, 50, 10)),
+        label("a", (60, 60, 100, 100), is_crowd=True),
+    ]
+    found = (
+        Detection("a", (0, 0, 10, 10), 0.9),
+        Detection("a", (0, 1, 10, 11), 0.8),  # a duplicate
+        Detection("c", (20, 0, 30, 10), 0.7),
+        Detection("a", (60, 60, 99, 99), 0.7),  # the group
+        Detection("b", (40, 0, 50, 10), 0.3),  # not sure enough
+    )
+    errors = counted(objects, found)
+    assert (errors.objects, errors.right, errors.wrong_category) == (3, 1, 1)
+    assert (errors.missed, errors.duplicate, errors.false, errors.errors) == (1, 1, 0, 3)
+
+
+def test_what_lies_in_a_group_is_neither_right_nor_false():
+    crowd = label("a", (0, 0, 100, 50), is_crowd=True)
+    within = tuple(Detection("a", (x, 10, x + 10, 20), 0.9) for x in range(0, 80, 20))
+    beside = Detection("a", (97, 45, 107, 55), 0.9)
+    errors = counted([crowd], (*within, beside))
+    assert (errors.objects, errors.missed, errors.false) == (0, 0, 1)
+
+
+def test_swapped_categories_are_wrong_and_not_missed():
+    objects = [label("a", (0, 0, 10, 10)), label("b", (50, 50, 60, 60))]
+    found = (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))
+    errors = counted(objects, found)
+    assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)
+
+
+def test_images_that_nobody_labelled_are_told_by_what_is_found_there():
+    some = captures(image("x", label("a", (10, 10, 50, 50))), image("y"), image("z"))
+    sure, unsure = (Detection("a", (10, 10, 50, 50), score) for score in (0.9, 0.4))
+    assert unlabelled_warning(some, {"x": (sure,), "y": (unsure,), "z": ()}) is None
+    found = {"x": (sure,), "y": (unsure,), "z": (sure,)}
+    assert unlabelled_warning(some, found) == (
+        "2 of 3 images have no labelled object, and something sure is found in 1 of them, as z: it counts as wrong. "
+        "Leave out images that nobody has labelled."
+    )
+    assert oddities(some, found) == (unlabelled_warning(some, found),)
+
+
+def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
+    right = captures(
+        image("x", label("a", (10, 10, 50, 50))), image("y", label("a", (5, 5, 60, 60)))
+    )
+    found = {"x": (Detection("a", (10, 10, 50, 50), 0.9),), "y": ()}
+    assert boxes_warning(right, found) is None
+    assert boxes_warning(right, {"x": (), "y": ()}) is None
+    shares = {"x": (Detection("a", (0.1, 0.1, 0.5, 0.5), 0.9),), "y": ()}
+    assert "all found boxes end within 0.5 pixels of the corner" in boxes_warning(right, shares)
+    small = captures(image("x", label("a", (0.1, 0.1, 0.5, 1.0))))
+    assert "all labelled boxes end within 1 pixels" in boxes_warning(small, {"x": found["x"]})
+    away = {"x": found["x"], "y": (Detection("a", (5000, 10, 5050, 50), 0.9),)}
+    assert boxes_warning(right, away) == (
+        "1 of 2 found boxes lie wholly outside their pictures, as in y. Are they of pictures of this size, and "
+        "x, y, width, height?"
+    )
+
+
+def test_errors_of_a_category_say_what_its_objects_were_taken_for():
+    here, there, far = (0.0, 0.0, 9.0, 9.0), (20.0, 0.0, 29.0, 9.0), (40.0, 0.0, 49.0, 9.0)
+    dataset = captures(
+        image("x", label("a", here), label("a", there), label("a", far)),
+        image("y", label("a", here), label("b", there), label("a", far, is_crowd=True)),
+    )
+    found = {
+        "x": [Detection("b", here, 0.9), Detection("c", there, 0.8), Detection("a", far, 0.2)],
+        "y": [
+            Detection("b", here, 0.9), Detection("b", there, 0.8), Detection("c", (60, 0, 69, 9), 0.7),
+        ],
+    }  # fmt: skip
+    assert count_category_errors(dataset, found, 0.5) == (
+        CategoryErrors("a", 4, 0, {"b": 2, "c": 1}, 0, 1, 0, 0),
+        CategoryErrors("b", 1, 1, {}, 0, 0, 0, 0),
+        CategoryErrors("c", 0, 0, {}, 0, 0, 0, 1),
+    )
+    (first, *_) = count_category_errors(dataset, found, 0.5)
+    assert list(first.taken_for) == ["b", "c"]  # most first
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_errors_of_categories_are_those_of_images(seed):
+    rng = np.random.default_rng(seed)
+
+    def category():
+        return str(rng.choice(["a", "b", "c"]))
+
+    dataset = captures(
+        *(image(name, *(label(category(), random_box(rng)) for _ in range(5))) for name in "xyz")
+    )
+    found = {
+        name: [Detection(category(), random_box(rng), float(rng.random())) for _ in range(9)]
+        for name in "xyz"
+    }
+    images = count_errors(dataset, found, 0.5)
+    categories = count_category_errors(dataset, found, 0.5)
+    for total in ("objects", "right", "misplaced", "missed", "duplicate", "false"):
+        assert sum(getattr(e, total) for e in images) == sum(getattr(e, total) for e in categories)
+    mixed = sum(sum(e.taken_for.values()) for e in categories)
+    assert mixed == sum(e.wrong_category for e in images)
+
+
+WHOLE = (0.0, 0.0, 10.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("detections", "kinds"),
+    [
+        ([("a", WHOLE)], ["right"]),
+        ([("b", WHOLE)], ["wrong category"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5))], ["poorly placed"]),  # IoU 0.45
+        ([("b", (0.0, 0.0, 10.0, 4.5))], ["poorly placed"]),
+        ([("a", (0.0, 0.0, 10.0, 1.0))], ["poorly placed"]),  # IoU 0.10
+        ([("a", (0.0, 0.0, 10.0, 0.9))], ["false", "missed"]),  # IoU 0.09
+        ([("b", WHOLE), ("a", WHOLE)], ["duplicate", "right"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5)), ("b", WHOLE)], ["duplicate", "wrong category"]),
+        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 4.5))], ["right", "duplicate"]),
+        (
+            [("a", (0.0, 0.0, 10.0, 4.5)), ("a", (0.0, 5.5, 10.0, 10.0))],
+            ["poorly placed", "duplicate"],
+        ),
+        ([("a", (50.0, 0.0, 60.0, 10.0))], ["false", "missed"]),
+    ],
+)
+def test_every_detection_and_every_object_is_counted_once(detections, kinds):
+    found = [Detection(name, box, 0.9 - 0.1 * n) for n, (name, box) in enumerate(detections)]
+    assert [v.kind for v in judge([label("a", WHOLE)], found, 0.5)] == kinds
+
+
+def test_a_badly_placed_box_in_a_group_is_left_out():
+    objects = [label("a", WHOLE), label("a", (0.0, 4.0, 10.0, 40.0), is_crowd=True)]
+    found = [Detection("a", (0.0, 4.0, 10.0, 16.0), 0.9)]
+    assert [v.kind for v in judge(objects, found, 0.5)] == ["missed"]
+
+
+def test_the_threshold_is_that_of_the_best_f1():
+    boxes = [(20.0 * n, 0.0, 20.0 * n + 10, 10.0) for n in range(5)]
+    dataset = captures(image("x", *(label("a", box) for box in boxes[:4])), image("y"))
+    found = {
+        "x": [
+            Detection("a", boxes[0], 0.3),
+            Detection("a", boxes[1], 0.2),
+            Detection("b", boxes[2], 0.15),
+            Detection("a", boxes[3], 0.01),
+        ],
+        "y": [Detection("a", boxes[4], score) for score in (0.2, 0.1, 0.09, 0.08)],
+    }
+    # 0.3: 2 * 1 / (1 + 4); 0.2: 2 * 2 / (3 + 4); 0.15: 2 * 2 / (4 + 4); 0.01: 2 * 3 / (8 + 4)
+    assert best_threshold(dataset, found) == 0.2
+    assert best_threshold(dataset, {"x": found["x"], "y": ()}) == 0.01
+    tenfold = {
+        name: [Detection(d.category, d.box_xyxy, 10 * d.score) for d in each]
+        for name, each in found.items()
+    }
+    assert best_threshold(dataset, tenfold) == 2
+
+
+def test_without_a_right_detection_the_threshold_is_the_usual_one():
+    dataset = captures(image("x", label("a", WHOLE)))
+    wrong = {"x": [Detection("b", WHOLE, 0.9)]}
+    assert best_threshold(dataset, wrong) == DEFAULT_THRESHOLD
+    assert best_threshold(dataset, {"x": ()}) == DEFAULT_THRESHOLD

@@ -1,0 +1,503 @@
+import errno
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from sim2cam.data.set_operations import whole_boxes
+from sim2cam.errors import (
+    BackendError,
+    CheckpointError,
+    InputError,
+    OutputError,
+    Sim2CamError,
+    UsageError,
+)
+from sim2cam.images import read_rgb
+from sim2cam.learn.checkpoint import save_checkpoint
+from sim2cam.learn.ema import WeightAverage
+from sim2cam.metrics.detection import MatchedRun
+from sim2cam.models.compat import BasicBlock, ResNet
+from sim2cam.models.inference.detector import (
+    LoadedDetector,
+    load_detector,
+    predict,
+    predict_dataset,
+)
+from sim2cam.models.losses.detection import detection as losses
+from sim2cam.models.network.torchvision_models import named_architectures
+from sim2cam.models.training.config import LATER, Adaptation, FineTuning, TrainConfig
+from sim2cam.models.training.training import read_metrics, train_detector
+
+TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
+
+
+class KilledError(Exception):
+    """Stands for a process that is gone."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def kill_at(step):
+    def progress(line):
+        if line.step == step:
+            raise KilledError
+
+    return progress
+
+
+def test_learns_to_find_and_to_tell_apart(make_dataset, tmp_path):
+    data = make_dataset(n=12)
+    config = TrainConfig(
+        steps=300, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20
+    )
+    detector = train_detector(((data, 1.0),), config, tmp_path / "run")
+    lines = read_metrics(tmp_path / "run")
+    assert lines[-1].losses["total"] < 0.4 * lines[0].losses["total"]
+    unseen = make_dataset("unseen", n=8, seed=99)
+    found = MatchedRun(unseen, predict_dataset(detector, unseen))
+    scores = found.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
+    assert scores["agnostic_ap50"][0] > 0.9
+    assert scores["ap50"][0] > 0.8
+
+
+def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
+    data = make_dataset(n=12)
+    config = TrainConfig(
+        steps=120, batch=2, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=10,
+        reader=True, min_read=0.8, bfloat16=True,
+    )  # fmt: skip
+    with pytest.raises(KilledError):
+        train_detector(
+            ((data, 1.0),), config, tmp_path / "run", checkpoint_s=0, progress=kill_at(40)
+        )
+    detector = train_detector(((data, 1.0),), config, tmp_path / "run", resume=True)
+    lines = read_metrics(tmp_path / "run")
+    assert lines[-1].losses["reading"] < 0.2
+    assert detector.card.reader
+    unseen = make_dataset("unseen", n=8, seed=99)
+    run = MatchedRun(unseen, predict_dataset(detector, unseen))
+    scores = run.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
+    assert scores["ap50"][0] > 0.85 * scores["agnostic_ap50"][0] > 0.3
+    rgb = read_rgb(unseen.samples[0].rgb)
+    for index, name in enumerate(detector.card.categories):
+        with torch.no_grad():
+            detector.network.reader.category.bias.copy_(50 * torch.eye(2)[index])
+        found = predict(LoadedDetector(detector.network, detector.card), rgb)
+        assert {one.category for one in found} == {name}
+        assert [one.score for one in found] == sorted((o.score for o in found), reverse=True)
+
+
+@pytest.mark.parametrize("killed_at", [2, 4])
+def test_resumed_training_is_bit_identical(make_dataset, tmp_path, killed_at):
+    parts = ((make_dataset("a"), 0.7), (make_dataset("b", seed=1, with_ids=False), 0.3))
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train_detector(parts, TINY, whole, line_steps=2)
+    with pytest.raises(KilledError):
+        train_detector(
+            parts, TINY, broken, line_steps=2, checkpoint_s=0, progress=kill_at(killed_at)
+        )
+    assert not (broken / "weights.safetensors").exists()
+    with (broken / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "ste')  # cut by the crash
+    train_detector(parts, TINY, broken, resume=True, line_steps=2)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
+    assert same == [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(broken)]
+    assert [line.step for line in same] == [2, 4, 6]
+
+
+@pytest.mark.parametrize("interrupted_in", [1, 5])
+def test_interrupted_amid_a_step_it_goes_on_from_before_it(
+    make_dataset, tmp_path, monkeypatch, interrupted_in
+):
+    """While the weights are moved; records have a line every third step."""
+    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    parts, flags = ((make_dataset(), 1.0),), {"line_steps": 3}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    train_detector(parts, TINY, whole, **flags)
+
+    def interrupt(average, network, step):
+        if step == interrupted_in:
+            raise KeyboardInterrupt
+        update(average, network, step)
+
+    update = WeightAverage.update
+    with monkeypatch.context() as patch:
+        patch.setattr(WeightAverage, "update", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            train_detector(parts, TINY, broken, **flags)
+    with safe_open(broken / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["state"])["step"] == interrupted_in
+    train_detector(parts, TINY, broken, resume=True, **flags)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
+    assert same == [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(broken)]
+
+
+def test_killed_before_the_first_checkpoint_it_starts_again(make_dataset, tmp_path):
+    parts = ((make_dataset(), 1.0),)
+    train_detector(parts, TINY, tmp_path / "whole")
+    with pytest.raises(KilledError):
+        train_detector(parts, TINY, tmp_path / "run", line_steps=2, progress=kill_at(2))
+    train_detector(parts, TINY, tmp_path / "run", resume=True, line_steps=2)
+    assert [line.step for line in read_metrics(tmp_path / "run")] == [2, 4, 6]
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "run")]
+    assert weights[0] == weights[1]
+
+
+def test_seed_decides(make_dataset, tmp_path):
+    parts = ((make_dataset(), 1.0),)
+    config = replace(TINY, steps=2)
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_detector(parts, replace(config, seed=seed), tmp_path / name)
+    a, b, c = ((tmp_path / n / "weights.safetensors").read_bytes() for n in "abc")
+    assert a == b != c
+
+
+def test_card_says_what_was_trained_on_what(make_dataset, tmp_path):
+    parts = ((make_dataset("a"), 3.0), (make_dataset("b", seed=1), 1.0))
+    detector = train_detector(parts, replace(TINY, steps=1), tmp_path / "run")
+    card = detector.card
+    assert card.categories == ("square", "disc")
+    assert card.steps == 1
+    assert [(p.name, p.weight, p.images) for p in card.data] == [("a", 0.75, 6), ("b", 0.25, 6)]
+    assert card.data[0].digest != card.data[1].digest
+    assert card == load_detector(tmp_path / "run" / "weights.safetensors").card
+    assert str(tmp_path) not in (tmp_path / "run" / "weights.json").read_text()
+
+
+def test_boxes_of_whole_objects_are_learned_where_asked(make_dataset, tmp_path):
+    def hidden(dataset):
+        """The data set with objects that go on unseen, a bit further below than they are high."""
+        return replace(dataset, samples=tuple(
+            replace(s, objects=tuple(replace(o, box_amodal_xyxy=deep(o.box_xyxy)) for o in s.objects))
+            for s in dataset.samples
+        ))  # fmt: skip
+
+    def deep(box):
+        return (*box[:3], 2.3 * box[3] - 1.3 * box[1])  # the seen part alone overlaps it to 0.43
+
+    config = TrainConfig(
+        steps=400, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
+        quarter_turns=False, free_turns=False, flips=False, amodal=True,
+    )  # fmt: skip
+    detector = train_detector(((hidden(make_dataset(n=12)), 1.0),), config, tmp_path / "run")
+    unseen = hidden(make_dataset("unseen", n=8, seed=99))
+    found = predict_dataset(detector, unseen)
+    ones = torch.ones(1, 8, dtype=torch.int64).numpy()
+    assert MatchedRun(whole_boxes(unseen), found).scores(ones)["agnostic_ap50"][0] > 0.8
+    assert MatchedRun(unseen, found).scores(ones)["agnostic_ap50"][0] < 0.5
+
+
+def test_images_are_magnified_as_crops_were(make_dataset, tmp_path):
+    config = replace(TINY, steps=1, scale_range=(0.4, 0.625))
+    card = train_detector(((make_dataset(), 1.0),), config, tmp_path / "run").card
+    assert card.magnification == card.trained_magnification == 0.5
+
+
+POSED = replace(TINY, steps=4, poses=True, flips=False)
+
+
+def as_photos(dataset):
+    """The data set with boxes and categories alone."""
+    return replace(dataset, samples=tuple(
+        replace(s, channels={}, objects=tuple(replace(o, pose=None, extent_m=None) for o in s.objects))
+        for s in dataset.samples
+    ))  # fmt: skip
+
+
+def test_poses_are_learned_and_resumed_beside_photos_without(write_bricks, tmp_path):
+    photos = as_photos(write_bricks(tmp_path / "photos", seed=1))
+    parts = ((write_bricks(tmp_path / "sim"), 0.7), (photos, 0.3))
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    detector = train_detector(parts, POSED, whole, line_steps=2)
+    with pytest.raises(KilledError):
+        train_detector(parts, POSED, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
+    train_detector(parts, POSED, broken, resume=True, line_steps=2)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
+    terms = {"heat", "box", "category", "outline", "surface", "total"}
+    assert set(read_metrics(whole)[0].losses) == terms
+    assert list(detector.card.objects) == ["brick", "slab"]
+    assert [one.reach_m for one in detector.card.objects.values()] == [0.03, 0.025]
+    assert detector.network.reader.category is None
+    with pytest.raises(InputError, match="no object of category 'brick' has a pose and a size"):
+        train_detector(parts[1:], POSED, tmp_path / "photos alone")
+    assert not (tmp_path / "photos alone").exists()
+
+
+@pytest.mark.parametrize("left", [(), ("ids",), ("coordinates",)])
+def test_data_that_do_not_tell_which_points_are_seen_teach_no_poses(write_bricks, tmp_path, left):
+    data = write_bricks(tmp_path / "sim", n=2)
+    bare = replace(data, samples=tuple(
+        replace(s, channels={n: path for n, path in s.channels.items() if n in left})
+        for s in data.samples
+    ))  # fmt: skip
+    with pytest.raises(InputError) as caught:
+        train_detector(((bare, 1.0),), POSED, tmp_path / "run")
+    assert str(caught.value) == (
+        f"{data.root}: has no channels ids and coordinates, from which poses are learned. Render it "
+        "again with both among --channels, or train without poses."
+    )
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_training_is_not_resumed(make_dataset, tmp_path):
+    data, run = make_dataset(), tmp_path / "run"
+    train_detector(((data, 1.0),), replace(TINY, steps=2), run)
+    path = run / "checkpoint.safetensors"
+    with pytest.raises(CheckpointError) as caught:
+        train_detector(((data, 1.0),), TINY, run, resume=True)
+    assert str(caught.value) == (
+        f"{path}: belongs to another training: config.steps was 2 and is now 6. Give what it "
+        "was, or run with --overwrite to start again."
+    )
+    fewer = replace(data, samples=data.samples[1:])
+    with pytest.raises(CheckpointError, match=r"data\.part 1\.digest was '[0-9a-f]{64}' and is"):
+        train_detector(((fewer, 1.0),), replace(TINY, steps=2), run, resume=True)
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(CheckpointError, match=r"not a whole checkpoint \(.*--overwrite to start"):
+        train_detector(((data, 1.0),), replace(TINY, steps=2), run, resume=True)
+
+
+def test_a_training_is_not_overwritten(make_dataset, tmp_path):
+    parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
+    train_detector(parts, replace(TINY, steps=1), run)
+    with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
+        train_detector(parts, replace(TINY, steps=1), run)
+    (run / "checkpoint.safetensors").unlink()
+    before = (run / "weights.safetensors").read_bytes()
+    with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
+        train_detector(parts, replace(TINY, steps=2), run)
+    assert (run / "weights.safetensors").read_bytes() == before
+
+
+def test_a_full_disk_is_told_and_survived(make_dataset, tmp_path, full_record):
+    parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
+    config = replace(TINY, steps=2)
+    with full_record(), pytest.raises(OutputError, match=r"No space left on device.*--resume"):
+        train_detector(parts, config, run)
+    train_detector(parts, config, run, resume=True)
+    assert [line.step for line in read_metrics(run)] == [2]
+
+
+def test_changed_pixels_are_other_data(make_dataset, tmp_path):
+    data, run = make_dataset(), tmp_path / "run"
+    train_detector(((data, 1.0),), replace(TINY, steps=1), run)
+    image = data.samples[0].rgb
+    image.write_bytes(data.samples[1].rgb.read_bytes())
+    with pytest.raises(CheckpointError, match="digest"):
+        train_detector(((data, 1.0),), replace(TINY, steps=1), run, resume=True)
+
+
+def test_a_truncated_image_is_named(make_dataset, tmp_path):
+    data = make_dataset(n=1)
+    image = data.samples[0].rgb
+    image.write_bytes(image.read_bytes()[:500])
+    with pytest.raises(InputError) as caught:
+        train_detector(((data, 1.0),), TINY, tmp_path / "run")
+    assert caught.value.path == image
+    assert not (tmp_path / "run" / "weights.safetensors").exists()
+
+
+def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_path, monkeypatch):
+    data = make_dataset()
+    parts, config = ((data, 1.0),), replace(TINY, cache_bytes=0)
+    train_detector(parts, config, tmp_path / "whole", line_steps=2)
+    run, whole = tmp_path / "run", {s.rgb: s.rgb.read_bytes() for s in data.samples}
+
+    def cut_files(line):
+        if line.step == 2:
+            for path, content in whole.items():
+                path.write_bytes(content[: len(content) // 2])
+
+    with pytest.raises(InputError, match="not a whole image") as broken:
+        train_detector(parts, config, run, line_steps=2, checkpoint_s=0, progress=cut_files)
+    assert broken.value.path in whole
+    for path, content in whole.items():
+        path.write_bytes(content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.learn.checkpoint.save_checkpoint", full_disk)
+        with pytest.raises(OutputError, match="No space left on device"):
+            train_detector(parts, config, run, resume=True, line_steps=2, checkpoint_s=0)
+    with monkeypatch.context() as patch:
+        patch.setattr("sim2cam.models.training.training.detector_losses", out_of_memory)
+        with pytest.raises(
+            BackendError, match=r"the GPU's memory is full\. Where others fill it, free it"
+        ):
+            train_detector(parts, config, run, resume=True)
+    train_detector(parts, config, run, resume=True, line_steps=2)
+    for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (run / name).read_bytes(), name
+
+
+def full_disk(path, checkpoint):
+    """A checkpoint of which the disk takes only the beginning."""
+
+    def cut(file, content):
+        with file.open("wb") as opened:
+            opened.write(content[:40])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "write_bytes", cut)
+        save_checkpoint(path, checkpoint)
+
+
+def out_of_memory(*_given):
+    raise torch.OutOfMemoryError
+
+
+def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
+    monkeypatch.setitem(losses.LOSS_WEIGHTS, "heat", float("nan"))
+    with pytest.raises(Sim2CamError, match=r"no longer finite at step 1 .* Lower learning_rate"):
+        train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", line_steps=2)
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
+         f"Allowed: {', '.join(sorted({'base', 'nano', 'scout', 'small'} | named_architectures()))}"),
+        ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
+        ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
+        ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
+        ({"steps": 0}, "steps must be 1 or more, not 0"),
+        ({"batch": -1}, "batch must be 1 or more, not -1"),
+        ({"scale_range": (2.0, 1.0)}, "scale_range must rise from above 0, not (2.0, 1.0)"),
+        ({"seed": -1}, "seed must be 0 or more, not -1"),
+        ({"warmup_steps": -1}, "warmup_steps must be 0 or more, not -1"),
+        ({"weight_decay": -0.1}, "weight_decay must be 0 or more, not -0.1"),
+        ({"weight_decay": float("nan")}, "weight_decay must be 0 or more, not nan"),
+        ({"cache_bytes": -1}, "cache_bytes must be 0 or more, not -1"),
+        ({"learning_rate": 0.0}, "learning_rate must be above 0, not 0.0"),
+        ({"clip_norm": -1.0}, "clip_norm must be above 0, not -1.0"),
+        ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
+        (
+            {"reader": True, "keypoints": True, "flips": False},
+            "a reader needs keypoints = false: these are found for one category",
+        ),
+        ({"min_read": -0.1}, "min_read must be 0 to 1, not -0.1"),
+        ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
+        ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),
+        (
+            {"mix_steps": 5},
+            "first_weights say how data sets are mixed at the first step, and mix_steps in how many "
+            "steps that turns into their weights: give both or neither.",
+        ),
+        (
+            {"first_weights": (0.0,), "mix_steps": 5},
+            "first_weights must be 0 or more, and one above 0, not (0.0,)",
+        ),
+        ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
+        ({"balance": ("sizes",)}, "balance by 'sizes' is not known. Did you mean 'size'? Allowed: category, size, visible"),
+        ({"patience": -1}, "patience must be 0 or more, not -1"),
+        (
+            {"fine_tuning": FineTuning(residual=True), "adapt": Adaptation("coral")},
+            "fine_tuning.residual leaves all features as they are, so there is nothing to adapt: leave "
+            "out one of both.",
+        ),
+        (
+            {"adapt": Adaptation("mean-teacher"), "photometric": False},
+            "mean-teacher needs photometric = true: it learns from pictures whose look is varied",
+        ),
+    ],
+)  # fmt: skip
+def test_impossible_configurations(values, message):
+    with pytest.raises(UsageError) as caught:
+        TrainConfig(**values)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        (FineTuning, {"head_rate": 0.0}, "fine_tuning.head_rate must be above 0 and at most 1, not 0.0"),
+        (FineTuning, {"layer_decay": 2.0},
+         "fine_tuning.layer_decay must be above 0 and at most 1, not 2.0"),
+        (Adaptation, {"method": "corel"}, "adapt.method 'corel' is not known. Did you mean 'coral'? "
+         "Allowed: adabn, coral, dann, mean-teacher"),
+        (Adaptation, {"method": "dann", "weight": 0.0}, "adapt.weight must be above 0, not 0.0"),
+    ],
+)  # fmt: skip
+def test_impossible_settings_of_few_labels_and_captures(kind, values, message):
+    with pytest.raises(UsageError) as caught:
+        kind(**values)
+    assert str(caught.value) == message
+
+
+def test_metrics_are_lines_of_json(make_dataset, tmp_path):
+    train_detector(((make_dataset(), 1.0),), replace(TINY, steps=3), tmp_path / "run", line_steps=2)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [2, 3]
+    assert set(json.loads(lines[0])["losses"]) == {"heat", "box", "category", "total"}
+    assert read_metrics(tmp_path / "elsewhere") == ()
+
+
+def test_files_of_trainings_that_use_nothing_later_do_not_name_it(make_dataset, tmp_path):
+    train_detector(((make_dataset(), 1.0),), replace(TINY, steps=1), tmp_path / "run")
+    card = json.loads((tmp_path / "run" / "weights.json").read_text())
+    assert not set(LATER) & {*card, *card["config"]}
+    assert TrainConfig(keypoints=True).to_json()["keypoints"] is True
+    assert TrainConfig(adapt=Adaptation("dann")).to_json()["adapt"] == {
+        "method": "dann",
+        "weight": 1.0,
+    }
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("nano", 1), ("small", 2)])
+def test_own_architectures_begin_with_the_stages_of_a_published_network(
+    make_dataset, tmp_path, name, blocks
+):
+    published = ResNet(BasicBlock, [2, 2, 2, 2])  # of 18 layers
+    save_file(published.state_dict(), tmp_path / "resnet18.safetensors")
+
+    def begun(folder, **values):
+        config = TrainConfig(
+            architecture=name, steps=1, batch=2, crop_px=64, learning_rate=1e-12, weight_decay=0.0,
+            **values,
+        )  # fmt: skip
+        run = tmp_path / "runs" / folder
+        return train_detector(((make_dataset(folder), 1.0),), config, run).network.state_dict()
+
+    found = begun("a", pretrained=str(tmp_path / "resnet18.safetensors"))
+    scratch = begun("b")
+    for stage in range(3):
+        for block in range(blocks):
+            place = f"trunk.stages.{stage}.{block}.conv2.weight"
+            theirs = published.state_dict()[f"layer{stage + 1}.{block}.conv2.weight"]
+            assert torch.allclose(found[place], theirs, atol=1e-3), place
+            assert not torch.allclose(scratch[place], theirs, atol=1e-2), place
+    stem = "trunk.stem.0.0.weight"
+    assert torch.equal(found[stem], scratch[stem])
+
+
+def test_an_architecture_without_such_stages_is_told(make_dataset, tmp_path):
+    save_file(ResNet(BasicBlock, [1, 1, 1, 1]).state_dict(), tmp_path / "w.safetensors")
+    config = TrainConfig(
+        architecture="scout",
+        steps=1,
+        batch=2,
+        crop_px=64,
+        pretrained=str(tmp_path / "w.safetensors"),
+    )
+    with pytest.raises(
+        CheckpointError, match="less than half of the architecture's backbone is in"
+    ):
+        train_detector(((make_dataset(), 1.0),), config, tmp_path / "run")

@@ -1,0 +1,146 @@
+"""Tins and cartons: closed skins, upright prints, bar codes that scanners read."""
+
+import math
+
+import cv2
+import numpy as np
+import pytest
+import trimesh
+
+from sim2cam.errors import SpecError
+from sim2cam.objects.package_print import bar_code, front_of, name_of, small_print_of
+from sim2cam.objects.packages import carton_map, tin_map
+from sim2cam.render.frame import category_of
+from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.physics.simulation import settle
+from sim2cam.scene.material import Texture
+from sim2cam.scene.packages import Carton, Label, Tin
+from sim2cam.surfaces.textures import encode_srgb
+
+WHITE, RED, BLUE = (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5)
+STEEL = Texture("plain", (0.4, 0.4, 0.42), (0.4, 0.4, 0.42), 0.01, 0.0, 0.0, 0)
+
+
+def label(text="beans", seed=3):
+    return Label(text, seed, WHITE, RED, BLUE)
+
+
+TIN = Tin(0.036, 0.11, label(), "beans")
+CARTON = Carton((0.12, 0.05, 0.2), label("rice"), "rice")
+SIZES = {"tin": (0.072, 0.072, 0.11), "carton": CARTON.size_m}
+
+
+@pytest.mark.parametrize(
+    "asset", [TIN, CARTON, Tin(0.05, 0.03, label(), "tuna")], ids=lambda a: a.kind
+)
+def test_skins_are_closed_and_look_outwards(asset):
+    mesh = mesh_of(asset)
+    places, one = np.unique(mesh.vertices_m.round(9), axis=0, return_inverse=True)
+    whole = trimesh.Trimesh(places, one.ravel()[mesh.faces], process=True)
+    assert whole.is_watertight
+    corners = mesh.vertices_m[mesh.faces]
+    across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    assert (np.einsum("ij,ij->i", across, mesh.normals[mesh.faces].mean(axis=1)) >= 0).all()
+    assert np.allclose((mesh.normals * mesh.tangents).sum(axis=1), 0, atol=1e-9) or asset is CARTON
+    assert mesh.uvs.min() >= 0
+    assert mesh.uvs.max() <= 1
+
+
+@pytest.mark.parametrize("asset", [TIN, CARTON], ids=lambda a: a.kind)
+def test_boxes_are_as_large_as_they_say(asset):
+    assert np.allclose(np.ptp(mesh_of(asset).vertices_m, axis=0), SIZES[asset.kind])
+
+
+def test_the_ends_of_a_tin_lie_within_its_rim():
+    mesh = mesh_of(TIN)
+    lower, upper, side = (mesh.vertices_m[mesh.parts == part] for part in (1, 2, 3))
+    assert upper[:, 2].max() == -lower[:, 2].min() == 0.055
+    middle = upper[np.hypot(upper[:, 0], upper[:, 1]) < 0.02]
+    assert (middle[:, 2] < 0.054).all()
+    assert np.allclose(np.hypot(side[:, 0], side[:, 1]), 0.036)
+
+
+def test_labels_stand_upright_from_left_to_right():
+    tin = mesh_of(TIN)
+    side = tin.parts == 3
+    angle = np.arctan2(tin.vertices_m[side, 1], tin.vertices_m[side, 0]) % (2 * math.pi)
+    inner = (angle > 0.1) & (angle < 6.2)  # seen from outside, angles grow to the right
+    assert np.allclose(tin.uvs[side, 0][inner], angle[inner] / (2 * math.pi))
+    assert (np.corrcoef(tin.uvs[side, 1], tin.vertices_m[side, 2])[0, 1]) == pytest.approx(-1)
+    carton = mesh_of(CARTON)
+    front = carton.parts == 3  # -y, seen from there: x to the right
+    for axis, sign in ((0, 1), (2, -1)):
+        uv = carton.uvs[front, axis // 2]
+        assert np.corrcoef(uv, carton.vertices_m[front, axis])[0, 1] == pytest.approx(sign)
+
+
+def test_pictures_hold_prints_and_bare_ends():
+    wrapped = tin_map(TIN, STEEL)
+    bare = encode_srgb(np.array(STEEL.color_a))
+    assert (wrapped[384:] == bare).all()
+    assert not (wrapped[:384] == bare).all(axis=-1).any()
+    assert np.array_equal(wrapped[:384, :512], wrapped[:384, 512:])  # all of it twice
+    tiles = carton_map(CARTON)
+    assert np.array_equal(tiles[:256, 512:768], tiles[:256, 768:])  # front and back
+    assert not np.array_equal(tiles[:256, :256], tiles[:256, 512:768])
+
+
+@pytest.mark.parametrize("first", range(10))  # which decides the parities of the left half
+def test_scanners_read_bar_codes(first):
+    number = first * 10**11 + 23456789012
+    modules = np.array([int(m) for m in bar_code(number)], np.uint8)
+    picture = np.full((500, 600), 255, np.uint8)
+    picture[120:220, 100:290] = 255 * (1 - np.repeat(modules, 2))
+    found, _, _ = cv2.barcode.BarcodeDetector().detectAndDecode(picture)
+    assert found.zfill(13)[:12] == f"{number:012d}"  # a first 0 is not told
+
+
+def test_known_check_digits():
+    assert bar_code(400638133393).endswith(
+        "1100110101"
+    )  # 4006381333931: R code of 1, then the guard
+
+
+def test_the_bar_code_of_a_panel_is_read_too():
+    panel = encode_srgb(small_print_of(label(), 0.8))
+    found, _, _ = cv2.barcode.BarcodeDetector().detectAndDecode(panel)
+    assert len(found) == 13
+
+
+def test_names_and_seeds_change_the_print():
+    plain = front_of(label(""), 1.0)
+    assert not np.array_equal(plain, front_of(label("beans"), 1.0))
+    assert not np.array_equal(plain, front_of(label("", seed=4), 1.0))
+    assert np.array_equal(plain, front_of(label(""), 1.0))
+    written = (name_of(label("rice"), 2.0) != WHITE).any(axis=-1)
+    rows, columns = np.nonzero(written)
+    height, width = written.shape
+    assert abs(rows.mean() / height - 0.5) < 0.1
+    assert 0.3 * width < np.ptp(columns) < 0.95 * width
+
+
+def test_packages_stand_and_are_what_they_say(make):
+    tin = make.body("tin", TIN, (0.0, 0.0, 0.056), mass_kg=0.4)
+    carton = make.body("carton", CARTON, (0.2, 0.0, 0.101), mass_kg=0.5)
+    settled, certificate = settle(make.scene(tin, carton))
+    assert certificate.rejection is None
+    assert [category_of(body) for body in settled.bodies[1:]] == ["beans", "rice"]
+    heights = [body.pose.position_m[2] for body in settled.bodies[1:]]
+    assert heights == pytest.approx([0.055, 0.1], abs=3e-4)
+
+
+@pytest.mark.parametrize(
+    ("make_asset", "message"),
+    [
+        (lambda: label("thé"), "a label cannot say 'thé'. It takes up to 40 letters of ASCII."),
+        (lambda: label("x" * 41), "a label cannot say 'xxx"),
+        (lambda: label(seed=-1), "seed of a label is -1. Allowed: 0 to 9223372036854775807."),
+        (lambda: Tin(0.0, 0.1, label(), "a"), "radius_m of a tin is 0.0. It takes finite sizes above 0."),
+        (lambda: Tin(0.1, 0.01, label(), "a"), "a tin is 0.05 times as high as wide. Allowed: 0.1 to 10 times."),
+        (lambda: Carton((0.1, 0.1, math.inf), label(), "a"), "size_m of a carton is (0.1, 0.1, inf). It takes "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused(make_asset, message):
+    with pytest.raises(SpecError) as error:
+        make_asset()
+    assert str(error.value).startswith(message)

@@ -1,0 +1,486 @@
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from sim2cam import images
+from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.translator.config import TranslatorConfig
+from sim2cam.data.channels import read
+from sim2cam.data.checks.dataset import check_dataset
+from sim2cam.data.formats.export import export
+from sim2cam.data.reader import read_dataset
+from sim2cam.data.real_images import read_captures
+from sim2cam.data.sample import CARRIED
+from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.writer import SAMPLES_PER_SHARD
+from sim2cam.errors import BackendError, CheckpointError, InputError, OutputError, UsageError
+from sim2cam.models.card import DetectorCard
+from sim2cam.models.inference.detector import save_detector
+from sim2cam.models.network.detector import Detector
+from sim2cam.pipeline import translation
+from sim2cam.pipeline.translation import (
+    Certification,
+    apply_transfer,
+    fit_plain_transfer,
+    read_certificate,
+    train_network,
+    translation_paths,
+)
+
+LENIENT = Limits(
+    displacement_px=9, correlation=-1, picture_correlation=-1, outline_recall=0, colour_shift=9, added_levels=99,
+    lost_levels=99, grid_levels=99, seam_levels=99, clipped_share=1, retained=0, vanished=99, hallucinated=99,
+)  # fmt: skip
+
+
+def apply(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
+    """Returns the translated data set."""
+    certify(run, sim, root, limits=limits, judges=judges, **kwargs)
+    return read_dataset(root)
+
+
+def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
+    """Returns the certificate of the translated data set."""
+    flags = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
+    certification = Certification(limits, judges)
+    return apply_transfer(
+        run, sim, root, certification=certification, seed=0, device="cpu", **flags | kwargs
+    )
+
+
+def contents(root):
+    """Everything in the shards, by its place."""
+    files = sorted(path for path in (root / "shards").rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
+
+
+def digests(root):
+    return [hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(root.rglob("*.jpg"))]
+
+
+@pytest.fixture(scope="module")
+def reinhard(coco, tmp_path_factory):
+    run = tmp_path_factory.mktemp("runs") / "reinhard"
+    fit_plain_transfer(read_captures(coco), "reinhard", run, overwrite=False)
+    return run
+
+
+def test_labels_are_the_parents_and_pictures_are_not(reinhard, sim, tmp_path):
+    adapted = apply(reinhard, sim, tmp_path / "adapted")
+    assert len(adapted.samples) == len(sim.samples)
+    for ours, parent in zip(adapted.samples, sim.samples, strict=True):
+        assert ours.origin == "adapted"
+        assert (ours.parent, ours.objects, ours.channels) == (
+            parent.digest,
+            parent.objects,
+            parent.channels,
+        )
+        assert ours.scene_index == parent.scene_index
+    assert not np.array_equal(
+        images.read_rgb(adapted.samples[0].rgb), images.read_rgb(sim.samples[0].rgb)
+    )
+    assert not check_dataset(tmp_path / "adapted").problems
+
+
+def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
+    apply(reinhard, sim, tmp_path / "one")
+    apply(reinhard, sim, tmp_path / "two", workers=2)
+    apply(reinhard, sim.take(5), tmp_path / "part")
+    assert digests(tmp_path / "one") == digests(tmp_path / "two")
+    assert digests(tmp_path / "part") == digests(tmp_path / "one")[:5]
+
+
+def test_a_transfer_that_was_fitted_anew_translates(sim, coco, tmp_path):
+    captures, run = read_captures(coco), tmp_path / "run"
+    for method in ("reinhard", "mkl"):
+        fit_plain_transfer(captures, method, run, overwrite=True)
+        apply(run, sim.take(2), tmp_path / method)
+        fit_plain_transfer(captures, method, tmp_path / f"new {method}", overwrite=False)
+        apply(tmp_path / f"new {method}", sim.take(2), tmp_path / f"as {method}")
+        assert digests(tmp_path / method) == digests(tmp_path / f"as {method}")
+    assert digests(tmp_path / "reinhard") != digests(tmp_path / "mkl")
+
+
+def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path):
+    def interrupt(done, _total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        apply(reinhard, sim, tmp_path / "adapted", progress=interrupt)
+    assert [problem.what for problem in check_dataset(tmp_path / "adapted").problems] == [
+        "incomplete: 16 of 24 samples are there. Run its command again with --resume."
+    ]
+    apply(reinhard, sim, tmp_path / "adapted", resume=True)
+    assert check_dataset(tmp_path / "adapted").problems == ()
+
+
+def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
+    config = TranslatorConfig(steps=2, batch=2, patch_px=64)
+    train_network(
+        sim,
+        read_captures(coco),
+        config,
+        tmp_path / "run",
+        certification=Certification(LENIENT),
+        resume=False,
+        device="cpu",
+        progress=None,
+    )
+    adapted = apply(tmp_path / "run", sim.take(3), tmp_path / "adapted")
+    assert [s.parent for s in adapted.samples] == [s.digest for s in sim.samples[:3]]
+    poor = replace(sim.samples[2], channels={})
+    with pytest.raises(InputError, match=f"{poor.rgb}: has no depth, with which the translator"):
+        apply(
+            tmp_path / "run",
+            replace(sim, samples=(*sim.samples[:2], poor)),
+            tmp_path / "adapted",
+            overwrite=True,
+        )
+    assert len(read_dataset(tmp_path / "adapted").samples) == 3
+
+
+def test_too_few_captures_are_refused(coco, tmp_path):
+    few = read_captures(coco).take(19)
+    with pytest.raises(InputError, match="19 captures; a transfer needs at least 20"):
+        fit_plain_transfer(few, "fourier", tmp_path / "run", overwrite=False)
+
+
+def test_a_used_run_folder_is_refused(reinhard, coco):
+    with pytest.raises(OutputError, match=r"is not empty. Add --overwrite"):
+        fit_plain_transfer(read_captures(coco), "reinhard", reinhard, overwrite=False)
+
+
+def test_another_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
+    apply(reinhard, sim.take(4), tmp_path / "adapted")
+    fit_plain_transfer(read_captures(coco), "fourier", tmp_path / "fourier", overwrite=False)
+    with pytest.raises(OutputError, match="holds another data set: transfer_digest is"):
+        apply(tmp_path / "fourier", sim.take(4), tmp_path / "adapted", resume=True)
+
+
+def test_a_changed_parent_is_told(reinhard, sim, tmp_path):
+    copy = tmp_path / "sim"
+    shutil.copytree(sim.root, copy)
+    apply(reinhard, read_dataset(copy).take(4), tmp_path / "adapted")
+    lines = copy / "shards" / "000000" / "samples.jsonl"
+    lines.write_text("\n".join(lines.read_text().splitlines()[1:]) + "\n")
+    with pytest.raises(InputError, match="000000"):
+        read_dataset(tmp_path / "adapted")
+
+
+@pytest.mark.parametrize("flags", [{}, {"overwrite": True}, {"resume": True}])
+def test_nothing_is_translated_into_its_own_line(reinhard, sim, tmp_path, flags):
+    shutil.copytree(sim.root, tmp_path / "sim")
+    first = apply(reinhard, read_dataset(tmp_path / "sim"), tmp_path / "first")
+    (tmp_path / "link").symlink_to(tmp_path / "sim")
+    before = contents(tmp_path / "sim")
+    for parent, out in ((read_dataset(tmp_path / "sim"), "sim"), (first, "sim"), (first, "link")):
+        with pytest.raises(
+            OutputError, match=r"holds what is to be translated, or its labels\. Ch"
+        ):
+            apply(reinhard, parent, tmp_path / out, **flags)
+    assert contents(tmp_path / "sim") == before
+    assert (tmp_path / "sim" / "dataset.json").is_file()
+
+
+def test_a_moved_pair_still_finds_its_labels(reinhard, sim, tmp_path):
+    shutil.copytree(sim.root, tmp_path / "a" / "sim")
+    apply(reinhard, read_dataset(tmp_path / "a" / "sim").take(4), tmp_path / "a" / "adapted")
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    moved = read_dataset(tmp_path / "b" / "adapted")
+    assert moved.samples[0].objects == sim.samples[0].objects
+    assert replace(moved, samples=()).categories == sim.categories
+
+
+@pytest.fixture(scope="module")
+def strict(reinhard, sim, tmp_path_factory):
+    """A translation under a limit that about half of the pictures break, and that limit."""
+    root = tmp_path_factory.mktemp("strict")
+    free = certify(reinhard, sim, root / "free")
+    values = sorted(p.findings["added_levels"].value for p in free.pictures)
+    limits = replace(LENIENT, added_levels=values[len(values) // 2])
+    return root / "set", limits, certify(reinhard, sim, root / "set", limits=limits)
+
+
+def test_rejected_pictures_leave_holes_and_the_others_their_bytes(strict, reinhard, sim, tmp_path):
+    root, _, certificate = strict
+    adapted, free = read_dataset(root), apply(reinhard, sim, tmp_path / "free")
+    rejected = {picture.name for picture in certificate.rejected}
+    assert 0 < len(rejected) < len(sim.samples)
+    assert {s.name for s in free.samples} - {s.name for s in adapted.samples} == rejected
+    by_name = {s.name: s for s in free.samples}
+    for sample in adapted.samples:
+        other = by_name[sample.name]
+        assert sample.rgb.read_bytes() == other.rgb.read_bytes()
+        assert (sample.digest, sample.objects) == (other.digest, other.objects)
+    kept_aside = sorted(root.glob("shards/*/rejected/*.jpg"))
+    assert {path.stem for path in kept_aside} == rejected
+    for path in kept_aside:
+        assert path.read_bytes() == by_name[path.stem].rgb.read_bytes()
+
+
+def test_a_set_with_holes_is_whole(strict):
+    root, _, certificate = strict
+    report = check_dataset(root)
+    assert report.problems == ()
+    assert report.samples == certificate.kept
+
+
+def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
+    root, _, _ = strict
+    copy = tmp_path / "deeper" / "set"  # as far from its parent as it was
+    shutil.copytree(root, copy)
+    first = min(copy.glob("shards/*/rejected/*.jpg"))
+    first.unlink()
+    what = [p.what for p in check_dataset(copy).problems if p.sample == first.stem]
+    assert what == [f"rejected/{first.name} is missing"]
+
+
+def test_holes_do_not_depend_on_workers_or_interruptions(strict, reinhard, sim, tmp_path):
+    root, limits, _ = strict
+
+    def interrupt(done, _total):
+        if done:
+            raise KeyboardInterrupt
+
+    certify(reinhard, sim, tmp_path / "two", limits=limits, workers=2)
+    with pytest.raises(KeyboardInterrupt):
+        certify(reinhard, sim, tmp_path / "cut", limits=limits, progress=interrupt)
+    certify(reinhard, sim, tmp_path / "cut", limits=limits, resume=True)
+    assert contents(root) == contents(tmp_path / "two") == contents(tmp_path / "cut")
+
+
+def test_the_certificate_lies_beside_the_set(strict, sim):
+    root, limits, certificate = strict
+    assert read_certificate(root) == certificate
+    assert certificate.limits == limits
+    paths = translation_paths(root, sim)
+    assert {name for name, _ in paths.items()} == {p.name for p in certificate.pictures}
+    assert all(before.is_file() and after.is_file() for before, after in paths.values())
+
+
+def test_other_limits_do_not_resume(strict, reinhard, sim, tmp_path):
+    certify(reinhard, sim.take(2), tmp_path / "set")
+    with pytest.raises(OutputError, match=r"certification\.limits\.grid_levels is 99, not 98"):
+        certify(
+            reinhard,
+            sim.take(2),
+            tmp_path / "set",
+            limits=replace(LENIENT, grid_levels=98),
+            resume=True,
+        )
+
+
+def test_memory_that_is_full_before_the_first_shard_is_told(reinhard, sim, tmp_path, monkeypatch):
+    def full(*_given, **_named):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(translation, "load_transfer", full)
+    with pytest.raises(BackendError, match=r"^the GPU's memory is full\. "):
+        certify(reinhard, sim.take(1), tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+
+
+def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path):
+    certificate = certify(
+        reinhard, sim.take(3), tmp_path / "set", limits=replace(LENIENT, added_levels=0)
+    )
+    assert (certificate.kept, certificate.verdict) == (0, "failed")
+    assert read_certificate(tmp_path / "set") == certificate
+
+
+def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_path):
+    photos = read_captures(coco).take(3)
+    adapted = apply(reinhard, photos, tmp_path / "set")
+    for ours, photo in zip(adapted.samples, photos.samples, strict=True):
+        assert [o.category for o in ours.objects] == [o.category for o in photo.objects]
+        assert ours.parent == images.digest_of(photo.rgb)
+    assert check_dataset(tmp_path / "set").problems == ()
+    measured = read_certificate(tmp_path / "set").pictures[0].findings
+    assert measured["displacement_px"].verdict == "pass"
+    assert measured["outline_recall"].verdict == "pass"  # by the masks of the labels
+
+
+def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
+    photos = read_captures(coco).take(1)
+    boxes = tuple(replace(label, mask=None) for label in photos.samples[0].objects)
+    apply(reinhard, replace(photos, samples=(replace(photos.samples[0], objects=boxes),)), tmp_path)
+    measured = read_certificate(tmp_path).pictures[0].findings
+    assert measured["outline_recall"].why == (
+        "the labels have neither an image of instance ids nor masks"
+    )
+
+
+@pytest.mark.parametrize("which", ["bbox", "category_id"])
+def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, which):
+    """One half of the set would have other labels than the other."""
+    apply(reinhard, read_captures(coco).take(3), tmp_path / "set")
+    apply(reinhard, read_captures(coco).take(3), tmp_path / "set", resume=True)
+    tables = json.loads(coco.read_text())
+    for annotation in tables["annotations"]:
+        if which == "bbox":
+            annotation["bbox"][2] *= 0.5
+        else:
+            annotation["category_id"] = tables["categories"][0]["id"]
+    changed = coco.with_name(f"{which}.json")
+    changed.write_text(json.dumps(tables))
+    photos = read_captures(changed).take(3)
+    changed.unlink()
+    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+        apply(reinhard, photos, tmp_path / "set", resume=True)
+
+
+def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for sample in sim.samples[:2]:
+        (tmp_path / "photos" / sample.rgb.name).write_bytes(sample.rgb.read_bytes())
+    photos = read_captures(tmp_path / "photos")
+    certificate = certify(reinhard, photos, tmp_path / "set")
+    assert certificate.verdict == "appearance only"
+    assert read_dataset(tmp_path / "set").samples[0].objects is None
+
+
+@pytest.fixture(scope="module")
+def foreign(sim, tmp_path_factory):
+    """Three renders as the layouts of others have them, each read as captures."""
+    root = tmp_path_factory.mktemp("foreign")
+    for form in ("bop", "webdataset"):
+        export({"test": sim.take(3)}, root / form, form)
+    return {form: read_captures(root / form) for form in ("bop", "webdataset")}
+
+
+@pytest.mark.parametrize(
+    ("form", "channels"), [("bop", {"sensor_depth"}), ("webdataset", {"depth", "ids"})]
+)
+def test_what_a_layout_tells_of_pixels_travels_along(reinhard, foreign, tmp_path, form, channels):
+    parent = foreign[form]
+    adapted = apply(reinhard, parent, tmp_path / "set")
+    assert check_dataset(tmp_path / "set").problems == ()
+    for ours, theirs in zip(adapted.samples, parent.samples, strict=True):
+        assert ours.channels.keys() == theirs.channels.keys() == channels
+        for name, path in theirs.channels.items():
+            assert ours.channels[name].is_relative_to(tmp_path / "set")
+            assert np.array_equal(read(name, ours.channels[name]), read(name, path))
+        for name in CARRIED:
+            assert getattr(ours, name) == getattr(theirs, name)
+        assert ours.lens is not None
+        assert (ours.depth_unit_m is None) == (form == "webdataset")
+        seen = [seen_masks(sample) for sample in (ours, theirs)]
+        assert not any(mask is None for mask in seen[0])
+        assert all(np.array_equal(*pair) for pair in zip(*seen, strict=True))
+
+
+@pytest.mark.parametrize("what", ["channels", "lens"])
+def test_pictures_whose_channels_changed_do_not_resume(reinhard, foreign, tmp_path, what):
+    first, second, *_ = foreign["webdataset"].samples
+    apply(reinhard, replace(foreign["webdataset"], samples=(first,)), tmp_path / "set")
+    other = replace(first, **{what: getattr(second, what) if what == "channels" else None})
+    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+        apply(
+            reinhard,
+            replace(foreign["webdataset"], samples=(other,)),
+            tmp_path / "set",
+            resume=True,
+        )
+
+
+def test_a_broken_channel_is_told_before_an_earlier_set_is_removed(reinhard, foreign, tmp_path):
+    apply(reinhard, foreign["bop"], tmp_path / "set")
+    before = contents(tmp_path / "set")
+    *others, last = foreign["bop"].samples
+    (tmp_path / "broken.png").write_bytes(last.channels["sensor_depth"].read_bytes()[:200])
+    broken = replace(last, channels={"sensor_depth": tmp_path / "broken.png"})
+    with pytest.raises(InputError, match=r"broken\.png"):
+        apply(
+            reinhard,
+            replace(foreign["bop"], samples=(*others, broken)),
+            tmp_path / "set",
+            overwrite=True,
+        )
+    assert contents(tmp_path / "set") == before
+
+
+def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
+    """Where nothing moves, nothing flickers, across shards too."""
+    monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
+    fit_plain_transfer(read_captures(coco), "style", tmp_path / "style", overwrite=False)
+    still = images.read_rgb(sim.samples[0].rgb)
+    height, width = still.shape[:2]
+    film = cv2.VideoWriter(
+        str(tmp_path / "still.avi"), cv2.VideoWriter.fourcc(*"MJPG"), 10, (width, height)
+    )
+    for _ in range(SAMPLES_PER_SHARD + 2):
+        film.write(still[..., ::-1])
+    film.release()
+    video = read_captures(tmp_path / "still.avi")
+    adapted = apply(tmp_path / "style", video, tmp_path / "set")
+    assert len({sample.rgb.read_bytes() for sample in video.samples}) == 1
+    assert len({sample.rgb.read_bytes() for sample in adapted.samples}) == 1
+    assert check_dataset(tmp_path / "set").problems == ()
+    assert [s.moment for s in adapted.samples] == [s.moment for s in video.samples]
+    told = [p.findings["warp_levels"].why for p in read_certificate(tmp_path / "set").pictures]
+    assert told[:2] == ["it is the first of its film", "no flow: a video has none"]
+
+
+def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
+    judges = (("task", weights("nano")), ("judge", weights("small")))
+    certificate = certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
+    assert certificate.judges == {name: images.digest_of(path) for name, path in judges}
+    assert all(set(picture.opinions) == {"task", "judge"} for picture in certificate.pictures)
+
+
+def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
+    for name, value in (("LEAST_STEPS", 10), ("JUDGED_SHARE", 100)):
+        monkeypatch.setattr(f"sim2cam.adapt.training.checkpoint_selection.{name}", value)
+    again = (
+        replace(s, name=f"{s.name}b", digest=s.digest[::-1], scene_index=100 + s.scene_index)
+        for s in sim.samples[:12]
+    )
+    many = replace(sim, samples=(*sim.samples, *again))
+
+    def train(judges, resume=False):
+        return train_network(
+            many, many, TranslatorConfig(steps=20, batch=1, patch_px=32, width=4),
+            tmp_path / "run", certification=Certification(Limits(), judges), resume=resume,
+            device="cpu", progress=None,
+        )  # fmt: skip
+
+    judges = (("task", weights("nano")), ("judge", weights("small")))
+    ending = train(judges)
+    assert [candidate.step for candidate in ending.selection.candidates] == [10, 20]
+    assert ending == train(judges, resume=True)
+    with pytest.raises(
+        CheckpointError, match=r"certificate\.judges\.judge was '.*' and is now None"
+    ):
+        train(judges[:1], resume=True)
+    with pytest.raises(UsageError, match="of the architecture 'nano', as --task"):
+        train((judges[0], ("judge", judges[0][1])), resume=True)
+
+
+def test_a_second_opinion_needs_another_architecture(reinhard, sim, weights, tmp_path):
+    judges = (("task", weights("nano")), ("judge", weights("nano")))
+    with pytest.raises(
+        UsageError, match=r"of the architecture 'nano', as --task\. A second opinion"
+    ):
+        certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Makes an untrained detector's weights of an architecture."""
+
+    def made(architecture):
+        path = tmp_path / f"{architecture}.safetensors"
+        network = Detector(architecture, 6, torch.Generator().manual_seed(0))
+        card = DetectorCard(architecture, tuple("123456"), 0, {}, ())
+        save_detector(path, network.state_dict(), card)
+        return path
+
+    return made

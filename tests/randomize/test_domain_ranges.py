@@ -1,0 +1,88 @@
+import math
+from dataclasses import fields
+
+import pytest
+
+from sim2cam.pipeline.recipe import load_recipe
+from sim2cam.randomize.distributions import Constant, Integers, LogUniform, Normal, Uniform
+from sim2cam.randomize.domain import Domain, factors_of
+from sim2cam.randomize.domain_ranges import USUAL, Range, drawn_of, ranges_of, with_distributions
+from sim2cam.randomize.limits import check_domain
+
+DICE = load_recipe("dice").domain
+KINDS = [
+    Range("a/b", Uniform(-1.0, 3.0), -math.inf, math.inf),
+    Range("a/b", LogUniform(0.1, 10.0), 1e-6, math.inf),
+    Range("a/b", Normal(1.0, 0.5, 0.0, 2.0), -10, 10),
+    Range("a/b", Integers(2, 12), 1, 128),
+]
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_places_and_values_go_both_ways(of):
+    assert (of.place(of.asked.low), of.place(of.asked.high)) == pytest.approx((0, 1))
+    for place in (-0.5, 0.0, 0.3, 1.0, 1.4):
+        if of.least < of.value(place) < of.most:
+            assert of.place(of.value(place)) == pytest.approx(place)
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_moved_to_where_it_is_it_stays(of):
+    moved = of.moved(0.0, 1.0)
+    assert type(moved) is type(of.asked)
+    assert (moved.low, moved.high) == pytest.approx((of.asked.low, of.asked.high))
+
+
+def test_ratios_and_laws_move_as_a_whole():
+    ratios = KINDS[1].moved(0.5, 1.5)
+    assert (ratios.low, ratios.high) == pytest.approx((1.0, 100.0))
+    assert KINDS[2].moved(0.5, 1.0) == Normal(1.5, 0.25, 1.0, 2.0)
+
+
+def test_whole_numbers_take_in_both_ends():
+    assert KINDS[3].moved(0.05, 0.95) == Integers(2, 12)
+    assert KINDS[3].moved(0.1, 0.9) == Integers(3, 11)
+
+
+def test_no_end_goes_beyond_what_the_factor_may_be():
+    share = Range("light/x", Uniform(0.2, 0.8), 0.0, 1.0)
+    assert share.reach() == pytest.approx((-1 / 3, 4 / 3))
+    assert share.value(-5) == 0.0
+    assert KINDS[0].reach() == (-1.0, 2.0)
+    assert KINDS[3].reach() == pytest.approx((-0.1, 2.0))
+
+
+def test_every_range_of_dice_may_be_moved_as_far_as_it_reaches():
+    ranges = ranges_of(DICE)
+    widest = {one.path: one.moved(*one.reach()) for one in ranges}
+    check_domain(with_distributions(DICE, widest), [], load_recipe("dice").categories)
+    assert {one.path for one in ranges} >= {"light/warmth", "view/die_px", "layout/die_count"}
+    assert "layout/region_m" not in widest
+
+
+def test_names_choose_groups_and_factors():
+    assert [one.path for one in ranges_of(DICE, ("light/horizon", "exposure"))] == [
+        "light/horizon", "exposure/exposure_ev", "exposure/red_gain", "exposure/blue_gain",
+    ]  # fmt: skip
+
+
+def test_constants_and_empty_ranges_cannot_be_moved():
+    still = with_distributions(
+        DICE, {"light/warmth": Constant(0), "light/horizon": Uniform(1.0, 1.0)}
+    )
+    paths = [one.path for one in ranges_of(still, ("light",))]
+    assert paths == ["light/lamp_count", "light/sky_level"]
+
+
+def test_usual_factors_are_factors():
+    groups = {group.name for group in fields(Domain)}
+    assert {path.split("/")[0] for path in USUAL} <= groups
+    known = {f"{g}/{name}" for g in groups for name, _ in factors_of(getattr(DICE, g))}
+    elsewhere = {"near_light/level", "sky/level", "view/object_px"}
+    assert set(USUAL) - known == elsewhere
+
+
+def test_draws_are_those_of_all_instances():
+    values = {"lamp/0/level": 1.0, "lamp/1/level": 2, "lamp/1/warmth": 5.0, "light/level": 7.0}
+    assert drawn_of("lamp/level", values) == [1.0, 2.0]
+    assert drawn_of("light/level", values) == [7.0]

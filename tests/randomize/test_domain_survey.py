@@ -1,0 +1,66 @@
+from dataclasses import fields, replace
+
+import pytest
+
+from sim2cam.randomize.distributions import Choice, Constant, Quota, Schedule, Uniform, as_toml
+from sim2cam.randomize.domain import factors_of
+from sim2cam.randomize.domain_survey import survey
+from sim2cam.randomize.sampling import draw
+
+SCENES = 8
+
+
+@pytest.fixture(scope="module")
+def surveyed(domain):
+    layout = replace(
+        domain.layout,
+        surface=Quota((Constant("table"), Choice(("mat", "tray"))), (1, 3)),
+        aspect=Schedule(((0, Constant(0.5)), (9, Uniform(0.6, 1.0)))),
+        wall_m=Constant(0.02),
+    )
+    other = replace(domain, layout=layout)
+    return other, survey(other, 4, count=SCENES, views=1)
+
+
+def by_name(factors):
+    return {(one.group, one.factor): one for one in factors}
+
+
+def test_every_factor_is_surveyed_in_order(surveyed):
+    domain, factors = surveyed
+    assert [(one.group, one.factor, one.asked_for) for one in factors] == [
+        (group.name, factor, as_toml(distribution))
+        for group in fields(domain)
+        for factor, distribution in factors_of(getattr(domain, group.name))
+    ]
+
+
+def test_draws_are_counted_and_none_falls_outside(surveyed):
+    domain, factors = surveyed
+    drawn = [draw(domain, 4, index, views=1).values for index in range(SCENES)]
+    for one in factors:
+        times = sum(
+            path.split("/")[0] == one.group and path.split("/")[-1] == one.factor
+            for values in drawn
+            for path in values
+        )
+        assert one.count == sum(one.drawn) == times
+        if one.asked is not None:
+            assert sum(one.asked) == pytest.approx(one.count)
+
+
+def test_words_numbers_and_what_has_no_closed_form(surveyed):
+    found = by_name(surveyed[1])
+    surface = found["layout", "surface"]
+    assert dict(zip(surface.words, surface.asked, strict=True)) == {
+        "table": 2.0, "mat": 3.0, "tray": 3.0,
+    }  # fmt: skip
+    assert surface.drawn[0] == 2
+    assert found["layout", "aspect"].asked is None
+    count = found["layout", "distractor_count"]
+    assert count.edges == (-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
+    assert count.asked == pytest.approx([SCENES / 6] * 6)
+    flags = found["layout", "same_look"]
+    assert set(flags.words) == {"true", "false"}
+    assert found["layout", "wall_m"].is_fixed
+    assert not count.is_fixed

@@ -1,0 +1,219 @@
+"""The page of a data set shows every sample with its labels, and counts them."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.data.sample import Keypoint
+from sim2cam.errors import InputError
+from sim2cam.geometry.poses import Pose
+from sim2cam.geometry.run_length import RunLengths
+from sim2cam.report import dataset as inspect
+from sim2cam.report.dataset import outline, read_settling, write_inspect_page
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def rendered(make_dataset, label, **facts):
+    first = label(
+        "a", instance_id=1, visible_fraction=0.5, box_amodal_xyxy=(10.0, 10.0, 40.0, 25.0)
+    )
+    second = label("b", (40.0, 0.0, 50.0, 9.0), instance_id=2, visible_fraction=1.0)
+    posed = replace(second, pose=Pose(position_m=(0.0, 0.3, 0.4)))
+    return make_dataset([(first, posed), (second,), ()], channels=("depth", "ids"), **facts)
+
+
+def test_a_rendered_set(make_dataset, label, tmp_path, read_page):
+    page = read_page(
+        write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)
+    )
+    assert "3 samples (sim), 3 objects in 2 categories, 64 × 48 pixels" in page.text
+    layers = [a["data-layer"] for a in page.all("img") if a.get("class") == "layer"]
+    assert layers == ["depth", "ids"] * 3
+    assert len(page.all("img")) == 9
+    boxes = [a for a in page.all("rect") if a.get("class") == "box"]
+    amodal = [a for a in page.all("rect") if a.get("class") == "amodal"]
+    assert [(b["x"], b["y"], b["width"], b["height"]) for b in boxes[:1]] == [
+        ("10.0", "10.0", "20.0", "15.0")
+    ]
+    assert (len(boxes), [a["width"] for a in amodal]) == (3, ["30.0"])
+    groups = [a for a in page.all("g") if a.get("class") == "object"]
+    assert [(g["data-category"], g["data-visible"]) for g in groups] == [
+        ("a", "0.5"), ("b", "1.0"), ("b", "1.0"),
+    ]  # fmt: skip
+    assert sum(a.get("class") == "mask" for a in page.all("path")) == 3
+    figures = [a for a in page.all("figure") if a.get("class") == "sample"]
+    assert [f["data-objects"] for f in figures] == ["2", "1", "0"]
+    ids = {a["id"] for _, a in page.tags if "id" in a}
+    assert ids >= {"show-boxes", "show-amodal", "show-masks", "layer", "category", "origin"}
+    assert not ids & {"show-amodal-masks", "show-keypoints"}
+    assert "depth: near yellow, far violet 0.89 m 0.31 m" in page.text
+    assert "0.50 m" in page.text
+    assert "50 %" in page.text
+
+
+def test_ignored_regions_are_drawn_apart_and_not_counted(make_dataset, label, tmp_path, read_page):
+    region = label("b", (30.0, 0.0, 60.0, 40.0), is_crowd=True)
+    dataset = make_dataset([(label("a"), region), (region,), (label("a"), label("a"))])
+    page = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None))
+    text = " ".join(page.text.split())
+    assert "3 objects and 2 ignored regions (dashed; neither trained on nor scored) in 2" in text
+    figures = [a for a in page.all("figure") if a.get("class") == "sample"]
+    assert [f["data-objects"] for f in figures] == ["1", "0", "2"]
+    assert "1 objects, 1 ignored" in text
+    drawn = [a.get("class") for a in page.all("g") if "data-category" in a]
+    assert drawn == ["object", "object ignored", "object ignored", "object", "object"]
+    assert text.count("ignored: b") == 2
+    assert "b (ignored)" in text
+    assert "Objects of each category a a 3 b b 0 " in text
+
+
+def test_a_name_of_bytes_that_are_no_text_is_shown_with_escapes(make_dataset, tmp_path, read_page):
+    dataset = make_dataset([()], categories=("a\udcff",))
+    page = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None))
+    assert "a\\udcff" in page.text
+
+
+def test_every_layer_can_be_chosen(make_dataset, label, tmp_path, read_page):
+    page = read_page(
+        write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)
+    )
+    options = [a["value"] for a in page.all("option")]
+    for name in ("depth", "ids"):
+        assert name in options
+        rule = f'body:has(#layer option[value="{name}"]:checked) .layer[data-layer="{name}"]'
+        assert rule in page.source
+
+
+def test_whole_masks_and_keypoints(make_dataset, label, tmp_path, read_page):
+    mask = np.zeros((48, 64), bool)
+    mask[10:25, 10:40] = True
+    points = (
+        Keypoint("1", (12.0, 20.0), 2, (0.0, 0.0, 0.1)),
+        Keypoint("2", (30.0, 20.0), 1, (0.0, 0.1, 0.0)),
+        Keypoint("3", (0.0, 0.0), 0, (0.1, 0.0, 0.0)),
+    )
+    first = label("a", instance_id=1, amodal_mask=RunLengths.of(mask), keypoints=points)
+    page = read_page(write_inspect_page(make_dataset([(first,)]), tmp_path / "p.html", limit=None))
+    assert {"show-amodal-masks", "show-keypoints"} <= {a["id"] for _, a in page.tags if "id" in a}
+    (whole,) = [a["d"] for a in page.all("path") if a.get("class") == "whole"]
+    assert whole == outline(mask)
+    circles = [(a["cx"], a["cy"], a["class"]) for a in page.all("circle")]
+    assert circles == [
+        ("12.5", "20.5", "keypoint"),
+        ("30.5", "20.5", "keypoint hidden-point"),
+    ]
+
+
+def test_captures(make_dataset, label, tmp_path, read_page):
+    captures = make_dataset([(label(),), None], origin="stand-in")
+    page = read_page(write_inspect_page(captures, tmp_path / "p.html", limit=None))
+    assert "2 samples (stand-in)" in page.text
+    assert "1 not labelled" in page.text
+    assert "002 · stand-in · not labelled" not in page.text
+    assert "001 · stand-in · not labelled" in page.text
+    assert not re.search(r"\breal\b", page.text)
+    ids = {a["id"] for _, a in page.tags if "id" in a}
+    assert not ids & {"show-amodal", "show-masks", "show-amodal-masks", "show-keypoints"}
+    assert [a["value"] for a in page.all("option")][:1] == [""]
+    assert not [a for a in page.all("img") if a.get("class") == "layer"]
+    assert "Settling" not in page.text
+
+
+def test_the_script_finds_every_element_it_names(make_dataset, label, tmp_path, read_page):
+    page = read_page(write_inspect_page(make_dataset([()]), tmp_path / "p.html", limit=None))
+    script = page.source.split("<script>")[1]
+    named = set(re.findall(r'byId\("([^"]+)"\)', script)) | set(
+        re.findall(r'limits\("([^"]+)", "([^"]+)"\)', script)[0]
+    )
+    assert named <= {a["id"] for _, a in page.tags if "id" in a}
+
+
+def test_a_limit_shows_fewer_and_counts_all(make_dataset, label, tmp_path, read_page):
+    page = read_page(
+        write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=1)
+    )
+    assert sum(a.get("class") == "sample" for a in page.all("figure")) == 1
+    assert "3 samples (sim), 3 objects" in page.text
+    assert "the first 1" in page.text
+
+
+def test_everything_is_escaped(make_dataset, label, tmp_path, read_page):
+    dataset = make_dataset([(label(HOSTILE),)], categories=(HOSTILE, 'b" onclick="x'))
+    named = replace(dataset.samples[0], name='" onload="x' + HOSTILE)
+    hostile = replace(dataset, samples=(named,))
+    page = read_page(write_inspect_page(hostile, tmp_path / "p.html", limit=None))
+    assert len(page.all("script")) == 1
+    assert HOSTILE not in page.source
+    assert not any({"onclick", "onload"} & attrs.keys() for _, attrs in page.tags)
+    options = [a["value"] for a in page.all("option")]
+    assert HOSTILE in options
+
+
+def test_the_page_is_whole(make_dataset, label, tmp_path, read_page):
+    page = read_page(
+        write_inspect_page(rendered(make_dataset, label), tmp_path / "p.html", limit=None)
+    )
+    assert all(a.startswith("data:image/jpeg;base64,") for a in page.addresses())
+    assert "default-src 'none'; img-src data:;" in page.source
+
+
+def test_many_pictures_lie_beside_the_page(make_dataset, label, tmp_path, read_page, monkeypatch):
+    monkeypatch.setattr(inspect, "INSIDE", 2)
+    out = tmp_path / "page" / "p.html"
+    page = read_page(write_inspect_page(rendered(make_dataset, label), out, limit=None))
+    addresses = page.addresses()
+    assert len(set(addresses)) == 9
+    assert all((out.parent / a).read_bytes()[:2] == b"\xff\xd8" for a in addresses)
+    assert {a.split("/")[0] for a in addresses} == {"p-images"}
+
+
+def test_an_unreadable_picture_is_named(make_dataset, label, tmp_path):
+    dataset = make_dataset([()])
+    dataset.samples[0].rgb.write_bytes(b"no")
+    with pytest.raises(InputError, match=r"rgb\.png: not an image"):
+        write_inspect_page(dataset, tmp_path / "p.html", limit=None)
+    assert not (tmp_path / "p.html").exists()
+
+
+def scenes(root, *records):
+    folder = root / "shards" / "000000"
+    folder.mkdir(parents=True)
+    (folder / "scenes.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in records))
+
+
+def test_settling(make_dataset, label, tmp_path, read_page):
+    dataset = make_dataset([()])
+    scenes(
+        dataset.root,
+        {
+            "scene_index": 0,
+            "rejections": ["a die leans by 4.5 degrees", "a die leans by 30 degrees"],
+        },
+        {"scene_index": 1, "rejections": []},
+        {"scene_index": 2, "rejections": ["bodies overlap by 1.20 mm"]},
+    )
+    settling = read_settling(dataset.root)
+    assert (settling.scenes, settling.rejected, settling.rate) == (3, 3, 0.5)
+    assert settling.reasons == {"a die leans by … degrees": 2, "bodies overlap by … mm": 1}
+    text = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None)).text
+    assert "3 scenes; 3 of 6 drafts rejected (50 %)" in text
+
+
+@pytest.mark.parametrize("record", [{"scene_index": 0}, [], {"scene_index": 0, "rejections": 3}])
+def test_a_broken_record_is_named(tmp_path, record):
+    scenes(tmp_path, record)
+    with pytest.raises(InputError, match=r"scenes\.jsonl: line 1: broken scene"):
+        read_settling(tmp_path)
+
+
+def test_outlines_go_through_the_centres_of_the_border(label):
+    mask = np.zeros((20, 30), bool)
+    mask[5:15, 10:21] = True
+    assert outline(mask) == "M10.5 5.5L10.5 14.5L20.5 14.5L20.5 5.5Z"
+    mask[8:12, 13:18] = False
+    assert outline(mask).count("M") == 2
+    assert outline(np.zeros((4, 4), bool)) == ""

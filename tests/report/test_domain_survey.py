@@ -1,0 +1,81 @@
+"""The page of a domain."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sim2cam.cli import main
+from sim2cam.randomize.domain_survey import FactorSurvey
+from sim2cam.report.charts import bar_chart, bins_chart
+from sim2cam.report.domain_survey import write_domain_page
+
+RGB = np.full((8, 8, 3), 90, np.uint8)
+NUMBER = FactorSurvey(
+    "light", "warmth", "{ kind = \"uniform\" }", (-1.0, 1.0), 10, (6, 4), (5.0, 5.0), (-1.0, 0.0, 1.0)
+)  # fmt: skip
+WORD = FactorSurvey(
+    "layout", "surface", "<i>word</i>", ("table", "mat"), 5, (2, 3), None, words=("table", "mat")
+)
+FIXED = FactorSurvey("layout", "wall_m", "0.02", (0.02,), 5, (5,), (5.0,), (0.0, 1.0))
+
+
+def test_the_page_shows_charts_pictures_and_what_is_fixed(tmp_path, read_page):
+    pictures = {("light", "warmth"): [("-1", RGB), ("1", RGB)]}
+    write_domain_page("<b>x", 5, [NUMBER, WORD, FIXED], pictures, tmp_path / "p.html")
+    page = read_page(tmp_path / "p.html")
+    assert len(page.all("img")) == 2
+    assert len(page.all("svg")) == 2
+    assert "Always the same wall_m 0.02" in " ".join(page.text.split())
+    assert "<b>x: what is drawn" in page.text
+    assert "<i>word</i>" in page.text
+    assert not page.all("i")
+    assert len([path for path in page.all("path") if "line" in path["class"]]) == 1
+    assert all(address.startswith(("data:", "#")) for address in page.addresses())
+
+
+def test_a_factor_that_was_not_drawn_says_so(tmp_path, read_page):
+    none = replace(NUMBER, count=0, drawn=(0, 0), asked=(0.0, 0.0))
+    write_domain_page("x", 5, [none], {}, tmp_path / "p.html")
+    assert "Not drawn in these scenes." in read_page(tmp_path / "p.html").text
+
+
+def test_bins_and_what_is_asked_of_them_stand_on_one_axis():
+    chart = bins_chart("t", (0.0, 1.0, 2.0), (8, 4), (6.0, 6.0))
+    first, second = chart.bars
+    assert first.height == pytest.approx(2 * second.height)
+    assert first.x + first.width == pytest.approx(second.x)
+    level = float(chart.line.split("H")[0].split()[1])
+    assert level == pytest.approx((first.y + second.y) / 2, abs=0.1)
+    assert chart.line.count("H") == 2
+    assert bins_chart("t", (0.0, 1.0, 2.0), (8, 4), None).line == ""
+
+
+def test_lying_bars_say_what_was_asked():
+    chart = bar_chart("t", {"a": 3, "b": 1}, (2.4, 1.6))
+    assert [bar.text for bar in chart.bars] == ["3 of 2", "1 of 2"]
+    assert [bar.text for bar in bar_chart("t", {"a": 3}).bars] == ["3"]
+
+
+RECIPE = """
+base = "dice-fixed"
+name = "few"
+[domain.layout]
+die_count = 2
+[domain.exposure]
+exposure_ev = { kind = "uniform", low = -1.0, high = 0.5 }
+"""
+
+
+def test_the_command_writes_it(tmp_path, capsys):
+    (tmp_path / "r.toml").write_text(RECIPE)
+    out = tmp_path / "p.html"
+    show = ["domain", "show", str(tmp_path / "r.toml"), "--out", str(out), "--count", "2"]
+    assert main([*show, "--pictures", "exposure", "--json"]) == 0
+    assert out.read_text().count("data:image/jpeg") == 2
+    assert '"page": ' in capsys.readouterr().out
+    assert main([*show, "--pictures", "none", "--overwrite"]) == 0
+    assert "data:image/jpeg" not in out.read_text()
+    assert main([*show, "--pictures", "ligth", "--overwrite"]) == 2
+    assert "--pictures: unknown group 'ligth'. Did you mean 'light'?" in capsys.readouterr().err
+    assert main([*show, "--count", "0"]) == 2

@@ -1,0 +1,145 @@
+"""The page of a run says what ran and what did not, loads nothing, and escapes everything."""
+
+import base64
+import re
+
+import numpy as np
+import pytest
+
+from sim2cam.errors import OutputError
+from sim2cam.metrics.bootstrap import Estimate
+from sim2cam.metrics.calibration import Calibration
+from sim2cam.metrics.detection import Detection, DetectionScore
+from sim2cam.report.run import write_report
+from sim2cam.report.values import (
+    Curves,
+    Example,
+    Examples,
+    PictureRow,
+    RunReport,
+    ScoreRow,
+    Series,
+    Stage,
+)
+
+HOSTILE = "<script>alert(1)</script>"
+GREY = np.full((30, 40, 3), 128, np.uint8)
+
+
+def score(value=0.842, categories=("a", "b")):
+    return DetectionScore(
+        ap=Estimate(0.5, (0.4, 0.6)),
+        ap50=Estimate(value, (0.80, 0.88)),
+        ap75=Estimate(0.61, (float("nan"), float("nan"))),
+        agnostic_ap50=Estimate(0.975, (0.95, 0.99)),
+        category_ap={name: Estimate(0.5, (0.4, 0.6)) for name in categories},
+        category_ap50={name: Estimate(0.7, (0.6, 0.8)) for name in categories},
+        images=50,
+        objects=50,
+        intervals_over="50 images",
+    )
+
+
+def full(origin, label, text="t"):
+    example = Example(text, GREY, (label(text),), (Detection(text, (1.0, 1.0, 9.0, 9.0), 0.9),))
+    return RunReport(
+        title=f"demo {text}",
+        captures_origin=origin,
+        facts={"command": f"sim2cam demo {text}", "renderer": "egl"},
+        stages=(Stage("generate", 65.0, text), Stage("translate", None)),
+        scores=(
+            ScoreRow(
+                "trained in this run",
+                origin,
+                score(categories=("a", text)),
+                Calibration(Estimate(0.041, (0.012, 0.067)), 0.03, ()),
+                Calibration(Estimate(0.153, (0.140, 0.171)), 0.03, ()),
+            ),
+            ScoreRow("weights that ship", origin, None),
+        ),
+        pictures=(PictureRow(GREY, GREY, GREY),),
+        examples=Examples((example,), (example,)),
+        curves=(
+            Curves(text, text, (Series(text, (0, 10), (1, 0.5)),)),
+            Curves("translator", "loss", ()),
+        ),
+        notes=(text,),
+    )
+
+
+def test_the_page_says_what_ran(tmp_path, label, read_page):
+    path = write_report(full("real", label), tmp_path / "new" / "report.html")
+    text = read_page(path).text
+    assert path == tmp_path / "new" / "report.html"
+    for said in (
+        "50 real captures", "0.842", "0.800–0.880", "0.975", "0.610 –", "1 min 05 s",
+        "0.041 0.012–0.067", "before calibration 0.153 0.140–0.171",
+        "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
+    ):  # fmt: skip
+        assert said in text
+    assert re.search(r"translate\s+not run", text)
+    assert re.search(r"weights that ship\s+real captures\s+not run", text)
+    assert re.search(r"translator\s+not run", text)
+
+
+def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
+    path = write_report(full("stand-in", label), tmp_path / "report.html")
+    source = path.read_text()
+    without_pictures = re.sub(r"data:image/jpeg;base64,[^\"]*", "", source)
+    assert not re.search(r"\breal\b", without_pictures, re.IGNORECASE)
+    assert "50 stand-in captures" in read_page(path).text
+
+
+def test_confidences_that_were_not_measured(tmp_path, read_page):
+    row = ScoreRow("weights that ship", "real", score())
+    report = RunReport("demo", "real", {}, (), (row,))
+    text = read_page(write_report(report, tmp_path / "report.html")).text
+    assert re.search(r"0\.975\s+0\.950–0\.990\s+not measured", text)
+
+
+def test_a_run_of_which_nothing_ran(tmp_path, read_page):
+    nothing = RunReport("demo", "stand-in", {}, (Stage("generate", None),), ())
+    text = read_page(write_report(nothing, tmp_path / "report.html")).text
+    for heading in ("Scores", "Side by side", "Detections", "Training", "generate"):
+        assert re.search(rf"{heading}\s+not run", text)
+
+
+def test_a_missing_translation_is_said_in_its_column(tmp_path, label, read_page):
+    report = RunReport("demo", "real", {}, (), (), pictures=(PictureRow(GREY, None, None),))
+    page = read_page(write_report(report, tmp_path / "report.html"))
+    assert re.search(r"real\s+not run\s+no capture", page.text)
+    assert len(page.all("img")) == 1
+
+
+def test_the_page_is_whole(tmp_path, label, read_page):
+    page = read_page(write_report(full("real", label), tmp_path / "report.html"))
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    addresses = page.addresses()
+    assert len(addresses) == 5
+    for address in addresses:
+        head, data = address.split(",")
+        assert head == "data:image/jpeg;base64"
+        assert base64.b64decode(data)[:2] == b"\xff\xd8"
+    assert all(img["alt"] for img in page.all("img"))
+    assert not page.all("script")
+    assert not page.all("link")
+    assert "url(" not in page.source.split("</style>")[0]
+
+
+def test_everything_is_escaped(tmp_path, label, read_page):
+    page = read_page(write_report(full("real", label, HOSTILE), tmp_path / "report.html"))
+    assert not page.all("script")
+    assert HOSTILE not in page.source
+    assert page.text.count(HOSTILE) >= 8
+
+
+def test_equal_values_make_equal_pages(tmp_path, label):
+    a = write_report(full("real", label), tmp_path / "a.html")
+    b = write_report(full("real", label), tmp_path / "b.html")
+    assert a.read_bytes() == b.read_bytes()
+
+
+def test_a_page_that_cannot_be_written(tmp_path, label):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match=r"report\.html: cannot be written"):
+        write_report(full("real", label), tmp_path / "file" / "report.html")
