@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sim2cam.data.sample import Dataset, Sample
-from sim2cam.images import digest_of
+from sim2cam.images import compute_digest
 
 
 @dataclass(frozen=True)
-class ImagesRecord:
+class ImageSetRecord:
     """What a card says of the images of one side.
 
     Attributes:
@@ -25,27 +25,27 @@ class ImagesRecord:
     digest: str
 
 
-def digests_of(dataset: Dataset) -> dict[str, str]:
+def compute_image_digests(dataset: Dataset) -> dict[str, str]:
     """Returns the digests of a data set's images by their names.
 
     Raises:
         InputError: an image cannot be read.
     """
-    return {sample.name: digest_of_sample(sample) for sample in dataset.samples}
+    return {sample.name: compute_sample_digest(sample) for sample in dataset.samples}
 
 
-def images_record(dataset: Dataset, digests: Mapping[str, str]) -> ImagesRecord:
+def build_image_set_record(dataset: Dataset, image_digests: Mapping[str, str]) -> ImageSetRecord:
     """Returns what the card says of a data set's images, of which these are the digests."""
     total = hashlib.sha256()
-    for name, digest in digests.items():
+    for name, digest in image_digests.items():
         total.update(f"{name}\0{digest}\0".encode())
-    return ImagesRecord(dataset.root.name, len(dataset.samples), total.hexdigest())
+    return ImageSetRecord(dataset.root.name, len(dataset.samples), total.hexdigest())
 
 
-def digest_of_sample(sample: Sample) -> str:
+def compute_sample_digest(sample: Sample) -> str:
     """Returns its digest; of a photo, which has none, that of its file.
 
     Raises:
         InputError: the photo cannot be read.
     """
-    return sample.digest or digest_of(sample.rgb)
+    return sample.digest or compute_digest(sample.rgb)

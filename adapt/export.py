@@ -17,7 +17,7 @@ from sim2cam.adapt.translator.translator import Translator
 from sim2cam.errors import UsageError
 from sim2cam.learn.onnx import Inputs, write_onnx
 
-_SIDES = (64, 96), (80, 52)
+_EXAMPLE_SIZES = (64, 96), (80, 52)
 
 
 class TranslatorGraph(nn.Module):
@@ -54,11 +54,13 @@ def export_translator(transfer: Transfer, path: Path) -> None:
     match transfer:
         case Translator(generator, buffers):
             network: nn.Module = TranslatorGraph(generator)
-            examples = [_inputs(count_channels(buffers), *sides) for sides in _SIDES]
+            examples = [
+                _build_example_inputs(count_channels(buffers), *sides) for sides in _EXAMPLE_SIZES
+            ]
             facts: dict[str, Any] = {"buffers": list(buffers)}
             sizes = dict.fromkeys(("rgb", "noise", "buffers"), whole)
         case ReferenceTranslator(network):
-            examples = [{"rgb": 2.0 * _drawn(3, *sides) - 1.0} for sides in _SIDES]
+            examples = [{"rgb": 2.0 * _sample_tensor(3, *sides) - 1.0} for sides in _EXAMPLE_SIZES]
             facts, sizes = {}, {"rgb": whole}
         case _:
             raise UsageError(
@@ -67,14 +69,14 @@ def export_translator(transfer: Transfer, path: Path) -> None:
     write_onnx(path, network.eval(), examples[0], examples[1], sizes, ("translated",), facts)
 
 
-def _inputs(channels: int, height: int, width: int) -> Inputs:
+def _build_example_inputs(channels: int, height: int, width: int) -> Inputs:
     always = {
-        "rgb": _drawn(3, height, width),
-        "noise": _drawn(1, height, width),
-        "thumbnail": _drawn(3, THUMBNAIL_PX, THUMBNAIL_PX),
+        "rgb": _sample_tensor(3, height, width),
+        "noise": _sample_tensor(1, height, width),
+        "thumbnail": _sample_tensor(3, THUMBNAIL_PX, THUMBNAIL_PX),
     }
-    return always | ({"buffers": _drawn(channels, height, width)} if channels else {})
+    return always | ({"buffers": _sample_tensor(channels, height, width)} if channels else {})
 
 
-def _drawn(channels: int, height: int, width: int) -> Tensor:
+def _sample_tensor(channels: int, height: int, width: int) -> Tensor:
     return torch.rand(1, channels, height, width, generator=torch.Generator().manual_seed(0))

@@ -15,14 +15,14 @@ from sim2cam.adapt.transfers.fourier import FourierTransfer
 from sim2cam.adapt.transfers.histogram import QUANTILES, HistogramTransfer
 from sim2cam.adapt.transfers.mkl import MklTransfer
 from sim2cam.adapt.transfers.reinhard import ReinhardTransfer
-from sim2cam.adapt.transfers.sliced import COLOURS, SlicedTransfer
+from sim2cam.adapt.transfers.sliced import COLOURS_PER_IMAGE, SlicedTransfer
 from sim2cam.adapt.transfers.style_randomization import StyleRandomization
 from sim2cam.adapt.transfers.transfer import Transfer
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError, suggest_name
 from sim2cam.files import write_bytes
 
-PlainMethod = Literal["reinhard", "histogram", "mkl", "sliced", "fourier", "style"]
-PlainTransfer = (
+ParameterFreeMethod = Literal["reinhard", "histogram", "mkl", "sliced", "fourier", "style"]
+ParameterFreeTransfer = (
     ReinhardTransfer
     | HistogramTransfer
     | MklTransfer
@@ -31,7 +31,7 @@ PlainTransfer = (
     | StyleRandomization
 )
 
-METHODS: Mapping[PlainMethod, type[PlainTransfer]] = {
+TRANSFER_TYPES: Mapping[ParameterFreeMethod, type[ParameterFreeTransfer]] = {
     "reinhard": ReinhardTransfer,
     "histogram": HistogramTransfer,
     "mkl": MklTransfer,
@@ -40,19 +40,19 @@ METHODS: Mapping[PlainMethod, type[PlainTransfer]] = {
     "style": StyleRandomization,
 }
 
-_FILE = "transfer.json"
+_FILE_NAME = "transfer.json"
 
 
-def save_transfer(transfer: PlainTransfer, run_dir: Path) -> None:
+def save_transfer(transfer: ParameterFreeTransfer, run_dir: Path) -> None:
     """Writes what a transfer without a network has learned.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    method = next(name for name, kind in METHODS.items() if isinstance(transfer, kind))
+    method = next(name for name, kind in TRANSFER_TYPES.items() if isinstance(transfer, kind))
     values = {field.name: getattr(transfer, field.name) for field in fields(transfer)}
     facts = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
-    write_bytes(run_dir / _FILE, json.dumps({"method": method, **facts}).encode())
+    write_bytes(run_dir / _FILE_NAME, json.dumps({"method": method, **facts}).encode())
 
 
 def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
@@ -62,41 +62,43 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
         InputError: the folder holds none, or its numbers are broken.
         CheckpointError: the translator's weights are broken.
     """
-    path = run_dir / _FILE
+    path = run_dir / _FILE_NAME
     if path.is_file():
-        return _plain(path)
-    from sim2cam.adapt.reference.card import REFERENCE
+        return _load_parameter_free(path)
+    from sim2cam.adapt.reference.card import REFERENCE_KIND
     from sim2cam.adapt.reference.translator import load_reference
     from sim2cam.adapt.translator.translator import load_translator
     from sim2cam.learn.run_folder import WEIGHTS
     from sim2cam.learn.weight_file import load_card
 
     if not (run_dir / WEIGHTS).is_file():
-        raise InputError(run_dir, f"no translator: neither {_FILE} nor {WEIGHTS} is in it.")
-    is_reference = load_card(run_dir / WEIGHTS).get("kind") == REFERENCE
+        raise InputError(run_dir, f"no translator: neither {_FILE_NAME} nor {WEIGHTS} is in it.")
+    is_reference = load_card(run_dir / WEIGHTS).get("kind") == REFERENCE_KIND
     return (load_reference if is_reference else load_translator)(run_dir, device=device)
 
 
-def _plain(path: Path) -> Transfer:
+def _load_parameter_free(path: Path) -> Transfer:
     try:
         facts = json.loads(path.read_text(encoding="utf-8-sig"))
         method = facts["method"]
-        if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}. {did_you_mean(str(method), METHODS)}")
+        if method not in TRANSFER_TYPES:
+            raise ValueError(
+                f"unknown method {method!r}. {suggest_name(str(method), TRANSFER_TYPES)}"
+            )
         values: dict[str, Any] = {}
         for name, shape in _SHAPES[method].items():
             if shape:
-                values[name] = _numbers(facts[name], shape)
+                values[name] = _parse_array(facts[name], shape)
             else:
                 values[name] = (int if name == "radius" else float)(facts[name])
-        return _made(method, values)
+        return _build_transfer(method, values)
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             path, f"not the numbers of a transfer ({error}). Train it again."
         ) from error
 
 
-def _made(method: PlainMethod, values: dict[str, Any]) -> Transfer:
+def _build_transfer(method: ParameterFreeMethod, values: dict[str, Any]) -> Transfer:
     """Returns a transfer whose numbers belong together.
 
     Raises:
@@ -107,10 +109,10 @@ def _made(method: PlainMethod, values: dict[str, Any]) -> Transfer:
         raise ValueError(f"{', '.join(arrays)} of different numbers of images")
     if method == "fourier" and arrays["amplitudes"].shape[2:] != (2 * values["radius"] + 1,) * 2:
         raise ValueError(f"amplitudes that do not reach the radius {values['radius']}")
-    return METHODS[method](**values)
+    return TRANSFER_TYPES[method](**values)
 
 
-def _numbers(values: object, shape: _Shape) -> NDArray[np.float64]:
+def _parse_array(values: object, shape: _Shape) -> NDArray[np.float64]:
     """Returns finite numbers of this shape, of which None may be any length above 0.
 
     Raises:
@@ -126,13 +128,13 @@ def _numbers(values: object, shape: _Shape) -> NDArray[np.float64]:
 
 
 _Shape = tuple[int | None, ...]
-_COLOURS: dict[str, _Shape] = {"means": (None, 3), "deviations": (None, 3)}
+_COLOUR_SHAPES: dict[str, _Shape] = {"means": (None, 3), "deviations": (None, 3)}
 _SHAPES: Mapping[str, Mapping[str, _Shape]] = {
-    "reinhard": {**_COLOURS, "variety": ()},
+    "reinhard": {**_COLOUR_SHAPES, "variety": ()},
     "histogram": {"quantiles": (None, 3, QUANTILES), "variety": ()},
     "mkl": {"means": (None, 3), "covariances": (None, 3, 3), "variety": ()},
-    "sliced": {"colours": (None, COLOURS, 3), "variety": ()},
+    "sliced": {"colours": (None, COLOURS_PER_IMAGE, 3), "variety": ()},
     "fourier": {"amplitudes": (None, 3, None, None), "radius": ()},
-    "style": {**_COLOURS, "spread": ()},
+    "style": {**_COLOUR_SHAPES, "spread": ()},
 }
 """Of each method, the shapes of its numbers; None is any length, an empty shape one number."""

@@ -35,30 +35,30 @@ from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
-from sim2cam.adapt.reference.patches import PatchPairs
+from sim2cam.adapt.reference.patches import UnpairedBatchSource
 from sim2cam.adapt.reference.translator import ReferenceTranslator
-from sim2cam.adapt.training.adversarial import Game
-from sim2cam.adapt.transfers.transfer import Frame, Transfer
+from sim2cam.adapt.training.adversarial import AdversarialModel
+from sim2cam.adapt.transfers.transfer import GBufferFrame, Transfer
 from sim2cam.adapt.translator import step as step_of_default
-from sim2cam.adapt.translator.buffers import buffers_of, count_channels
+from sim2cam.adapt.translator.buffers import count_channels, list_common_buffers
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
-from sim2cam.adapt.translator.patches import PatchSource, draw_batch
-from sim2cam.adapt.translator.step import build_players
-from sim2cam.adapt.translator.training import ResidualGame
+from sim2cam.adapt.translator.patches import PatchSource, sample_batch
+from sim2cam.adapt.translator.step import build_networks
+from sim2cam.adapt.translator.training import ResidualGan
 from sim2cam.adapt.translator.translator import Translator
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
-from sim2cam.learn.device import single_precision
+from sim2cam.learn.device import disable_autocast
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 
 CPU = torch.device("cpu")
 PICTURES = 16
 WHOLE_PX = (256, 512)
-STYLE = SHIPPED / "standin" / "style.json"
+STYLE = RECIPES_FOLDER / "standin" / "style.json"
 GPU_WAYS = ("fp32, eager", "bf16, compiled")
 
 
@@ -115,7 +115,7 @@ class Arguments:
 def main(arguments: Arguments) -> None:
     """Times every case and writes what came of it."""
     _render(arguments.work)
-    environment = environment_facts(None, 1)
+    environment = collect_environment(None, 1)
     cases: list[dict[str, Any]] = []
     for case in CASES:
         given = case, arguments.work, arguments.repeats
@@ -174,13 +174,13 @@ def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str,
         for kind in (ResnetGenerator, PatchGan, PatchProjector):
             setattr(kind, "forward", torch.compile(kind.forward))  # noqa: B010
     else:  # the default computes in bfloat16 by itself
-        vars(step_of_default)["autocast"] = lambda device, **_: single_precision(device)
-    game, _ = _game(case, read_dataset(renders), read_captures(STYLE), device)
+        vars(step_of_default)["autocast"] = lambda device, **_: disable_autocast(device)
+    game, _ = _game(case, read_dataset(renders), read_real_images(STYLE), device)
     seconds = []
     for step in range(repeats + 3):
         start = time.perf_counter()
         with torch.autocast("cuda", torch.bfloat16, enabled=case.method is not None and is_fast):
-            game.play(step)
+            game.train_step(step)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     return {
@@ -195,11 +195,11 @@ def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
     """Returns what a step and a translated picture cost; runs in a process of its own."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
-    game, transfer = _game(case, read_dataset(renders), read_captures(STYLE), CPU)
+    game, transfer = _game(case, read_dataset(renders), read_real_images(STYLE), CPU)
     config = case.config
     period = config.gradient_penalty_every if isinstance(config, TranslatorConfig) else 1
     steps = itertools.count()
-    step_s = _cpu_s(lambda: game.play(next(steps)), max(repeats, period))
+    step_s = _cpu_s(lambda: game.train_step(next(steps)), max(repeats, period))
     rng = np.random.default_rng(0)
     frames = {side: _frame(side) for side in WHOLE_PX}
     whole = {
@@ -216,24 +216,26 @@ def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
 
 def _game(
     case: Case, sim: Dataset, real: Dataset, device: torch.device
-) -> tuple[Game | PublishedCycleGan, Transfer]:
+) -> tuple[AdversarialModel | PublishedCycleGan, Transfer]:
     """Returns a training at step 0 and the translator that it trains."""
     if isinstance(case.config, TranslatorConfig):
-        buffers = buffers_of(sim)
+        buffers = list_common_buffers(sim)
         cache = case.config.cache_bytes
         sources = (
             PatchSource(sim, buffers=buffers, cache_bytes=cache),
             PatchSource(real, buffers=(), cache_bytes=cache),
         )
-        draw = functools.partial(draw_batch, *sources, case.config, count_channels(buffers))
-        generator = build_players(case.config, buffers, device).generator
+        draw = functools.partial(sample_batch, *sources, case.config, count_channels(buffers))
+        generator = build_networks(case.config, buffers, device).generator
         return (
-            ResidualGame(case.config, buffers, draw, device),
+            ResidualGan(case.config, buffers, draw, device),
             Translator(generator.eval(), buffers, device),
         )
-    pairs = PatchPairs(sim, real, case.config)
+    pairs = UnpairedBatchSource(sim, real, case.config)
     if case.method == "published":
-        published = PublishedCycleGan(case.config.blocks, lambda step: pairs.draw(step, device))
+        published = PublishedCycleGan(
+            case.config.blocks, lambda step: pairs.sample_local_batch(step, device)
+        )
         return published, ReferenceTranslator(cast(ResnetGenerator, published.generator), device)
     if case.method == "cyclegan":
         cyclegan = CycleGan(case.config, pairs, device)
@@ -243,12 +245,12 @@ def _game(
     return cut, ReferenceTranslator(cut.generator, device)
 
 
-def _frame(side: int) -> Frame:
+def _frame(side: int) -> GBufferFrame:
     """Returns noise of a size with flat buffers: what it shows costs nothing."""
     rng = np.random.default_rng(side)
     rgb = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
     flat = np.ones((side, side), np.float32), np.zeros((side, side), np.uint16)
-    return Frame(rgb, *flat, categories={})
+    return GBufferFrame(rgb, *flat, categories={})
 
 
 def _cpu_s(work: Callable[[], object], repeats: int) -> list[float]:

@@ -27,9 +27,9 @@ from scoring_log import short
 
 from sim2cam.adapt.calibration.camera_calibration import calibrate
 from sim2cam.adapt.calibration.camera_fit import CameraFit
-from sim2cam.adapt.calibration.sensor import shares_of_green
-from sim2cam.adapt.certificate.certificate import share
-from sim2cam.data.environment import environment_facts
+from sim2cam.adapt.calibration.sensor import compute_green_ratios
+from sim2cam.adapt.certificate.certificate import estimate_proportion
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.engines.process_pool import map_units
 from sim2cam.errors import Sim2CamError
@@ -38,7 +38,7 @@ from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 BASE = Path(__file__).with_name("calibrate.toml")
 FISHEYES = 0.25
@@ -83,8 +83,8 @@ def main(arguments: Arguments) -> None:
             "failed": failed,
             "cameras": done,
         }
-        facts["environment"] = environment_facts(None, arguments.at_once)
-        write_json(path, facts, in_lines=False)
+        facts["environment"] = collect_environment(None, arguments.at_once)
+        write_json(path, facts, indented=False)
         minutes = (time.monotonic() - start) / 60
         told = found.get(FAILED, f"{len(found)} parameters")
         print(f"{minutes:6.1f} min  camera {number}: {told}", file=sys.stderr)
@@ -135,7 +135,7 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             truth = take_photos(hidden.number, hidden.photos, root)
-            fit = calibrate(root / "photos", None, stream(hidden.number, "calibrate"))
+            fit = calibrate(root / "photos", None, derive_rng(hidden.number, "calibrate"))
     except Sim2CamError as error:
         return hidden.number, {FAILED: str(error)}
     return hidden.number, short(compare(truth, fit))
@@ -143,8 +143,8 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
 
 def take_photos(number: int, photos: int, root: Path) -> Truth:
     """Returns what a camera was, whose photos are then in a folder ``photos`` and whose name tells nothing."""
-    numbers = hidden_numbers(stream(number, "hidden camera"))
-    hand = hand_numbers(stream(number, "hidden camera/hand"))
+    numbers = hidden_numbers(derive_rng(number, "hidden camera"))
+    hand = hand_numbers(derive_rng(number, "hidden camera/hand"))
     seconds = hand["shutter"]["exposure_s"] if hand else None
     make_photos(recipe_text(numbers | hand), photos, number, root, seconds)
     return Truth(
@@ -280,14 +280,14 @@ def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     camera = truth.cameras[0]
-    if fit.finding("sensor.red_response").value is None:
+    if fit.get_estimate("sensor.red_response").value is None:
         camera = _alike(camera)
     own = {
         "sensor.exposure_ev": float(np.median([c.sensor.exposure_ev for c in truth.cameras])),
         "twist.spin_rad_s": truth.spin_rad_s,
     }
     bends = {f"lens.k{i}" for i in range(1, 7)} | {"lens.p1", "lens.p2"}
-    for finding in fit.findings:
+    for finding in fit.estimates:
         name = finding.name
         actual = own[name] if name in own else value_at(camera, name)
         other = name in bends and fit.lens is not None and fit.lens.kind != camera.lens.kind
@@ -303,7 +303,7 @@ def _alike(camera: Camera) -> Camera:
     """Returns a camera with the electrons of a sensor that is as noisy, but in all colours alike."""
     sensor = camera.sensor
     red, blue = sensor.red_response / sensor.red_gain, sensor.blue_response / sensor.blue_gain
-    electrons, read = shares_of_green(np.array([red, 1.0, blue]))
+    electrons, read = compute_green_ratios(np.array([red, 1.0, blue]))
     full, noise = sensor.full_well_e / float(electrons), sensor.read_noise_e / float(read)
     return replace(camera, sensor=replace(sensor, full_well_e=full, read_noise_e=noise))
 
@@ -330,7 +330,7 @@ def summary(cameras: dict[str, Any]) -> dict[str, Any]:
             "told": len(told),
             "median_error": float(np.median(errors)) if errors else None,
             "median_width": float(np.median(widths)) if widths else None,
-            "covered": share(sum(inside), len(inside)).to_json(),
+            "covered": estimate_proportion(sum(inside), len(inside)).to_json(),
         }
     return found
 

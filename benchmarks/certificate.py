@@ -28,30 +28,35 @@ from saboteurs import BENIGN, SABOTEURS, Change, Subject
 from scoring_log import RESULTS
 
 from sim2cam.adapt.certificate import certificate
-from sim2cam.adapt.certificate.certificate import PictureCertificate, SetCertificate, certify, share
-from sim2cam.adapt.certificate.detector_agreement import Judge
-from sim2cam.adapt.certificate.image_pair import Pair, regions_of
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.certificate import (
+    DatasetCertificate,
+    ImageCertificate,
+    certify,
+    estimate_proportion,
+)
+from sim2cam.adapt.certificate.detector_agreement import Verifier
+from sim2cam.adapt.certificate.image_pair import ImagePair, extract_object_regions
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.transfers.transfer import read_frame
 from sim2cam.adapt.translation import JPEG_QUALITY
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
-from sim2cam.images import decode_picture, digest_of, encode_jpeg
+from sim2cam.images import compute_digest, decode_image, encode_jpeg
 from sim2cam.metrics.detection import Detection
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.verifiers import check_judges, load_judges, weights_file
-from sim2cam.seeds import stream
+from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers, resolve_weights
+from sim2cam.seeds import derive_rng
 
 JUDGES = {"task": "dice", "judge": "dice-judge"}  # weights that ship, by name of the judge
-OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificate.OPINIONS}
+OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificate.AGREEMENT_MEASURES}
 SIDE_PX = 320
 SEED = 600
 SET = 20  # pictures
 
-Judges = Mapping[str, Judge]
+Judges = Mapping[str, Verifier]
 
 
 @dataclass(frozen=True)
@@ -70,18 +75,18 @@ def main(arguments: Arguments) -> None:
     """Judges every change of every picture and writes what came of it."""
     cv2.setNumThreads(1)
     limits = load_recipe("dice").adapt.certificate
-    weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
-    check_judges(weights)
-    judges = {name: remembering(judge) for name, judge in load_judges(weights, "cpu").items()}
+    weights = tuple((name, resolve_weights(Path(file))) for name, file in JUDGES.items())
+    check_verifiers(weights)
+    judges = {name: remembering(judge) for name, judge in load_verifiers(weights, "cpu").items()}
     subjects = pictures_of(_dataset(arguments), arguments.pictures)
     saboteurs, benign = (
         [judged(name, change, subjects, limits, judges) for name, change in changes.items()]
         for changes in (SABOTEURS, BENIGN)
     )
     facts = {
-        "environment": environment_facts(None, 1),
+        "environment": collect_environment(None, 1),
         "limits": asdict(limits),
-        "judges": {name: digest_of(path) for name, path in weights},
+        "judges": {name: compute_digest(path) for name, path in weights},
         "pictures": len(subjects),
         "set": SET,
         "saboteurs": saboteurs,
@@ -116,34 +121,44 @@ def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
 
 
 def judged(
-    name: str, change: Change, subjects: Sequence[Subject], limits: Limits, judges: Judges
+    name: str,
+    change: Change,
+    subjects: Sequence[Subject],
+    limits: CertificateLimits,
+    judges: Judges,
 ) -> dict[str, Any]:
     """Returns how many changed pictures fail, how many sets of them, and by which measures."""
     start = time.process_time()
     found = [_certificate(name, change, i, s, limits, judges) for i, s in enumerate(subjects)]
     seconds = time.process_time() - start
     sets = [
-        SetCertificate(limits, dict.fromkeys(judges, ""), tuple(found[first : first + SET]))
+        DatasetCertificate(limits, dict.fromkeys(judges, ""), tuple(found[first : first + SET]))
         for first in range(0, len(found) - SET + 1, SET)
     ]
     return {
         "name": name,
-        "failed": share(sum(bool(one.failed) for one in found), len(found)).to_json(),
-        "failed_without_judges": share(sum(map(_is_measured, found)), len(found)).to_json(),
-        "by": dict(Counter(measure for one in found for measure in one.failed).most_common()),
+        "failed": estimate_proportion(
+            sum(bool(one.failed_measures) for one in found), len(found)
+        ).to_json(),
+        "failed_without_judges": estimate_proportion(
+            sum(map(_is_measured, found)), len(found)
+        ).to_json(),
+        "by": dict(
+            Counter(measure for one in found for measure in one.failed_measures).most_common()
+        ),
         "sets": len(sets),
-        "sets_failed": sum(one.verdict == "failed" for one in sets),
-        "sets_certified": sum(one.verdict == "certified" for one in sets),
+        "sets_failed": sum(one.decision == "failed" for one in sets),
+        "sets_certified": sum(one.decision == "certified" for one in sets),
         "cpu_ms": 1e3 * seconds / len(found),
     }
 
 
-def _is_measured(picture: PictureCertificate) -> bool:
+def _is_measured(picture: ImageCertificate) -> bool:
     """Returns whether a picture fails by what is measured without judges."""
-    return not OPINIONS.issuperset(picture.failed)
+    return not OPINIONS.issuperset(picture.failed_measures)
 
 
-def remembering(judge: Judge) -> Judge:
+def remembering(judge: Verifier) -> Verifier:
     """Returns a judge that looks at no picture twice: each is changed in many ways."""
     seen: dict[bytes, Sequence[Detection]] = {}
 
@@ -157,17 +172,22 @@ def remembering(judge: Judge) -> Judge:
 
 
 def _certificate(
-    name: str, change: Change, index: int, subject: Subject, limits: Limits, judges: Judges
-) -> PictureCertificate:
-    after = decode_picture(encode_jpeg(_changed(name, change, index, subject), JPEG_QUALITY))
-    regions = regions_of(subject.objects, subject.ids, subject.rgb.shape)
-    pair = Pair(subject.rgb, after, regions, subject.ids)
+    name: str,
+    change: Change,
+    index: int,
+    subject: Subject,
+    limits: CertificateLimits,
+    judges: Judges,
+) -> ImageCertificate:
+    after = decode_image(encode_jpeg(_changed(name, change, index, subject), JPEG_QUALITY))
+    regions = extract_object_regions(subject.objects, subject.ids, subject.rgb.shape)
+    pair = ImagePair(subject.rgb, after, regions, subject.ids)
     boxes = [label.box_xyxy for label in subject.objects]
-    return certify(f"{index:06d}", pair, limits, labelled=boxes, judges=judges)
+    return certify(f"{index:06d}", pair, limits, labelled_boxes=boxes, verifiers=judges)
 
 
 def _changed(name: str, change: Change, index: int, subject: Subject) -> NDArray[np.uint8]:
-    return change(subject, stream(SEED, f"certificate/{name}", scene_index=index))
+    return change(subject, derive_rng(SEED, f"certificate/{name}", scene_index=index))
 
 
 def _dataset(arguments: Arguments) -> Dataset:

@@ -26,17 +26,17 @@ from dice import PLAN, splits
 from scoring_log import RESULTS, log_scoring
 from sites import ADAPTED, Site, run_arm
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.formats.predictions import DIGESTS
-from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
-from sim2cam.experiments.ablation import Plan, read_piece, result_file
-from sim2cam.experiments.ablation_scores import BASELINE, score_ladder
+from sim2cam.experiments.ablation import AblationPlan, locate_result, read_job_result
+from sim2cam.experiments.ablation_scores import BASELINE, score_ablation
 
 DAYS = ("20191208", "20191209")
 """As the names of photos have them."""
-BY_DAY = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.data in ADAPTED))
+BY_DAY = replace(PLAN, variants=tuple(arm for arm in PLAN.variants if arm.data in ADAPTED))
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,18 @@ class Arguments:
     """Pictures and trainings side by side, one thread each."""
     minutes: float = 1e9
     """Start nothing after so many minutes."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in BY_DAY.arms)
+    arms: tuple[str, ...] = tuple(arm.name for arm in BY_DAY.variants)
     """What is trained, by names in the table."""
 
 
 def main(arguments: Arguments) -> None:
     """Makes what is missing, seed by seed, and writes the scores of what there is both ways."""
-    if unknown := set(arguments.arms).difference(arm.name for arm in BY_DAY.arms):
+    if unknown := set(arguments.arms).difference(arm.name for arm in BY_DAY.variants):
         raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
     start = time.monotonic()
     sites = [site_of(day, splits(), arguments.work) for day in DAYS]
     for seed in BY_DAY.seeds:
-        for arm in BY_DAY.arms:
+        for arm in BY_DAY.variants:
             for site in sites:
                 left = arguments.minutes - (time.monotonic() - start) / 60
                 if arm.name in arguments.arms and left > 0:
@@ -68,14 +68,15 @@ def main(arguments: Arguments) -> None:
                     run_arm(one, arm, site, at_once=arguments.at_once, minutes=left)
     scores = scored(BY_DAY, sites)
     write_json(
-        RESULTS / "days.json", {"environment": environment_facts(None, arguments.at_once), **scores}
+        RESULTS / "days.json",
+        {"environment": collect_environment(None, arguments.at_once), **scores},
     )
     log_scoring("by day", scores)
     for arm in scores["arms"]:
         print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
 
 
-def site_of(day: str, captures: CaptureSets, work: Path) -> Site:
+def site_of(day: str, captures: RealImageSplits, work: Path) -> Site:
     """Returns the site of a way: to learn on a day, without labels, and be scored on the other.
 
     Args:
@@ -85,16 +86,20 @@ def site_of(day: str, captures: CaptureSets, work: Path) -> Site:
     """
 
     def apart(photos: Dataset, *, same: bool) -> Dataset:
-        return photos.only(s.name for s in photos.samples if (f"_{day}_" in s.name) is same)
+        return photos.select_by_name(
+            s.name for s in photos.samples if (f"_{day}_" in s.name) is same
+        )
 
     assert captures.dev is not None
     photos, other = apart(captures.style, same=False), apart(captures.test, same=False)
     scored_on = replace(other, samples=(*photos.samples, *other.samples))
-    own = CaptureSets(apart(captures.style, same=True), scored_on, apart(captures.dev, same=True))
+    own = RealImageSplits(
+        apart(captures.style, same=True), scored_on, apart(captures.dev, same=True)
+    )
     return Site(own, work / day, work / "shared", work / "predictions" / day)
 
 
-def scored(plan: Plan, sites: list[Site]) -> dict[str, Any]:
+def scored(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
     """Returns the scores of arms on what all sites are scored on, of trainings that are there for each.
 
     Args:
@@ -108,11 +113,11 @@ def scored(plan: Plan, sites: list[Site]) -> dict[str, Any]:
     photos = tuple(sample for site in sites for sample in site.captures.test.samples)
     together = replace(sites[0].captures, test=replace(first, samples=photos))
     with tempfile.TemporaryDirectory() as folder:
-        for arm in plan.arms:
+        for arm in plan.variants:
             for seed in plan.seeds:
                 ways = [
-                    read_piece(
-                        result_file(site.predictions, arm, seed), arm, plan, site.captures.test
+                    read_job_result(
+                        locate_result(site.predictions, arm, seed), arm, plan, site.captures.test
                     )
                     for site in sites
                 ]
@@ -123,8 +128,8 @@ def scored(plan: Plan, sites: list[Site]) -> dict[str, Any]:
                 data = [record for way in whole for record in way["data"]]
                 facts = whole[0] | {"found": found, "data": data}
                 facts.pop(DIGESTS, None)  # of one way alone, and held against its photos already
-                write_json(result_file(Path(folder), arm, seed), facts)
-        return score_ladder(plan, together, Path(folder), baseline=BASELINE)
+                write_json(locate_result(Path(folder), arm, seed), facts)
+        return score_ablation(plan, together, Path(folder), baseline=BASELINE)
 
 
 if __name__ == "__main__":

@@ -25,59 +25,61 @@ from rendering.sheet import write_contact_sheet
 from scoring_log import RESULTS, log_scoring, real_folder
 
 from sim2cam import images
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import CaptureSets, read_captures
+from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import CARD, write_json
 from sim2cam.experiments.ablation import (
     CAMERA,
     CAMERA_TRANSLATED,
     FIXED,
-    LABELLED,
+    PSEUDO_LABELLED,
     RANDOMIZED,
     REAL,
     RETRANSLATED,
     TRANSLATED,
-    Arm,
-    Plan,
+    AblationPlan,
+    Variant,
     is_published,
     prepare_data,
-    run_pieces,
+    run_jobs,
 )
-from sim2cam.experiments.ablation_scores import BASELINE, ladder_notes, score_ladder
+from sim2cam.experiments.ablation_scores import BASELINE, collect_notes, score_ablation
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.report.ablation import read_ladder, write_ladder_page
+from sim2cam.report.ablation import read_ablation, write_ablation_page
 
 SAME_TIME = 390
 """Steps of CycleGAN (2.0 CPU-s each) that take the time of the default translator's 3,000 (0.26 CPU-s),
 both on one thread of one busy machine."""
 
-PLAN = Plan(
-    arms=(
-        Arm("randomized", (RANDOMIZED,)),
-        Arm("randomized + camera fit", (CAMERA,)),
-        Arm("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
-        Arm("+ transfer", (RANDOMIZED, "reinhard")),  # not the best one, which ladders choose
-        Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
-        Arm("+ translated", (RANDOMIZED, TRANSLATED)),
-        Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
-        Arm("+ CycleGAN in the time of ours, under-trained", (RANDOMIZED, f"cyclegan-{SAME_TIME}")),
-        Arm("+ CycleGAN, 5,000 steps", (RANDOMIZED, "cyclegan-5000")),
-        Arm("real only (5 labelled photos)", (f"{REAL}-5",)),
-        Arm("real only (10 labelled photos)", (f"{REAL}-10",)),
-        Arm("real only (25 labelled photos)", (f"{REAL}-25",)),
-        Arm("real only (50 labelled photos)", (f"{REAL}-50",)),
-        Arm("real only (100 labelled photos)", (f"{REAL}-100",)),
-        Arm("real only (200 labelled photos)", (REAL,)),
-        Arm("sim without randomization", (FIXED,)),
+PLAN = AblationPlan(
+    variants=(
+        Variant("randomized", (RANDOMIZED,)),
+        Variant("randomized + camera fit", (CAMERA,)),
+        Variant("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
+        Variant("+ transfer", (RANDOMIZED, "reinhard")),  # not the best one, which ladders choose
+        Variant("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, PSEUDO_LABELLED)),
+        Variant("+ translated", (RANDOMIZED, TRANSLATED)),
+        Variant("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
+        Variant(
+            "+ CycleGAN in the time of ours, under-trained", (RANDOMIZED, f"cyclegan-{SAME_TIME}")
+        ),
+        Variant("+ CycleGAN, 5,000 steps", (RANDOMIZED, "cyclegan-5000")),
+        Variant("real only (5 labelled photos)", (f"{REAL}-5",)),
+        Variant("real only (10 labelled photos)", (f"{REAL}-10",)),
+        Variant("real only (25 labelled photos)", (f"{REAL}-25",)),
+        Variant("real only (50 labelled photos)", (f"{REAL}-50",)),
+        Variant("real only (100 labelled photos)", (f"{REAL}-100",)),
+        Variant("real only (200 labelled photos)", (REAL,)),
+        Variant("sim without randomization", (FIXED,)),
     ),
     seeds=(0, 1, 2),
     config=replace(load_recipe("dice").train, steps=1200, cache_bytes=9 << 30),
-    pictures=2400,
+    image_count=2400,
     data_seed=100,
     recipe="dice",
-    fixed="dice-fixed",
+    fixed_recipe="dice-fixed",
 )
 
 SHOWN = (RANDOMIZED, "reinhard", TRANSLATED, f"cyclegan-{SAME_TIME}")
@@ -95,7 +97,7 @@ class Arguments:
     """Trainings side by side, one thread each."""
     minutes: float = 1e9
     """Start no training after so many minutes."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in PLAN.arms)
+    arms: tuple[str, ...] = tuple(arm.name for arm in PLAN.variants)
     """Train these alone."""
 
 
@@ -103,25 +105,27 @@ def main(arguments: Arguments) -> None:
     """Runs what is missing and writes the scores of what is there."""
     start = time.monotonic()
     captures = splits()
-    if strangers := set(arguments.arms).difference(arm.name for arm in PLAN.arms):
+    if strangers := set(arguments.arms).difference(arm.name for arm in PLAN.variants):
         raise SystemExit(f"--arms: there is no {', '.join(sorted(strangers))}")
-    plan = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.name in arguments.arms))
+    plan = replace(PLAN, variants=tuple(arm for arm in PLAN.variants if arm.name in arguments.arms))
     if arguments.minutes > 0:
         empty = prepare_data(plan, captures, arguments.work, workers=arguments.at_once)
         for name, reason in empty.items():
             print(f"no arm with '{name}' is run: {reason}", flush=True)
-        plan = replace(plan, arms=tuple(a for a in plan.arms if empty.keys().isdisjoint(a.data)))
-    print("\n".join(ladder_notes(captures, arms=len(plan.arms))), flush=True)
+        plan = replace(
+            plan, variants=tuple(a for a in plan.variants if empty.keys().isdisjoint(a.data))
+        )
+    print("\n".join(collect_notes(captures, variant_count=len(plan.variants))), flush=True)
     left = arguments.minutes - (time.monotonic() - start) / 60
-    for done in run_pieces(
+    for done in run_jobs(
         plan, captures, arguments.work, RESULTS / "dice", workers=arguments.at_once, minutes=left
     ):
         print(f"{(time.monotonic() - start) / 60:6.1f} min  {done.name}", flush=True)
-    scores = score_ladder(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
+    scores = score_ablation(PLAN, captures, RESULTS / "dice", baseline=BASELINE)
     facts = {
-        "environment": environment_facts(None, arguments.at_once),
-        "planned": [arm.name for arm in PLAN.arms],
-        "notes": list(ladder_notes(captures, arms=len(scores["arms"]))),
+        "environment": collect_environment(None, arguments.at_once),
+        "planned": [arm.name for arm in PLAN.variants],
+        "notes": list(collect_notes(captures, variant_count=len(scores["arms"]))),
         **scores,
     }
     write_json(RESULTS / "dice.json", facts)
@@ -132,8 +136,8 @@ def main(arguments: Arguments) -> None:
         for name in there
     }
     write_sheet(columns, RESULTS / "dice" / "translations.jpg")
-    page = write_ladder_page(
-        read_ladder(RESULTS / "dice.json"),
+    page = write_ablation_page(
+        read_ablation(RESULTS / "dice.json"),
         arguments.work / "ladder.html",
         title="What each part of the pipeline is worth on real dice",
     )
@@ -163,16 +167,16 @@ def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
 
 
 def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns the middle square (``SIDE_PX``, ``SIDE_PX``, 3) of a picture."""
+    """Returns the middle square (``WIDTH_PX``, ``WIDTH_PX``, 3) of a picture."""
     top, left = ((side - SIDE_PX) // 2 for side in rgb.shape[:2])
     return np.ascontiguousarray(rgb[top : top + SIDE_PX, left : left + SIDE_PX])
 
 
-def splits() -> CaptureSets:
+def splits() -> RealImageSplits:
     """Returns the splits of the real dice."""
     names = ("style", "test", "dev", "train")
-    style, test, dev, train = (read_captures(real_folder("dice") / f"{n}.json") for n in names)
-    return CaptureSets(style, test, dev, train)
+    style, test, dev, train = (read_real_images(real_folder("dice") / f"{n}.json") for n in names)
+    return RealImageSplits(style, test, dev, train)
 
 
 if __name__ == "__main__":

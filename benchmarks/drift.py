@@ -27,19 +27,24 @@ from calibrate import hidden_numbers, make_photos, recipe_text
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibration.board_corners import Sighting
-from sim2cam.adapt.calibration.camera_features import traits
+from sim2cam.adapt.calibration.board_corners import BoardDetection
+from sim2cam.adapt.calibration.camera_features import tabulate_statistics
 from sim2cam.adapt.calibration.camera_fit import CameraFit
-from sim2cam.adapt.calibration.drift import compare_lens, compare_photos, drift
-from sim2cam.adapt.calibration.jpeg import jpeg_quality
-from sim2cam.adapt.calibration.lens import LEAST_PHOTOS, fit_lens
-from sim2cam.adapt.calibration.linearization import decoded, encoded
-from sim2cam.adapt.calibration.photo_measurements import Photo, by_camera, list_captures, look
-from sim2cam.data.data_folder import data_folder
+from sim2cam.adapt.calibration.drift import compare_lens, compare_photos, detect_drift
+from sim2cam.adapt.calibration.jpeg import estimate_jpeg_quality
+from sim2cam.adapt.calibration.lens import MIN_BOARD_PHOTOS, fit_lens
+from sim2cam.adapt.calibration.linearization import decode_levels, encode_levels
+from sim2cam.adapt.calibration.photo_measurements import (
+    PhotoMeasurements,
+    group_by_camera,
+    list_photo_files,
+    measure_photos,
+)
+from sim2cam.data.data_folder import locate_data_folder
 from sim2cam.data.writer import write_json
 from sim2cam.errors import LensError
 from sim2cam.files import write_bytes
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 Rgb = NDArray[np.uint8]
 Numbers = dict[str, dict[str, Any]]
@@ -86,7 +91,7 @@ def main(arguments: Arguments) -> None:
     """Compares, and writes after each part."""
     path = arguments.out / "drift.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    real = data_folder()
+    real = locate_data_folder()
     parts: dict[str, Callable[[], Any]] = {}
     if (real / "dice").is_dir():
         parts["dice"] = partial(dice, real / "dice")
@@ -104,7 +109,7 @@ def main(arguments: Arguments) -> None:
 
 def hidden(number: int) -> dict[str, Any]:
     """Returns what is said to have moved of a hidden camera, by what was changed."""
-    numbers, rng = hidden_numbers(stream(number, "hidden camera")), stream(number, "drift")
+    numbers, rng = hidden_numbers(derive_rng(number, "hidden camera")), derive_rng(number, "drift")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         photos = seen(make_photos(recipe_text(numbers), THEN + POOL, number, root / "then"))
@@ -115,7 +120,7 @@ def hidden(number: int) -> dict[str, Any]:
         for place, name in enumerate(PLANTED):
             recipe = changed_recipe(numbers, name)
             path = make_photos(recipe, NOW, 1000 + 100 * number + place, root / str(place))
-            planted[name] = [list(drift(fit, path, None, rng).moved)]
+            planted[name] = [list(detect_drift(fit, path, None, rng).drifted)]
     return {"same": same, "planted": planted}
 
 
@@ -152,7 +157,7 @@ def dice(root: Path) -> dict[str, Any]:
     names = sorted(
         one["file_name"] for one in json.loads((root / "style.json").read_text())["images"]
     )
-    rng = stream(0, "drift of dice")
+    rng = derive_rng(0, "drift of dice")
     days = [[root / name for name in names if f"_2019120{day}_" in name] for day in (8, 9)]
     with tempfile.TemporaryDirectory() as folder:
         by_day = [seen(_linked(day, Path(folder, str(i)))) for i, day in enumerate(days)]
@@ -172,15 +177,17 @@ def dice(root: Path) -> dict[str, Any]:
                 then = fit_of([day[i] for i in drawn[:40]], rng)
                 place = Path(folder, f"{name} {len(planted[name])}")
                 _change_photos([paths[i] for i in drawn[40:60]], name, place, rng)
-                planted[name].append(list(drift(then, place, None, rng).moved))
+                planted[name].append(list(detect_drift(then, place, None, rng).drifted))
     return {"same": same, "halves of a day": halves, "other day": other, "planted": planted}
 
 
 def gopro(root: Path) -> dict[str, Any]:
     """Returns p-value and move of the lens between random halves of photos of a chessboard."""
-    rng = stream(0, "drift of gopro")
-    captures = next(iter(by_camera(list_captures(root)[0]).values()))
-    photos = [p for p in look(captures, None, _silent)[0] if p.sighting is not None]
+    rng = derive_rng(0, "drift of gopro")
+    captures = next(iter(group_by_camera(list_photo_files(root)[0]).values()))
+    photos = [
+        p for p in measure_photos(captures, None, _silent)[0] if p.board_detection is not None
+    ]
     found = []
     for _ in range(GOPRO_SPLITS):
         order = [photos[i] for i in rng.permutation(len(photos))]
@@ -191,27 +198,37 @@ def gopro(root: Path) -> dict[str, Any]:
     return {"same": found}
 
 
-def seen(folder: Path) -> list[Photo]:
+def seen(folder: Path) -> list[PhotoMeasurements]:
     """Returns what is seen in the photos of a folder."""
-    return look(list_captures(folder)[0], None, _silent)[0]
+    return measure_photos(list_photo_files(folder)[0], None, _silent)[0]
 
 
-def fit_of(photos: Sequence[Photo], rng: np.random.Generator) -> CameraFit:
+def fit_of(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> CameraFit:
     """Returns as much of a camera's fit as drift makes use of."""
     header, sightings = photos[0].header, _sightings(photos)
     size = (header.width, header.height)
     try:
-        lens = fit_lens(sightings, size, rng) if len(sightings) >= LEAST_PHOTOS else None
+        lens = fit_lens(sightings, size, rng) if len(sightings) >= MIN_BOARD_PHOTOS else None
     except LensError:
         lens = None
     name = "{}x{}".format(*size)
-    return CameraFit(name, *size, len(photos), len(sightings), (), lens=lens, traits=traits(photos))
+    return CameraFit(
+        name,
+        *size,
+        len(photos),
+        len(sightings),
+        (),
+        lens=lens,
+        statistics=tabulate_statistics(photos),
+    )
 
 
-def moved(fit: CameraFit, photos: Sequence[Photo], rng: np.random.Generator) -> list[str]:
+def moved(
+    fit: CameraFit, photos: Sequence[PhotoMeasurements], rng: np.random.Generator
+) -> list[str]:
     """Returns the names of what is said to have moved."""
     changes = compare_photos(fit, photos, (fit.width, fit.height), rng)
-    return [change.name for change in changes if change.verdict == "moved"]
+    return [change.name for change in changes if change.status == "moved"]
 
 
 def summary(parts: dict[str, Any]) -> dict[str, Any]:
@@ -253,7 +270,7 @@ def _change_photos(
     """Writes photos of which one thing is changed, else as they were."""
     for path in paths:
         header, rgb = images.read_header(path), images.read_rgb(path)
-        quality = jpeg_quality(header) or 95
+        quality = estimate_jpeg_quality(header) or 95
         lower = 15 if name == "JPEG quality -15" else 0
         data = images.encode_jpeg(
             _changed(rgb, name, rng), quality - lower, header.subsampling or "444"
@@ -265,7 +282,7 @@ def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
     """Returns a photo (h, w, 3) of which one thing is changed in its light."""
     if name == "three quarters of the size":
         return np.asarray(cv2.resize(rgb, None, fx=0.75, fy=0.75, interpolation=cv2.INTER_AREA))
-    light = decoded(rgb)
+    light = decode_levels(rgb)
     if name == "red +10 %":
         light[..., 0] *= 1.1
     elif name == "exposure -0.5 stops":
@@ -281,15 +298,15 @@ def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
         light = (1 - VEIL) * light + VEIL * light.mean(axis=(0, 1))
     else:
         return rgb
-    return np.asarray(encoded(light).round().clip(0, 255), np.uint8)
+    return np.asarray(encode_levels(light).round().clip(0, 255), np.uint8)
 
 
-def _some(photos: Sequence[Photo], rng: np.random.Generator) -> list[Photo]:
+def _some(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> list[PhotoMeasurements]:
     return [photos[i] for i in rng.choice(len(photos), NOW, replace=False)]
 
 
-def _sightings(photos: Sequence[Photo]) -> list[Sighting]:
-    return [photo.sighting for photo in photos if photo.sighting is not None]
+def _sightings(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
+    return [photo.board_detection for photo in photos if photo.board_detection is not None]
 
 
 def _linked(paths: Sequence[Path], folder: Path) -> Path:

@@ -20,15 +20,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from scoring_log import RESULTS
 
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 
 SEED = 900
 RECIPES = {
@@ -57,16 +57,16 @@ def main(arguments: Arguments) -> None:
     """Renders, scores, writes and prints."""
     use_threads(1)
     shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
-    detector = replace(shipped, card=replace(shipped.card, box_margin=0.0))  # of people's boxes
+    detector = replace(shipped, card=replace(shipped.card, box_expansion=0.0))  # of people's boxes
     rows = []
     for name, pictures in _places(arguments):
         found = bench(detector, pictures)
-        unlike = found.trust.to_json()["unlike"]
+        unlike = found.reliability.to_json()["unlike"]
         rows.append({"name": name, **found.score.to_json(), "unlike": unlike})
         scores = {key: round(rows[-1][key]["value"], 3) for key in ("ap", "ap50", "agnostic_ap50")}
         print(name, scores, flush=True)
     facts = {
-        "environment": environment_facts(None, arguments.workers),
+        "environment": collect_environment(None, arguments.workers),
         "seed": SEED,
         "places": rows,
     }
@@ -89,7 +89,7 @@ def _places(arguments: Arguments) -> Iterator[tuple[str, Dataset]]:
                 progress=lambda _done, _total: None,
             ),
         )
-    yield STANDIN, read_captures(SHIPPED / "standin" / "test.json", origin="stand-in")
+    yield STANDIN, read_real_images(RECIPES_FOLDER / "standin" / "test.json", origin="stand-in")
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ import psutil
 import tyro
 
 from sim2cam import files
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.shards import read_content, remove_damaged
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.shards import read_shard_content, remove_damaged
 from sim2cam.data.writer import write_json
 
 RESULTS = Path(__file__).parent / "results"
@@ -97,7 +97,7 @@ def main(arguments: Arguments) -> None:
         end_with_stopped_worker(bench),
     ]
     facts = {
-        "environment": environment_facts(None, 2),
+        "environment": collect_environment(None, 2),
         "samples": COUNT,
         "stall_s": STALL_S,
         "repeats": REPEATS,
@@ -251,7 +251,7 @@ def measure_costs(bench: Bench, reference: Path) -> dict[str, Any]:
         shutil.rmtree(copy)
     shards = len(list((reference / "shards").iterdir()))
     checks: dict[str, Callable[[Path], object]] = {
-        "check_sample_ms": lambda root: [read_content(root, n) for n in range(shards)],
+        "check_sample_ms": lambda root: [read_shard_content(root, n) for n in range(shards)],
         "hash_sample_ms": remove_damaged,
     }
     costs = {"copy_shard_ms": spread(copied), "flush_shard_ms": spread(flushed)}

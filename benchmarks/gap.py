@@ -17,11 +17,11 @@ from typing import Any
 import tyro
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.writer import write_json
-from sim2cam.experiments.domain_gap import gap_ladders
-from sim2cam.pipeline.camera_recipes import recipe_around
+from sim2cam.experiments.domain_gap import measure_stage_gaps
+from sim2cam.pipeline.camera_recipes import write_camera_recipe
 from sim2cam.pipeline.recipe import Recipe, load_recipe
 
 SEED = 200
@@ -39,9 +39,9 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Measures the gap of both recipes."""
-    captures = read_captures(real_folder("dice") / "dev.json")
+    captures = read_real_images(real_folder("dice") / "dev.json")
     recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
-    ladders = gap_ladders(
+    ladders = measure_stage_gaps(
         list(recipes.values()),
         captures,
         count=arguments.scenes,
@@ -51,9 +51,9 @@ def main(arguments: Arguments) -> None:
     )
     for name, steps in zip(recipes, ladders, strict=True):
         for step in steps:
-            print(f"{name:<9} {step.step:<11} {step.gap.sliced.value:.3f}", flush=True)
+            print(f"{name:<9} {step.stage:<11} {step.gap.sliced_wasserstein.value:.3f}", flush=True)
     facts: dict[str, Any] = {
-        "environment": environment_facts(None, arguments.workers),
+        "environment": collect_environment(None, arguments.workers),
         "protocol": {
             "captures": len(captures.samples),
             "scenes": arguments.scenes,
@@ -70,9 +70,9 @@ def main(arguments: Arguments) -> None:
 
 def fitted_recipe() -> Recipe:
     """Returns dice as the camera of the style photos would see them."""
-    photos = read_captures(real_folder("dice") / "style.json")
+    photos = read_real_images(real_folder("dice") / "style.json")
     with tempfile.TemporaryDirectory() as folder:
-        return load_recipe(recipe_around("dice", photos, Path(folder), SEED))
+        return load_recipe(write_camera_recipe("dice", photos, Path(folder), SEED))
 
 
 if __name__ == "__main__":

@@ -36,23 +36,23 @@ from scoring_log import RESULTS
 from sites import ADAPTED, Site, run_arm
 
 from sim2cam import images
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import split_captures
+from sim2cam.data.real_images import split_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
-from sim2cam.experiments.ablation import PREDICTIONS, Plan
-from sim2cam.experiments.ablation_scores import BASELINE, score_ladder
-from sim2cam.experiments.isp_features import imprint, imprint_gaps
+from sim2cam.experiments.ablation import PREDICTIONS_FOLDER, AblationPlan
+from sim2cam.experiments.ablation_scores import BASELINE, score_ablation
+from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 CAMERAS = 3
 PICTURES = {"style": 60, "test": 200}
 SIZE_PX = (384, 384)
 STANDIN = Path(__file__).with_name("standin.toml")
-HIDDEN = replace(PLAN, arms=tuple(arm for arm in PLAN.arms if arm.data in ADAPTED), seeds=(0,))
+HIDDEN = replace(PLAN, variants=tuple(arm for arm in PLAN.variants if arm.data in ADAPTED), seeds=(0,))
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,17 @@ class Arguments:
     """Pictures and trainings side by side, one thread each."""
     minutes: float = 1e9
     """Start nothing after so many minutes."""
-    arms: tuple[str, ...] = tuple(arm.name for arm in HIDDEN.arms)
+    arms: tuple[str, ...] = tuple(arm.name for arm in HIDDEN.variants)
     """What is trained, by names in the table."""
     out: Path = RESULTS
     """Folder of the results."""
 
 
-def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
+def main(arguments: Arguments, plan: AblationPlan = HIDDEN) -> None:
     """Makes what is missing, camera by camera, and writes the scores of what there is of each."""
     if strangers := set(arguments.cameras).difference(range(CAMERAS)):
         raise SystemExit(f"--cameras: there is no {', '.join(map(str, sorted(strangers)))}")
-    if unknown := set(arguments.arms).difference(arm.name for arm in plan.arms):
+    if unknown := set(arguments.arms).difference(arm.name for arm in plan.variants):
         raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
     start = time.monotonic()
 
@@ -89,14 +89,14 @@ def main(arguments: Arguments, plan: Plan = HIDDEN) -> None:
         if left() > 0:
             make_pictures(number, root / "photos", arguments.at_once)
             site = site_of(root)
-            for arm in plan.arms:
+            for arm in plan.variants:
                 if arm.name in arguments.arms and left() > 0:
                     run_arm(plan, arm, site, at_once=arguments.at_once, minutes=left())
-        if not any((root / PREDICTIONS).glob("*.json.gz")):
+        if not any((root / PREDICTIONS_FOLDER).glob("*.json.gz")):
             continue  # nothing is scored yet: what was measured before stays
         made = {
             "camera": number,
-            "environment": environment_facts(None, arguments.at_once),
+            "environment": collect_environment(None, arguments.at_once),
             **scored(plan, number, site_of(root)),
         }
         write_measured(arguments.out / "hidden.json", made)
@@ -120,8 +120,8 @@ def make_pictures(number: int, folder: Path, at_once: int) -> None:
 
 def hidden_recipe(number: int) -> str:
     """Returns the recipe of a hidden camera, and of the table and the light that are usual where it is."""
-    numbers = hidden_numbers(stream(number, "hidden stand-in"))
-    for group, factors in habits(stream(number, "hidden stand-in/habits")).items():
+    numbers = hidden_numbers(derive_rng(number, "hidden stand-in"))
+    for group, factors in habits(derive_rng(number, "hidden stand-in/habits")).items():
         numbers[group] = numbers.get(group, {}) | factors
     return recipe_text(numbers, SIZE_PX, STANDIN)
 
@@ -160,22 +160,26 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
 
 def site_of(root: Path) -> Site:
     """Returns the site of a camera, whose captures are there, by the folder of all that is its own."""
-    captures = split_captures(root / "photos", origin="stand-in")
-    return Site(captures, root, root.with_name("shared"), root / PREDICTIONS)
+    captures = split_real_images(root / "photos", origin="stand-in")
+    return Site(captures, root, root.with_name("shared"), root / PREDICTIONS_FOLDER)
 
 
-def scored(plan: Plan, number: int, site: Site) -> dict[str, Any]:
+def scored(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
     """Returns the scores of a camera's arms, and how well the looks of their renders are told from its own."""
     own = imprints_of(site.captures.style)
-    places = {arm.name: site.folder_of(arm) / arm.data[-1] for arm in plan.arms if not arm.then}
+    places = {
+        arm.name: site.folder_of(arm) / arm.data[-1]
+        for arm in plan.variants
+        if not arm.fine_tuning_data
+    }
     made = {name: read_dataset(place) for name, place in places.items() if place.is_dir()}
     gaps = {
-        name: imprint_gaps(own, imprints_of(pictures), number)
+        name: compare_isp_features(own, imprints_of(pictures), number)
         for name, pictures in made.items()
         if pictures.samples  # else a translator has passed none
     }
     return {
-        **score_ladder(plan, site.captures, site.predictions, baseline=BASELINE),
+        **score_ablation(plan, site.captures, site.predictions, baseline=BASELINE),
         "imprints": {
             arm: {step: gap.to_json() for step, gap in found.items()} for arm, found in gaps.items()
         },
@@ -185,7 +189,10 @@ def scored(plan: Plan, number: int, site: Site) -> dict[str, Any]:
 def imprints_of(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Returns the imprints (n, ...) of the first pictures, as many as there are without labels."""
     return np.array(
-        [imprint(images.read_rgb(s.rgb)) for s in islice(pictures.samples, PICTURES["style"])]
+        [
+            extract_isp_features(images.read_rgb(s.rgb))
+            for s in islice(pictures.samples, PICTURES["style"])
+        ]
     )
 
 

@@ -27,9 +27,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import tyro
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
-from sim2cam.learn.weight_file import card_path, load_card
+from sim2cam.learn.weight_file import get_card_path, load_card
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS
 
 HERE = Path(__file__).parent
@@ -106,18 +106,18 @@ def main(arguments: Arguments) -> None:
     both = (work / f"{name}.csv" for name in ("refined", "poses"))
     difference = _command("compare", *both, "--captures", real, "--json", "-q")
     facts = {
-        "environment": environment_facts(None, arguments.workers),
+        "environment": collect_environment(None, arguments.workers),
         "trainings": list(map(_learned, trained)),
         "tuned": tuned,
-        "weights_bytes": weights.stat().st_size + card_path(weights).stat().st_size,
+        "weights_bytes": weights.stat().st_size + get_card_path(weights).stat().st_size,
         "scores": told["poses"],
         "refined": told["refined"]["poses"],
         "difference": json.loads(difference),
     }
-    write_json(RESULTS / "lmo.json", facts, in_lines=False)
+    write_json(RESULTS / "lmo.json", facts, indented=False)
     shipped = SHIPPED_WEIGHTS / f"lmo{weights.suffix}"
     shutil.copyfile(weights, shipped)
-    shutil.copyfile(card_path(weights), card_path(shipped))
+    shutil.copyfile(get_card_path(weights), get_card_path(shipped))
     for name, scores in told.items():
         print(f"{name}: {_summary(scores)}")
 

@@ -23,19 +23,19 @@ from numpy.typing import NDArray
 from scoring_log import RESULTS, real_folder
 
 from sim2cam.assets.mesh_files.reader import read_solids
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.formats.bop.poses import ModelEntry, read_models, scored_scenes
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.formats.bop.poses import BopModel, find_test_scenes, read_bop_models
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.writer import write_json
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.images import read_rgb
-from sim2cam.metrics.bootstrap import estimate, resampled_counts
-from sim2cam.metrics.pose_errors import add, add_s
-from sim2cam.metrics.surface_discrepancy import depth_of
+from sim2cam.metrics.bootstrap import bootstrap_estimate, sample_bootstrap_counts
+from sim2cam.metrics.pose_errors import compute_add, compute_add_s
+from sim2cam.metrics.surface_discrepancy import rasterize_depth
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 Numbers = dict[str, tuple[float, Floats]]
@@ -71,7 +71,7 @@ class Shape:
 
     triangles_m: Floats
     points_m: Floats
-    entry: ModelEntry
+    entry: BopModel
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,17 @@ def main(arguments: Arguments) -> None:
         load_recipe("lmo"), arguments.work, count=arguments.pictures, seed=SEED, workers=2,
         resume=True, overwrite=False, progress=lambda *_: None,
     )  # fmt: skip
-    shapes = {entry.name: _shape(entry) for entry in read_models(scored_scenes(root)).values()}
-    facts: dict[str, Any] = {"environment": environment_facts(None, 1), "seed": SEED}
-    for name, pictures in (("photos", read_captures(root)), ("renders", renders)):
+    shapes = {
+        entry.name: _shape(entry) for entry in read_bop_models(find_test_scenes(root)).values()
+    }
+    facts: dict[str, Any] = {"environment": collect_environment(None, 1), "seed": SEED}
+    for name, pictures in (("photos", read_real_images(root)), ("renders", renders)):
         facts[name] = _summary(list(_fits(pictures, shapes)))
         print(name, {of: _words(one) for of, one in facts[name].items()}, flush=True)
     write_json(RESULTS / "lmo_truth.json", facts)
 
 
-def _shape(entry: ModelEntry) -> Shape:
+def _shape(entry: BopModel) -> Shape:
     solids, _ = read_solids(entry.mesh, 1_000_000, colored=False)
     corners = [np.asarray(one.vertices, np.float64)[one.faces] for one in solids]
     triangles = np.concatenate(corners) / 1000
@@ -168,7 +170,7 @@ def _fit(rgb: NDArray[np.float32], sample: Sample, label: ObjectLabel, shape: Sh
     moved = middle + scale * (origin[:2] / origin[2] - middle) + shift
     found = pose.copy()
     found[:3, 3] = depth_m * np.linalg.solve(camera, np.append(moved, 1.0))
-    measure = add if len(shape.entry.symmetries) == 1 else add_s
+    measure = compute_add if len(shape.entry.symmetries) == 1 else compute_add_s
     error = measure(found, pose, shape.points_m) / shape.entry.diameter_m
     at_end = not SCALES[0] < scale < SCALES[-1] or np.abs(shift).max() >= SHIFTS_PX[-1]
     return Fit(sample.name, scale, float(shift[0]), float(shift[1]), float(at_end), size_px, error)
@@ -189,7 +191,7 @@ def _outline(
     width, height = (np.ceil(np.ptp(seen, axis=0)) + 5).astype(int) * FINER
     finer = np.diag([FINER, FINER, 1.0]) @ camera  # whose pixel 0 is that of the picture
     finer[:2, 2] -= FINER * low
-    mask = (depth_of(triangles_m, pose, finer, width, height) > 0).astype(np.uint8)
+    mask = (rasterize_depth(triangles_m, pose, finer, width, height) > 0).astype(np.uint8)
     size_px = float(np.sqrt(mask.sum())) / FINER
     if size_px < LEAST_PX:
         return None
@@ -234,7 +236,7 @@ def _summary(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
     """
     names = sorted({fit.picture for _, fit in fits})
     number = {name: place for place, name in enumerate(names)}
-    counts = resampled_counts(len(names), DRAWS, stream(SEED, "pictures"))
+    counts = sample_bootstrap_counts(len(names), DRAWS, derive_rng(SEED, "pictures"))
     objects = Counter(category for category, _ in fits)
     found: dict[str, Numbers] = {}
     for category in sorted(objects):
@@ -244,7 +246,7 @@ def _summary(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
     return {
         name: {
             "objects": objects.get(name, len(fits)),
-            **{metric: estimate(*pair).to_json() for metric, pair in one.items()},
+            **{metric: bootstrap_estimate(*pair).to_json() for metric, pair in one.items()},
         }
         for name, one in {"all": of_all, **found}.items()
     }

@@ -21,14 +21,14 @@ import tyro
 from make_weights import CONFIG, SHARES, parts_of, tell
 from scoring_log import real_folder
 
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.experiments.ablation import FIXED
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
-from sim2cam.models.training.datasets import begun_with
+from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import train_detector
-from sim2cam.models.training.tuning import tuned
+from sim2cam.models.training.tuning import tune_detector
 
 MOST_BYTES = 1_000_000
 
@@ -45,14 +45,14 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     """Renders, translates, trains, tunes and writes weights and card."""
-    config = replace(CONFIG, architecture="scout", reader=False, quarter_turns=False)
+    config = replace(CONFIG, architecture="scout", roi_classifier=False, rotate_90=False)
     *mix, (plain, _) = parts_of({**SHARES, FIXED: 0.0}, arguments.work, arguments.threads)
-    parts, config = begun_with(plain, tuple(mix), config)
+    parts, config = add_curriculum(plain, tuple(mix), config)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "judge"
     trained = train_detector(parts, config, run, resume=True, progress=tell)
-    dev = read_captures(real_folder("dice") / "dev.json")
-    detector = tuned(trained, dev)
+    dev = read_real_images(real_folder("dice") / "dev.json")
+    detector = tune_detector(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice-judge.safetensors"
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")

@@ -21,15 +21,15 @@ from sim2cam.data.sample import ObjectLabel
 from sim2cam.engines.process_pool import map_units
 from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.render.backends.mitsuba import Tracer
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.render.backends.mitsuba import PathTracer
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
-from sim2cam.render.optics.views import optics_of
-from sim2cam.render.optics.warp import color_through, labels_through
-from sim2cam.render.rasterizer import instance_ids
-from sim2cam.render.sensor.sensor import take
+from sim2cam.render.optics.views import build_optics
+from sim2cam.render.optics.warp import warp_labels, warp_radiance
+from sim2cam.render.rasterizer import convert_to_instance_ids
+from sim2cam.render.sensor.sensor import capture_image
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
@@ -59,7 +59,7 @@ class Exposed:
 def main() -> None:
     """Makes all pictures and both COCO files."""
     recipe = load_recipe(str(Path(__file__).with_name("standin.toml")))
-    make_sets(recipe, SEED, PICTURES, SHIPPED / "standin", at_once=1)
+    make_sets(recipe, SEED, PICTURES, RECIPES_FOLDER / "standin", at_once=1)
 
 
 def make_sets(
@@ -104,13 +104,13 @@ def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[Object
     rasterizer = OpenGLRasterizer("egl")
     index = 0
     while True:
-        scene = settled_scene(recipe, seed, index).scene
+        scene = simulate_scene(recipe, seed, index).scene
         camera = scene.cameras[0]
         rasterizer.load(scene)
-        truth = labels_through(
-            optics_of(camera), lambda view: rasterizer.draw(view, LABEL_CHANNELS)
+        truth = warp_labels(
+            build_optics(camera), lambda view: rasterizer.render(view, LABEL_CHANNELS)
         )
-        ids = instance_ids(scene, truth["bodies"])
+        ids = convert_to_instance_ids(scene, truth["bodies"])
         labels = annotate(scene, camera, ids, truth["cover"])
         if sum(is_clear(found) for found in labels) >= MIN_CLEAR_DICE:
             yield index, scene, labels
@@ -126,8 +126,8 @@ def expose(unit: Exposed) -> Path:
 
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
     """Returns the JPEG file of a path-traced picture."""
-    draw = functools.partial(Tracer(scene).trace, paths=SAMPLES, seed=seed)
-    return take(color_through(optics_of(camera), draw), camera.sensor).file
+    draw = functools.partial(PathTracer(scene).trace, samples_per_pixel=SAMPLES, seed=seed)
+    return capture_image(warp_radiance(build_optics(camera), draw), camera.sensor).encoded
 
 
 def is_clear(label: ObjectLabel) -> bool:

@@ -23,25 +23,25 @@ from dice import PLAN, splits
 from scoring_log import real_folder
 
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
-from sim2cam.experiments.ablation import RANDOMIZED, Arm, prepare_data
+from sim2cam.experiments.ablation import RANDOMIZED, Variant, prepare_data
 from sim2cam.experiments.benchmark import bench
 from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import (
     SHIPPED_WEIGHTS,
     AnyDetector,
     load_detector,
-    own_detector,
+    require_native_detector,
     save_detector,
 )
-from sim2cam.models.reliability.measurement import training_crops, with_trust
+from sim2cam.models.reliability.measurement import calibrate_detector, fit_training_distribution
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.datasets import Parts
-from sim2cam.models.training.pseudo_labels import labelled
-from sim2cam.models.training.setup import Aids
+from sim2cam.models.training.datasets import WeightedDatasets
+from sim2cam.models.training.pseudo_labels import pseudo_label
+from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import WEIGHTS, TrainProgress, train_detector
-from sim2cam.models.training.tuning import tuned
+from sim2cam.models.training.tuning import tune_detector
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -69,32 +69,34 @@ def main(arguments: Arguments) -> None:
     run = arguments.work / "runs" / "shipped"
     train_detector(parts, CONFIG, run, resume=True, progress=tell)
     own, oblique = run.with_name("shipped-own"), run.with_name("shipped-oblique")
-    dev = read_captures(real_folder("dice") / "dev.json")
+    dev = read_real_images(real_folder("dice") / "dev.json")
     go_on((*parts, (found_by(run, dev), OWN_SHARE)), replace(CONFIG, steps=OWN_STEPS), run, own)
     renders = read_dataset(arguments.work / RANDOMIZED)
     parts = tuple((one, 1.0) for one in (renders, seen_aside(arguments), found_by(own, dev)))
     config = replace(load_recipe(str(OBLIQUE)).train, cache_bytes=CONFIG.cache_bytes)
     last = go_on(parts, config, own, oblique)
-    trained = own_detector(last, "features")
-    trained = replace(trained, familiar=training_crops(trained, parts, config))
-    detector = with_trust(tuned(trained, dev), dev, "development captures")
+    trained = require_native_detector(last, "features")
+    trained = replace(trained, feature_distribution=fit_training_distribution(trained, parts, config))
+    detector = calibrate_detector(tune_detector(trained, dev), dev, "development captures")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
-    save_detector(path, detector.network.state_dict(), card, detector.familiar)
+    save_detector(path, detector.network.state_dict(), card, detector.feature_distribution)
     print(f"{path}: AP50 on the development photos {metrics['dice development photos']['ap50']}")
 
 
 def found_by(run: Path, dev: Dataset) -> Dataset:
     """Returns the style photos with what a training finds in them as their labels."""
     trained = load_detector(run / WEIGHTS)
-    return labelled(with_trust(tuned(trained, dev), dev, "development captures"), splits().style)
+    return pseudo_label(
+        calibrate_detector(tune_detector(trained, dev), dev, "development captures"), splits().style
+    )
 
 
-def go_on(parts: Parts, config: TrainConfig, before: Path, run: Path) -> AnyDetector:
+def go_on(parts: WeightedDatasets, config: TrainConfig, before: Path, run: Path) -> AnyDetector:
     """Returns the detector of a training that begins with the weights of another."""
-    aids = Aids(start=before / WEIGHTS)
-    return train_detector(parts, config, run, aids=aids, resume=True, progress=tell)
+    aids = AuxiliaryData(initial_weights=before / WEIGHTS)
+    return train_detector(parts, config, run, auxiliary_data=aids, resume=True, progress=tell)
 
 
 def seen_aside(arguments: Arguments) -> Dataset:
@@ -105,10 +107,10 @@ def seen_aside(arguments: Arguments) -> Dataset:
     )  # fmt: skip
 
 
-def parts_of(shares: dict[str, float], work: Path, threads: int) -> Parts:
+def parts_of(shares: dict[str, float], work: Path, threads: int) -> WeightedDatasets:
     """Returns data sets of the ladder with their shares, made where they are missing."""
-    arm = Arm("weights that ship", tuple(shares))
-    prepare_data(replace(PLAN, arms=(arm,)), splits(), work, workers=threads)
+    arm = Variant("weights that ship", tuple(shares))
+    prepare_data(replace(PLAN, variants=(arm,)), splits(), work, workers=threads)
     return tuple((read_dataset(work / name), share) for name, share in shares.items())
 
 

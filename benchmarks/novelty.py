@@ -24,26 +24,26 @@ from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.adapt.certificate.certificate import share
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.real_images import read_captures
+from sim2cam.adapt.certificate.certificate import estimate_proportion
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.images import read_rgb
 from sim2cam.learn.device import use_threads
-from sim2cam.models.card import NoveltyLimit
+from sim2cam.models.card import OodThreshold
 from sim2cam.models.inference.detector import (
     SHIPPED_WEIGHTS,
-    LoadedDetector,
+    NativeDetector,
     load_detector,
-    look,
-    look_at_dataset,
+    predict_image,
+    predict_samples,
 )
-from sim2cam.models.reliability.measurement import novelty_limit
-from sim2cam.models.reliability.ood import Strangeness
+from sim2cam.models.reliability.measurement import fit_ood_threshold
+from sim2cam.models.reliability.ood import OodStatistics
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
-from sim2cam.seeds import stream
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
+from sim2cam.seeds import derive_rng
 
 Rgb = NDArray[np.uint8]
 
@@ -67,18 +67,21 @@ def main(arguments: Arguments) -> None:
     """Looks, writes and prints."""
     use_threads(1)
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
-    assert isinstance(detector, LoadedDetector)
-    limit = detector.card.novelty
+    assert isinstance(detector, NativeDetector)
+    limit = detector.card.ood_threshold
     assert limit is not None
-    dev = read_captures(real_folder("dice") / "dev.json")
+    dev = read_real_images(real_folder("dice") / "dev.json")
     familiar = list(_by_folds(detector, dev))
     rows = [_row("photos of dice, development", familiar, familiar)]
     for name, pictures in _others(arguments, dev):
-        seen = [(limit, look(detector, rgb, score_floor=SURE).strangeness) for rgb in pictures]
+        seen = [
+            (limit, predict_image(detector, rgb, score_floor=SURE).ood_statistics)
+            for rgb in pictures
+        ]
         rows.append(_row(name, [(of, one) for of, one in seen if one is not None], familiar))
         print(rows[-1], flush=True)
     facts = {
-        "environment": environment_facts(None, 1),
+        "environment": collect_environment(None, 1),
         "limit": asdict(limit),
         "seed": SEED,
         "sets": rows,
@@ -86,17 +89,17 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "novelty.json", facts)
 
 
-Judged = tuple[NoveltyLimit, Strangeness]
+Judged = tuple[OodThreshold, OodStatistics]
 
 
-def _by_folds(detector: LoadedDetector, dev: Dataset) -> Iterator[Judged]:
+def _by_folds(detector: NativeDetector, dev: Dataset) -> Iterator[Judged]:
     """Yields each development photo with the limits that those of the other folds tell."""
-    order = stream(SEED, "folds").permutation(len(dev.samples))
-    seen = look_at_dataset(detector, dev, score_floor=SURE)
+    order = derive_rng(SEED, "folds").permutation(len(dev.samples))
+    seen = predict_samples(detector, dev, score_floor=SURE)
     for fold in np.array_split(order, FOLDS):
         mine = {dev.samples[i].name for i in fold}
-        others = dev.only(seen.keys() - mine)
-        limit = novelty_limit(
+        others = dev.select_by_name(seen.keys() - mine)
+        limit = fit_ood_threshold(
             others,
             {s.name: seen[s.name] for s in others.samples},
             "development captures",
@@ -104,7 +107,7 @@ def _by_folds(detector: LoadedDetector, dev: Dataset) -> Iterator[Judged]:
         )
         assert limit is not None
         for name in sorted(mine):
-            strangeness = seen[name].strangeness
+            strangeness = seen[name].ood_statistics
             assert strangeness is not None
             yield limit, strangeness
 
@@ -127,15 +130,15 @@ def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]
         if name == "dice":
             yield (
                 "dice before the stand-in camera",
-                _read(read_captures(SHIPPED / "standin" / "test.json"), count),
+                _read(read_real_images(RECIPES_FOLDER / "standin" / "test.json"), count),
             )
     photos = _read(dev, count)
     yield "photos of dice, in negative", [255 - rgb for rgb in photos]
     yield "photos of dice, 6 stops darker", [(rgb // 64).astype(np.uint8) for rgb in photos]
     yield "photos of dice, out of focus", [_blurred(rgb) for rgb in photos]
     yield "noise", list(_noise(photos))
-    yield "household things (LM-O)", _read(read_captures(real_folder("lmo")), count)
-    yield "chessboards (GoPro)", _read(read_captures(real_folder("gopro_chessboard")), count)
+    yield "household things (LM-O)", _read(read_real_images(real_folder("lmo")), count)
+    yield "chessboards (GoPro)", _read(read_real_images(real_folder("gopro_chessboard")), count)
 
 
 def _read(dataset: Dataset, count: int) -> list[Rgb]:
@@ -146,7 +149,7 @@ def _read(dataset: Dataset, count: int) -> list[Rgb]:
 
 def _noise(photos: list[Rgb]) -> Iterator[Rgb]:
     for number, rgb in enumerate(photos):
-        rng = stream(SEED, "noise", scene_index=number)
+        rng = derive_rng(SEED, "noise", scene_index=number)
         yield rng.integers(0, 256, rgb.shape, dtype=np.uint8)
 
 
@@ -156,7 +159,9 @@ def _blurred(rgb: Rgb) -> Rgb:
 
 def _row(name: str, judged: list[Judged], familiar: list[Judged]) -> dict[str, Any]:
     """Returns the share of pictures that are unlike, and how well each part tells them from familiar ones."""
-    unlike = share(sum(limit.novelty(one) > 1 for limit, one in judged), len(judged))
+    unlike = estimate_proportion(
+        sum(limit.compute_ood_score(one) > 1 for limit, one in judged), len(judged)
+    )
     beside = {
         part: _auc(
             [getattr(one, part) for _, one in familiar], [getattr(one, part) for _, one in judged]

@@ -30,22 +30,22 @@ from rendering.spread import Clock, spread
 from scoring_log import RESULTS
 
 from sim2cam import images
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.writer import write_json
 from sim2cam.learn.device import use_threads
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.compat import has_operators
 from sim2cam.models.inference.detector import (
     SHIPPED_WEIGHTS,
-    LoadedDetector,
+    NativeDetector,
     load_detector,
-    look,
-    own_detector,
+    predict_image,
+    require_native_detector,
 )
 from sim2cam.models.inference.export import export_detector
-from sim2cam.models.network.detector import Detector
-from sim2cam.pipeline.recipe import SHIPPED
+from sim2cam.models.network.detector import DetectorNetwork
+from sim2cam.pipeline.recipe import RECIPES_FOLDER
 
 SIDE_PX = 640
 CORES = (1, 2)
@@ -113,7 +113,7 @@ def main(arguments: Arguments) -> None:
         cpu_ms, wall_ms = found[-1]["cpu_ms"]["value"], found[-1]["wall_ms"]["value"]
         where = f"{case.device}, threads: {case.cores}"
         print(f"{case.name:<40} {where}: {cpu_ms:.0f} CPU-ms, {wall_ms:.0f} ms", flush=True)
-    facts = {"environment": environment_facts(None, max(CORES)), "side_px": SIDE_PX}
+    facts = {"environment": collect_environment(None, max(CORES)), "side_px": SIDE_PX}
     write_json(
         arguments.out, facts | {"aim_cpu_ms": AIM_CPU_MS, "cases": found, "not_run": not_run}
     )
@@ -140,24 +140,26 @@ def timed(case: Case, repeats: int) -> dict[str, Any]:
     }
 
 
-def _detector(size: str, device: str = "cpu") -> LoadedDetector:
-    network = Detector(size, len(CATEGORIES), torch.Generator().manual_seed(0)).eval().to(device)
+def _detector(size: str, device: str = "cpu") -> NativeDetector:
+    network = (
+        DetectorNetwork(size, len(CATEGORIES), torch.Generator().manual_seed(0)).eval().to(device)
+    )
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return LoadedDetector(network, DetectorCard(size, CATEGORIES, 0, {}, ()))
+    return NativeDetector(network, DetectorCard(size, CATEGORIES, 0, {}, ()))
 
 
 def _ours(case: Case) -> tuple[Look, int]:
     detector, rgb = _detector(case.size, case.device), _picture()
-    return lambda: look(detector, rgb, score_floor=0.0), _weights(detector.network)
+    return lambda: predict_image(detector, rgb, score_floor=0.0), _weights(detector.network)
 
 
 def _shipped(case: Case) -> tuple[Look, int]:
     """Looks at a picture, and at each object in it four times."""
-    detector = own_detector(
+    detector = require_native_detector(
         load_detector(SHIPPED_WEIGHTS / "dice.safetensors", device=case.device), "times"
     )
-    rgb = images.read_rgb(read_captures(SHIPPED / "standin" / "test.json").samples[0].rgb)
-    return lambda: look(detector, rgb, score_floor=SURE), _weights(detector.network)
+    rgb = images.read_rgb(read_real_images(RECIPES_FOLDER / "standin" / "test.json").samples[0].rgb)
+    return lambda: predict_image(detector, rgb, score_floor=SURE), _weights(detector.network)
 
 
 def _exported(case: Case) -> tuple[Look, int]:

@@ -28,13 +28,13 @@ import tyro
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.render.backends.mitsuba import PATH_SEGMENTS, Tracer, mitsuba
-from sim2cam.render.rasterizer import PinholeView, rasterizer
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.render.backends.mitsuba import MAX_PATH_DEPTH, PathTracer, load_mitsuba
+from sim2cam.render.rasterizer import PinholeView, get_rasterizer
 from sim2cam.scene.scene import Scene
 from sim2cam.surfaces.textures import encode_srgb
 
@@ -80,7 +80,8 @@ def main(arguments: Arguments) -> None:
     drawn = [draw(index, arguments.paths) for index in range(arguments.scenes)]
     found = {light: compared([scene[light] for scene in drawn]) for light in (STRAIGHT, BOUNCING)}
     facts = {
-        "environment": environment_facts(rasterizer().name, 1) | {"mitsuba": mitsuba().__version__},
+        "environment": collect_environment(get_rasterizer().name, 1)
+        | {"mitsuba": load_mitsuba().__version__},
         "scenes": arguments.scenes,
         "size": "x".join(map(str, SIZE_PX)),
         "paths": 2 * arguments.paths,
@@ -93,20 +94,20 @@ def main(arguments: Arguments) -> None:
 
 def draw(index: int, paths: int) -> dict[str, Pictures]:
     """Returns a scene of the recipe from the place of its first camera, in both kinds of light."""
-    scene = settled_scene(load_recipe("dice"), SEED, index).scene
+    scene = simulate_scene(load_recipe("dice"), SEED, index).scene
     return {
         STRAIGHT: pictures(on_black(scene), 2, paths),
-        BOUNCING: pictures(scene, PATH_SEGMENTS, paths),
+        BOUNCING: pictures(scene, MAX_PATH_DEPTH, paths),
     }
 
 
 def pictures(scene: Scene, segments: int, paths: int) -> Pictures:
     """Returns a scene rasterized, and traced with paths of so many segments."""
     view = pinhole(scene)
-    rasterizer().load(scene)
-    tracer = Tracer(scene, segments=segments)
-    one, other = (tracer.trace(view, paths=paths, seed=seed) for seed in (0, 1))
-    return Pictures(rasterizer().draw(view, {"radiance"})["radiance"], (one, other))
+    get_rasterizer().load(scene)
+    tracer = PathTracer(scene, max_depth=segments)
+    one, other = (tracer.trace(view, samples_per_pixel=paths, seed=seed) for seed in (0, 1))
+    return Pictures(get_rasterizer().render(view, {"radiance"})["radiance"], (one, other))
 
 
 def on_black(scene: Scene) -> Scene:

@@ -37,10 +37,10 @@ from rendering.sheet import write_contact_sheet
 from rendering.steps import measure_steps
 from rendering.tabletop import SIDE_PX, Tabletop, export, make_tabletop
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.rasterizer import get_rasterizer
 
 RESULTS = Path(__file__).parent / "results"
 RECIPE, FULL = (Path(__file__).with_name(f"{name}.toml") for name in ("render", "render-full"))
@@ -143,7 +143,7 @@ def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> Non
 def machine_facts(arguments: Arguments) -> dict[str, Any]:
     """Returns what this ran on, and how much of it."""
     counts = {key: value for key, value in asdict(arguments).items() if isinstance(value, int)}
-    facts = environment_facts(rasterizer().name, 1) | {"counts": counts}
+    facts = collect_environment(get_rasterizer().name, 1) | {"counts": counts}
     del facts["command"]  # names where the peers lie
     return facts
 

@@ -25,7 +25,7 @@ from typing import Any
 import tyro
 from settled.rest import BLOCK, Block, measure_block, summary
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
 from sim2cam.engines.process_pool import map_units
 
@@ -57,7 +57,7 @@ def main(arguments: Arguments) -> None:
     """Makes, measures and writes, one recipe after the other."""
     if strangers := set(arguments.recipes).difference(SETTLED):
         raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
-    facts = environment_facts(None, arguments.workers)
+    facts = collect_environment(None, arguments.workers)
     arguments.work.mkdir(parents=True, exist_ok=True)
     for name in arguments.recipes:
         blocks = [
@@ -69,7 +69,7 @@ def main(arguments: Arguments) -> None:
         made = summary([block.result for block in blocks])
         found = measured() | {name: {**made, "seed": SEED, "environment": facts}}
         ordered = {one: found[one] for one in SETTLED if one in found}
-        write_json(RESULTS / "rest.json", {"recipes": ordered}, in_lines=False)
+        write_json(RESULTS / "rest.json", {"recipes": ordered}, indented=False)
 
 
 def measured() -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.sample import ObjectLabel
-from sim2cam.images import LINEAR, decode_picture, encode_jpeg
+from sim2cam.images import SRGB_TO_LINEAR, decode_image, encode_jpeg
 
 Rgb = NDArray[np.uint8]
 
@@ -192,13 +192,13 @@ def identity(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 def expose(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture exposed for longer or shorter, by up to 0.7 stops."""
-    return _coded(2.0 ** rng.uniform(-0.7, 0.7) * LINEAR[subject.rgb])
+    return _coded(2.0 ** rng.uniform(-0.7, 0.7) * SRGB_TO_LINEAR[subject.rgb])
 
 
 def balance(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture under another white balance."""
     gains = np.array([rng.uniform(0.75, 1.3), 1.0, rng.uniform(0.7, 1.35)], np.float32)
-    return _coded(gains * LINEAR[subject.rgb])
+    return _coded(gains * SRGB_TO_LINEAR[subject.rgb])
 
 
 def blur(subject: Subject, rng: np.random.Generator) -> Rgb:
@@ -214,7 +214,7 @@ def add_noise(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 def compress(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture after another JPEG of quality 55 to 97."""
-    return decode_picture(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
+    return decode_image(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
 
 
 SABOTEURS: dict[str, Change] = {

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sim2cam.data.data_folder import CAPTURES_VARIABLE, data_folder
-from sim2cam.data.public.catalogue import DATA_SETS
+from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
+from sim2cam.data.public.catalogue import PUBLIC_DATASETS
 
 RESULTS = Path(__file__).parent / "results"
 DIGITS = 6
@@ -48,10 +48,10 @@ def real_folder(name: str) -> Path:
     Raises:
         SystemExit: they are not there.
     """
-    folder = data_folder() / name
+    folder = locate_data_folder() / name
     if not folder.is_dir():
-        fetch = f"Run sim2cam fetch {name}, or s" if name in DATA_SETS else "S"
+        fetch = f"Run sim2cam fetch {name}, or s" if name in PUBLIC_DATASETS else "S"
         raise SystemExit(
-            f"{folder} is not there. {fetch}et {CAPTURES_VARIABLE} to the folder that holds {name}/."
+            f"{folder} is not there. {fetch}et {DATA_FOLDER_VARIABLE} to the folder that holds {name}/."
         )
     return folder

@@ -13,8 +13,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from scoring_log import RESULTS, log_scoring, real_folder
 
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.writer import write_json
 from sim2cam.experiments.benchmark import bench
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
@@ -25,15 +25,15 @@ def main() -> None:
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     captures = real_folder("dice")
     results = {
-        split: bench(detector, read_captures(captures / f"{split}.json"))
+        split: bench(detector, read_real_images(captures / f"{split}.json"))
         for split in ("dev", "test")
     }
     scores = {
-        split: {**found.score.to_json(), "unlike": found.trust.to_json()["unlike"]}
+        split: {**found.score.to_json(), "unlike": found.reliability.to_json()["unlike"]}
         for split, found in results.items()
     }
     facts = {
-        "environment": environment_facts(None, 1),
+        "environment": collect_environment(None, 1),
         "training": [f"{p.name}: {p.images} images" for p in detector.card.data],
         "steps": detector.card.steps,
         **scores,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.real_images import RealImageSplits
 from sim2cam.experiments.ablation import (
     CAMERA,
     CAMERA_TRANSLATED,
     RANDOMIZED,
     TRANSLATED,
-    Arm,
-    Plan,
+    AblationPlan,
+    Variant,
     prepare_data,
-    run_pieces,
+    run_jobs,
 )
 
 ADAPTED = (
@@ -38,17 +38,17 @@ class Site:
         predictions: folder of what is found in its captures.
     """
 
-    captures: CaptureSets
+    captures: RealImageSplits
     root: Path
     shared: Path
     predictions: Path
 
-    def folder_of(self, arm: Arm) -> Path:
+    def folder_of(self, arm: Variant) -> Path:
         """Returns where data and trainings of an arm are."""
-        return self.shared if arm.learned == (RANDOMIZED,) else self.root
+        return self.shared if arm.all_data == (RANDOMIZED,) else self.root
 
 
-def run_arm(plan: Plan, arm: Arm, site: Site, *, at_once: int, minutes: float) -> None:
+def run_arm(plan: AblationPlan, arm: Variant, site: Site, *, at_once: int, minutes: float) -> None:
     """Trains an arm, unless it was, and writes what it finds in the captures of a site.
 
     Args:
@@ -58,7 +58,7 @@ def run_arm(plan: Plan, arm: Arm, site: Site, *, at_once: int, minutes: float) -
         at_once: trainings and pictures side by side, one thread each.
         minutes: after which no training is started.
     """
-    own, work = replace(plan, arms=(arm,)), site.folder_of(arm)
+    own, work = replace(plan, variants=(arm,)), site.folder_of(arm)
     if work == site.root:
         renders = site.root / RANDOMIZED
         if not renders.exists():  # what no site changes is made once
@@ -69,7 +69,7 @@ def run_arm(plan: Plan, arm: Arm, site: Site, *, at_once: int, minutes: float) -
         print(f"{site.root.name}: {arm.name} is not run: {reason}", flush=True)
     if empty:
         return
-    for done in run_pieces(
+    for done in run_jobs(
         own, site.captures, work, site.predictions, workers=at_once, minutes=minutes
     ):
         print(f"{site.root.name}: {done.name}", flush=True)

@@ -26,13 +26,13 @@ import tyro
 from rendering.spread import Clock, spread
 from scoring_log import RESULTS
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.writer import write_json
 from sim2cam.learn.device import use_threads
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import Tasks
-from sim2cam.models.training.training import TrainProgress, batch_maker, train_detector
+from sim2cam.models.training.training import TrainProgress, build_batch_maker, train_detector
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -88,7 +88,7 @@ def main(arguments: Arguments) -> None:
             rows.append(pool.submit(measure, case, renders, arguments).result())
         print(rows[-1], flush=True)
     facts = {
-        "environment": environment_facts(None, max(CORES)),
+        "environment": collect_environment(None, max(CORES)),
         "aim_busy": AIM_BUSY,
         "cases": rows,
     }
@@ -109,7 +109,7 @@ def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
     dataset = read_dataset(renders)
     train_detector(
         ((dataset, 1.0),), config, run,
-        device=case.device, progress=tell, checkpoint_s=1e9, line_steps=LINE_STEPS,
+        device=case.device, progress=tell, checkpoint_interval_s=1e9, log_interval_steps=LINE_STEPS,
     )  # fmt: skip
     kept = [one for one in told if one[0].step >= WARM_UP * arguments.steps]
     lines = [line for line, *_ in kept[1:]]
@@ -129,7 +129,7 @@ def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
 
 def making_ms(categories: tuple[str, ...], config: TrainConfig, renders: Path) -> list[float]:
     """Returns the CPU milliseconds of making each of some batches, of pictures that are decoded already."""
-    maker = batch_maker(((read_dataset(renders), 1.0),), categories, Tasks(), config)
+    maker = build_batch_maker(((read_dataset(renders), 1.0),), categories, Tasks(), config)
     for step in range(BATCHES):
         maker.make(step)
     clock = Clock()

@@ -27,20 +27,20 @@ from dice import write_sheet
 from numpy.typing import NDArray
 from scoring_log import RESULTS, real_folder
 
-from sim2cam.adapt.store import METHODS
-from sim2cam.data.environment import environment_facts
+from sim2cam.adapt.store import TRANSFER_TYPES
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.images import read_rgb
 from sim2cam.learn.device import use_threads
-from sim2cam.metrics.image_statistics import look
-from sim2cam.metrics.two_sample import LEAST_PICTURES, gap_of, scale_of
+from sim2cam.metrics.image_statistics import compute_image_statistics
+from sim2cam.metrics.two_sample import MIN_IMAGES, fit_feature_scaler, measure_domain_gap
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.translation import Certification, apply_transfer, fit_plain_transfer
-from sim2cam.pipeline.verifiers import weights_file
-from sim2cam.seeds import stream
+from sim2cam.pipeline.verifiers import resolve_weights
+from sim2cam.seeds import derive_rng
 
 Looks = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
     """Translates, measures, writes and prints."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
-    captures = {name: read_captures(real_folder("dice") / f"{name}.json") for name in PHOTOS}
+    captures = {name: read_real_images(real_folder("dice") / f"{name}.json") for name in PHOTOS}
     photos = {name: _looks(one) for name, one in captures.items()}
     before = _looks(renders)
     far = functools.partial(_gaps, photos, before)
@@ -75,7 +75,7 @@ def main(arguments: Arguments) -> None:
     ]
     columns = {"render": renders}
     facts = {
-        "environment": environment_facts(None, 1),
+        "environment": collect_environment(None, 1),
         "judges": JUDGES,
         "aims": AIMS,
         "pictures": len(renders.samples),
@@ -83,7 +83,7 @@ def main(arguments: Arguments) -> None:
         "transfers": rows,
     }
     transfers = arguments.work / "transfers"
-    for method in METHODS:
+    for method in TRANSFER_TYPES:
         if not (transfers / method).is_dir():
             fit_plain_transfer(captures["style"], method, transfers / method, overwrite=False)
     for run in sorted(transfers.iterdir()):
@@ -100,7 +100,7 @@ def measure(
     run: Path, renders: Dataset, far: Callable[[Looks], dict[str, Any]], out: Path
 ) -> dict[str, Any]:
     """Returns what a transfer makes of renders; how far that is from photos is None, with why, of too few."""
-    weights = tuple((name, weights_file(Path(file))) for name, file in JUDGES.items())
+    weights = tuple((name, resolve_weights(Path(file))) for name, file in JUDGES.items())
     certificate = apply_transfer(
         run,
         renders,
@@ -113,16 +113,16 @@ def measure(
         overwrite=False,
         progress=lambda _done, _total: None,
     )
-    retention = {name: certificate.retention(name) for name in JUDGES}
+    retention = {name: certificate.estimate_detection_recall(name) for name in JUDGES}
     measured = {
         "name": run.name,
-        "verdict": certificate.verdict,
-        "kept": certificate.kept,
-        "rejection": certificate.rejection.to_json(),
+        "verdict": certificate.decision,
+        "kept": certificate.accepted_count,
+        "rejection": certificate.rejection_rate.to_json(),
         "retention": {name: one and one.to_json() for name, one in retention.items()},
     }
-    if certificate.kept < LEAST_PICTURES:
-        why = f"{certificate.kept} pictures were kept, and {LEAST_PICTURES} are needed"
+    if certificate.accepted_count < MIN_IMAGES:
+        why = f"{certificate.accepted_count} pictures were kept, and {MIN_IMAGES} are needed"
         return {**measured, "from": None, "why": why}
     return {**measured, **far(_looks(read_dataset(out)))}
 
@@ -132,14 +132,16 @@ def _gaps(photos: Mapping[str, Looks], before: Looks, looks: Looks) -> dict[str,
     found = {}
     for name, own in photos.items():
         if own is not looks:
-            scale = scale_of(own, before)
-            gap = gap_of(scale.of(looks), scale.of(own), stream(SEED, "translations"))
-            found[name] = {"sliced": gap.sliced.to_json(), "auc": gap.auc.to_json()}
+            scale = fit_feature_scaler(own, before)
+            gap = measure_domain_gap(
+                scale.transform(looks), scale.transform(own), derive_rng(SEED, "translations")
+            )
+            found[name] = {"sliced": gap.sliced_wasserstein.to_json(), "auc": gap.auc.to_json()}
     return {"from": found}
 
 
 def _looks(dataset: Dataset) -> Looks:
-    return np.array([look(read_rgb(sample.rgb)) for sample in dataset.samples])
+    return np.array([compute_image_statistics(read_rgb(sample.rgb)) for sample in dataset.samples])
 
 
 if __name__ == "__main__":

@@ -24,13 +24,13 @@ from typing import Any
 import tyro
 from settled.recipes import measure_recipe
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.writer import write_json
-from sim2cam.pipeline.recipe import SHIPPED
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.pipeline.recipe import RECIPES_FOLDER
+from sim2cam.render.rasterizer import get_rasterizer
 
 RESULTS = Path(__file__).parent / "results"
-RECIPES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
+RECIPES = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def main(arguments: Arguments) -> None:
     """Makes, measures and writes, one recipe after the other."""
     if strangers := set(arguments.recipes).difference(RECIPES):
         raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
-    facts = environment_facts(rasterizer().name, arguments.workers)
+    facts = collect_environment(get_rasterizer().name, arguments.workers)
     for name in arguments.recipes:
         sheet = arguments.work / f"{name}.jpg"
         made = measure_recipe(name, arguments.samples, arguments.workers, arguments.work, sheet)
@@ -59,7 +59,7 @@ def main(arguments: Arguments) -> None:
         write_json(
             RESULTS / "worlds.json",
             {"recipes": [found[one] for one in RECIPES if one in found]},
-            in_lines=False,
+            indented=False,
         )
         print(f"{name}: {len(made['problems'])} problems", flush=True)
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
-from sim2cam.pipeline.generation import preview
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
-from sim2cam.report.sheet import sample_sheet
+from sim2cam.pipeline.generation import render_preview
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
+from sim2cam.report.sheet import build_sample_sheet
 
 FOLDER = Path(__file__).parent / "gallery"
 SEED = 0
@@ -36,7 +36,7 @@ RECIPE --preview` shows. `make gallery` draws this page.
 
 def main(names: list[str]) -> None:
     """Draws the pictures of these recipes, and writes the page of all that there are."""
-    shipped = sorted(path.stem for path in SHIPPED.glob("*.toml"))
+    shipped = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
     for name in names or shipped:
         drawn, file = picture_of(name), FOLDER / f"{name}.jpg"
         file.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def write_page(shipped: list[str]) -> None:
     for name in shipped:
         if (FOLDER / f"{name}.jpg").is_file():
             parts.append(
-                f"## {name}\n\n{_told(SHIPPED / f'{name}.toml')}\n\n![{name}]({name}.jpg)\n"
+                f"## {name}\n\n{_told(RECIPES_FOLDER / f'{name}.toml')}\n\n![{name}]({name}.jpg)\n"
             )
     write_bytes(FOLDER / "README.md", "\n".join(parts).encode())
 
@@ -61,7 +61,7 @@ def write_page(shipped: list[str]) -> None:
 def picture_of(name: str) -> bytes:
     """Returns the samples of a recipe side by side, as a JPEG as good as its size allows."""
     with tempfile.TemporaryDirectory() as folder:
-        sheet = sample_sheet(preview(load_recipe(name), Path(folder, name), seed=SEED))
+        sheet = build_sample_sheet(render_preview(load_recipe(name), Path(folder, name), seed=SEED))
     height = round(sheet.shape[0] * WIDTH_PX / sheet.shape[1])
     small = cv2.resize(sheet, (WIDTH_PX, height), interpolation=cv2.INTER_AREA)
     rgb = np.asarray(small, np.uint8)

@@ -8,49 +8,49 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sim2cam import __version__
-from sim2cam.data.known_objects import KnownObject
-from sim2cam.data.parsing import category_problem
-from sim2cam.errors import CheckpointError, UsageError, did_you_mean
-from sim2cam.learn.weight_file import read_card
+from sim2cam.data.known_objects import ObjectGeometry
+from sim2cam.data.parsing import find_category_problem
+from sim2cam.errors import CheckpointError, UsageError, suggest_name
+from sim2cam.learn.weight_file import parse_card
 from sim2cam.models.network.detector import MEAN_RGB, STD_RGB, STRIDE_PX
-from sim2cam.models.network.roi_crops import View, read_views
-from sim2cam.models.network.torchvision_models import named_architectures
-from sim2cam.models.reliability.confidence import Scaling
-from sim2cam.models.reliability.ood import Strangeness
+from sim2cam.models.network.roi_crops import RoiView, select_roi_views
+from sim2cam.models.network.torchvision_models import list_torchvision_architectures
+from sim2cam.models.reliability.confidence import ScoreCalibration
+from sim2cam.models.reliability.ood import OodStatistics
 from sim2cam.models.training.config import (
     ARCHITECTURES,
-    LATER,
     MIN_CROP_PX,
+    OMITTED_WHEN_UNSET,
     TrainConfig,
-    trained_magnification,
+    compute_trained_input_scale,
 )
-from sim2cam.models.training.datasets import PartRecord
+from sim2cam.models.training.datasets import DatasetRecord
 
-_MOST_TIMES = 32
+_MAX_ENLARGEMENT = 32
 """Times by which a card may have images or boxes enlarged."""
 
 
 @dataclass(frozen=True)
-class NoveltyLimit:
+class OodThreshold:
     """From where on a picture is called unlike what was trained on.
 
     Attributes:
         distance: of ``novelty.distance``; further pictures are unlike.
-        false_alarms: share of familiar pictures that show an object, at most, that lie beyond one of the
+        false_positive_rate: share of familiar pictures that show an object, at most, that lie beyond one of the
             limits.
-        pictures: how many it was measured on.
+        images: how many it was measured on.
         measured_on: what these are: of the data trained on, but held out, or development captures.
         tile_px: side of the training crops.
-        doubt: of ``novelty.doubt``; pictures whose surest object is less sure are unlike. None where too
+        uncertainty: of ``novelty.doubt``; pictures whose surest object is less sure are unlike. None where too
             few of the pictures show an object.
     """
 
     distance: float
-    false_alarms: float
-    pictures: int
+    false_positive_rate: float
+    images: int
     measured_on: Literal["held-out pictures", "development captures"]
     tile_px: int
-    doubt: float | None = None
+    uncertainty: float | None = None
 
     def __post_init__(self) -> None:
         """Refuses limits that pictures cannot be held against.
@@ -63,14 +63,14 @@ class NoveltyLimit:
             if value is not None and not value > 0:
                 raise UsageError(f"novelty.{name} must be above 0, not {value}")
 
-    def novelty(self, strangeness: Strangeness) -> float:
+    def compute_ood_score(self, statistics: OodStatistics) -> float:
         """Returns how unlike a picture is: the larger of what it has over the limit of that."""
-        of_doubt = 0.0 if self.doubt is None else strangeness.doubt / self.doubt
-        return max(strangeness.distance / self.distance, of_doubt)
+        of_doubt = 0.0 if self.uncertainty is None else statistics.uncertainty / self.uncertainty
+        return max(statistics.distance / self.distance, of_doubt)
 
 
 @dataclass(frozen=True)
-class StartRecord:
+class InitialWeightsRecord:
     """What a card says of the weights that a training began with.
 
     Attributes:
@@ -81,7 +81,7 @@ class StartRecord:
 
     name: str
     digest: str
-    data: tuple[PartRecord, ...]
+    data: tuple[DatasetRecord, ...]
 
 
 @dataclass(frozen=True)
@@ -97,26 +97,26 @@ class DetectorCard:
         licence: of what the scenes that it learned from are made of, as an SPDX expression; empty where none is
             known.
         metrics: scores by what was scored, in the form of ``bench --json``.
-        magnification: images are enlarged by this before the network, chosen on development images.
-        box_margin: boxes are widened on each side by this share of their own side, because people
+        input_scale: images are enlarged by this before the network, chosen on development images.
+        box_expansion: boxes are widened on each side by this share of their own side, because people
             draw boxes looser than masks are; measured on development images.
         objects: by category, those whose poses it finds; empty of one that finds none.
         keypoints: by category, the names of those it finds; empty of one that finds none.
         masks: whether it finds masks.
         residual: whether a small head corrects what the others say.
-        reader: whether categories are read again from close-ups.
-        start: weights that its training began with; None where it began anew.
-        captures: what its features were brought to, without labels; None without.
-        backdrops: pictures that its objects were also seen before; None without.
-        looks: steps, and the AP50 of the weights after them on development captures, of which the best
+        roi_classifier: whether categories are read again from close-ups.
+        initial_weights: weights that its training began with; None where it began anew.
+        target_images: what its features were brought to, without labels; None without.
+        background_images: pictures that its objects were also seen before; None without.
+        evaluations: steps, and the AP50 of the weights after them on development captures, of which the best
             are here; empty of a training with a fixed number of steps.
-        scaling: what calibrates confidences, measured on development images or held-out pictures; None
+        score_calibration: what calibrates confidences, measured on development images or held-out pictures; None
             where it was not.
-        pictures: the lowest digests of those trained on, as ``parts.lowest_digests`` has them; empty where
+        image_digests: the lowest digests of those trained on, as ``parts.lowest_digests`` has them; empty where
             unknown.
-        sizes_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
+        box_size_range_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
             to the 5 % largest; None where unknown.
-        novelty: from where on a picture is unlike what was trained on; None where not measured. What
+        ood_threshold: from where on a picture is unlike what was trained on; None where not measured. What
             it is held against stands beside the weights.
         kind, format: what the file is.
         version: of sim2cam.
@@ -129,24 +129,24 @@ class DetectorCard:
     categories: tuple[str, ...]
     steps: int
     config: dict[str, Any]
-    data: tuple[PartRecord, ...]
+    data: tuple[DatasetRecord, ...]
     licence: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
-    magnification: float = 1.0
-    box_margin: float = 0.0
-    objects: dict[str, KnownObject] = field(default_factory=dict)
+    input_scale: float = 1.0
+    box_expansion: float = 0.0
+    objects: dict[str, ObjectGeometry] = field(default_factory=dict)
     keypoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     masks: bool = False
     residual: bool = False
-    reader: bool = False
-    start: StartRecord | None = None
-    captures: PartRecord | None = None
-    backdrops: PartRecord | None = None
-    looks: tuple[tuple[int, float], ...] = ()
-    scaling: Scaling | None = None
-    pictures: tuple[str, ...] = ()
-    sizes_px: tuple[float, float] | None = None
-    novelty: NoveltyLimit | None = None
+    roi_classifier: bool = False
+    initial_weights: InitialWeightsRecord | None = None
+    target_images: DatasetRecord | None = None
+    background_images: DatasetRecord | None = None
+    evaluations: tuple[tuple[int, float], ...] = ()
+    score_calibration: ScoreCalibration | None = None
+    image_digests: tuple[str, ...] = ()
+    box_size_range_px: tuple[float, float] | None = None
+    ood_threshold: OodThreshold | None = None
     kind: Literal["sim2cam detector"] = "sim2cam detector"
     format: Literal[1] = 1
     version: str = __version__
@@ -156,9 +156,9 @@ class DetectorCard:
     std_rgb: tuple[float, float, float] = STD_RGB
 
     @property
-    def trained_magnification(self) -> float:
+    def trained_input_scale(self) -> float:
         """At which images are as the crops of its training were."""
-        return trained_magnification(self.config.get("scale_range", (1.0, 1.0)))
+        return compute_trained_input_scale(self.config.get("scale_range", (1.0, 1.0)))
 
     @property
     def is_amodal(self) -> bool:
@@ -166,14 +166,14 @@ class DetectorCard:
         return bool(self.config.get("amodal", TrainConfig.amodal))
 
     @property
-    def views(self) -> tuple[View, ...]:
+    def roi_views(self) -> tuple[RoiView, ...]:
         """How each object is looked at that is read."""
         flips = bool(self.config.get("flips", TrainConfig.flips))
-        return read_views(poses=bool(self.objects), flips=flips)
+        return select_roi_views(poses=bool(self.objects), flips=flips)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the card as JSON values, without later keys that it does not use."""
-        return {n: v for n, v in asdict(self).items() if v or n not in LATER}
+        return {n: v for n, v in asdict(self).items() if v or n not in OMITTED_WHEN_UNSET}
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
@@ -188,13 +188,13 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
             architecture, a scaling that cannot be, or objects or keypoints that are not those of
             the categories.
     """
-    read = read_card(path, card, DetectorCard, "a detector")
+    read = parse_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
-        _check_named(path, read)
+        _check_torchvision_card(path, read)
     _check_numbers(path, read)
     if not read.categories or len(set(read.categories)) != len(read.categories):
         raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
-    for problem in filter(None, map(category_problem, read.categories)):
+    for problem in filter(None, map(find_category_problem, read.categories)):
         raise CheckpointError(path, problem)
     for what in ("objects", "keypoints"):
         found = getattr(read, what)
@@ -204,15 +204,15 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
                 f"{what} are {', '.join(found)}, but categories {', '.join(read.categories)}. "
                 "Copy both files again.",
             )
-    if read.scaling is not None:
-        _check_scaling(path, read.scaling, read.categories)
+    if read.score_calibration is not None:
+        _check_score_calibration(path, read.score_calibration, read.categories)
     return read
 
 
-def _check_named(path: Path, card: DetectorCard) -> None:
-    known = named_architectures()
+def _check_torchvision_card(path: Path, card: DetectorCard) -> None:
+    known = list_torchvision_architectures()
     if card.architecture not in known:
-        hint = did_you_mean(card.architecture, known.union(ARCHITECTURES))
+        hint = suggest_name(card.architecture, known.union(ARCHITECTURES))
         raise CheckpointError(path, f"architecture '{card.architecture}' is not known. {hint}")
     crop_px = card.config.get("crop_px")
     if not isinstance(crop_px, int) or crop_px < MIN_CROP_PX:
@@ -224,7 +224,10 @@ def _check_named(path: Path, card: DetectorCard) -> None:
 
 def _check_numbers(path: Path, card: DetectorCard) -> None:
     """Refuse numbers with which images or boxes would have impossible sizes."""
-    bounds = {"magnification": (1 / _MOST_TIMES, _MOST_TIMES), "box_margin": (-0.5, _MOST_TIMES)}
+    bounds = {
+        "magnification": (1 / _MAX_ENLARGEMENT, _MAX_ENLARGEMENT),
+        "box_margin": (-0.5, _MAX_ENLARGEMENT),
+    }
     for name, (low, high) in bounds.items():
         if not low <= getattr(card, name) <= high:
             raise CheckpointError(
@@ -233,16 +236,18 @@ def _check_numbers(path: Path, card: DetectorCard) -> None:
             )
 
 
-def _check_scaling(path: Path, scaling: Scaling, categories: tuple[str, ...]) -> None:
-    if not 0 < scaling.temperature < math.inf:
+def _check_score_calibration(
+    path: Path, calibration: ScoreCalibration, categories: tuple[str, ...]
+) -> None:
+    if not 0 < calibration.temperature < math.inf:
         raise CheckpointError(
-            path, f"scaling.temperature must be above 0, not {scaling.temperature}."
+            path, f"scaling.temperature must be above 0, not {calibration.temperature}."
         )
-    if set(scaling.offsets) != set(categories):
+    if set(calibration.offsets) != set(categories):
         raise CheckpointError(
             path,
-            f"scaling.offsets are of {', '.join(scaling.offsets)}, but must be of each category: "
+            f"scaling.offsets are of {', '.join(calibration.offsets)}, but must be of each category: "
             f"{', '.join(categories)}.",
         )
-    if not all(map(math.isfinite, scaling.offsets.values())):
-        raise CheckpointError(path, f"scaling.offsets must be finite, not {scaling.offsets}.")
+    if not all(map(math.isfinite, calibration.offsets.values())):
+        raise CheckpointError(path, f"scaling.offsets must be finite, not {calibration.offsets}.")

@@ -14,7 +14,7 @@ import torch
 
 from sim2cam.errors import BackendError
 
-_MISSING = (
+_OPERATOR_SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
@@ -36,13 +36,13 @@ def _import_torchvision() -> None:
             ) from error
         for name in [n for n in sys.modules if n.split(".")[0] == "torchvision"]:
             del sys.modules[name]
-        _name_operators()
+        _define_operators()
         importlib.import_module("torchvision")
 
 
-def _name_operators() -> None:
+def _define_operators() -> None:
     library = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]
-    for schema in _MISSING:
+    for schema in _OPERATOR_SCHEMAS:
         library.define(schema)  # type: ignore[no-untyped-call]
     _libraries.append(library)
 

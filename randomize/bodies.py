@@ -13,72 +13,72 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
-from sim2cam.randomize.curves import cable_of, hand_of
-from sim2cam.randomize.materials import color_of, material_of, picture_of, shown_color
-from sim2cam.randomize.sampling import Draw
-from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.randomize.curves import make_cable, make_hand
+from sim2cam.randomize.materials import get_color, get_surface_image, linear_to_srgb, make_material
+from sim2cam.randomize.sampling import FactorValues
+from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.fasteners import Bolt, Nut
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color, Material
-from sim2cam.scene.packages import Carton, Label, Sheet, Tin
+from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
 from sim2cam.scene.scene import Body
 from sim2cam.scene.shape import (
     CARD_BACK,
     Asset,
     Block,
     Board,
-    Box,
     Card,
+    Cuboid,
     Cylinder,
     Die,
     Pips,
     Sphere,
 )
-from sim2cam.scene.twisty import TwistyCube, scramble
+from sim2cam.scene.twisty import TwistyCube, make_scramble
 
-ASSET = "asset"
+ASSET_SHAPE = "asset"
 """The shape of a distractor from a file."""
 
-_SOLID_KG = 0.05  # of the others
+_DISTRACTOR_MASS_KG = 0.05  # of the others
 _MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
 _CABLE_KG_M3, _PAPER_KG_M3 = 1500.0, 800.0
 _ORIGIN: Vec3 = (0.0, 0.0, 0.0)
 
-_Shape = Box | Cylinder | Sphere
+_PrimitiveShape = Cuboid | Cylinder | Sphere
 
 
 @dataclass(frozen=True)
-class Thing:
+class Placeable:
     """A body that is let go, and what is around it.
 
     Attributes:
         body: its pose says where above the table, and how it is turned.
         center_m: of a ball around it, in its own frame.
         radius_m: of the ball.
-        low_m, high_m: opposite corners of its box, in its own frame.
-        parts: a ball around each of its parts, in its own frame; none of a thing of one.
+        box_min_m, box_max_m: opposite corners of its box, in its own frame.
+        part_spheres: a ball around each of its parts, in its own frame; none of a thing of one.
     """
 
     body: Body
     center_m: Vec3
     radius_m: float
-    low_m: Vec3
-    high_m: Vec3
-    parts: tuple[tuple[Vec3, float], ...] = ()
+    box_min_m: Vec3
+    box_max_m: Vec3
+    part_spheres: tuple[tuple[Vec3, float], ...] = ()
 
-    def balls(self) -> list[tuple[NDArray[np.float64], float]]:
+    def get_bounding_spheres(self) -> list[tuple[NDArray[np.float64], float]]:
         """Returns balls around its parts where it stands: places (3,) and radii."""
-        found = self.parts or ((self.center_m, self.radius_m),)
+        found = self.part_spheres or ((self.center_m, self.radius_m),)
         return [(self.body.pose.apply(np.array([place]))[0], radius) for place, radius in found]
 
     @property
     def length_m(self) -> float:
         """The longest side of its box."""
-        return max(b - a for a, b in zip(self.low_m, self.high_m, strict=True))
+        return max(b - a for a, b in zip(self.box_min_m, self.box_max_m, strict=True))
 
 
 @dataclass(frozen=True)
-class Things:
+class Placeables:
     """Everything that is let go.
 
     Attributes:
@@ -89,281 +89,315 @@ class Things:
         fixtures: which stand fixed.
     """
 
-    targets: Sequence[Thing]
-    distractors: Sequence[Thing] = ()
-    cables: Sequence[Thing] = ()
-    papers: Sequence[Thing] = ()
-    fixtures: Sequence[Thing] = ()
+    targets: Sequence[Placeable]
+    distractors: Sequence[Placeable] = ()
+    cables: Sequence[Placeable] = ()
+    papers: Sequence[Placeable] = ()
+    fixtures: Sequence[Placeable] = ()
 
 
-def things_of(drawn: Draw, assets: Sequence[AssetFacts]) -> Things:
+def make_placeables(factors: FactorValues, assets: Sequence[AssetInfo]) -> Placeables:
     """Returns everything that is let go.
 
     Args:
-        drawn: everything that chance decided.
+        factors: everything that chance decided.
         assets: the objects from files that were drawn from.
     """
-    makers: dict[str, Callable[[Draw, int], Thing]] = {
-        "distractor": lambda drawn, i: _distractor(drawn, i, assets),
-        "cable": _cable,
-        "paper": _paper,
+    makers: dict[str, Callable[[FactorValues, int], Placeable]] = {
+        "distractor": lambda drawn, i: _make_distractor(drawn, i, assets),
+        "cable": _make_cable_body,
+        "paper": _make_paper,
     }
     distractors, cables, papers = (
-        [make(drawn, i) for i in range(int(drawn.number_or(f"layout/{name}_count", 0)))]
+        [make(factors, i) for i in range(int(factors.get_float_or(f"layout/{name}_count", 0)))]
         for name, make in makers.items()
     )
-    targets, fixtures = _targets_of(drawn, assets), _fixtures_of(drawn, assets)
-    return Things(targets, distractors, cables, papers, fixtures)
+    targets, fixtures = _make_targets(factors, assets), _make_fixtures(factors, assets)
+    return Placeables(targets, distractors, cables, papers, fixtures)
 
 
-def hands_of(drawn: Draw) -> list[Body]:
+def make_hands(factors: FactorValues) -> list[Body]:
     """Returns the hands that are held over the objects, where they are."""
-    return [_hand(drawn, i) for i in range(int(drawn.number_or("layout/hand_count", 0)))]
-
-
-def _targets_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
-    makers: dict[str, Callable[[Draw, int], Thing]] = {
-        "die": _die,
-        "object": lambda drawn, i: _object(drawn, i, _facts(drawn, f"object/{i}", assets)),
-        "block": _block,
-        "board": _board,
-        "card": _card,
-        "twisty": _twisty,
-        "tin": _tin,
-        "carton": _carton,
-        "bolt": _bolt,
-        "nut": _nut,
-    }
     return [
-        make(drawn, i)
-        for group, make in makers.items()
-        for i in range(int(drawn.number_or(f"layout/{group}_count", 0)))
+        _make_hand_body(factors, i)
+        for i in range(int(factors.get_float_or("layout/hand_count", 0)))
     ]
 
 
-def _fixtures_of(drawn: Draw, assets: Sequence[AssetFacts]) -> list[Thing]:
-    count = int(drawn.number_or("layout/fixture_count", 0))
-    return [_fixture(drawn, i, _facts(drawn, f"fixture/{i}", assets)) for i in range(count)]
+def _make_targets(factors: FactorValues, assets: Sequence[AssetInfo]) -> list[Placeable]:
+    makers: dict[str, Callable[[FactorValues, int], Placeable]] = {
+        "die": _make_die,
+        "object": lambda drawn, i: _make_file_object(
+            drawn, i, _select_asset(drawn, f"object/{i}", assets)
+        ),
+        "block": _make_block,
+        "board": _make_board,
+        "card": _make_card,
+        "twisty": _make_twisty,
+        "tin": _make_tin,
+        "carton": _make_carton,
+        "bolt": _make_bolt,
+        "nut": _make_nut,
+    }
+    return [
+        make(factors, i)
+        for group, make in makers.items()
+        for i in range(int(factors.get_float_or(f"layout/{group}_count", 0)))
+    ]
 
 
-def place_of(drawn: Draw, path: str, radius: str, angle: str) -> Vec3:
+def _make_fixtures(factors: FactorValues, assets: Sequence[AssetInfo]) -> list[Placeable]:
+    count = int(factors.get_float_or("layout/fixture_count", 0))
+    return [
+        _make_fixture(factors, i, _select_asset(factors, f"fixture/{i}", assets))
+        for i in range(count)
+    ]
+
+
+def compute_position(factors: FactorValues, path: str, radius: str, angle: str) -> Vec3:
     """Returns a place on the table, the radius over that in which objects are dropped."""
-    r = drawn.number("layout/region_m") * drawn.number(f"{path}/{radius}")
-    turn = drawn.number(f"{path}/{angle}")
+    r = factors.get_float("layout/region_m") * factors.get_float(f"{path}/{radius}")
+    turn = factors.get_float(f"{path}/{angle}")
     return r * math.cos(turn), r * math.sin(turn), 0.0
 
 
-def _die(drawn: Draw, i: int) -> Thing:
+def _make_die(factors: FactorValues, i: int) -> Placeable:
     shape = f"die/{i}"
-    look = 0 if drawn.flag("layout/same_look") else i
-    edge = drawn.number(f"{shape}/edge_m")
-    body, pips = _die_colors(drawn, look)
+    look = 0 if factors.get_bool("layout/same_look") else i
+    edge = factors.get_float(f"{shape}/edge_m")
+    body, pips = _compute_die_colors(factors, look)
     asset = Die(
         edge_m=edge,
-        rounding=drawn.number(f"die/{look}/rounding"),
-        corner_cut=drawn.number(f"die/{look}/corner_cut"),
+        rounding=factors.get_float(f"die/{look}/rounding"),
+        corner_cut=factors.get_float(f"die/{look}/corner_cut"),
         pips=Pips(
-            drawn.text(f"die/{look}/pip_shape"),  # type: ignore[arg-type]
-            drawn.number(f"die/{look}/pip_radius"),
-            drawn.number(f"die/{look}/pip_spread"),
-            drawn.number(f"die/{look}/pip_depth"),
+            factors.get_str(f"die/{look}/pip_shape"),  # type: ignore[arg-type]
+            factors.get_float(f"die/{look}/pip_radius"),
+            factors.get_float(f"die/{look}/pip_spread"),
+            factors.get_float(f"die/{look}/pip_depth"),
             pips,
             *(
-                drawn.number_or(f"die/{look}/pip_{name}", 1.0)
+                factors.get_float_or(f"die/{look}/pip_{name}", 1.0)
                 for name in ("ace", "two", "three", "rows")
             ),
         ),
-        mirrored=drawn.flag(f"die/{look}/mirrored"),
+        mirrored=factors.get_bool(f"die/{look}/mirrored"),
     )
-    surface = material_of(drawn, f"die_surface/{look}", body)
+    surface = make_material(factors, f"die_surface/{look}", body)
     sides = (edge, edge, edge)
-    solid = _solid(drawn, shape, asset, sides, edge**3, _tumbled(drawn, shape), surface)
-    return _centred(solid, sides, edge * math.sqrt(3) / 2)
+    solid = _make_solid_body(
+        factors, shape, asset, sides, edge**3, _compute_rotation(factors, shape), surface
+    )
+    return _wrap_centered(solid, sides, edge * math.sqrt(3) / 2)
 
 
-def _facts(drawn: Draw, path: str, assets: Sequence[AssetFacts]) -> AssetFacts:
+def _select_asset(factors: FactorValues, path: str, assets: Sequence[AssetInfo]) -> AssetInfo:
     """Returns the asset that was drawn, with its joints as they were."""
-    (facts,) = (one for one in assets if one.name == drawn.text(f"{path}/asset"))
-    return facts.posed(drawn.named(f"{path}/joints"))
+    (facts,) = (one for one in assets if one.name == factors.get_str(f"{path}/asset"))
+    return facts.pose_joints(factors.get_named(f"{path}/joints"))
 
 
-def _fixture(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
+def _make_fixture(factors: FactorValues, i: int, facts: AssetInfo) -> Placeable:
     path = f"fixture/{i}"
-    place = tuple(drawn.number(f"{path}/{axis}_m") for axis in "xyz")
+    place = tuple(factors.get_float(f"{path}/{axis}_m") for axis in "xyz")
     body = Body(
         path,
         facts.mesh,
-        material_of(drawn, f"fixture_surface/{i}"),
-        Pose(_turned(drawn.number(f"{path}/yaw_rad")), vec3(np.array(place))),
+        make_material(factors, f"fixture_surface/{i}"),
+        Pose(_compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")), vec3(np.array(place))),
         is_fixed=True,
-        friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
+        friction=facts.friction.interpolate(factors.get_float(f"{path}/friction_share")),
         restitution=1.0,  # what falls on it bounces by its own
-        is_target=bool(facts.mesh.category) and drawn.flag(f"{path}/labelled"),
+        is_target=bool(facts.mesh.category) and factors.get_bool(f"{path}/labelled"),
     )
-    return Thing(
-        body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m, facts.balls_of_links()
+    return Placeable(
+        body,
+        facts.center_m,
+        facts.radius_m,
+        facts.low_m,
+        facts.high_m,
+        facts.compute_link_spheres(),
     )
 
 
-def _object(drawn: Draw, i: int, facts: AssetFacts) -> Thing:
+def _make_file_object(factors: FactorValues, i: int, facts: AssetInfo) -> Placeable:
     path = f"object/{i}"
     body = Body(
         path,
         facts.mesh,
-        material_of(drawn, f"object_surface/{i}"),
-        Pose(_tumbled(drawn, path), place_of(drawn, path, "throw_radius", "throw_angle_rad")),
-        mass_kg=facts.mass_kg.at(drawn.number(f"{path}/mass_share")),
-        friction=facts.friction.at(drawn.number(f"{path}/friction_share")),
-        restitution=facts.restitution.at(drawn.number(f"{path}/restitution_share")),
+        make_material(factors, f"object_surface/{i}"),
+        Pose(
+            _compute_rotation(factors, path),
+            compute_position(factors, path, "throw_radius", "throw_angle_rad"),
+        ),
+        mass_kg=facts.mass_kg.interpolate(factors.get_float(f"{path}/mass_share")),
+        friction=facts.friction.interpolate(factors.get_float(f"{path}/friction_share")),
+        restitution=facts.restitution.interpolate(factors.get_float(f"{path}/restitution_share")),
         is_target=bool(facts.mesh.category),
-        **_mechanics(drawn, path, facts.size_m, facts.mass_offset_m or _ORIGIN),
+        **_compute_dynamics(factors, path, facts.size_m, facts.mass_offset_m or _ORIGIN),
     )
-    return Thing(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
+    return Placeable(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
 
 
-def _block(drawn: Draw, i: int) -> Thing:
+def _make_block(factors: FactorValues, i: int) -> Placeable:
     path = f"block/{i}"
-    length = drawn.number(f"{path}/length_m")
-    width, height = (length * drawn.number(f"{path}/{name}") for name in ("width", "height"))
+    length = factors.get_float(f"{path}/length_m")
+    width, height = (length * factors.get_float(f"{path}/{name}") for name in ("width", "height"))
     size = (length, width, height)
-    asset = Block(size, drawn.number(f"{path}/rounding"), drawn.text(f"{path}/category"))
-    surface = material_of(drawn, f"block_surface/{i}")
-    rotation = _tumbled(drawn, path)
-    return _boxed(_solid(drawn, path, asset, size, math.prod(size), rotation, surface), size)
+    asset = Block(size, factors.get_float(f"{path}/rounding"), factors.get_str(f"{path}/category"))
+    surface = make_material(factors, f"block_surface/{i}")
+    rotation = _compute_rotation(factors, path)
+    return _wrap_box(
+        _make_solid_body(factors, path, asset, size, math.prod(size), rotation, surface), size
+    )
 
 
-def _board(drawn: Draw, i: int) -> Thing:
+def _make_board(factors: FactorValues, i: int) -> Placeable:
     path = f"board/{i}"
-    ink = drawn.number(f"{path}/ink")
+    ink = factors.get_float(f"{path}/ink")
     asset = Board(
-        drawn.text(f"{path}/pattern"),  # type: ignore[arg-type]
-        drawn.count(f"{path}/columns"),
-        drawn.count(f"{path}/rows"),
-        drawn.number(f"{path}/square_m"),
-        drawn.number(f"{path}/marker_share"),
-        drawn.text(f"{path}/dictionary"),
-        drawn.count(f"{path}/first_marker"),
-        drawn.number(f"{path}/margin_m"),
-        drawn.number(f"{path}/thickness_m"),
+        factors.get_str(f"{path}/pattern"),  # type: ignore[arg-type]
+        factors.get_int(f"{path}/columns"),
+        factors.get_int(f"{path}/rows"),
+        factors.get_float(f"{path}/square_m"),
+        factors.get_float(f"{path}/marker_share"),
+        factors.get_str(f"{path}/dictionary"),
+        factors.get_int(f"{path}/first_marker"),
+        factors.get_float(f"{path}/margin_m"),
+        factors.get_float(f"{path}/thickness_m"),
         (ink, ink, ink),
     )
-    size, surface = asset.size_m, material_of(drawn, f"board_surface/{i}")
-    rotation = _leaning(drawn, path)
-    body = _solid(drawn, path, asset, size, math.prod(size), rotation, surface)
-    return _boxed(replace(body, is_fixed=drawn.flag(f"{path}/held")), size)
+    size, surface = asset.size_m, make_material(factors, f"board_surface/{i}")
+    rotation = _compute_leaning_rotation(factors, path)
+    body = _make_solid_body(factors, path, asset, size, math.prod(size), rotation, surface)
+    return _wrap_box(replace(body, is_fixed=factors.get_bool(f"{path}/held")), size)
 
 
-def _card(drawn: Draw, i: int) -> Thing:
+def _make_card(factors: FactorValues, i: int) -> Placeable:
     path = f"card/{i}"
-    width = drawn.number(f"{path}/width_m")
-    size = (width, width * drawn.number(f"{path}/aspect"), drawn.number(f"{path}/thickness_m"))
-    asset = Card(
-        drawn.text(f"{path}/face"),
-        size,
-        min(size[:2]) * drawn.number(f"{path}/corner"),
-        color_of(drawn, path, "back_"),
-        *_card_pictures(drawn, path),
+    width = factors.get_float(f"{path}/width_m")
+    size = (
+        width,
+        width * factors.get_float(f"{path}/aspect"),
+        factors.get_float(f"{path}/thickness_m"),
     )
-    turned = _leaning(drawn, path)
-    if drawn.flag(f"{path}/face_down"):
+    asset = Card(
+        factors.get_str(f"{path}/face"),
+        size,
+        min(size[:2]) * factors.get_float(f"{path}/corner"),
+        get_color(factors, path, "back_"),
+        *_get_card_images(factors, path),
+    )
+    turned = _compute_leaning_rotation(factors, path)
+    if factors.get_bool(f"{path}/face_down"):
         w, x, y, z = turned
         turned = (-y, -z, w, x)  # after half a turn about its own y
-    surface = material_of(drawn, f"card_surface/{i}")
-    return _boxed(_solid(drawn, path, asset, size, math.prod(size), turned, surface), size)
+    surface = make_material(factors, f"card_surface/{i}")
+    return _wrap_box(
+        _make_solid_body(factors, path, asset, size, math.prod(size), turned, surface), size
+    )
 
 
-def _twisty(drawn: Draw, i: int) -> Thing:
+def _make_twisty(factors: FactorValues, i: int) -> Placeable:
     path = f"twisty/{i}"
-    edge = drawn.number(f"{path}/edge_m")
+    edge = factors.get_float(f"{path}/edge_m")
     sides = ("up", "right", "front", "down", "left", "back")
     asset = TwistyCube(
         edge,
-        drawn.count(f"{path}/layers"),
-        scramble(drawn.count(f"{path}/scramble")),
-        drawn.text(f"{path}/turned"),  # type: ignore[arg-type]
-        drawn.number(f"{path}/turned_rad"),
-        drawn.number(f"{path}/rounding"),
-        drawn.number(f"{path}/sticker"),
-        drawn.number(f"{path}/sticker_corner"),
-        tuple(color_of(drawn, f"twisty_color/{i}", f"{side}_") for side in sides),  # type: ignore[arg-type]
+        factors.get_int(f"{path}/layers"),
+        make_scramble(factors.get_int(f"{path}/scramble")),
+        factors.get_str(f"{path}/turned"),  # type: ignore[arg-type]
+        factors.get_float(f"{path}/turned_rad"),
+        factors.get_float(f"{path}/rounding"),
+        factors.get_float(f"{path}/sticker"),
+        factors.get_float(f"{path}/sticker_corner"),
+        tuple(get_color(factors, f"twisty_color/{i}", f"{side}_") for side in sides),  # type: ignore[arg-type]
     )
-    surface, rotation = material_of(drawn, f"twisty_surface/{i}"), _tumbled(drawn, path)
-    body = _solid(drawn, path, asset, asset.size_m, edge**3, rotation, surface)
-    return replace(_boxed(body, asset.size_m), radius_m=edge * math.sqrt(3) / 2)
+    surface, rotation = (
+        make_material(factors, f"twisty_surface/{i}"),
+        _compute_rotation(factors, path),
+    )
+    body = _make_solid_body(factors, path, asset, asset.size_m, edge**3, rotation, surface)
+    return replace(_wrap_box(body, asset.size_m), radius_m=edge * math.sqrt(3) / 2)
 
 
-def _tin(drawn: Draw, i: int) -> Thing:
+def _make_tin(factors: FactorValues, i: int) -> Placeable:
     path = f"tin/{i}"
-    radius = drawn.number(f"{path}/radius_m")
-    height = 2 * radius * drawn.number(f"{path}/height")
-    category = drawn.text(f"{path}/category")
-    asset = Tin(radius, height, _label(drawn, f"tin_label/{i}", category), category)
+    radius = factors.get_float(f"{path}/radius_m")
+    height = 2 * radius * factors.get_float(f"{path}/height")
+    category = factors.get_str(f"{path}/category")
+    asset = Tin(radius, height, _make_label(factors, f"tin_label/{i}", category), category)
     size, volume = (2 * radius, 2 * radius, height), math.pi * radius**2 * height
-    surface, rotation = material_of(drawn, f"tin_surface/{i}"), _tumbled(drawn, path)
-    body = _solid(drawn, path, asset, size, volume, rotation, surface)
-    return _centred(body, size, math.hypot(radius, height / 2))
+    surface, rotation = make_material(factors, f"tin_surface/{i}"), _compute_rotation(factors, path)
+    body = _make_solid_body(factors, path, asset, size, volume, rotation, surface)
+    return _wrap_centered(body, size, math.hypot(radius, height / 2))
 
 
-def _carton(drawn: Draw, i: int) -> Thing:
+def _make_carton(factors: FactorValues, i: int) -> Placeable:
     path = f"carton/{i}"
-    height = drawn.number(f"{path}/height_m")
-    width, depth = (height * drawn.number(f"{path}/{name}") for name in ("width", "depth"))
-    size, category = (width, depth, height), drawn.text(f"{path}/category")
-    asset = Carton(size, _label(drawn, f"carton_label/{i}", category), category)
-    surface, rotation = material_of(drawn, f"carton_surface/{i}"), _tumbled(drawn, path)
-    return _boxed(_solid(drawn, path, asset, size, math.prod(size), rotation, surface), size)
+    height = factors.get_float(f"{path}/height_m")
+    width, depth = (height * factors.get_float(f"{path}/{name}") for name in ("width", "depth"))
+    size, category = (width, depth, height), factors.get_str(f"{path}/category")
+    asset = Carton(size, _make_label(factors, f"carton_label/{i}", category), category)
+    surface, rotation = (
+        make_material(factors, f"carton_surface/{i}"),
+        _compute_rotation(factors, path),
+    )
+    return _wrap_box(
+        _make_solid_body(factors, path, asset, size, math.prod(size), rotation, surface), size
+    )
 
 
-def _bolt(drawn: Draw, i: int) -> Thing:
+def _make_bolt(factors: FactorValues, i: int) -> Placeable:
     path = f"bolt/{i}"
-    diameter = drawn.number(f"{path}/diameter_m")
+    diameter = factors.get_float(f"{path}/diameter_m")
     length, pitch, head, height = (
-        diameter * drawn.number(f"{path}/{name}")
+        diameter * factors.get_float(f"{path}/{name}")
         for name in ("length", "pitch", "head", "head_height")
     )
-    threaded, category = drawn.number(f"{path}/threaded"), drawn.text(f"{path}/category")
+    threaded, category = factors.get_float(f"{path}/threaded"), factors.get_str(f"{path}/category")
     asset = Bolt(diameter, length, pitch, threaded, head, height, category)
     wide = 2 * head / math.sqrt(3)
-    size, rotation = (head, wide, length + height), _tumbled(drawn, path)
-    surface = material_of(drawn, f"bolt_surface/{i}")
-    body = _solid(drawn, path, asset, size, asset.volume_m3, rotation, surface)
-    middle = (asset.low_m + asset.high_m) / 2
-    low, high = (-head / 2, -wide / 2, asset.low_m), (head / 2, wide / 2, asset.high_m)
-    return Thing(body, (0.0, 0.0, middle), math.hypot(wide, length + height) / 2, low, high)
+    size, rotation = (head, wide, length + height), _compute_rotation(factors, path)
+    surface = make_material(factors, f"bolt_surface/{i}")
+    body = _make_solid_body(factors, path, asset, size, asset.volume_m3, rotation, surface)
+    middle = (asset.tip_z_m + asset.head_top_z_m) / 2
+    low, high = (-head / 2, -wide / 2, asset.tip_z_m), (head / 2, wide / 2, asset.head_top_z_m)
+    return Placeable(body, (0.0, 0.0, middle), math.hypot(wide, length + height) / 2, low, high)
 
 
-def _nut(drawn: Draw, i: int) -> Thing:
+def _make_nut(factors: FactorValues, i: int) -> Placeable:
     path = f"nut/{i}"
-    diameter = drawn.number(f"{path}/diameter_m")
+    diameter = factors.get_float(f"{path}/diameter_m")
     pitch, across, height = (
-        diameter * drawn.number(f"{path}/{name}") for name in ("pitch", "across", "height")
+        diameter * factors.get_float(f"{path}/{name}") for name in ("pitch", "across", "height")
     )
-    asset = Nut(diameter, pitch, across, height, drawn.text(f"{path}/category"))
-    size, rotation = (across, 2 * across / math.sqrt(3), height), _tumbled(drawn, path)
-    surface = material_of(drawn, f"nut_surface/{i}")
-    body = _solid(drawn, path, asset, size, asset.volume_m3, rotation, surface)
-    return _centred(body, size, math.hypot(size[1], height) / 2)
+    asset = Nut(diameter, pitch, across, height, factors.get_str(f"{path}/category"))
+    size, rotation = (across, 2 * across / math.sqrt(3), height), _compute_rotation(factors, path)
+    surface = make_material(factors, f"nut_surface/{i}")
+    body = _make_solid_body(factors, path, asset, size, asset.volume_m3, rotation, surface)
+    return _wrap_centered(body, size, math.hypot(size[1], height) / 2)
 
 
-def _label(drawn: Draw, path: str, text: str) -> Label:
+def _make_label(factors: FactorValues, path: str, text: str) -> PackageLabel:
     ground, letters, pattern = (
-        color_of(drawn, path, f"{part}_") for part in ("ground", "letter", "pattern")
+        get_color(factors, path, f"{part}_") for part in ("ground", "letter", "pattern")
     )
-    facts = picture_of(drawn, path)
+    facts = get_surface_image(factors, path)
     picture = facts.file if facts else None
-    return Label(text, drawn.count(f"{path}/seed"), ground, letters, pattern, picture)
+    return PackageLabel(text, factors.get_int(f"{path}/seed"), ground, letters, pattern, picture)
 
 
-def _card_pictures(drawn: Draw, path: str) -> tuple[PictureFile | None, PictureFile | None]:
+def _get_card_images(factors: FactorValues, path: str) -> tuple[ImageFile | None, ImageFile | None]:
     """Returns the pictures of a card's face and of its back."""
-    if not drawn.values.get(f"{path}/pictured", False):
+    if not factors.values.get(f"{path}/pictured", False):
         return None, None
-    by_stem = {PurePath(name).stem: facts.file for name, facts in drawn.pictures.items()}
-    return by_stem[drawn.text(f"{path}/face")], by_stem.get(CARD_BACK)
+    by_stem = {PurePath(name).stem: facts.file for name, facts in factors.surface_images.items()}
+    return by_stem[factors.get_str(f"{path}/face")], by_stem.get(CARD_BACK)
 
 
-def _solid(
-    drawn: Draw,
+def _make_solid_body(
+    factors: FactorValues,
     path: str,
     asset: Asset,
     size_m: Vec3,
@@ -376,84 +410,89 @@ def _solid(
         path,
         asset,
         surface,
-        Pose(rotation, place_of(drawn, path, "throw_radius", "throw_angle_rad")),
-        mass_kg=drawn.number(f"{path}/density_kg_m3") * volume_m3,
-        friction=drawn.number(f"{path}/friction"),
-        restitution=drawn.number(f"{path}/restitution"),
+        Pose(rotation, compute_position(factors, path, "throw_radius", "throw_angle_rad")),
+        mass_kg=factors.get_float(f"{path}/density_kg_m3") * volume_m3,
+        friction=factors.get_float(f"{path}/friction"),
+        restitution=factors.get_float(f"{path}/restitution"),
         is_target=True,
-        **_mechanics(drawn, path, size_m),
+        **_compute_dynamics(factors, path, size_m),
     )
 
 
-def _mechanics(drawn: Draw, path: str, size_m: Vec3, found_off_m: Vec3 = _ORIGIN) -> dict[str, Any]:
+def _compute_dynamics(
+    factors: FactorValues, path: str, size_m: Vec3, measured_offset_m: Vec3 = _ORIGIN
+) -> dict[str, Any]:
     """Returns how a body moves when it is let go, where its mass lies and what the air takes away.
 
     Args:
-        drawn: everything that chance decided.
+        factors: everything that chance decided.
         path: of the body's group.
         size_m: sides of its box.
-        found_off_m: how far off its middle its mass was found to lie; what is drawn adds to it.
+        measured_offset_m: how far off its middle its mass was found to lie; what is drawn adds to it.
     """
-    angle, share = drawn.number(f"{path}/azimuth_rad"), drawn.number(f"{path}/share")
-    speed = share * drawn.number("layout/speed_m_s")
-    spin = share * drawn.number("layout/spin_rad_s")
-    offset = [drawn.number_or(f"{path}/mass_offset_{axis}", 0.0) for axis in "xyz"]
+    angle, share = factors.get_float(f"{path}/azimuth_rad"), factors.get_float(f"{path}/share")
+    speed = share * factors.get_float("layout/speed_m_s")
+    spin = share * factors.get_float("layout/spin_rad_s")
+    offset = [factors.get_float_or(f"{path}/mass_offset_{axis}", 0.0) for axis in "xyz"]
     return {
         "velocity_m_s": (speed * math.cos(angle), speed * math.sin(angle), 0.0),
         "spin_rad_s": (-spin * math.sin(angle), spin * math.cos(angle), 0.3 * spin),
-        "mass_offset_m": vec3(np.multiply(offset, size_m) + found_off_m),
-        "drag": drawn.number_or(f"{path}/drag", 0.0),
-        "spin_drag": drawn.number_or(f"{path}/spin_drag", 0.0),
+        "mass_offset_m": vec3(np.multiply(offset, size_m) + measured_offset_m),
+        "drag": factors.get_float_or(f"{path}/drag", 0.0),
+        "spin_drag": factors.get_float_or(f"{path}/spin_drag", 0.0),
     }
 
 
-def _distractor(drawn: Draw, i: int, assets: Sequence[AssetFacts]) -> Thing:
+def _make_distractor(factors: FactorValues, i: int, assets: Sequence[AssetInfo]) -> Placeable:
     path = f"distractor/{i}"
-    shape, size = drawn.text(f"{path}/shape"), drawn.number(f"{path}/size_m")
-    if shape == ASSET:
-        facts = _facts(drawn, path, assets)
-        body = _in_the_way(drawn, i, facts.mesh, facts.mass_kg.at(0.5))
+    shape, size = factors.get_str(f"{path}/shape"), factors.get_float(f"{path}/size_m")
+    if shape == ASSET_SHAPE:
+        facts = _select_asset(factors, path, assets)
+        body = _make_distractor_body(factors, i, facts.mesh, facts.mass_kg.interpolate(0.5))
         body = replace(body, mass_offset_m=facts.mass_offset_m or _ORIGIN)
-        return Thing(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
-    tall = max(_MIN_HEIGHT_M, size * drawn.number(f"{path}/flatness"))
-    wide = size * drawn.number(f"{path}/slimness")
-    shapes: dict[str, tuple[_Shape, Vec3, float]] = {
-        "box": (Box((size, wide, tall)), (size, wide, tall), math.hypot(size, wide, tall) / 2),
+        return Placeable(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
+    tall = max(_MIN_HEIGHT_M, size * factors.get_float(f"{path}/flatness"))
+    wide = size * factors.get_float(f"{path}/slimness")
+    shapes: dict[str, tuple[_PrimitiveShape, Vec3, float]] = {
+        "box": (Cuboid((size, wide, tall)), (size, wide, tall), math.hypot(size, wide, tall) / 2),
         "cylinder": (Cylinder(size / 2, tall), (size, size, tall), math.hypot(size / 2, tall / 2)),
         "sphere": (Sphere(size / 2), (size, size, size), size / 2),
     }
     asset, sides, radius = shapes[shape]
-    return _centred(_in_the_way(drawn, i, asset, _SOLID_KG), sides, radius)
+    return _wrap_centered(
+        _make_distractor_body(factors, i, asset, _DISTRACTOR_MASS_KG), sides, radius
+    )
 
 
-def _in_the_way(drawn: Draw, i: int, asset: Asset, mass_kg: float) -> Body:
+def _make_distractor_body(factors: FactorValues, i: int, asset: Asset, mass_kg: float) -> Body:
     """Returns a distractor where it is let go, standing as its shape or file has it."""
     path = f"distractor/{i}"
-    place = place_of(drawn, path, "radius", "angle_rad")
+    place = compute_position(factors, path, "radius", "angle_rad")
     return Body(
         path,
         asset,
-        material_of(drawn, f"distractor_surface/{i}"),
-        Pose(_turned(drawn.number(f"{path}/yaw_rad")), place),
+        make_material(factors, f"distractor_surface/{i}"),
+        Pose(_compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")), place),
         mass_kg=mass_kg,
         friction=0.9,
         restitution=0.0,
     )
 
 
-def _cable(drawn: Draw, i: int) -> Thing:
+def _make_cable_body(factors: FactorValues, i: int) -> Placeable:
     path = f"cable/{i}"
-    asset = cable_of(drawn, path)
+    asset = make_cable(factors, path)
     (strand,) = asset.strands
     radius, points = strand.radii_m[0], np.array(strand.points_m)
     pose = Pose(
-        _turned(drawn.number(f"{path}/yaw_rad")), place_of(drawn, path, "radius", "angle_rad")
+        _compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")),
+        compute_position(factors, path, "radius", "angle_rad"),
     )
-    length = drawn.number(f"{path}/length_m")
+    length = factors.get_float(f"{path}/length_m")
     body = Body(
         path,
         asset,
-        material_of(drawn, f"cable_surface/{i}"),
+        make_material(factors, f"cable_surface/{i}"),
         pose,
         mass_kg=_CABLE_KG_M3 * math.pi * radius**2 * length,
         friction=0.9,
@@ -461,76 +500,83 @@ def _cable(drawn: Draw, i: int) -> Thing:
     )
     reach = float(np.linalg.norm(points, axis=1).max()) + radius
     low, high = points.min(axis=0) - radius, points.max(axis=0) + radius
-    return Thing(body, _ORIGIN, reach, vec3(low), vec3(high))
+    return Placeable(body, _ORIGIN, reach, vec3(low), vec3(high))
 
 
-def _paper(drawn: Draw, i: int) -> Thing:
+def _make_paper(factors: FactorValues, i: int) -> Placeable:
     path = f"paper/{i}"
-    width = drawn.number(f"{path}/width_m")
-    size = (width, width * drawn.number(f"{path}/aspect"), drawn.number(f"{path}/thickness_m"))
-    label = _label(drawn, f"paper_label/{i}", drawn.text(f"{path}/heading"))
+    width = factors.get_float(f"{path}/width_m")
+    size = (
+        width,
+        width * factors.get_float(f"{path}/aspect"),
+        factors.get_float(f"{path}/thickness_m"),
+    )
+    label = _make_label(factors, f"paper_label/{i}", factors.get_str(f"{path}/heading"))
     body = Body(
         path,
         Sheet(size, label),
-        material_of(drawn, f"paper_surface/{i}"),
+        make_material(factors, f"paper_surface/{i}"),
         Pose(
-            _turned(drawn.number(f"{path}/yaw_rad")), place_of(drawn, path, "radius", "angle_rad")
+            _compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")),
+            compute_position(factors, path, "radius", "angle_rad"),
         ),
         mass_kg=_PAPER_KG_M3 * math.prod(size),
         friction=0.6,
         restitution=0.0,
     )
-    return _boxed(body, size)
+    return _wrap_box(body, size)
 
 
-def _hand(drawn: Draw, i: int) -> Body:
+def _make_hand_body(factors: FactorValues, i: int) -> Body:
     path = f"hand/{i}"
-    asset = hand_of(drawn, path)
+    asset = make_hand(factors, path)
     # the hand points along its x: turned about the arm, then down, then to the side
-    angles = (drawn.number(f"{path}/{name}") for name in ("azimuth_rad", "pitch_rad", "roll_rad"))
+    angles = (
+        factors.get_float(f"{path}/{name}") for name in ("azimuth_rad", "pitch_rad", "roll_rad")
+    )
     turn = Rotation.from_euler("ZYX", [*angles])
     heights = [turn.apply(strand.points_m)[:, 2] - strand.radii_m for strand in asset.strands]
     lowest = min(float(one.min()) for one in heights)
-    x, y, _ = place_of(drawn, path, "radius", "angle_rad")
-    place = (x, y, drawn.number(f"{path}/height_m") - lowest)
-    surface = material_of(drawn, f"hand_surface/{i}")
+    x, y, _ = compute_position(factors, path, "radius", "angle_rad")
+    place = (x, y, factors.get_float(f"{path}/height_m") - lowest)
+    surface = make_material(factors, f"hand_surface/{i}")
     return Body(
         path, asset, surface, Pose(quaternion(turn), place), is_fixed=True, arrives_last=True
     )
 
 
-def _boxed(body: Body, size_m: Vec3) -> Thing:
-    return _centred(body, size_m, math.hypot(*size_m) / 2)
+def _wrap_box(body: Body, size_m: Vec3) -> Placeable:
+    return _wrap_centered(body, size_m, math.hypot(*size_m) / 2)
 
 
-def _centred(body: Body, size_m: Vec3, radius_m: float) -> Thing:
+def _wrap_centered(body: Body, size_m: Vec3, radius_m: float) -> Placeable:
     half = np.divide(size_m, 2)
-    return Thing(body, _ORIGIN, radius_m, vec3(-half), vec3(half))
+    return Placeable(body, _ORIGIN, radius_m, vec3(-half), vec3(half))
 
 
-def _tumbled(drawn: Draw, path: str) -> Quaternion:
+def _compute_rotation(factors: FactorValues, path: str) -> Quaternion:
     """Returns a uniform rotation from three uniform numbers (Shoemake 1992), or one about the vertical."""
-    if f"{path}/yaw_rad" in drawn.values:
-        return _turned(drawn.number(f"{path}/yaw_rad"))
-    a, b, c = (drawn.number(f"{path}/rotation_{name}") for name in "abc")
+    if f"{path}/yaw_rad" in factors.values:
+        return _compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad"))
+    a, b, c = (factors.get_float(f"{path}/rotation_{name}") for name in "abc")
     outer, inner = math.sqrt(a), math.sqrt(1 - a)
     b, c = 2 * math.pi * b, 2 * math.pi * c
     return (outer * math.cos(c), inner * math.sin(b), inner * math.cos(b), outer * math.sin(c))
 
 
-def _turned(yaw_rad: float) -> Quaternion:
+def _compute_yaw_rotation(yaw_rad: float) -> Quaternion:
     return math.cos(yaw_rad / 2), 0.0, 0.0, math.sin(yaw_rad / 2)
 
 
-def _leaning(drawn: Draw, path: str) -> Quaternion:
+def _compute_leaning_rotation(factors: FactorValues, path: str) -> Quaternion:
     """Returns a rotation that leans what was turned about the vertical."""
-    lean, way = drawn.number(f"{path}/lean_rad"), drawn.number(f"{path}/lean_angle_rad")
+    lean, way = factors.get_float(f"{path}/lean_rad"), factors.get_float(f"{path}/lean_angle_rad")
     axis = np.array([-math.sin(way), math.cos(way), 0.0])
-    turn = Rotation.from_euler("z", drawn.number(f"{path}/yaw_rad"))
+    turn = Rotation.from_euler("z", factors.get_float(f"{path}/yaw_rad"))
     return quaternion(Rotation.from_rotvec(lean * axis) * turn)
 
 
-def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
+def _compute_die_colors(factors: FactorValues, i: int) -> tuple[Color, Color]:
     """Returns the linear colours of body and pips.
 
     Pips are moved towards white or black until they are ``pip_contrast`` from what they stand on, both
@@ -539,23 +585,23 @@ def _die_colors(drawn: Draw, i: int) -> tuple[Color, Color]:
     white, black = (0.8, 0.8, 0.76), (0.02, 0.02, 0.02)
     tones: dict[str, Color] = {"white": white, "black": black}
     path, surface = f"die_color/{i}", f"die_surface/{i}"
-    body = tones.get(drawn.text(f"{path}/body_tone")) or color_of(drawn, surface, "")
-    pips = tones.get(drawn.text(f"{path}/pip_tone")) or color_of(drawn, path, "pip_")
+    body = tones.get(factors.get_str(f"{path}/body_tone")) or get_color(factors, surface, "")
+    pips = tones.get(factors.get_str(f"{path}/pip_tone")) or get_color(factors, path, "pip_")
     grounds = [body]
-    if drawn.text(f"{surface}/family") != "plain":
-        second = color_of(drawn, surface, "second_")
-        grounds.append(_mixed(body, second, drawn.number(f"{surface}/contrast")))
+    if factors.get_str(f"{surface}/family") != "plain":
+        second = get_color(factors, surface, "second_")
+        grounds.append(_mix_colors(body, second, factors.get_float(f"{surface}/contrast")))
 
-    def contrast(color: Color) -> float:
-        return min(math.dist(shown_color(color), shown_color(ground)) for ground in grounds)
+    def compute_contrast(color: Color) -> float:
+        return min(math.dist(linear_to_srgb(color), linear_to_srgb(ground)) for ground in grounds)
 
-    choices = [_mixed(pips, tone, n / 4) for n in range(5) for tone in (white, black)]
-    least = drawn.number(f"{path}/pip_contrast")
-    clear = (color for color in choices if contrast(color) >= least)
-    return body, next(clear, max(choices, key=contrast))
+    choices = [_mix_colors(pips, tone, n / 4) for n in range(5) for tone in (white, black)]
+    least = factors.get_float(f"{path}/pip_contrast")
+    clear = (color for color in choices if compute_contrast(color) >= least)
+    return body, next(clear, max(choices, key=compute_contrast))
 
 
-def _mixed(first: Color, second: Color, share: float) -> Color:
+def _mix_colors(first: Color, second: Color, share: float) -> Color:
     """Returns a colour with a share of another one."""
     r, g, b = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
     return r, g, b

@@ -7,57 +7,59 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim2cam.randomize.materials import color_of, picture_of
-from sim2cam.randomize.sampling import Draw
-from sim2cam.scene.decal import SIDES, Decal
+from sim2cam.randomize.materials import get_color, get_surface_image
+from sim2cam.randomize.sampling import FactorValues
+from sim2cam.scene.decal import SIDE_COUNTS, Decal
 from sim2cam.scene.scene import Body
 
-PLACES = ("die", "board", "card", "tin", "carton", "paper", "mat", "table")
+DECAL_TARGETS = ("die", "board", "card", "tin", "carton", "paper", "mat", "table")
 """What decals can be on, as bodies are named."""
 
 _CHARACTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789-/."
-_LENGTH = 8
+_DEFAULT_LENGTH = 8
 
 
-def with_decals(bodies: Sequence[Body], drawn: Draw) -> tuple[Body, ...]:
+def add_decals(bodies: Sequence[Body], factors: FactorValues) -> tuple[Body, ...]:
     """Returns the bodies with the decals that were drawn; what none of them can carry is left out."""
     found = list(bodies)
-    for i in range(int(drawn.number_or("layout/decal_count", 0))):
+    for i in range(int(factors.get_float_or("layout/decal_count", 0))):
         path = f"decal/{i}"
-        place = drawn.text(f"{path}/on")
+        place = factors.get_str(f"{path}/on")
         there = [n for n, body in enumerate(found) if body.name.partition("/")[0] == place]
         if there:
-            n = there[_nth(drawn, f"{path}/which", len(there))]
+            n = there[_pick_index(factors, f"{path}/which", len(there))]
             body = found[n]
-            decal = _decal(drawn, path, SIDES[body.asset.kind])
+            decal = _make_decal(factors, path, SIDE_COUNTS[body.asset.kind])
             found[n] = replace(body, decals=(*(body.decals or ()), decal))
     return tuple(found)
 
 
-def _decal(drawn: Draw, path: str, sides: int) -> Decal:
-    facts = picture_of(drawn, path)
+def _make_decal(factors: FactorValues, path: str, sides: int) -> Decal:
+    facts = get_surface_image(factors, path)
     return Decal(
-        side=_nth(drawn, f"{path}/side", sides),
-        x=drawn.number(f"{path}/x"),
-        y=drawn.number(f"{path}/y"),
-        width_m=drawn.number(f"{path}/width_m"),
-        angle_rad=drawn.number(f"{path}/angle_rad"),
-        wear=drawn.number(f"{path}/wear"),
-        seed=drawn.count(f"{path}/seed"),
-        text=str(drawn.values.get(f"{path}/text", _characters(drawn, path))),
-        letters=color_of(drawn, path, "letter_"),
-        ground=color_of(drawn, path, "ground_") if drawn.flag(f"{path}/backed") else None,
-        picture=facts.file if facts else None,
+        side=_pick_index(factors, f"{path}/side", sides),
+        x=factors.get_float(f"{path}/x"),
+        y=factors.get_float(f"{path}/y"),
+        width_m=factors.get_float(f"{path}/width_m"),
+        angle_rad=factors.get_float(f"{path}/angle_rad"),
+        wear=factors.get_float(f"{path}/wear"),
+        seed=factors.get_int(f"{path}/seed"),
+        text=str(factors.values.get(f"{path}/text", _make_random_text(factors, path))),
+        text_color=get_color(factors, path, "letter_"),
+        background_color=get_color(factors, path, "ground_")
+        if factors.get_bool(f"{path}/backed")
+        else None,
+        image=facts.file if facts else None,
     )
 
 
-def _nth(drawn: Draw, path: str, count: int) -> int:
+def _pick_index(factors: FactorValues, path: str, count: int) -> int:
     """Returns which of so many a share, 0 to 1, stands for."""
-    return min(int(drawn.number(path) * count), count - 1)
+    return min(int(factors.get_float(path) * count), count - 1)
 
 
-def _characters(drawn: Draw, path: str) -> str:
+def _make_random_text(factors: FactorValues, path: str) -> str:
     """Returns a line that means nothing, as of a lot or a shelf life."""
-    rng = np.random.default_rng(drawn.count(f"{path}/seed"))
-    length = int(drawn.number_or(f"{path}/length", _LENGTH))
+    rng = np.random.default_rng(factors.get_int(f"{path}/seed"))
+    length = int(factors.get_float_or(f"{path}/length", _DEFAULT_LENGTH))
     return "".join(_CHARACTERS[n] for n in rng.integers(len(_CHARACTERS), size=length))

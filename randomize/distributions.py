@@ -20,66 +20,66 @@ import numpy as np
 from pydantic import BeforeValidator, Field, TypeAdapter
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from sim2cam.errors import did_you_mean
-from sim2cam.randomize.sampling_context import Chance, Value
+from sim2cam.errors import suggest_name
+from sim2cam.randomize.sampling_context import SamplingContext, Value
 
 Values = tuple[Value, ...]
-Look = Callable[[str], Values]
+ExtremesLookup = Callable[[str], Values]
 """Gives the extremes of another factor by its path."""
 
 
-class Term:
+class DistributionBase:
     """What can be added, multiplied and raised to a power, with others and with numbers."""
 
     def __add__(self, other: Any) -> Sum:
-        return Sum((_term(self), _term(other)))
+        return Sum((_to_distribution(self), _to_distribution(other)))
 
     def __radd__(self, other: Any) -> Sum:
-        return Sum((_term(other), _term(self)))
+        return Sum((_to_distribution(other), _to_distribution(self)))
 
     def __mul__(self, other: Any) -> Product:
-        return Product((_term(self), _term(other)))
+        return Product((_to_distribution(self), _to_distribution(other)))
 
     def __rmul__(self, other: Any) -> Product:
-        return Product((_term(other), _term(self)))
+        return Product((_to_distribution(other), _to_distribution(self)))
 
     def __neg__(self) -> Product:
-        return Product((Constant(-1), _term(self)))
+        return Product((Constant(-1), _to_distribution(self)))
 
     def __sub__(self, other: Any) -> Sum:
-        return self + Product((Constant(-1), _term(other)))
+        return self + Product((Constant(-1), _to_distribution(other)))
 
     def __rsub__(self, other: Any) -> Sum:
-        return Sum((_term(other), -self))
+        return Sum((_to_distribution(other), -self))
 
     def __pow__(self, exponent: float) -> Power:
-        return Power(_term(self), exponent)
+        return Power(_to_distribution(self), exponent)
 
     def __truediv__(self, other: Any) -> Product:
-        return self * Power(_term(other), -1)
+        return self * Power(_to_distribution(other), -1)
 
     def __rtruediv__(self, other: Any) -> Product:
-        return Product((_term(other), self**-1))
+        return Product((_to_distribution(other), self**-1))
 
 
 @dataclass(frozen=True)
-class Constant(Term):
+class Constant(DistributionBase):
     """Always the same value."""
 
     value: Value
     kind: Literal["constant"] = "constant"
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns the value."""
         return self.value
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the value."""
         return (self.value,)
 
 
 @dataclass(frozen=True)
-class Uniform(Term):
+class Uniform(DistributionBase):
     """Every number from low to high alike."""
 
     low: float
@@ -89,17 +89,17 @@ class Uniform(Term):
     def __post_init__(self) -> None:
         _require(self.low <= self.high, f"uniform needs low <= high, not {self.low} > {self.high}")
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns a number in [low, high)."""
-        return float(chance.rng.uniform(self.low, self.high))
+        return float(context.rng.uniform(self.low, self.high))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns both ends."""
         return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
-class LogUniform(Term):
+class LogUniform(DistributionBase):
     """Every ratio alike, from low to high, both above 0."""
 
     low: float
@@ -112,17 +112,17 @@ class LogUniform(Term):
             f"log_uniform needs 0 < low <= high, not {self.low}, {self.high}",
         )
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns a number in [low, high)."""
-        return float(math.exp(chance.rng.uniform(math.log(self.low), math.log(self.high))))
+        return float(math.exp(context.rng.uniform(math.log(self.low), math.log(self.high))))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns both ends."""
         return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
-class Normal(Term):
+class Normal(DistributionBase):
     """A normal distribution cut off at low and high."""
 
     mean: float
@@ -135,30 +135,30 @@ class Normal(Term):
         _require(self.std > 0, f"normal needs std > 0, not {self.std}")
         _require(self.low < self.high, f"normal needs low < high, not {self.low} >= {self.high}")
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns a number in [low, high]."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
-        share = chance.rng.random()
+        share = context.rng.random()
         if low > 0:  # in the lower half the normal law keeps its digits
-            between = -_normal_between(-high, -low, 1 - share)
+            between = -_invert_truncated_normal(-high, -low, 1 - share)
         else:
-            between = _normal_between(low, high, share)
+            between = _invert_truncated_normal(low, high, share)
         return min(max(self.mean + self.std * between, self.low), self.high)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns both ends."""
         return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
-class Curve(Term):
+class Curve(DistributionBase):
     """Any density of numbers: straight lines between points of value and weight."""
 
     points: tuple[tuple[float, float], ...]
     kind: Literal["curve"] = "curve"
 
     def __post_init__(self) -> None:
-        places, weights = self.places(), self.weights()
+        places, weights = self.get_positions(), self.get_weights()
         _require(
             len(places) > 1 and bool((np.diff(places) > 0).all()),
             f"curve needs two points or more with rising values, not {places.tolist()}",
@@ -168,19 +168,19 @@ class Curve(Term):
             f"curve needs weights of 0 or more with a positive sum, not {weights.tolist()}",
         )
 
-    def places(self) -> np.ndarray:
+    def get_positions(self) -> np.ndarray:
         """Returns the values (n,) of the points."""
         return np.array([place for place, _ in self.points])
 
-    def weights(self) -> np.ndarray:
+    def get_weights(self) -> np.ndarray:
         """Returns the weights (n,) of the points."""
         return np.array([weight for _, weight in self.points])
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns a number between the first and the last value, by the inverse of the integral."""
-        x, y = self.places(), self.weights()
+        x, y = self.get_positions(), self.get_weights()
         areas = np.cumsum(np.diff(x) * (y[1:] + y[:-1]) / 2)
-        below = chance.rng.random() * areas[-1]
+        below = context.rng.random() * areas[-1]
         i = int(np.searchsorted(areas, below, side="right"))
         rest = below - (areas[i - 1] if i else 0.0)
         slope = (y[i + 1] - y[i]) / (x[i + 1] - x[i])
@@ -189,13 +189,13 @@ class Curve(Term):
         step = 2 * rest / (y[i] + root) if rest else 0.0
         return float(min(x[i] + step, x[i + 1]))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the first and the last value."""
         return float(self.points[0][0]), float(self.points[-1][0])
 
 
 @dataclass(frozen=True)
-class Integers(Term):
+class Integers(DistributionBase):
     """Every whole number from low to high, both included, alike."""
 
     low: int
@@ -205,17 +205,17 @@ class Integers(Term):
     def __post_init__(self) -> None:
         _require(self.low <= self.high, f"integers needs low <= high, not {self.low} > {self.high}")
 
-    def draw(self, chance: Chance) -> int:
+    def sample(self, context: SamplingContext) -> int:
         """Returns a whole number in [low, high]."""
-        return int(chance.rng.integers(self.low, self.high, endpoint=True))
+        return int(context.rng.integers(self.low, self.high, endpoint=True))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns both ends."""
         return self.low, self.high
 
 
 @dataclass(frozen=True)
-class Choice(Term):
+class Choice(DistributionBase):
     """One of several values, by weight; without weights all alike."""
 
     options: tuple[Value, ...]
@@ -234,72 +234,74 @@ class Choice(Term):
                 f"choice needs weights of 0 or more with a positive sum, not {self.weights}",
             )
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns one of the options."""
         if not self.weights:
-            return self.options[int(chance.rng.integers(len(self.options)))]
+            return self.options[int(context.rng.integers(len(self.options)))]
         shares = np.cumsum(self.weights) / sum(self.weights)
-        return self.options[int(np.searchsorted(shares, chance.rng.random(), side="right"))]
+        return self.options[int(np.searchsorted(shares, context.rng.random(), side="right"))]
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the options."""
         return self.options
 
 
 @dataclass(frozen=True)
-class Sum(Term):
+class Sum(DistributionBase):
     """The sum of several, each drawn for itself."""
 
     of: tuple[Distribution, ...]
     kind: Literal["sum"] = "sum"
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns the sum of their draws."""
-        return sum(_numbers(self.kind, (part.draw(chance) for part in self.of)))
+        return sum(_require_numbers(self.kind, (part.sample(context) for part in self.of)))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the least and the greatest sum."""
-        parts = [_numbers(self.kind, part.extremes(look)) for part in self.of]
+        parts = [_require_numbers(self.kind, part.compute_extremes(lookup)) for part in self.of]
         return sum(map(min, parts)), sum(map(max, parts))
 
 
 @dataclass(frozen=True)
-class Product(Term):
+class Product(DistributionBase):
     """The product of several, each drawn for itself."""
 
     of: tuple[Distribution, ...]
     kind: Literal["product"] = "product"
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns the product of their draws."""
-        return math.prod(_numbers(self.kind, (part.draw(chance) for part in self.of)))
+        return math.prod(_require_numbers(self.kind, (part.sample(context) for part in self.of)))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the least and the greatest product."""
         ends: Values = (1, 1)
         for part in self.of:
-            found = _numbers(self.kind, part.extremes(look))
-            corners = [a * b for a in _numbers(self.kind, ends) for b in (min(found), max(found))]
+            found = _require_numbers(self.kind, part.compute_extremes(lookup))
+            corners = [
+                a * b for a in _require_numbers(self.kind, ends) for b in (min(found), max(found))
+            ]
             ends = min(corners), max(corners)
         return ends
 
 
 @dataclass(frozen=True)
-class Power(Term):
+class Power(DistributionBase):
     """Another to a fixed exponent."""
 
     of: Distribution
     exponent: float
     kind: Literal["power"] = "power"
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns its draw to the exponent."""
-        (base,) = _numbers(self.kind, [self.of.draw(chance)])
+        (base,) = _require_numbers(self.kind, [self.of.sample(context)])
         return float(base**self.exponent)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the powers of both ends; refuses bases of which it is not defined."""
-        found = _numbers(self.kind, self.of.extremes(look))
+        found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
         low, high = min(found), max(found)
         least = "above 0" if self.exponent < 0 else "0 or more"
         _require(
@@ -310,7 +312,7 @@ class Power(Term):
 
 
 @dataclass(frozen=True)
-class Clip(Term):
+class Clip(DistributionBase):
     """Another, with what lies below low or above high moved there."""
 
     of: Distribution
@@ -321,16 +323,16 @@ class Clip(Term):
     def __post_init__(self) -> None:
         _require(self.low <= self.high, f"clip needs low <= high, not {self.low} > {self.high}")
 
-    def draw(self, chance: Chance) -> float:
+    def sample(self, context: SamplingContext) -> float:
         """Returns its draw, in [low, high]."""
-        return self._clipped(*_numbers(self.kind, [self.of.draw(chance)]))
+        return self._clamp(*_require_numbers(self.kind, [self.of.sample(context)]))
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns both ends, clipped."""
-        found = _numbers(self.kind, self.of.extremes(look))
-        return self._clipped(min(found)), self._clipped(max(found))
+        found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
+        return self._clamp(min(found)), self._clamp(max(found))
 
-    def _clipped(self, value: float) -> float:
+    def _clamp(self, value: float) -> float:
         """Returns the value in [low, high]; a whole one stays int where its bound is whole."""
         moved = min(max(value, self.low), self.high)
         is_whole = isinstance(value, int) and float(moved).is_integer()
@@ -338,24 +340,24 @@ class Clip(Term):
 
 
 @dataclass(frozen=True)
-class Rounded(Term):
+class Rounded(DistributionBase):
     """Another, rounded to the nearest whole number; halves to the even one."""
 
     of: Distribution
     kind: Literal["rounded"] = "rounded"
 
-    def draw(self, chance: Chance) -> int:
+    def sample(self, context: SamplingContext) -> int:
         """Returns its draw as a whole number."""
-        return round(_numbers(self.kind, [self.of.draw(chance)])[0])
+        return round(_require_numbers(self.kind, [self.of.sample(context)])[0])
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns both ends, rounded."""
-        found = _numbers(self.kind, self.of.extremes(look))
+        found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
         return round(min(found)), round(max(found))
 
 
 @dataclass(frozen=True)
-class Same(Term):
+class Same(DistributionBase):
     """What another factor is, by its path: ``light/warmth``, ``view/0/tilt_rad``, or
     ``die/*/edge_m`` for that of the instance with the same number.
     """
@@ -363,33 +365,33 @@ class Same(Term):
     factor: str
     kind: Literal["same"] = "same"
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns the other factor's value."""
-        return chance.value(self.factor)
+        return context.get_value(self.factor)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns the other factor's."""
-        return look(self.factor)
+        return lookup(self.factor)
 
 
 @dataclass(frozen=True)
-class Shared(Term):
+class Shared(DistributionBase):
     """One draw for all instances of a group, as one exposure for all cameras of a scene."""
 
     of: Distribution
     kind: Literal["shared"] = "shared"
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns what every instance draws."""
-        return self.of.draw(chance.shared)
+        return self.of.sample(context.shared)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns those of what is shared."""
-        return self.of.extremes(look)
+        return self.of.compute_extremes(lookup)
 
 
 @dataclass(frozen=True)
-class Given(Term):
+class Given(DistributionBase):
     """One distribution for each value of another factor, ``otherwise`` for all that are not named.
 
     Cases are named as in JSON: ``wood``, ``3`` (for 3.0, too), ``true``.
@@ -400,48 +402,48 @@ class Given(Term):
     otherwise: Distribution | None = None
     kind: Literal["given"] = "given"
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns the draw of the case that holds."""
-        case = self.cases.get(case_name(chance.value(self.factor)), self.otherwise)
+        case = self.cases.get(format_case(context.get_value(self.factor)), self.otherwise)
         assert case is not None  # extremes has refused what no case covers
-        return case.draw(chance)
+        return case.sample(context)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Return those of all cases that can occur; refuse a value without a case."""
-        found = look(self.factor)
+        found = lookup(self.factor)
         _require(
-            _are_listed(found) or self.otherwise is not None,
+            _is_categorical(found) or self.otherwise is not None,
             f"given needs otherwise, as '{self.factor}' is a number",
         )
         for value in found if self.otherwise is None else ():
-            name = case_name(value)
+            name = format_case(value)
             _require(name in self.cases, f"given has no case for '{self.factor}' = {name}")
-        parts = [case for name, case in self.cases.items() if _can_be(name, found)]
+        parts = [case for name, case in self.cases.items() if _is_possible_case(name, found)]
         parts += [self.otherwise] if self.otherwise else []
-        return tuple(value for part in parts for value in part.extremes(look))
+        return tuple(value for part in parts for value in part.compute_extremes(lookup))
 
-    def check_cases(self, found: Values) -> None:
+    def check_cases(self, extremes: Values) -> None:
         """Refuse a case that cannot occur.
 
         Args:
-            found: extremes of the other factor.
+            extremes: extremes of the other factor.
 
         Raises:
             ValueError: naming the case and what can occur.
         """
         for name in self.cases:
-            if _can_be(name, found):
+            if _is_possible_case(name, extremes):
                 continue
-            hint = did_you_mean(name, map(case_name, found))
-            if not _are_listed(found):
-                numbers = _numbers_in(found)
-                ends = f"{case_name(min(numbers))} to {case_name(max(numbers))}"
+            hint = suggest_name(name, map(format_case, extremes))
+            if not _is_categorical(extremes):
+                numbers = _select_numbers(extremes)
+                ends = f"{format_case(min(numbers))} to {format_case(max(numbers))}"
                 hint = f"Allowed: {ends}, as 2 or 0.5"
             raise ValueError(f"given: '{self.factor}' is never '{name}'. {hint}")
 
 
 @dataclass(frozen=True)
-class Each(Term):
+class Each(DistributionBase):
     """One distribution for each instance of a group, by its number; the last one for all further ones."""
 
     of: tuple[Distribution, ...]
@@ -450,18 +452,18 @@ class Each(Term):
     def __post_init__(self) -> None:
         _require(len(self.of) > 0, "each needs at least one instance")
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns the draw of that of the instance's number."""
-        number = int(chance.number or 0)
-        return self.of[min(number, len(self.of) - 1)].draw(chance)
+        number = int(context.instance or 0)
+        return self.of[min(number, len(self.of) - 1)].sample(context)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns those of all instances."""
-        return tuple(value for part in self.of for value in part.extremes(look))
+        return tuple(value for part in self.of for value in part.compute_extremes(lookup))
 
 
 @dataclass(frozen=True)
-class Column(Term):
+class Column(DistributionBase):
     """One column of a table whose rows are drawn whole, as the numbers of one measured camera.
 
     Columns of a table, in whatever factors, are drawn together: once a scene, or once for each
@@ -475,17 +477,17 @@ class Column(Term):
     def __post_init__(self) -> None:
         _require(len(self.values) > 0, "column needs at least one value")
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns the value in the row that was drawn."""
-        return self.values[chance.row(self.table, len(self.values))]
+        return self.values[context.sample_row(self.table, len(self.values))]
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns all values."""
         return self.values
 
 
 @dataclass(frozen=True)
-class Quota(Term):
+class Quota(DistributionBase):
     """Strata that get exactly their shares of the scenes, in seeded blocks over the index.
 
     Attributes:
@@ -501,17 +503,17 @@ class Quota(Term):
         _require(len(self.of) > 0, "quota needs at least one stratum")
         check_shares(self.kind, self.shares, len(self.of))
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns the draw of the stratum that the scene belongs to."""
-        return self.of[chance.stratum(self.shares or (1,) * len(self.of))].draw(chance)
+        return self.of[context.assign_stratum(self.shares or (1,) * len(self.of))].sample(context)
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns those of all strata."""
-        return tuple(value for part in self.of for value in part.extremes(look))
+        return tuple(value for part in self.of for value in part.compute_extremes(lookup))
 
 
 @dataclass(frozen=True)
-class Schedule(Term):
+class Schedule(DistributionBase):
     """Distributions that hold at given scene indices; in between, one goes over into the next.
 
     Numbers move in a straight line from what the one gives to what the other gives for the same
@@ -528,18 +530,20 @@ class Schedule(Term):
             f"schedule needs rising scene indices of 0 or more, not {starts}",
         )
 
-    def draw(self, chance: Chance) -> Value:
+    def sample(self, context: SamplingContext) -> Value:
         """Returns a draw of what holds at the scene's index."""
-        later = next((i for i, (start, _) in enumerate(self.over) if start > chance.index), None)
+        later = next((i for i, (start, _) in enumerate(self.over) if start > context.index), None)
         if later in (0, None):
-            return self.over[0 if later == 0 else -1][1].draw(chance)
+            return self.over[0 if later == 0 else -1][1].sample(context)
         (start, before), (end, after) = self.over[later - 1 : later + 1]
-        old = before.draw(chance.twin())
-        return _between(old, after.draw(chance), (chance.index - start) / (end - start), chance)
+        old = before.sample(context.clone())
+        return _interpolate(
+            old, after.sample(context), (context.index - start) / (end - start), context
+        )
 
-    def extremes(self, look: Look) -> Values:
+    def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Returns those of all its distributions."""
-        return tuple(value for _, part in self.over for value in part.extremes(look))
+        return tuple(value for _, part in self.over for value in part.compute_extremes(lookup))
 
 
 def as_distribution(value: Any) -> Any:
@@ -556,25 +560,25 @@ Distribution = Annotated[
 ]  # fmt: skip
 
 
-def parts_of(distribution: Distribution) -> Iterator[Distribution]:
+def iterate_parts(distribution: Distribution) -> Iterator[Distribution]:
     """Yields a distribution and all that it is made of."""
     yield distribution
     for entry in fields(distribution):
-        for part in _flat(getattr(distribution, entry.name)):
-            yield from parts_of(part)
+        for part in _iterate_distributions(getattr(distribution, entry.name)):
+            yield from iterate_parts(part)
 
 
-def as_toml(distribution: Distribution) -> str:
+def to_toml(distribution: Distribution) -> str:
     """Returns a distribution as a recipe writes it, on one line."""
     if isinstance(distribution, Constant):
-        return _toml(distribution.value)
-    return _toml(_ADAPTER.dump_python(distribution, exclude_none=True))
+        return _format_toml(distribution.value)
+    return _format_toml(_ADAPTER.dump_python(distribution, exclude_none=True))
 
 
 _ADAPTER: TypeAdapter[Distribution] = TypeAdapter(Distribution)
 
 
-def case_name(value: Value) -> str:
+def format_case(value: Value) -> str:
     """Returns how a case of ``given`` names a value: ``wood``, ``true``, ``3`` for 3.0, too."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -582,29 +586,29 @@ def case_name(value: Value) -> str:
     return str(int(value)) if is_whole else str(value)
 
 
-def _are_listed(found: Values) -> bool:
+def _is_categorical(extremes: Values) -> bool:
     """Return whether the extremes of a factor are all the values that it can be."""
-    return all(isinstance(value, bool | str) for value in found)
+    return all(isinstance(value, bool | str) for value in extremes)
 
 
-def _numbers_in(found: Values) -> list[float]:
-    return [value for value in found if not isinstance(value, bool | str)]
+def _select_numbers(extremes: Values) -> list[float]:
+    return [value for value in extremes if not isinstance(value, bool | str)]
 
 
-def _can_be(name: str, found: Values) -> bool:
+def _is_possible_case(name: str, extremes: Values) -> bool:
     """Return whether a factor with these extremes can be what a case names."""
-    return name in map(case_name, found) or _is_within(name, _numbers_in(found))
+    return name in map(format_case, extremes) or _is_number_within(name, _select_numbers(extremes))
 
 
-def _is_within(name: str, numbers: Sequence[float]) -> bool:
-    """Returns whether a case, as ``case_name`` writes it, is one of the numbers between some."""
+def _is_number_within(name: str, numbers: Sequence[float]) -> bool:
+    """Returns whether a case, as ``format_case`` writes it, is one of the numbers between some."""
     try:
         value = float(name)
     except ValueError:
         return False
     are_whole = all(isinstance(number, int) for number in numbers)
     is_there = bool(numbers) and min(numbers) <= value <= max(numbers)
-    return is_there and name == case_name(value) and (value.is_integer() or not are_whole)
+    return is_there and name == format_case(value) and (value.is_integer() or not are_whole)
 
 
 def check_shares(kind: str, shares: tuple[int, ...], count: int) -> None:
@@ -616,85 +620,90 @@ def check_shares(kind: str, shares: tuple[int, ...], count: int) -> None:
     if shares:
         _require(len(shares) == count, f"{kind} has {count} strata but {len(shares)} shares")
         _require(
-            min(shares) >= 1 and sum(shares) <= _LONGEST_BLOCK,
-            f"{kind} needs whole shares of 1 or more, {_LONGEST_BLOCK} in all, not {shares}",
+            min(shares) >= 1 and sum(shares) <= _MAX_BLOCK,
+            f"{kind} needs whole shares of 1 or more, {_MAX_BLOCK} in all, not {shares}",
         )
 
 
-_LONGEST_BLOCK = 10_000
+_MAX_BLOCK = 10_000
 
 
-def _flat(value: object) -> Iterator[Any]:
+def _iterate_distributions(value: object) -> Iterator[Any]:
     match value:
-        case Term():
+        case DistributionBase():
             yield value
         case tuple() | list():
-            yield from itertools.chain.from_iterable(map(_flat, value))
+            yield from itertools.chain.from_iterable(map(_iterate_distributions, value))
         case Mapping():
-            yield from itertools.chain.from_iterable(map(_flat, value.values()))
+            yield from itertools.chain.from_iterable(map(_iterate_distributions, value.values()))
 
 
-def _toml(value: Any) -> str:
+def _format_toml(value: Any) -> str:
     match value:
         case Mapping():
             if value.get("kind") == "constant":
-                return _toml(value["value"])
-            entries = [f"{_key(name)} = {_toml(inner)}" for name, inner in _kind_first(value)]
+                return _format_toml(value["value"])
+            entries = [
+                f"{_format_key(name)} = {_format_toml(inner)}"
+                for name, inner in _order_kind_first(value)
+            ]
             return f"{{ {', '.join(entries)} }}" if entries else "{}"
         case tuple() | list():
-            return f"[{', '.join(map(_toml, value))}]"
+            return f"[{', '.join(map(_format_toml, value))}]"
         case bool() | str():
             return json.dumps(value)
         case _:
             return repr(value)
 
 
-def _kind_first(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _order_kind_first(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
     chosen = [(name, value) for name, value in table.items() if value != ()]
     return sorted(chosen, key=lambda entry: entry[0] != "kind")
 
 
-def _key(name: str) -> str:
+def _format_key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
 
 
-def _between(old: Value, new: Value, share: float, chance: Chance) -> Value:
-    if isinstance(old, bool | str) or isinstance(new, bool | str):
-        return new if chance.rng.random() < share else old
-    moved = old + share * (new - old)
-    return round(moved) if isinstance(old, int) and isinstance(new, int) else moved
+def _interpolate(before: Value, after: Value, share: float, context: SamplingContext) -> Value:
+    if isinstance(before, bool | str) or isinstance(after, bool | str):
+        return after if context.rng.random() < share else before
+    moved = before + share * (after - before)
+    return round(moved) if isinstance(before, int) and isinstance(after, int) else moved
 
 
-def _term(value: Any) -> Distribution:
+def _to_distribution(value: Any) -> Distribution:
     found: Distribution = as_distribution(value)
-    if not isinstance(found, Term):
+    if not isinstance(found, DistributionBase):
         raise TypeError(f"{type(value).__name__} is no distribution and no number")
     return found
 
 
-def _numbers(kind: str, values: Any) -> list[float]:
+def _require_numbers(kind: str, values: Any) -> list[float]:
     found = list(values)
     for value in found:
         _require(not isinstance(value, bool | str), f"{kind} needs numbers, not {value!r}")
     return found
 
 
-def _normal_between(low: float, high: float, share: float) -> float:
+def _invert_truncated_normal(low: float, high: float, quantile: float) -> float:
     """Returns the number below which a share lies of the normal law from low to high.
 
     Low is 0 or less. Where next to nothing of the law lies below high, logarithms of shares keep digits
     that the shares themselves do not have.
     """
-    if high < _FAR:
-        above_low = share + (1 - share) * math.exp(log_ndtr(low) - log_ndtr(high))
+    if high < _TAIL_LIMIT:
+        above_low = quantile + (1 - quantile) * math.exp(log_ndtr(low) - log_ndtr(high))
         return float(ndtri_exp(log_ndtr(high) + math.log(above_low))) if above_low else low
     below = ndtr(low)
-    return float(ndtri(below + share * (ndtr(high) - below)))
+    return float(ndtri(below + quantile * (ndtr(high) - below)))
 
 
-_FAR = -37.0  # standard deviations, below which a share is less than floats have all digits of
+_TAIL_LIMIT = (
+    -37.0
+)  # standard deviations, below which a share is less than floats have all digits of
 
 
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
-        raise ValueError(problem)
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ValueError(message)

@@ -15,7 +15,7 @@ from sim2cam.randomize.distributions import Distribution
 
 
 @dataclass(frozen=True)
-class Layout:
+class LayoutFactors:
     """How many objects there are, and how they come to lie.
 
     Attributes:
@@ -71,7 +71,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Surface:
+class SurfaceFactors:
     """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern.
 
     Attributes:
@@ -113,7 +113,7 @@ class Surface:
 
 
 @dataclass(frozen=True)
-class Thrown:
+class DropFactors:
     """Where one object is let go, and how its mass lies in it.
 
     Attributes:
@@ -141,7 +141,7 @@ class Thrown:
 
 
 @dataclass(frozen=True)
-class Tumbling(Thrown):
+class TumblingDropFactors(DropFactors):
     """An object that is let go turned anyhow.
 
     Attributes:
@@ -156,7 +156,7 @@ class Tumbling(Thrown):
 
 
 @dataclass(frozen=True)
-class Flat(Thrown):
+class FlatDropFactors(DropFactors):
     """A flat thing that is let go upper side up, or nearly.
 
     Attributes:
@@ -170,7 +170,7 @@ class Flat(Thrown):
 
 
 @dataclass(frozen=True)
-class DieShape(Tumbling):
+class DieFactors(TumblingDropFactors):
     """Shape and mechanics of one die; lengths over its edge except ``edge_m``.
 
     Attributes:
@@ -195,7 +195,7 @@ class DieShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class DieColor:
+class DieColorFactors:
     """Tones of one die: ``white``, ``black`` or ``color`` (then by hue, saturation, value).
 
     Attributes:
@@ -212,7 +212,7 @@ class DieColor:
 
 
 @dataclass(frozen=True)
-class FileObject(Tumbling):
+class FileObjectFactors(TumblingDropFactors):
     """One object of the recipe's ``[assets]``.
 
     Attributes:
@@ -231,7 +231,7 @@ class FileObject(Tumbling):
 
 
 @dataclass(frozen=True)
-class Fixture:
+class FixtureFactors:
     """A thing of the recipe's ``[assets]`` that stands fixed: a robot, a piece of furniture.
 
     Attributes:
@@ -252,7 +252,7 @@ class Fixture:
 
 
 @dataclass(frozen=True)
-class BlockShape(Tumbling):
+class BlockFactors(TumblingDropFactors):
     """One block: a cube, or a brick.
 
     Attributes:
@@ -274,7 +274,7 @@ class BlockShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class BoardShape(Flat):
+class BoardFactors(FlatDropFactors):
     """One calibration board; see ``scene.asset.Board``.
 
     Attributes:
@@ -299,7 +299,7 @@ class BoardShape(Flat):
 
 
 @dataclass(frozen=True)
-class CardShape(Flat):
+class CardFactors(FlatDropFactors):
     """One playing card; see ``scene.asset.Card``.
 
     Attributes:
@@ -329,7 +329,7 @@ class CardShape(Flat):
 
 
 @dataclass(frozen=True)
-class TwistyShape(Tumbling):
+class TwistyFactors(TumblingDropFactors):
     """One twisty cube; see ``scene.twisty.TwistyCube``.
 
     Attributes:
@@ -351,7 +351,7 @@ class TwistyShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class TwistyColor:
+class TwistyColorFactors:
     """The six colours of one twisty cube, before any move."""
 
     up_hue: Distribution
@@ -375,7 +375,7 @@ class TwistyColor:
 
 
 @dataclass(frozen=True)
-class PrintedLabel:
+class PrintFactors:
     """What is printed on one tin, carton or paper; see ``scene.packages.Label``.
 
     Attributes:
@@ -396,7 +396,7 @@ class PrintedLabel:
 
 
 @dataclass(frozen=True)
-class TinShape(Tumbling):
+class TinFactors(TumblingDropFactors):
     """One tin.
 
     Attributes:
@@ -414,7 +414,7 @@ class TinShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class CartonShape(Tumbling):
+class CartonFactors(TumblingDropFactors):
     """One printed box.
 
     Attributes:
@@ -433,7 +433,7 @@ class CartonShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class BoltShape(Tumbling):
+class BoltFactors(TumblingDropFactors):
     """One bolt; see ``scene.fasteners.Bolt``.
 
     Attributes:
@@ -456,7 +456,7 @@ class BoltShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class NutShape(Tumbling):
+class NutFactors(TumblingDropFactors):
     """One nut; see ``scene.fasteners.Nut``.
 
     Attributes:
@@ -476,7 +476,7 @@ class NutShape(Tumbling):
 
 
 @dataclass(frozen=True)
-class Distractor:
+class DistractorFactors:
     """A thing that is not to be found.
 
     Attributes:
@@ -499,7 +499,7 @@ class Distractor:
 
 
 @dataclass(frozen=True)
-class CableShape:
+class CableFactors:
     """A cable that lies among the objects.
 
     Attributes:
@@ -522,7 +522,7 @@ class CableShape:
 
 
 @dataclass(frozen=True)
-class PaperShape:
+class PaperFactors:
     """A sheet of paper, stiff, that is dropped on the objects.
 
     Attributes:
@@ -543,7 +543,7 @@ class PaperShape:
 
 
 @dataclass(frozen=True)
-class HandShape:
+class HandFactors:
     """A hand that is held over the objects; see ``Body.arrives_last``.
 
     Attributes:
@@ -573,7 +573,7 @@ class HandShape:
 
 
 @dataclass(frozen=True)
-class DecalPlace:
+class DecalFactors:
     """One sticker, or line of print, on something in the scene; see ``scene.decal.Decal``.
 
     Attributes:
@@ -614,7 +614,7 @@ class DecalPlace:
 
 
 @dataclass(frozen=True)
-class Backdrop:
+class BackgroundImageFactors:
     """A photo that stands upright behind the scene, lit as all else is; things cannot pass it.
 
     Attributes:
@@ -633,7 +633,7 @@ class Backdrop:
 
 
 @dataclass(frozen=True)
-class Light:
+class LightFactors:
     """Sky and lamps; levels are relative, the camera's meter sets the exposure.
 
     Attributes:
@@ -659,7 +659,7 @@ class Light:
 
 
 @dataclass(frozen=True)
-class LampPlace:
+class LampFactors:
     """One lamp of the light.
 
     Attributes:
@@ -677,7 +677,7 @@ class LampPlace:
 
 
 @dataclass(frozen=True)
-class NearLight:
+class NearLightFactors:
     """One light in the room, which shines at the middle of the table; see ``scene.light``.
 
     Attributes:
@@ -703,7 +703,7 @@ class NearLight:
 
 
 @dataclass(frozen=True)
-class Sky:
+class SkyFactors:
     """A photographed sky, in the place of that of the light and of its lamps.
 
     Attributes:
@@ -722,7 +722,7 @@ class Sky:
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowFactors:
     """A window, through which a time of day shines on the table; see ``illuminants``.
 
     The whole table lies in the sun when its middle sees the sun through the window.
@@ -753,7 +753,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Haze:
+class HazeFactors:
     """Air that scatters light; see ``scene.light.Haze``.
 
     Attributes:
@@ -766,7 +766,7 @@ class Haze:
 
 
 @dataclass(frozen=True)
-class View:
+class ViewFactors:
     """Where a camera stands.
 
     Attributes:
@@ -792,7 +792,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Lens:
+class LensFactors:
     """OpenCV's coefficients, and the principal point off the centre over the width.
 
     With ``k4`` and what follows lenses are rational, with ``s1`` and what follows they have a thin
@@ -817,7 +817,7 @@ class Lens:
 
 
 @dataclass(frozen=True)
-class Fisheye:
+class FisheyeFactors:
     """Kannala-Brandt coefficients; with them ``lens`` moves the principal point and bends nothing."""
 
     k1: Distribution
@@ -827,7 +827,7 @@ class Fisheye:
 
 
 @dataclass(frozen=True)
-class Exposure:
+class ExposureFactors:
     """What the camera's automatics leave wrong; see ``scene.camera.Sensor``."""
 
     exposure_ev: Distribution
@@ -859,7 +859,7 @@ class SensorFactors:
 
 
 @dataclass(frozen=True)
-class Mosaic:
+class MosaicFactors:
     """A colour filter before each pixel, and its noise; see ``scene.sensor.Mosaic``.
 
     What is left out is as it is there: nothing is added.
@@ -879,7 +879,7 @@ class Mosaic:
 
 
 @dataclass(frozen=True)
-class Processing:
+class ProcessingFactors:
     """What the camera's processor does besides; see ``scene.sensor.Processing``."""
 
     demosaic: Distribution | None = None
@@ -891,7 +891,7 @@ class Processing:
 
 
 @dataclass(frozen=True)
-class Automatics:
+class AutomaticsFactors:
     """How the camera follows the light; see ``scene.sensor.Automatics``."""
 
     exposure_lag_s: Distribution | None = None
@@ -901,7 +901,7 @@ class Automatics:
 
 
 @dataclass(frozen=True)
-class Defocus:
+class DefocusFactors:
     """A thin lens; see ``scene.glass``.
 
     Attributes:
@@ -914,7 +914,7 @@ class Defocus:
 
 
 @dataclass(frozen=True)
-class LateralColor:
+class LateralColorFactors:
     """How much larger the pictures in red and in blue are; see ``scene.glass``."""
 
     red: Distribution | None = None
@@ -922,14 +922,14 @@ class LateralColor:
 
 
 @dataclass(frozen=True)
-class FieldBlur:
+class FieldBlurFactors:
     """A point spread that grows towards the corners; see ``scene.glass``."""
 
     corner_px: Distribution
 
 
 @dataclass(frozen=True)
-class Glare:
+class GlareFactors:
     """Light that goes astray in the lens; see ``scene.glass``."""
 
     veil: Distribution | None = None
@@ -940,7 +940,7 @@ class Glare:
 
 
 @dataclass(frozen=True)
-class Dirt:
+class DirtFactors:
     """Smears on the lens; see ``scene.glass``."""
 
     coverage: Distribution
@@ -950,7 +950,7 @@ class Dirt:
 
 
 @dataclass(frozen=True)
-class Droplets:
+class DropletFactors:
     """Drops on the lens; see ``scene.glass``."""
 
     count: Distribution
@@ -959,14 +959,14 @@ class Droplets:
 
 
 @dataclass(frozen=True)
-class Stereo:
+class StereoFactors:
     """A second eye at the camera's right; see ``scene.camera.Camera``."""
 
     baseline_m: Distribution
 
 
 @dataclass(frozen=True)
-class DepthFactors:
+class DepthCameraFactors:
     """A depth camera; see ``scene.depth_camera``. What is left out is as that kind has it.
 
     Attributes:
@@ -1010,7 +1010,7 @@ class DepthFactors:
 
 
 @dataclass(frozen=True)
-class Shutter:
+class ShutterFactors:
     """When the rows of a picture gather light; see ``scene.camera.Shutter``."""
 
     exposure_s: Distribution
@@ -1018,7 +1018,7 @@ class Shutter:
 
 
 @dataclass(frozen=True)
-class Motion:
+class MotionFactors:
     """How a camera moves, along and around its own axes (x right, y down, z forward).
 
     Attributes:
@@ -1039,12 +1039,12 @@ class Domain:
     """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, twisty
     cubes, tins, cartons, bolts, nuts, or several.
 
-    ``die``, ``die_color``, ``die_surface``, ``object``, ``object_surface`` (of those whose file has
+    ``die``, ``die_color``, ``build_die_surface``, ``object``, ``object_surface`` (of those whose file has
     no colours), ``fixture``, ``fixture_surface``, ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
     ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
-    ``twisty_surface`` (its bare plastic), ``tin``, ``tin_label``, ``tin_surface`` (its bare ends),
-    ``carton``, ``carton_label``, ``carton_surface`` (how it shines),
-    ``bolt``, ``bolt_surface``, ``nut``, ``nut_surface``, ``cable``, ``cable_surface``, ``paper``, ``paper_label``,
+    ``build_twisty_mesh`` (its bare plastic), ``tin``, ``tin_label``, ``build_tin_mesh`` (its bare ends),
+    ``carton``, ``carton_label``, ``build_carton_mesh`` (how it shines),
+    ``bolt``, ``build_bolt_mesh``, ``nut``, ``build_nut_mesh``, ``cable``, ``cable_surface``, ``paper``, ``paper_label``,
     ``paper_surface`` (how it shines), ``hand``, ``hand_surface``, ``distractor``, ``distractor_surface``,
     ``decal``, ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
     ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
@@ -1055,74 +1055,74 @@ class Domain:
     Without ``backdrop`` nothing stands behind the scene.
     """
 
-    layout: Layout
-    table: Surface
-    mat: Surface
-    wall: Surface
-    light: Light
-    lamp: LampPlace
-    distractor: Distractor
-    distractor_surface: Surface
-    view: View
-    lens: Lens
-    exposure: Exposure
+    layout: LayoutFactors
+    table: SurfaceFactors
+    mat: SurfaceFactors
+    wall: SurfaceFactors
+    light: LightFactors
+    lamp: LampFactors
+    distractor: DistractorFactors
+    distractor_surface: SurfaceFactors
+    view: ViewFactors
+    lens: LensFactors
+    exposure: ExposureFactors
     sensor: SensorFactors
-    die: DieShape | None = None
-    die_color: DieColor | None = None
-    die_surface: Surface | None = None
-    object: FileObject | None = None
-    object_surface: Surface | None = None
-    fixture: Fixture | None = None
-    fixture_surface: Surface | None = None
-    block: BlockShape | None = None
-    block_surface: Surface | None = None
-    board: BoardShape | None = None
-    board_surface: Surface | None = None
-    card: CardShape | None = None
-    card_surface: Surface | None = None
-    twisty: TwistyShape | None = None
-    twisty_color: TwistyColor | None = None
-    twisty_surface: Surface | None = None
-    tin: TinShape | None = None
-    tin_label: PrintedLabel | None = None
-    tin_surface: Surface | None = None
-    carton: CartonShape | None = None
-    carton_label: PrintedLabel | None = None
-    carton_surface: Surface | None = None
-    bolt: BoltShape | None = None
-    bolt_surface: Surface | None = None
-    nut: NutShape | None = None
-    nut_surface: Surface | None = None
-    cable: CableShape | None = None
-    cable_surface: Surface | None = None
-    paper: PaperShape | None = None
-    paper_label: PrintedLabel | None = None
-    paper_surface: Surface | None = None
-    hand: HandShape | None = None
-    hand_surface: Surface | None = None
-    decal: DecalPlace | None = None
-    backdrop: Backdrop | None = None
-    near_light: NearLight | None = None
-    sky: Sky | None = None
-    window: Window | None = None
-    haze: Haze | None = None
-    fisheye: Fisheye | None = None
-    shutter: Shutter | None = None
-    motion: Motion | None = None
-    stereo: Stereo | None = None
-    depth_camera: DepthFactors | None = None
-    mosaic: Mosaic | None = None
-    processing: Processing | None = None
-    automatics: Automatics | None = None
-    defocus: Defocus | None = None
-    lateral_color: LateralColor | None = None
-    field_blur: FieldBlur | None = None
-    glare: Glare | None = None
-    dirt: Dirt | None = None
-    droplets: Droplets | None = None
+    die: DieFactors | None = None
+    die_color: DieColorFactors | None = None
+    die_surface: SurfaceFactors | None = None
+    object: FileObjectFactors | None = None
+    object_surface: SurfaceFactors | None = None
+    fixture: FixtureFactors | None = None
+    fixture_surface: SurfaceFactors | None = None
+    block: BlockFactors | None = None
+    block_surface: SurfaceFactors | None = None
+    board: BoardFactors | None = None
+    board_surface: SurfaceFactors | None = None
+    card: CardFactors | None = None
+    card_surface: SurfaceFactors | None = None
+    twisty: TwistyFactors | None = None
+    twisty_color: TwistyColorFactors | None = None
+    twisty_surface: SurfaceFactors | None = None
+    tin: TinFactors | None = None
+    tin_label: PrintFactors | None = None
+    tin_surface: SurfaceFactors | None = None
+    carton: CartonFactors | None = None
+    carton_label: PrintFactors | None = None
+    carton_surface: SurfaceFactors | None = None
+    bolt: BoltFactors | None = None
+    bolt_surface: SurfaceFactors | None = None
+    nut: NutFactors | None = None
+    nut_surface: SurfaceFactors | None = None
+    cable: CableFactors | None = None
+    cable_surface: SurfaceFactors | None = None
+    paper: PaperFactors | None = None
+    paper_label: PrintFactors | None = None
+    paper_surface: SurfaceFactors | None = None
+    hand: HandFactors | None = None
+    hand_surface: SurfaceFactors | None = None
+    decal: DecalFactors | None = None
+    backdrop: BackgroundImageFactors | None = None
+    near_light: NearLightFactors | None = None
+    sky: SkyFactors | None = None
+    window: WindowFactors | None = None
+    haze: HazeFactors | None = None
+    fisheye: FisheyeFactors | None = None
+    shutter: ShutterFactors | None = None
+    motion: MotionFactors | None = None
+    stereo: StereoFactors | None = None
+    depth_camera: DepthCameraFactors | None = None
+    mosaic: MosaicFactors | None = None
+    processing: ProcessingFactors | None = None
+    automatics: AutomaticsFactors | None = None
+    defocus: DefocusFactors | None = None
+    lateral_color: LateralColorFactors | None = None
+    field_blur: FieldBlurFactors | None = None
+    glare: GlareFactors | None = None
+    dirt: DirtFactors | None = None
+    droplets: DropletFactors | None = None
 
 
-def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:
+def iterate_factors(group: Any) -> Iterator[tuple[str, Distribution]]:
     """Yields the factors of a group and their distributions, without those that are left out.
 
     What a factor has for each of several names is a factor each: ``joints.elbow``.
@@ -1135,7 +1135,7 @@ def factors_of(group: Any) -> Iterator[tuple[str, Distribution]]:
             yield factor.name, found
 
 
-def factor_at(domain: Domain, path: str) -> Distribution:
+def get_factor(domain: Domain, path: str) -> Distribution:
     """Returns the distribution of the factor that a path (``die/3/edge_m``) leads to."""
     group, *_, factor = path.split("/")
     name, _, key = factor.partition(".")
@@ -1144,5 +1144,5 @@ def factor_at(domain: Domain, path: str) -> Distribution:
     return distribution
 
 
-ONCE = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze", "backdrop")
+SINGLETON_GROUPS = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze", "backdrop")
 """Groups that a scene has one of; all others are drawn for each instance."""

@@ -9,40 +9,40 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from sim2cam.randomize.distributions import Distribution, as_toml, case_name
-from sim2cam.randomize.domain import Domain, factors_of
-from sim2cam.randomize.expected_shares import shares_between, shares_of
-from sim2cam.randomize.references import extremes_of
-from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.distributions import Distribution, format_case, to_toml
+from sim2cam.randomize.domain import Domain, iterate_factors
+from sim2cam.randomize.expected_shares import compute_bin_probabilities, compute_value_probabilities
+from sim2cam.randomize.references import compute_extremes
+from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.sampling_context import Value
 
 _BINS = 20
 
 
 @dataclass(frozen=True)
-class FactorSurvey:
+class FactorHistogram:
     """What was drawn of one factor, over all instances of its group.
 
     Attributes:
         group, factor: names.
-        asked_for: its distribution, as a recipe writes it.
+        distribution: its distribution, as a recipe writes it.
         extremes: the values between which, or among which, all draws lie.
         count: how often it was drawn.
-        drawn: draws of each bin.
-        asked: draws of each bin that are expected; None without a closed form.
+        observed: draws of each bin.
+        expected: draws of each bin that are expected; None without a closed form.
         edges: of the bins of numbers, one more than bins; empty for words.
-        words: of the bins of words; empty for numbers.
+        options: of the bins of words; empty for numbers.
     """
 
     group: str
     factor: str
-    asked_for: str
+    distribution: str
     extremes: tuple[Value, ...]
     count: int
-    drawn: tuple[int, ...]
-    asked: tuple[float, ...] | None
+    observed: tuple[int, ...]
+    expected: tuple[float, ...] | None
     edges: tuple[float, ...] = ()
-    words: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     @property
     def is_fixed(self) -> bool:
@@ -50,7 +50,9 @@ class FactorSurvey:
         return len(set(self.extremes)) == 1
 
 
-def survey(domain: Domain, seed: int, *, count: int, views: int) -> tuple[FactorSurvey, ...]:
+def sample_factor_histograms(
+    domain: Domain, seed: int, *, count: int, views: int
+) -> tuple[FactorHistogram, ...]:
     """Returns what the first ``count`` scenes draw of every factor, in the order of the domain.
 
     Drafts that would not settle count too: it is what is drawn, not what is left of it.
@@ -61,11 +63,13 @@ def survey(domain: Domain, seed: int, *, count: int, views: int) -> tuple[Factor
         count: of scenes.
         views: cameras of each.
     """
-    drafts = (draw(domain, seed, index, views=views).values for index in range(count))
-    return survey_of(domain, drafts)
+    drafts = (sample_factors(domain, seed, index, views=views).values for index in range(count))
+    return compute_factor_histograms(domain, drafts)
 
 
-def survey_of(domain: Domain, scenes: Iterable[Mapping[str, Value]]) -> tuple[FactorSurvey, ...]:
+def compute_factor_histograms(
+    domain: Domain, scenes: Iterable[Mapping[str, Value]]
+) -> tuple[FactorHistogram, ...]:
     """Returns what some scenes drew of every factor, in the order of the domain.
 
     Args:
@@ -78,43 +82,43 @@ def survey_of(domain: Domain, scenes: Iterable[Mapping[str, Value]]) -> tuple[Fa
             group, *_, factor = path.split("/")
             found[group, factor].append(value)
     return tuple(
-        _surveyed(domain, group.name, factor, distribution, found[group.name, factor])
+        _compute_histogram(domain, group.name, factor, distribution, found[group.name, factor])
         for group in fields(domain)
-        for factor, distribution in factors_of(getattr(domain, group.name))
+        for factor, distribution in iterate_factors(getattr(domain, group.name))
     )
 
 
-def _surveyed(
+def _compute_histogram(
     domain: Domain, group: str, factor: str, distribution: Distribution, values: Sequence[Value]
-) -> FactorSurvey:
-    extremes = extremes_of(domain, distribution, f"domain.{group}.{factor}")
-    known = group, factor, as_toml(distribution), extremes, len(values)
+) -> FactorHistogram:
+    extremes = compute_extremes(domain, distribution, f"domain.{group}.{factor}")
+    known = group, factor, to_toml(distribution), extremes, len(values)
     if any(isinstance(value, bool | str) for value in extremes):
-        words = tuple(dict.fromkeys(map(case_name, extremes)))
-        names = [case_name(value) for value in values]
-        asked = shares_of(domain, distribution)
-        by_name = {case_name(value): share for value, share in (asked or {}).items()}
-        return FactorSurvey(
+        words = tuple(dict.fromkeys(map(format_case, extremes)))
+        names = [format_case(value) for value in values]
+        asked = compute_value_probabilities(domain, distribution)
+        by_name = {format_case(value): share for value, share in (asked or {}).items()}
+        return FactorHistogram(
             *known,
-            drawn=tuple(names.count(word) for word in words),
-            asked=tuple(len(names) * by_name[word] for word in words) if asked else None,
-            words=words,
+            observed=tuple(names.count(word) for word in words),
+            expected=tuple(len(names) * by_name[word] for word in words) if asked else None,
+            options=words,
         )
     numbers = [float(value) for value in values]
-    edges = _edges([float(value) for value in extremes], numbers)
+    edges = _compute_bin_edges([float(value) for value in extremes], numbers)
     counts, _ = np.histogram(numbers, edges)
-    shares = shares_between(
+    shares = compute_bin_probabilities(
         domain, distribution, (*edges[:-1], math.nextafter(edges[-1], math.inf))
     )
-    return FactorSurvey(
+    return FactorHistogram(
         *known,
-        drawn=tuple(int(n) for n in counts),
-        asked=None if shares is None else tuple(float(s) * len(numbers) for s in shares),
+        observed=tuple(int(n) for n in counts),
+        expected=None if shares is None else tuple(float(s) * len(numbers) for s in shares),
         edges=edges,
     )
 
 
-def _edges(extremes: Sequence[float], numbers: Sequence[float]) -> tuple[float, ...]:
+def _compute_bin_edges(extremes: Sequence[float], numbers: Sequence[float]) -> tuple[float, ...]:
     """Returns edges of equal bins; a few whole numbers have one each, in its middle."""
     low, high = min(extremes), max(extremes)
     are_whole = all(float(value).is_integer() for value in (low, high, *numbers))

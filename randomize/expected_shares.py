@@ -25,14 +25,14 @@ from sim2cam.randomize.distributions import (
     Same,
     Shared,
     Uniform,
-    case_name,
-    parts_of,
+    format_case,
+    iterate_parts,
 )
-from sim2cam.randomize.domain import Domain, factor_at
+from sim2cam.randomize.domain import Domain, get_factor
 from sim2cam.randomize.sampling_context import Value
 
 
-def shares_between(
+def compute_bin_probabilities(
     domain: Domain, distribution: Distribution, edges: Sequence[float]
 ) -> NDArray[np.float64] | None:
     """Returns the shares (n - 1,) of draws between each two of n neighbouring edges.
@@ -46,12 +46,14 @@ def shares_between(
         edges: rising.
     """
     try:
-        return np.diff([_below(domain, distribution, edge) for edge in edges])
+        return np.diff([_compute_cdf(domain, distribution, edge) for edge in edges])
     except _NoClosedFormError:
         return None
 
 
-def shares_of(domain: Domain, distribution: Distribution) -> Mapping[Value, float] | None:
+def compute_value_probabilities(
+    domain: Domain, distribution: Distribution
+) -> Mapping[Value, float] | None:
     """Returns the share of each value of a distribution of words or of yes and no.
 
     None where there is no closed form.
@@ -61,12 +63,12 @@ def shares_of(domain: Domain, distribution: Distribution) -> Mapping[Value, floa
         distribution: of words.
     """
     try:
-        return _shares(domain, distribution)
+        return _collect_probabilities(domain, distribution)
     except _NoClosedFormError:
         return None
 
 
-def _below(domain: Domain, distribution: Distribution, x: float) -> float:
+def _compute_cdf(domain: Domain, distribution: Distribution, x: float) -> float:
     """Returns the share of draws that are less than x."""
     match distribution:
         case Constant(value):
@@ -82,21 +84,21 @@ def _below(domain: Domain, distribution: Distribution, x: float) -> float:
             law = truncnorm((low - mean) / std, (high - mean) / std, mean, std)
             share = float(law.cdf(x))
         case Curve():
-            share = _below_curve(distribution, x)
+            share = _compute_curve_cdf(distribution, x)
         case Integers(low, high):
             share = min(1.0, max(0.0, (math.ceil(x) - low) / (high - low + 1)))
         case Clip(of, low, high):
-            share = 0.0 if x <= low else 1.0 if x > high else _below(domain, of, x)
+            share = 0.0 if x <= low else 1.0 if x > high else _compute_cdf(domain, of, x)
         case Rounded(of):
-            share = _below(domain, of, math.ceil(x) - 0.5)
+            share = _compute_cdf(domain, of, math.ceil(x) - 0.5)
         case _:
-            parts = _mixture(domain, distribution)
-            share = sum(weight * _below(domain, part, x) for part, weight in parts)
+            parts = _decompose_mixture(domain, distribution)
+            share = sum(weight * _compute_cdf(domain, part, x) for part, weight in parts)
     return share
 
 
-def _below_curve(curve: Curve, x: float) -> float:
-    places, weights = curve.places(), curve.weights()
+def _compute_curve_cdf(curve: Curve, x: float) -> float:
+    places, weights = curve.get_positions(), curve.get_weights()
     areas = np.concatenate([[0.0], np.cumsum(np.diff(places) * (weights[1:] + weights[:-1]) / 2)])
     x = min(max(x, places[0]), places[-1])
     i = min(int(np.searchsorted(places, x, side="right")) - 1, len(places) - 2)
@@ -104,43 +106,49 @@ def _below_curve(curve: Curve, x: float) -> float:
     return float((areas[i] + (x - places[i]) * (weights[i] + height) / 2) / areas[-1])
 
 
-def _shares(domain: Domain, distribution: Distribution) -> dict[Value, float]:
+def _collect_probabilities(domain: Domain, distribution: Distribution) -> dict[Value, float]:
     if isinstance(distribution, Constant):
         return {distribution.value: 1.0}
     found: dict[Value, float] = {}
-    for part, share in _mixture(domain, distribution):
-        for value, inner in _shares(domain, part).items():
+    for part, share in _decompose_mixture(domain, distribution):
+        for value, inner in _collect_probabilities(domain, part).items():
             found[value] = found.get(value, 0.0) + share * inner
     return found
 
 
-def _mixture(domain: Domain, distribution: Distribution) -> list[tuple[Distribution, float]]:
+def _decompose_mixture(
+    domain: Domain, distribution: Distribution
+) -> list[tuple[Distribution, float]]:
     """Returns the parts that a distribution is a mixture of, with their shares."""
     match distribution:
         case Choice(options, weights):
-            return _weighted([Constant(option) for option in options], weights)
+            return _normalize_weights([Constant(option) for option in options], weights)
         case Column(_, values):
-            return _weighted([Constant(value) for value in values], ())
+            return _normalize_weights([Constant(value) for value in values], ())
         case Quota(of, shares):
-            return _weighted(of, shares)
+            return _normalize_weights(of, shares)
         case Shared(of):
             return [(of, 1.0)]
         case Same(path):
-            return [(factor_at(domain, path), 1.0)]
-        case Given(path, cases, otherwise) if not _looks_elsewhere(distribution):
-            known = _shares(domain, factor_at(domain, path))
-            chosen = [(cases.get(case_name(v), otherwise), share) for v, share in known.items()]
+            return [(get_factor(domain, path), 1.0)]
+        case Given(path, cases, otherwise) if not _has_nested_references(distribution):
+            known = _collect_probabilities(domain, get_factor(domain, path))
+            chosen = [(cases.get(format_case(v), otherwise), share) for v, share in known.items()]
             return [(part, share) for part, share in chosen if part is not None]
         case _:
             raise _NoClosedFormError
 
 
-def _looks_elsewhere(given: Given) -> bool:
+def _has_nested_references(distribution: Given) -> bool:
     """Returns whether what is drawn in a case may depend on which case it is."""
-    return any(isinstance(part, Same | Given) for part in parts_of(given) if part is not given)
+    return any(
+        isinstance(part, Same | Given)
+        for part in iterate_parts(distribution)
+        if part is not distribution
+    )
 
 
-def _weighted(
+def _normalize_weights(
     parts: Sequence[Distribution], weights: Sequence[float]
 ) -> list[tuple[Distribution, float]]:
     weights = weights or [1.0] * len(parts)

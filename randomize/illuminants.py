@@ -17,19 +17,19 @@ Floats = NDArray[np.float64]
 SOLAR_K = 5778.0
 
 _PLANCK_NM_K = 1.438777e7  # hc/k
-_FROM_XYZ = np.array(
+_XYZ_TO_SRGB = np.array(
     [
         [3.2404542, -1.5371385, -0.4985314],
         [-0.9692660, 1.8760108, 0.0415560],
         [0.0556434, -0.2040259, 1.0572252],
     ]
 )  # IEC 61966-2-1
-_RGB_UM = np.array([0.61, 0.55, 0.465])  # about where the three colours lie
-_OVERCAST, _CLEAR = (0.4, 6500.0), (0.75, 12000.0)  # transmittance and colour of such a sky
+_RGB_WAVELENGTHS_UM = np.array([0.61, 0.55, 0.465])  # about where the three colours lie
+_OVERCAST_SKY, _CLEAR_SKY = (0.4, 6500.0), (0.75, 12000.0)  # transmittance and colour of such a sky
 
 
 @functools.lru_cache(maxsize=4096)
-def blackbody(kelvin: float) -> Color:
+def compute_blackbody_color(kelvin: float) -> Color:
     """Returns the linear sRGB of a black body of a temperature, of luminance 1.
 
     Planck's law, seen by the CIE 1931 observer as Wyman, Sloan and Shirley (2013, "Simple analytic
@@ -38,17 +38,19 @@ def blackbody(kelvin: float) -> Color:
     """
     nm = np.arange(360.0, 831.0, 5.0)
     power = nm**-5 / np.expm1(_PLANCK_NM_K / (nm * kelvin))
-    xyz = _observer(nm) @ power
-    rgb = np.maximum(_FROM_XYZ @ (xyz / xyz[1]), 0)
+    xyz = _compute_color_matching(nm) @ power
+    rgb = np.maximum(_XYZ_TO_SRGB @ (xyz / xyz[1]), 0)
     return vec3(rgb)
 
 
-def tint(kelvin: float, white_k: float) -> Color:
+def compute_tint(kelvin: float, white_k: float) -> Color:
     """Returns the colour of a light for a camera to which light of another temperature is white.
 
     Its channels are scaled one by one (von Kries), and their mean is 1.
     """
-    rgb = np.divide(blackbody(kelvin), np.maximum(blackbody(white_k), 1e-3))
+    rgb = np.divide(
+        compute_blackbody_color(kelvin), np.maximum(compute_blackbody_color(white_k), 1e-3)
+    )
     return vec3(rgb / rgb.mean())
 
 
@@ -68,7 +70,7 @@ class Daylight:
     sky: Color
 
 
-def daylight(
+def compute_daylight(
     hour: float, day: float, latitude_rad: float, transmittance: float, white_k: float
 ) -> Daylight:
     """Returns the light of a time and place; dark at night.
@@ -84,21 +86,25 @@ def daylight(
         transmittance: of the air straight up: 0.75 on the clearest days, 0.4 and less overcast.
         white_k: temperature of what the camera takes for white.
     """
-    elevation, azimuth = sun_place(hour, day, latitude_rad)
+    elevation, azimuth = compute_sun_position(hour, day, latitude_rad)
     up = math.sin(elevation)
     if up <= 0:
         return Daylight(elevation, azimuth, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-    mass = air_mass(elevation)
+    mass = compute_air_mass(elevation)
     beam = transmittance**mass
-    reddened = np.multiply(tint(SOLAR_K, white_k), np.exp(-mass * _rayleigh_depth()))
+    reddened = np.multiply(
+        compute_tint(SOLAR_K, white_k), np.exp(-mass * _compute_rayleigh_depth())
+    )
     scattered = 0.3 * (1 - beam) * up / math.pi
-    share = (transmittance - _OVERCAST[0]) / (_CLEAR[0] - _OVERCAST[0])
-    kelvin = _OVERCAST[1] + min(1.0, max(0.0, share)) * (_CLEAR[1] - _OVERCAST[1])
+    share = (transmittance - _OVERCAST_SKY[0]) / (_CLEAR_SKY[0] - _OVERCAST_SKY[0])
+    kelvin = _OVERCAST_SKY[1] + min(1.0, max(0.0, share)) * (_CLEAR_SKY[1] - _OVERCAST_SKY[1])
     sun = vec3(beam * reddened / reddened.mean())
-    return Daylight(elevation, azimuth, sun, vec3(np.multiply(tint(kelvin, white_k), scattered)))
+    return Daylight(
+        elevation, azimuth, sun, vec3(np.multiply(compute_tint(kelvin, white_k), scattered))
+    )
 
 
-def sun_place(hour: float, day: float, latitude_rad: float) -> tuple[float, float]:
+def compute_sun_position(hour: float, day: float, latitude_rad: float) -> tuple[float, float]:
     """Returns elevation and azimuth (from north over east) of the sun."""
     tilt = -math.radians(23.44) * math.cos(2 * math.pi * (day + 10) / 365)
     turn = math.radians(15) * (hour - 12)
@@ -112,13 +118,13 @@ def sun_place(hour: float, day: float, latitude_rad: float) -> tuple[float, floa
     return math.asin(max(-1.0, min(1.0, up))), math.atan2(east, north) % (2 * math.pi)
 
 
-def air_mass(elevation_rad: float) -> float:
+def compute_air_mass(elevation_rad: float) -> float:
     """Returns how much air lies before the sun, over that straight up (Kasten and Young 1989)."""
     degrees = math.degrees(elevation_rad)
     return 1 / (math.sin(elevation_rad) + 0.50572 * math.pow(degrees + 6.07995, -1.6364))
 
 
-def towards(elevation_rad: float, azimuth_rad: float) -> Vec3:
+def direction_vector(elevation_rad: float, azimuth_rad: float) -> Vec3:
     """Returns the unit vector in that direction, the azimuth from x to y."""
     level = math.cos(elevation_rad)
     return (
@@ -128,12 +134,12 @@ def towards(elevation_rad: float, azimuth_rad: float) -> Vec3:
     )
 
 
-def _rayleigh_depth() -> Floats:
+def _compute_rayleigh_depth() -> Floats:
     """Returns how deep the air is for the three colours (3,), by the fourth power of the wavelength."""
-    return np.asarray(0.0088 * _RGB_UM**-4.0)
+    return np.asarray(0.0088 * _RGB_WAVELENGTHS_UM**-4.0)
 
 
-def _observer(nm: Floats) -> Floats:
+def _compute_color_matching(nm: Floats) -> Floats:
     """Returns the colour matching functions (3, n) at wavelengths (n,)."""
 
     def lobe(height: float, middle: float, left: float, right: float) -> Floats:

@@ -9,163 +9,174 @@ from dataclasses import replace
 import numpy as np
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.randomize.illuminants import Daylight, daylight, tint, towards
-from sim2cam.randomize.sampling import Draw
-from sim2cam.scene.image_facts import NO_PICTURE, SkyFacts
+from sim2cam.randomize.illuminants import Daylight, compute_daylight, compute_tint, direction_vector
+from sim2cam.randomize.sampling import FactorValues
+from sim2cam.scene.image_facts import NO_IMAGE, EnvironmentMapInfo
 from sim2cam.scene.light import (
     AreaLight,
     Environment,
+    EnvironmentMap,
     Flicker,
     Haze,
     Lamp,
     LocalLight,
     PointLight,
-    SkyPicture,
     SpotLight,
 )
 from sim2cam.scene.material import Color
 
-_LEAST_PANEL_M = 0.005
+_MIN_PANEL_M = 0.005
 _SUN_RADIUS_RAD = 0.00465
 _WHITE_K = 6504.0
 
 
-def environment_of(drawn: Draw, skies: Sequence[SkyFacts]) -> Environment:
+def make_environment(factors: FactorValues, skies: Sequence[EnvironmentMapInfo]) -> Environment:
     """Returns the light of a scene.
 
     Args:
-        drawn: everything that chance decided.
+        factors: everything that chance decided.
         skies: the pictures of skies that were drawn from.
     """
-    zenith = _tint(drawn, "light", drawn.number("light/sky_level"))
-    horizon = drawn.number("light/horizon")
-    lamps = tuple(_lamp(drawn, f"lamp/{i}") for i in range(drawn.count("light/lamp_count")))
-    near = drawn.count("light/near_count") if drawn.has("near_light") else 0
-    lights = tuple(_near_light(drawn, f"near_light/{i}") for i in range(near))
-    light = Environment(
-        zenith, vec3(np.multiply(zenith, horizon)), lamps, lights, flicker=_flicker(drawn)
+    zenith = _compute_light_color(factors, "light", factors.get_float("light/sky_level"))
+    horizon = factors.get_float("light/horizon")
+    lamps = tuple(
+        _make_lamp(factors, f"lamp/{i}") for i in range(factors.get_int("light/lamp_count"))
     )
-    name = str(drawn.values.get("sky/picture", NO_PICTURE))
-    if name != NO_PICTURE:
-        light = _pictured(light, drawn, next(facts for facts in skies if facts.name == name))
-    if drawn.has("window"):
-        light = _windowed(light, drawn)
-    return replace(light, haze=_haze(light, drawn))
+    near = factors.get_int("light/near_count") if factors.has_group("near_light") else 0
+    lights = tuple(_make_near_light(factors, f"near_light/{i}") for i in range(near))
+    light = Environment(
+        zenith, vec3(np.multiply(zenith, horizon)), lamps, lights, flicker=_make_flicker(factors)
+    )
+    name = str(factors.values.get("sky/picture", NO_IMAGE))
+    if name != NO_IMAGE:
+        light = _replace_with_sky_image(
+            light, factors, next(facts for facts in skies if facts.name == name)
+        )
+    if factors.has_group("window"):
+        light = _add_window(light, factors)
+    return replace(light, haze=_make_haze(light, factors))
 
 
-def _near_light(drawn: Draw, path: str) -> LocalLight:
-    towards_it = towards(drawn.number(f"{path}/elevation_rad"), drawn.number(f"{path}/azimuth_rad"))
-    away, size = drawn.number(f"{path}/distance_m"), drawn.number(f"{path}/size_m")
+def _make_near_light(factors: FactorValues, path: str) -> LocalLight:
+    towards_it = direction_vector(
+        factors.get_float(f"{path}/elevation_rad"), factors.get_float(f"{path}/azimuth_rad")
+    )
+    away, size = factors.get_float(f"{path}/distance_m"), factors.get_float(f"{path}/size_m")
     place, axis = vec3(np.multiply(towards_it, away)), vec3(np.multiply(towards_it, -1))
-    color = np.array(_tint(drawn, path, drawn.number(f"{path}/level")))
-    intensity, flicker = vec3(color * away**2), _depth_of_flicker(drawn, path)
-    match drawn.text(f"{path}/kind"):
+    color = np.array(_compute_light_color(factors, path, factors.get_float(f"{path}/level")))
+    intensity, flicker = vec3(color * away**2), _get_flicker_depth(factors, path)
+    match factors.get_str(f"{path}/kind"):
         case "point":
             return PointLight(place, intensity, size / 2, flicker)
         case "spot":
-            edge = drawn.number(f"{path}/cone_rad")
+            edge = factors.get_float(f"{path}/cone_rad")
             return SpotLight(place, axis, intensity, 0.8 * edge, edge, size / 2, flicker)
         case _:
-            side = max(size, _LEAST_PANEL_M)
-            pose = Pose.looking_at(place, (0.0, 0.0, 0.0), 0.0)
+            side = max(size, _MIN_PANEL_M)
+            pose = Pose.look_at(place, (0.0, 0.0, 0.0), 0.0)
             return AreaLight(pose, side, side, vec3(color * (away / side) ** 2), flicker)
 
 
-def _lamp(drawn: Draw, path: str) -> Lamp:
+def _make_lamp(factors: FactorValues, path: str) -> Lamp:
     return Lamp(
-        towards(drawn.number(f"{path}/elevation_rad"), drawn.number(f"{path}/azimuth_rad")),
-        drawn.number(f"{path}/radius_rad"),
-        _tint(drawn, path, drawn.number(f"{path}/level")),
-        _depth_of_flicker(drawn, path),
+        direction_vector(
+            factors.get_float(f"{path}/elevation_rad"), factors.get_float(f"{path}/azimuth_rad")
+        ),
+        factors.get_float(f"{path}/radius_rad"),
+        _compute_light_color(factors, path, factors.get_float(f"{path}/level")),
+        _get_flicker_depth(factors, path),
     )
 
 
-def _tint(drawn: Draw, path: str, level: float) -> Color:
+def _compute_light_color(factors: FactorValues, path: str, level: float) -> Color:
     """Returns a light's linear colour: of its temperature, or of its warmth.
 
     One step of warmth halves blue against red.
     """
-    kelvin = drawn.values.get(f"{path}/temperature_k")
+    kelvin = factors.values.get(f"{path}/temperature_k")
     if kelvin is not None:
-        return vec3(np.multiply(tint(float(kelvin), _white_k(drawn)), level))
-    warmth = drawn.number(f"{path}/warmth")
+        return vec3(np.multiply(compute_tint(float(kelvin), _get_white_k(factors)), level))
+    warmth = factors.get_float(f"{path}/warmth")
     return level * 2 ** (0.35 * warmth), level, level * 2 ** (-0.65 * warmth)
 
 
-def _white_k(drawn: Draw) -> float:
-    return drawn.number_or("light/white_k", _WHITE_K)
+def _get_white_k(factors: FactorValues) -> float:
+    return factors.get_float_or("light/white_k", _WHITE_K)
 
 
-def _flicker(drawn: Draw) -> Flicker | None:
-    hertz = drawn.number_or("light/flicker_hz", 0.0)
-    return Flicker(hertz, drawn.number_or("light/flicker_phase_rad", 0.0)) if hertz else None
+def _make_flicker(factors: FactorValues) -> Flicker | None:
+    hertz = factors.get_float_or("light/flicker_hz", 0.0)
+    return Flicker(hertz, factors.get_float_or("light/flicker_phase_rad", 0.0)) if hertz else None
 
 
-def _depth_of_flicker(drawn: Draw, path: str) -> float | None:
-    return drawn.number_or(f"{path}/flicker", 0.0) or None
+def _get_flicker_depth(factors: FactorValues, path: str) -> float | None:
+    return factors.get_float_or(f"{path}/flicker", 0.0) or None
 
 
-def _pictured(light: Environment, drawn: Draw, facts: SkyFacts) -> Environment:
+def _replace_with_sky_image(
+    light: Environment, factors: FactorValues, facts: EnvironmentMapInfo
+) -> Environment:
     """Returns the light with a picture for its sky, whose sun is its one lamp."""
-    level, turn = drawn.number("sky/level"), drawn.number("sky/turn_rad")
+    level, turn = factors.get_float("sky/level"), factors.get_float("sky/turn_rad")
     scale = level / facts.radiance
-    sun = facts.sun if drawn.values.get("sky/sun", True) else None
-    picture = SkyPicture(facts.file, turn, scale, sun_apart=sun is not None)
-    lamps = (_turned(sun, turn, scale),) if sun else ()
+    sun = facts.sun if factors.values.get("sky/sun", True) else None
+    picture = EnvironmentMap(facts.file, turn, scale, is_sun_removed=sun is not None)
+    lamps = (_rotate_lamp(sun, turn, scale),) if sun else ()
     even = (level, level, level)
-    return replace(light, zenith=even, horizon=even, lamps=lamps, picture=picture)
+    return replace(light, zenith=even, horizon=even, lamps=lamps, environment_map=picture)
 
 
-def _turned(lamp: Lamp, turn_rad: float, level: float) -> Lamp:
+def _rotate_lamp(lamp: Lamp, turn_rad: float, scale: float) -> Lamp:
     (x, y, z), c, s = lamp.direction, math.cos(turn_rad), math.sin(turn_rad)
-    irradiance = vec3(np.multiply(lamp.irradiance, level))
+    irradiance = vec3(np.multiply(lamp.irradiance, scale))
     return Lamp((c * x - s * y, s * x + c * y, z), lamp.radius_rad, irradiance)
 
 
-def _windowed(light: Environment, drawn: Draw) -> Environment:
+def _add_window(light: Environment, factors: FactorValues) -> Environment:
     """Returns the light with what comes through a window: the sky, and the sun where it looks in."""
     hour, day, latitude, clearness = (
-        drawn.number(f"window/{name}") for name in ("hour", "day", "latitude_rad", "transmittance")
+        factors.get_float(f"window/{name}")
+        for name in ("hour", "day", "latitude_rad", "transmittance")
     )
-    outside = daylight(hour, day, latitude, clearness, _white_k(drawn))
-    level = drawn.number("window/level")
+    outside = compute_daylight(hour, day, latitude, clearness, _get_white_k(factors))
+    level = factors.get_float("window/level")
     if not any(outside.sky):
         return light
-    lights = (*light.lights, _pane(drawn, vec3(np.multiply(outside.sky, level))))
-    sun = _sun_through(drawn, outside, level)
+    lights = (*light.lights, _make_window_light(factors, vec3(np.multiply(outside.sky, level))))
+    sun = _make_window_sun(factors, outside, level)
     return replace(light, lights=lights, lamps=(*light.lamps, *([sun] if sun else [])))
 
 
-def _pane(drawn: Draw, radiance: Color) -> AreaLight:
-    turn, away = drawn.number("window/azimuth_rad"), drawn.number("window/distance_m")
-    width, height = (drawn.number(f"window/{name}") for name in ("width_m", "height_m"))
-    middle = drawn.number("window/sill_m") + height / 2
+def _make_window_light(factors: FactorValues, radiance: Color) -> AreaLight:
+    turn, away = factors.get_float("window/azimuth_rad"), factors.get_float("window/distance_m")
+    width, height = (factors.get_float(f"window/{name}") for name in ("width_m", "height_m"))
+    middle = factors.get_float("window/sill_m") + height / 2
     place = (away * math.cos(turn), away * math.sin(turn), middle)
-    pose = Pose.looking_at(place, (0.0, 0.0, middle), 0.0)
+    pose = Pose.look_at(place, (0.0, 0.0, middle), 0.0)
     return AreaLight(pose, width, height, radiance)
 
 
-def _sun_through(drawn: Draw, outside: Daylight, level: float) -> Lamp | None:
+def _make_window_sun(factors: FactorValues, outdoor_light: Daylight, level: float) -> Lamp | None:
     """Returns the sun as a lamp where the middle of the table sees it through the window."""
-    turn = drawn.number("window/azimuth_rad")
+    turn = factors.get_float("window/azimuth_rad")
     # scenes count azimuths from x to y, compasses the other way round
-    around = turn - (outside.azimuth_rad - drawn.number("window/facing_rad"))
-    x, y, z = towards(outside.elevation_rad, around)
+    around = turn - (outdoor_light.azimuth_rad - factors.get_float("window/facing_rad"))
+    x, y, z = direction_vector(outdoor_light.elevation_rad, around)
     ahead = x * math.cos(turn) + y * math.sin(turn)
     if ahead <= 0:
         return None
-    reach = drawn.number("window/distance_m") / ahead
+    reach = factors.get_float("window/distance_m") / ahead
     aside = reach * (y * math.cos(turn) - x * math.sin(turn))
-    above = reach * z - drawn.number("window/sill_m")
-    if abs(aside) > drawn.number("window/width_m") / 2:
+    above = reach * z - factors.get_float("window/sill_m")
+    if abs(aside) > factors.get_float("window/width_m") / 2:
         return None
-    if not 0 <= above <= drawn.number("window/height_m"):
+    if not 0 <= above <= factors.get_float("window/height_m"):
         return None
-    return Lamp((x, y, z), _SUN_RADIUS_RAD, vec3(np.multiply(outside.sun, level)))
+    return Lamp((x, y, z), _SUN_RADIUS_RAD, vec3(np.multiply(outdoor_light.sun, level)))
 
 
-def _haze(light: Environment, drawn: Draw) -> Haze | None:
-    if not drawn.has("haze"):
+def _make_haze(light: Environment, factors: FactorValues) -> Haze | None:
+    if not factors.has_group("haze"):
         return None
-    airlight = vec3(np.multiply(light.horizon, drawn.number("haze/brightness")))
-    return Haze(drawn.number("haze/extinction_per_m"), airlight)
+    airlight = vec3(np.multiply(light.horizon, factors.get_float("haze/brightness")))
+    return Haze(factors.get_float("haze/extinction_per_m"), airlight)

@@ -9,22 +9,29 @@ from dataclasses import fields
 from pathlib import PurePath
 from typing import Any, get_args
 
-from sim2cam.errors import UsageError, did_you_mean
-from sim2cam.randomize.bodies import ASSET
-from sim2cam.randomize.decals import PLACES
-from sim2cam.randomize.domain import DepthFactors, Domain, Glare, Surface, factor_at, factors_of
+from sim2cam.errors import UsageError, suggest_name
+from sim2cam.randomize.bodies import ASSET_SHAPE
+from sim2cam.randomize.decals import DECAL_TARGETS
+from sim2cam.randomize.domain import (
+    DepthCameraFactors,
+    Domain,
+    GlareFactors,
+    SurfaceFactors,
+    get_factor,
+    iterate_factors,
+)
 from sim2cam.randomize.layout import Arrangement
-from sim2cam.randomize.material_families import OWN, TRANSPARENT, families
-from sim2cam.randomize.materials import FINISH
-from sim2cam.randomize.references import check_cases, check_path, check_references, extremes_of
+from sim2cam.randomize.material_families import OWN_MATERIAL, TRANSPARENT_FAMILIES, load_families
+from sim2cam.randomize.materials import FINISH_FACTORS
+from sim2cam.randomize.references import check_cases, check_path, check_references, compute_extremes
 from sim2cam.randomize.sampling_context import Value
-from sim2cam.scene.depth_camera import BOUNDS as DEPTH_BOUNDS
-from sim2cam.scene.depth_camera import DEPTH_CAMERAS
-from sim2cam.scene.image_facts import NO_PICTURE
-from sim2cam.scene.lens_effects import GLASS_BOUNDS
+from sim2cam.scene.depth_camera import DEPTH_CAMERA_BOUNDS as DEPTH_BOUNDS
+from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES
+from sim2cam.scene.image_facts import NO_IMAGE
+from sim2cam.scene.lens_effects import LENS_EFFECT_BOUNDS
 from sim2cam.scene.lens_effects import Glare as GlassGlare
 from sim2cam.scene.material import TEXTURE_FAMILIES
-from sim2cam.scene.packages import MOST_LETTERS, can_say
+from sim2cam.scene.packages import MAX_TEXT_LENGTH, is_printable_text
 from sim2cam.scene.sensor import SENSOR_BOUNDS, BayerPattern, Demosaic, FileFormat, Subsampling
 from sim2cam.scene.shape import (
     CARD_BACK,
@@ -33,22 +40,22 @@ from sim2cam.scene.shape import (
     BoardPattern,
     PipShape,
 )
-from sim2cam.scene.symmetry import TURNABLE_FACES
+from sim2cam.scene.symmetry import HALF_TURN_FACES
 from sim2cam.scene.twisty import FACES as TURNING_FACES
-from sim2cam.scene.twisty import SCRAMBLES
+from sim2cam.scene.twisty import N_SCRAMBLES
 
-MAX_OBJECTS = 128
-_OF_TURNED = ". Add it, or let cards neither fall nor turn over (drop_height_m, speed_m_s, spin_rad_s, lean_rad = 0)"
+MAX_INSTANCES = 128
+_CARD_BACK_HINT = ". Add it, or let cards neither fall nor turn over (drop_height_m, speed_m_s, spin_rad_s, lean_rad = 0)"
 _TONES = ("white", "black", "color")
-_WORDS: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, tuple[str, ...]] = {
     "surface": ("table", "mat", "tray", "bin", "shelf"),
-    "decal.on": PLACES,
+    "decal.on": DECAL_TARGETS,
     "family": TEXTURE_FAMILIES,
     "pip_shape": get_args(PipShape),
     "body_tone": _TONES,
     "pip_tone": _TONES,
-    "shape": ("box", "cylinder", "sphere", ASSET),
-    "kind": tuple(DEPTH_CAMERAS),
+    "shape": ("box", "cylinder", "sphere", ASSET_SHAPE),
+    "kind": tuple(DEPTH_CAMERA_TYPES),
     "arrangement": get_args(Arrangement),
     "board.pattern": get_args(BoardPattern),
     "dictionary": tuple(MARKER_COUNTS),
@@ -60,7 +67,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "jpeg_subsampling": get_args(Subsampling),
     "file_format": get_args(FileFormat),
 }
-_NEEDED = {
+_REQUIRED_BY_COUNT = {
     "die_count": ("layout.same_look", "die", "die_color", "die_surface"),
     "object_count": ("object", "object_surface"),
     "fixture_count": ("fixture", "fixture_surface"),
@@ -79,24 +86,24 @@ _NEEDED = {
     "decal_count": ("decal",),
 }
 """What a count of things asks for."""
-_WITH_SIDES = (
+_SURFACES_WITH_SIDES = (
     "die_surface", "board_surface", "card_surface", "tin_surface", "carton_surface",
     "paper_surface",
 )  # fmt: skip
 """Surfaces of which every side has its place in a picture, so that its edges are known."""
-_MATS = {"mat", "tray", "bin"}
+_SURFACES_WITH_MAT = {"mat", "tray", "bin"}
 """Surfaces with a mat, or a floor in its place."""
-_BESIDES = ("cable_count", "paper_count", "hand_count", "near_count", "decal_count")
+_UNLABELLED_COUNTS = ("cable_count", "paper_count", "hand_count", "near_count", "decal_count")
 """Counts of what is not to be found."""
-_PRINTED = ("tin.category", "carton.category", "paper.heading", "decal.text")
-_SHOWN: dict[str, Callable[[Value], Sequence[str]]] = {
+_PRINTED_TEXT_FACTORS = ("tin.category", "carton.category", "paper.heading", "decal.text")
+_CATEGORIES_OF_VALUE: dict[str, Callable[[Value], Sequence[str]]] = {
     "board.pattern": lambda pattern: [str(pattern)],
     "card.face": lambda face: [str(face)],
     "card.face_down": lambda is_down: [CARD_BACK] if is_down else [],
     "twisty.layers": lambda layers: [f"{layers}x{layers}x{layers}"],
 }
 """Categories of what factors can be set to, where words are not those of categories."""
-_FLAGS = (
+_BOOLEAN_FACTORS = (
     "backed",
     "pictured",
     "pointing",
@@ -108,16 +115,16 @@ _FLAGS = (
     "labelled",
     "sun",
 )
-_WHOLE = {
+_INTEGER_FACTORS = {
     "columns", "rows", "first_marker", "layers", "scramble", "decal.length", "droplets.count",
     "mosaic.bits", "jpeg_quality", "seed", "noise_seed", "pattern_seed",
 }  # fmt: skip
 """Numbers that are counted, besides those that end so."""
-_SHARE, _POSITIVE, _ANY = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
-_OFF_MIDDLE = (-0.45, 0.45)
+_SHARE, _POSITIVE, _UNBOUNDED = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
+_CENTER_OFFSET = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
-    "die_count": (1, MAX_OBJECTS),
-    "object_count": (1, MAX_OBJECTS),
+    "die_count": (1, MAX_INSTANCES),
+    "object_count": (1, MAX_INSTANCES),
     "fixture_count": (1, 16),
     "joints": _SHARE,
     "shelf_count": (1, 8),
@@ -125,25 +132,25 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "x_m": (-10, 10),
     "y_m": (-10, 10),
     "z_m": (-10, 10),
-    "block_count": (1, MAX_OBJECTS),
-    "board_count": (1, MAX_OBJECTS),
-    "card_count": (1, MAX_OBJECTS),
-    "twisty_count": (1, MAX_OBJECTS),
-    "tin_count": (1, MAX_OBJECTS),
-    "carton_count": (1, MAX_OBJECTS),
-    "bolt_count": (1, MAX_OBJECTS),
-    "nut_count": (1, MAX_OBJECTS),
+    "block_count": (1, MAX_INSTANCES),
+    "board_count": (1, MAX_INSTANCES),
+    "card_count": (1, MAX_INSTANCES),
+    "twisty_count": (1, MAX_INSTANCES),
+    "tin_count": (1, MAX_INSTANCES),
+    "carton_count": (1, MAX_INSTANCES),
+    "bolt_count": (1, MAX_INSTANCES),
+    "nut_count": (1, MAX_INSTANCES),
     "cable_count": (0, 16),
     "paper_count": (0, 16),
     "hand_count": (0, 4),
-    "decal_count": (0, MAX_OBJECTS),
+    "decal_count": (0, MAX_INSTANCES),
     "which": _SHARE,
     "side": _SHARE,
     "decal.x": _SHARE,
     "decal.y": _SHARE,
     "decal.width_m": (0.001, 1),
     "wear": _SHARE,
-    "decal.length": (1, MOST_LETTERS),
+    "decal.length": (1, MAX_TEXT_LENGTH),
     "backdrop.width_m": (0.5, 10),
     "backdrop.distance_m": (0.1, 10),
     "backdrop.height_m": (-5, 5),
@@ -172,7 +179,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "tin.height": (0.15, 8),
     "height_m": (0.005, 1),
     "depth": (0.02, 20),
-    "distractor_count": (0, MAX_OBJECTS),
+    "distractor_count": (0, MAX_INSTANCES),
     "lamp_count": (0, 4),
     "near_count": (0, 4),
     "near_light.distance_m": (0.3, 100),
@@ -195,9 +202,9 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "pip_three": (0.3, 1),
     "pip_rows": (0.3, 1),
     "density_kg_m3": _POSITIVE,
-    "mass_offset_x": _OFF_MIDDLE,
-    "mass_offset_y": _OFF_MIDDLE,
-    "mass_offset_z": _OFF_MIDDLE,
+    "mass_offset_x": _CENTER_OFFSET,
+    "mass_offset_y": _CENTER_OFFSET,
+    "mass_offset_z": _CENTER_OFFSET,
     "drag": _SHARE,
     "spin_drag": _SHARE,
     "lean_rad": (0, math.pi / 2),
@@ -218,7 +225,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "twisty.edge_m": (0.005, 0.5),
     "twisty.rounding": (0.01, 0.49),
     "layers": (2, 3),
-    "scramble": (0, SCRAMBLES - 1),
+    "scramble": (0, N_SCRAMBLES - 1),
     "turned_rad": (-math.pi / 4, math.pi / 4),
     "sticker": (0.2, 1),
     "sticker_corner": _SHARE,
@@ -309,10 +316,12 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "defocus.focus": (0.1, 100),
 } | {
     f"{group}.{name}": limits
-    for group, bounds in ({"depth_camera": DEPTH_BOUNDS} | GLASS_BOUNDS | SENSOR_BOUNDS).items()
+    for group, bounds in (
+        {"depth_camera": DEPTH_BOUNDS} | LENS_EFFECT_BOUNDS | SENSOR_BOUNDS
+    ).items()
     for name, limits in bounds.items()
 }
-_JOINT = (
+_COUPLED_DEPTH_FACTORS = (
     "baseline_m", "projector_m", "min_range_m", "max_range_m", "depth_unit_m", "modulation_hz",
     "ambiguity_m",
 )  # fmt: skip
@@ -324,7 +333,7 @@ def check_domain(
     assets: Collection[str],
     categories: Collection[str] = (),
     skies: Collection[str] = (),
-    pictures: Collection[str] = (),
+    surface_images: Collection[str] = (),
     inherited: Collection[str] = (),
 ) -> None:
     """Refuse a distribution that can give what its factor cannot be.
@@ -333,7 +342,7 @@ def check_domain(
         domain: with all its distributions.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
-        skies, pictures: names of those of skies and of surfaces that there are.
+        skies, surface_images: names of those of skies and of surfaces that there are.
         inherited: factors, as ``domain.light.warmth``, whose cases of ``given`` may be of values that no longer
             occur.
 
@@ -341,29 +350,29 @@ def check_domain(
         ValueError: naming the factor, the value and what is allowed.
     """
     check_references(domain)
-    words = _words_of(assets, categories, skies, pictures)
+    words = _make_choices(assets, categories, skies, surface_images)
     for group in fields(domain):
-        for factor, distribution in factors_of(getattr(domain, group.name)):
+        for factor, distribution in iterate_factors(getattr(domain, group.name)):
             place = f"domain.{group.name}.{factor}"
             if place not in inherited:
                 check_cases(domain, distribution, place)
-            for value in extremes_of(domain, distribution, place):
+            for value in compute_extremes(domain, distribution, place):
                 path = f"{group.name}/{factor}"
-                problem = _problem(path, value, words)
+                problem = _describe_problem(path, value, words)
                 if problem:
-                    how = _is_whole(path) and isinstance(value, float)
+                    how = _is_integer(path) and isinstance(value, float)
                     hint = ', as kind = "integers" draws them' if how else ""
                     raise ValueError(f"'{place}' cannot be {value!r}. {problem}{hint}")
-    _check_presence(domain)
-    _check_finish(domain)
+    _check_required_groups(domain)
+    _check_surface_finish(domain)
     _check_lamps(domain)
-    _check_card_pictures(domain, pictures)
+    _check_card_images(domain, surface_images)
     _check_decals(domain)
     _check_clutter(domain)
-    for kind, shown in shown_categories(domain).items():
+    for kind, shown in list_categories(domain).items():
         missing = sorted(set(shown) - set(categories))
         if missing:
-            why = _OF_TURNED if missing == [CARD_BACK] else ""
+            why = _CARD_BACK_HINT if missing == [CARD_BACK] else ""
             raise ValueError(f"a {kind} can show {', '.join(missing)}, which categories lack{why}")
     if domain.depth_camera is not None:
         _check_depth_camera(domain, domain.depth_camera)
@@ -371,41 +380,41 @@ def check_domain(
         _check_glare(domain, domain.glare)
 
 
-def shown_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
+def list_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
     """Returns what built-in objects besides dice can be labelled as, by ``scene.objects`` kind."""
     found: dict[str, set[str]] = {}
     if domain.block is not None:
-        sides = [_all_of(domain, f"block/0/{name}") for name in ("width", "height")]
+        sides = [_list_extremes(domain, f"block/0/{name}") for name in ("width", "height")]
         kind = "cube" if all(side == {1} for side in sides) else "block"
-        found[kind] = set(map(str, _all_of(domain, "block/0/category")))
+        found[kind] = set(map(str, _list_extremes(domain, "block/0/category")))
     if domain.board is not None:
-        found["board"] = set(map(str, _all_of(domain, "board/0/pattern")))
+        found["board"] = set(map(str, _list_extremes(domain, "board/0/pattern")))
     if domain.card is not None:
-        faces = set(map(str, _all_of(domain, "card/0/face")))
-        hidden = {CARD_BACK} if _shows_backs(domain) else set()
-        found["card"] = faces - set(TURNABLE_FACES) | hidden
-        found["turnable card"] = faces & set(TURNABLE_FACES)
+        faces = set(map(str, _list_extremes(domain, "card/0/face")))
+        hidden = {CARD_BACK} if _can_show_backs(domain) else set()
+        found["card"] = faces - set(HALF_TURN_FACES) | hidden
+        found["turnable card"] = faces & set(HALF_TURN_FACES)
     for kind in ("tin", "carton", "bolt", "nut"):
         if getattr(domain, kind) is not None:
-            found[kind] = set(map(str, _all_of(domain, f"{kind}/0/category")))
+            found[kind] = set(map(str, _list_extremes(domain, f"{kind}/0/category")))
     if domain.twisty is not None:
-        is_whole = _all_of(domain, "twisty/0/turned_rad") == {0}
-        layers = sorted(_all_of(domain, "twisty/0/layers"))
+        is_whole = _list_extremes(domain, "twisty/0/turned_rad") == {0}
+        layers = sorted(_list_extremes(domain, "twisty/0/layers"))
         found["twisty" if is_whole else "turned twisty"] = {f"{n}x{n}x{n}" for n in layers}
     return {kind: tuple(sorted(shown)) for kind, shown in found.items() if shown}
 
 
-def _shows_backs(domain: Domain) -> bool:
+def _can_show_backs(domain: Domain) -> bool:
     """Return whether a card can lie face down: it is laid so, or leans, falls or is thrown and may turn over."""
     moves = ("layout/drop_height_m", "layout/speed_m_s", "layout/spin_rad_s", "card/0/lean_rad")
-    is_laid = True in _all_of(domain, "card/0/face_down")
-    return is_laid or any(_all_of(domain, path) != {0} for path in moves)
+    is_laid = True in _list_extremes(domain, "card/0/face_down")
+    return is_laid or any(_list_extremes(domain, path) != {0} for path in moves)
 
 
-def _all_of(domain: Domain, path: str) -> set[Value]:
+def _list_extremes(domain: Domain, path: str) -> set[Value]:
     """Returns the extreme values of a factor; all of them where it is a word."""
     place = f"domain.{path.replace('/0', '').replace('/', '.')}"
-    return set(extremes_of(domain, factor_at(domain, path), place))
+    return set(compute_extremes(domain, get_factor(domain, path), place))
 
 
 def check_settings(
@@ -414,7 +423,7 @@ def check_settings(
     assets: Collection[str],
     categories: Collection[str] = (),
     skies: Collection[str] = (),
-    pictures: Collection[str] = (),
+    surface_images: Collection[str] = (),
 ) -> None:
     """Refuses to set what the domain does not have, or to what it cannot be.
 
@@ -423,35 +432,37 @@ def check_settings(
         settings: values of factors, as a change has them.
         assets: names of the objects from files that there are.
         categories: what things can be labelled as.
-        skies, pictures: names of those of skies and of surfaces that there are.
+        skies, surface_images: names of those of skies and of surfaces that there are.
 
     Raises:
         UsageError: naming it and what is allowed.
     """
     for name, value in settings.items():
         check_path(domain, name, UsageError)
-        problem = _problem(name, value, _words_of(assets, categories, skies, pictures))
+        problem = _describe_problem(
+            name, value, _make_choices(assets, categories, skies, surface_images)
+        )
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
         group, *_, factor = name.split("/")
-        shown = _SHOWN.get(f"{group}.{factor}")
+        shown = _CATEGORIES_OF_VALUE.get(f"{group}.{factor}")
         if shown is not None and not {*shown(value)} <= {*categories}:
             raise UsageError(
                 f"'{name}' cannot be {value!r}: it shows {', '.join(shown(value))}, which categories lack."
             )
 
 
-def _check_presence(domain: Domain) -> None:
+def _check_required_groups(domain: Domain) -> None:
     """Refuses a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
-    counts = [name for name in _NEEDED if name not in _BESIDES]
+    counts = [name for name in _REQUIRED_BY_COUNT if name not in _UNLABELLED_COUNTS]
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
             "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
             "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, "
             "bolt_count, nut_count"
         )
-    if layout.shelf_count is None and "shelf" in _all_of(domain, "layout/surface"):
+    if layout.shelf_count is None and "shelf" in _list_extremes(domain, "layout/surface"):
         raise ValueError(
             "'domain.layout.surface' can be a shelf, and 'domain.layout.shelf_count' is missing"
         )
@@ -462,38 +473,38 @@ def _check_presence(domain: Domain) -> None:
         **{group.name: getattr(domain, group.name) for group in fields(domain)},
     }
     for owner in ("layout", "light"):
-        for factor, _ in factors_of(given[owner]):
-            for needed in _NEEDED.get(factor, ()):
+        for factor, _ in iterate_factors(given[owner]):
+            for needed in _REQUIRED_BY_COUNT.get(factor, ()):
                 if given[needed] is None:
                     raise ValueError(
                         f"'domain.{owner}.{factor}' asks for some, and 'domain.{needed}' is missing"
                     )
 
 
-def _check_finish(domain: Domain) -> None:
+def _check_surface_finish(domain: Domain) -> None:
     """Refuses relief and wear of surfaces that cannot show them."""
     for field in fields(domain):
         group = getattr(domain, field.name)
-        if not isinstance(group, Surface):
+        if not isinstance(group, SurfaceFactors):
             continue
-        for factor, _ in factors_of(group):
+        for factor, _ in iterate_factors(group):
             place = f"'domain.{field.name}.{factor}'"
-            if factor in FINISH and field.name == "twisty_surface":
+            if factor in FINISH_FACTORS and field.name == "twisty_surface":
                 raise ValueError(
                     f"{place}: facelets share texels, which would look alike. Leave it out"
                 )
-            if factor == "edges" and field.name not in _WITH_SIDES:
+            if factor == "edges" and field.name not in _SURFACES_WITH_SIDES:
                 raise ValueError(f"{place}: it has no sides with edges of their own. Leave it out")
 
 
-def _check_card_pictures(domain: Domain, pictures: Collection[str]) -> None:
+def _check_card_images(domain: Domain, surface_images: Collection[str]) -> None:
     """Refuses cards that are to show pictures of which there are none."""
     if domain.card is None or domain.card.pictured is None:
         return
-    if True not in _all_of(domain, "card/0/pictured"):
+    if True not in _list_extremes(domain, "card/0/pictured"):
         return
-    stems = {PurePath(name).stem for name in pictures}
-    missing = sorted(set(map(str, _all_of(domain, "card/0/face"))) - stems)
+    stems = {PurePath(name).stem for name in surface_images}
+    missing = sorted(set(map(str, _list_extremes(domain, "card/0/face"))) - stems)
     if missing:
         raise ValueError(
             f"'domain.card.pictured': [pictures] has none of {', '.join(missing[:5])}. Name files "
@@ -505,11 +516,11 @@ def _check_decals(domain: Domain) -> None:
     """Refuses decals on what no scene has."""
     if domain.decal is None:
         return
-    for place in sorted(map(str, _all_of(domain, "decal/0/on"))):
+    for place in sorted(map(str, _list_extremes(domain, "decal/0/on"))):
         if place == "table":
             is_there = True
         elif place == "mat":
-            is_there = not _MATS.isdisjoint(_all_of(domain, "layout/surface"))
+            is_there = not _SURFACES_WITH_MAT.isdisjoint(_list_extremes(domain, "layout/surface"))
         else:
             is_there = getattr(domain.layout, f"{place}_count") is not None
         if not is_there:
@@ -518,33 +529,35 @@ def _check_decals(domain: Domain) -> None:
 
 def _check_clutter(domain: Domain) -> None:
     """Refuses clutter that never comes, and none where it may come."""
-    can_come = ASSET in _all_of(domain, "distractor/0/shape")
+    can_come = ASSET_SHAPE in _list_extremes(domain, "distractor/0/shape")
     if can_come and domain.distractor.asset is None:
         raise ValueError(
-            f"'domain.distractor.shape' can be '{ASSET}', and there is none. Name a folder in "
+            f"'domain.distractor.shape' can be '{ASSET_SHAPE}', and there is none. Name a folder in "
             "[assets.clutter]"
         )
     if domain.distractor.asset is not None and not can_come:
         raise ValueError(
-            f"'domain.distractor.shape' cannot be '{ASSET}', and [assets.clutter] names some. Add it "
+            f"'domain.distractor.shape' cannot be '{ASSET_SHAPE}', and [assets.clutter] names some. Add it "
             "to its options"
         )
 
 
 def _check_lamps(domain: Domain) -> None:
     """Refuses more lamps than leave room for the sun in a window."""
-    most = max(map(float, extremes_of(domain, domain.light.lamp_count, "domain.light.lamp_count")))
+    most = max(
+        map(float, compute_extremes(domain, domain.light.lamp_count, "domain.light.lamp_count"))
+    )
     if domain.window is not None and most > _BOUNDS["lamp_count"][1] - 1:
         raise ValueError(f"'domain.light.lamp_count' can be {most:g}: with a window 3 are the most")
 
 
-def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
+def _check_depth_camera(domain: Domain, group: DepthCameraFactors) -> None:
     """Refuses factors that no kind has, and those of a kind that together are impossible."""
     given = {
-        name: extremes_of(domain, distribution, f"domain.depth_camera.{name}")
-        for name, distribution in factors_of(group)
+        name: compute_extremes(domain, distribution, f"domain.depth_camera.{name}")
+        for name, distribution in iterate_factors(group)
     }
-    kinds = [DEPTH_CAMERAS[str(kind)] for kind in given["kind"]]
+    kinds = [DEPTH_CAMERA_TYPES[str(kind)] for kind in given["kind"]]
     known = {field.name for kind in kinds for field in fields(kind)}
     for name in given:
         if name not in known:
@@ -552,7 +565,9 @@ def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
             raise ValueError(f"'domain.depth_camera.{name}': {names} has none. Leave it out")
     for kind in kinds:
         joint = [
-            field.name for field in fields(kind) if field.name in _JOINT and field.name in given
+            field.name
+            for field in fields(kind)
+            if field.name in _COUPLED_DEPTH_FACTORS and field.name in given
         ]
         for corner in itertools.product(*(given[name] for name in joint)):
             try:
@@ -561,11 +576,11 @@ def _check_depth_camera(domain: Domain, group: DepthFactors) -> None:
                 raise ValueError(f"'domain.depth_camera': {error}") from error
 
 
-def _check_glare(domain: Domain, group: Glare) -> None:
+def _check_glare(domain: Domain, group: GlareFactors) -> None:
     """Refuses shares that together may be more than all light."""
     most = {
-        name: max(float(value) for value in extremes_of(domain, d, f"domain.glare.{name}"))
-        for name, d in factors_of(group)
+        name: max(float(value) for value in compute_extremes(domain, d, f"domain.glare.{name}"))
+        for name, d in iterate_factors(group)
     }
     try:
         GlassGlare(**most)
@@ -573,50 +588,52 @@ def _check_glare(domain: Domain, group: Glare) -> None:
         raise ValueError(f"'domain.glare': {error}") from error
 
 
-def bounds_of(path: str) -> tuple[float, float]:
+def get_bounds(path: str) -> tuple[float, float]:
     """Returns the least and the greatest number that a factor may be, by its path."""
     group, *_, factor = path.split("/")
-    return _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor.partition(".")[0], _ANY)
+    return _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor.partition(".")[0], _UNBOUNDED)
 
 
-def _words_of(
+def _make_choices(
     assets: Collection[str],
     categories: Collection[str],
     skies: Collection[str],
-    pictures: Collection[str],
+    surface_images: Collection[str],
 ) -> Mapping[str, tuple[str, ...]]:
-    return _WORDS | {
+    return _CHOICES | {
         "object.asset": tuple(assets),
         "fixture.asset": tuple(assets),
         "distractor.asset": tuple(assets),
         "category": tuple(categories),
-        "sky.picture": (NO_PICTURE, *skies),
-        "picture": (NO_PICTURE, *pictures),
-        "material": (OWN, *families()),
+        "sky.picture": (NO_IMAGE, *skies),
+        "picture": (NO_IMAGE, *surface_images),
+        "material": (OWN_MATERIAL, *load_families()),
     }
 
 
-def _problem(path: str, value: Value, words: Mapping[str, tuple[str, ...]]) -> str | None:
+def _describe_problem(
+    path: str, value: Value, choices: Mapping[str, tuple[str, ...]]
+) -> str | None:
     group, *_, factor = path.split("/")
     name = f"{group}.{factor}"
-    if name in _PRINTED and not (isinstance(value, str) and can_say(value)):
-        return f"Allowed: what is printed, up to {MOST_LETTERS} letters of ASCII"
-    allowed = words.get(name) or words.get(factor)
-    if factor == "material" and value in TRANSPARENT:
-        return f"Nothing is transparent here. {did_you_mean(str(value), allowed or ())}"
+    if name in _PRINTED_TEXT_FACTORS and not (isinstance(value, str) and is_printable_text(value)):
+        return f"Allowed: what is printed, up to {MAX_TEXT_LENGTH} letters of ASCII"
+    allowed = choices.get(name) or choices.get(factor)
+    if factor == "material" and value in TRANSPARENT_FAMILIES:
+        return f"Nothing is transparent here. {suggest_name(str(value), allowed or ())}"
     if factor in ("heading", "text") or (allowed and value in allowed):
         return None
     if allowed:
-        return did_you_mean(str(value), allowed)
-    if factor in _FLAGS:
+        return suggest_name(str(value), allowed)
+    if factor in _BOOLEAN_FACTORS:
         return None if isinstance(value, bool) else "Allowed: true, false"
-    return _number_problem(path, value)
+    return _describe_number_problem(path, value)
 
 
-def _number_problem(path: str, value: Value) -> str | None:
-    low, high = bounds_of(path)
+def _describe_number_problem(path: str, value: Value) -> str | None:
+    low, high = get_bounds(path)
     is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
-    whole = _is_whole(path)
+    whole = _is_integer(path)
     if is_inside and not (whole and isinstance(value, float)):
         return None
     words = f"from {low:g} to {high:g}"
@@ -625,6 +642,8 @@ def _number_problem(path: str, value: Value) -> str | None:
     return f"Allowed: {'whole ' if whole else ''}numbers {words}"
 
 
-def _is_whole(path: str) -> bool:
+def _is_integer(path: str) -> bool:
     group, *_, factor = path.split("/")
-    return factor.endswith("_count") or not _WHOLE.isdisjoint((factor, f"{group}.{factor}"))
+    return factor.endswith("_count") or not _INTEGER_FACTORS.isdisjoint(
+        (factor, f"{group}.{factor}")
+    )

@@ -12,27 +12,27 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from sim2cam.randomize.distributions import Constant, Distribution, Given
-from sim2cam.randomize.domain import ONCE, Domain, Surface, factors_of
-from sim2cam.randomize.references import extremes_of
+from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, SurfaceFactors, iterate_factors
+from sim2cam.randomize.references import compute_extremes
 
-OWN = "own"
+OWN_MATERIAL = "own"
 """What ``material`` is where the recipe's own distributions hold."""
 
-TRANSPARENT = ("glass", "translucent")
+TRANSPARENT_FAMILIES = ("glass", "translucent")
 
-_TABLES: TypeAdapter[dict[str, dict[str, Distribution]]] = TypeAdapter(
+_FAMILIES_ADAPTER: TypeAdapter[dict[str, dict[str, Distribution]]] = TypeAdapter(
     dict[str, dict[str, Distribution]]
 )
 
 
 @functools.cache
-def families() -> Mapping[str, Mapping[str, Distribution]]:
+def load_families() -> Mapping[str, Mapping[str, Distribution]]:
     """Returns the distributions of each family's factors, by its name."""
     text = Path(__file__).with_name("material_families.toml").read_text(encoding="utf-8")
-    return _TABLES.validate_python(tomllib.loads(text))
+    return _FAMILIES_ADAPTER.validate_python(tomllib.loads(text))
 
 
-def with_families(domain: Domain) -> Domain:
+def expand_families(domain: Domain) -> Domain:
     """Returns a domain whose surfaces follow their ``material``, where they have one.
 
     Each factor that a family has becomes one distribution for each material; other materials keep
@@ -42,21 +42,21 @@ def with_families(domain: Domain) -> Domain:
         ValueError: a material refers to what it cannot.
     """
     changed: dict[str, Any] = {
-        group.name: _following(domain, group.name, surface)
+        group.name: _expand_surface(domain, group.name, surface)
         for group in fields(domain)
-        if isinstance(surface := getattr(domain, group.name), Surface) and surface.material
+        if isinstance(surface := getattr(domain, group.name), SurfaceFactors) and surface.material
     }
     return replace(domain, **changed)
 
 
-def _following(domain: Domain, name: str, surface: Surface) -> Surface:
-    own = dict(factors_of(surface))
+def _expand_surface(domain: Domain, name: str, surface: SurfaceFactors) -> SurfaceFactors:
+    own = dict(iterate_factors(surface))
     drawn = {
-        word: families()[word]
-        for word in map(str, extremes_of(domain, own["material"], f"domain.{name}.material"))
-        if word in families()
+        word: load_families()[word]
+        for word in map(str, compute_extremes(domain, own["material"], f"domain.{name}.material"))
+        if word in load_families()
     }
-    path = f"{name}/material" if name in ONCE else f"{name}/*/material"
+    path = f"{name}/material" if name in SINGLETON_GROUPS else f"{name}/*/material"
     factors = dict.fromkeys(factor for family in drawn.values() for factor in family)
     given = {}
     for factor in factors:

@@ -4,78 +4,78 @@ from __future__ import annotations
 
 import colorsys
 
-from sim2cam.randomize.sampling import Draw
-from sim2cam.scene.image_facts import NO_PICTURE, PictureFacts
+from sim2cam.randomize.sampling import FactorValues
+from sim2cam.scene.image_facts import NO_IMAGE, TextureImageInfo
 from sim2cam.scene.material import Color, Material, Texture, Wear
 
-WEAR = ("dust", "scratches", "stains", "fingerprints", "edges")
-FINISH = ("material", "relief", *WEAR)
+WEAR_FACTORS = ("dust", "scratches", "stains", "fingerprints", "edges")
+FINISH_FACTORS = ("material", "relief", *WEAR_FACTORS)
 """Factors that decide over more than colours and shine."""
 
-_PICTURE_M = 0.3
+_DEFAULT_IMAGE_WIDTH_M = 0.3
 
 
-def material_of(drawn: Draw, path: str, first: Color | None = None) -> Material:
-    """Returns the material of a surface's group; ``first`` takes the place of its first colour."""
+def make_material(factors: FactorValues, path: str, first_color: Color | None = None) -> Material:
+    """Returns the material of a surface's group; ``first_color`` takes the place of its first colour."""
     return Material(
-        _pictured(drawn, path) or _patterned(drawn, path, first),
-        drawn.number(f"{path}/roughness"),
-        drawn.number(f"{path}/specular"),
-        drawn.number_or(f"{path}/metallic", 0.0),
-        drawn.number_or(f"{path}/emission", 0.0),
-        drawn.number_or(f"{path}/relief", 0.0) or None,
-        _wear(drawn, path),
+        _make_image_texture(factors, path) or _make_pattern_texture(factors, path, first_color),
+        factors.get_float(f"{path}/roughness"),
+        factors.get_float(f"{path}/specular"),
+        factors.get_float_or(f"{path}/metallic", 0.0),
+        factors.get_float_or(f"{path}/emission", 0.0),
+        factors.get_float_or(f"{path}/relief", 0.0) or None,
+        _make_wear(factors, path),
     )
 
 
-def _patterned(drawn: Draw, path: str, first: Color | None) -> Texture:
+def _make_pattern_texture(factors: FactorValues, path: str, first_color: Color | None) -> Texture:
     return Texture(
-        drawn.text(f"{path}/family"),  # type: ignore[arg-type]
-        first or color_of(drawn, path, ""),
-        color_of(drawn, path, "second_"),
-        drawn.number(f"{path}/scale_m"),
-        drawn.number(f"{path}/contrast"),
-        drawn.number(f"{path}/sharpness"),
-        drawn.count(f"{path}/seed"),
+        factors.get_str(f"{path}/family"),  # type: ignore[arg-type]
+        first_color or get_color(factors, path, ""),
+        get_color(factors, path, "second_"),
+        factors.get_float(f"{path}/scale_m"),
+        factors.get_float(f"{path}/contrast"),
+        factors.get_float(f"{path}/sharpness"),
+        factors.get_int(f"{path}/seed"),
     )
 
 
-def _pictured(drawn: Draw, path: str) -> Texture | None:
+def _make_image_texture(factors: FactorValues, path: str) -> Texture | None:
     """Returns the texture of the picture that was drawn; None where that is none."""
-    facts = picture_of(drawn, path)
+    facts = get_surface_image(factors, path)
     if facts is None:
         return None
-    width = facts.width_m or drawn.number_or(f"{path}/picture_m", _PICTURE_M)
+    width = facts.width_m or factors.get_float_or(f"{path}/picture_m", _DEFAULT_IMAGE_WIDTH_M)
     return Texture("plain", facts.color, facts.color, width, 0.0, 0.0, 0, facts.file)
 
 
-def picture_of(drawn: Draw, path: str) -> PictureFacts | None:
+def get_surface_image(factors: FactorValues, path: str) -> TextureImageInfo | None:
     """Returns what is known of the picture that a group drew; None where that is none."""
-    return drawn.pictures.get(str(drawn.values.get(f"{path}/picture", NO_PICTURE)))
+    return factors.surface_images.get(str(factors.values.get(f"{path}/picture", NO_IMAGE)))
 
 
-def _wear(drawn: Draw, path: str) -> Wear | None:
-    amounts = {name: drawn.number_or(f"{path}/{name}", 0.0) for name in WEAR}
+def _make_wear(factors: FactorValues, path: str) -> Wear | None:
+    amounts = {name: factors.get_float_or(f"{path}/{name}", 0.0) for name in WEAR_FACTORS}
     if not any(amounts.values()):
         return None
-    return Wear(**amounts, seed=drawn.count(f"{path}/seed"))
+    return Wear(**amounts, seed=factors.get_int(f"{path}/seed"))
 
 
-def color_of(drawn: Draw, path: str, prefix: str) -> Color:
+def get_color(factors: FactorValues, path: str, prefix: str) -> Color:
     """Returns the linear RGB of a hue, a saturation and a value."""
     hue, saturation, value = (
-        drawn.number(f"{path}/{prefix}{name}") for name in ("hue", "saturation", "value")
+        factors.get_float(f"{path}/{prefix}{name}") for name in ("hue", "saturation", "value")
     )
-    return _linear(colorsys.hsv_to_rgb(hue % 1.0, saturation, value))
+    return _srgb_to_linear(colorsys.hsv_to_rgb(hue % 1.0, saturation, value))
 
 
-def _linear(srgb: tuple[float, float, float]) -> Color:
+def _srgb_to_linear(srgb: tuple[float, float, float]) -> Color:
     """Returns linear RGB of sRGB by IEC 61966-2-1."""
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb)
     return r, g, b
 
 
-def shown_color(linear: Color) -> Color:
+def linear_to_srgb(linear: Color) -> Color:
     """Returns sRGB, 0 to 1, of linear RGB by IEC 61966-2-1."""
     r, g, b = (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in linear)
     return r, g, b

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sim2cam.errors import UsageError
-from sim2cam.randomize.counterfactual import NO_CHANGE, Change
+from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
 from sim2cam.randomize.distributions import Distribution
-from sim2cam.randomize.domain import ONCE, Domain, factor_at, factors_of
-from sim2cam.randomize.references import check_path, extremes_of
-from sim2cam.randomize.sampling_context import Chance, Value
-from sim2cam.scene.image_facts import PictureFacts
-from sim2cam.seeds import stream
+from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, get_factor, iterate_factors
+from sim2cam.randomize.references import check_path, compute_extremes
+from sim2cam.randomize.sampling_context import SamplingContext, Value
+from sim2cam.scene.image_facts import TextureImageInfo
+from sim2cam.seeds import derive_rng
 
-PER_VIEW = (
+PER_VIEW_GROUPS = (
     "view", "lens", "fisheye", "exposure", "sensor", "shutter", "motion", "stereo", "depth_camera",
     "mosaic", "processing", "automatics",
     "defocus", "lateral_color", "field_blur", "glare", "dirt", "droplets",
 )  # fmt: skip
-COUNTED = {
+GROUPS_BY_COUNT = {
     "layout/die_count": ("die", "die_color", "die_surface"),
     "layout/object_count": ("object", "object_surface"),
     "layout/fixture_count": ("fixture", "fixture_surface"),
@@ -44,46 +44,46 @@ COUNTED = {
 
 
 @dataclass(frozen=True)
-class Draw:
+class FactorValues:
     """What was drawn for one scene.
 
     Attributes:
         values: value of each factor by its path, as ``die/3/edge_m``.
         views: number of cameras.
-        pictures: what is known of the pictures of surfaces that were drawn from, by name.
+        surface_images: what is known of the pictures of surfaces that were drawn from, by name.
     """
 
     values: Mapping[str, Value]
     views: int
-    pictures: Mapping[str, PictureFacts] = field(default_factory=dict)
+    surface_images: Mapping[str, TextureImageInfo] = field(default_factory=dict)
 
-    def number(self, path: str) -> float:
+    def get_float(self, path: str) -> float:
         """Returns a drawn number."""
         return float(self.values[path])
 
-    def count(self, path: str) -> int:
+    def get_int(self, path: str) -> int:
         """Returns a drawn whole number."""
         return int(self.values[path])
 
-    def text(self, path: str) -> str:
+    def get_str(self, path: str) -> str:
         """Returns a drawn word."""
         return str(self.values[path])
 
-    def number_or(self, path: str, otherwise: float) -> float:
+    def get_float_or(self, path: str, default: float) -> float:
         """Returns a drawn number, or another one where its factor is left out."""
-        return float(self.values.get(path, otherwise))
+        return float(self.values.get(path, default))
 
-    def has(self, group: str) -> bool:
+    def has_group(self, group: str) -> bool:
         """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
-        return group in self._groups
+        return group in self._group_paths
 
     @functools.cached_property
-    def _groups(self) -> frozenset[str]:
+    def _group_paths(self) -> frozenset[str]:
         """Groups and their instances: of ``motion/0/speed`` both ``motion/0`` and ``motion``."""
         above = {path.rpartition("/")[0] for path in self.values}
         return frozenset(above | {group.partition("/")[0] for group in above})
 
-    def named(self, path: str) -> dict[str, float]:
+    def get_named(self, path: str) -> dict[str, float]:
         """Returns the drawn numbers of a factor that has one for each of several names."""
         head = f"{path}."
         return {
@@ -92,20 +92,20 @@ class Draw:
             if key.startswith(head)
         }
 
-    def flag(self, path: str) -> bool:
+    def get_bool(self, path: str) -> bool:
         """Returns a drawn yes or no."""
         return bool(self.values[path])
 
 
-def draw(
+def sample_factors(
     domain: Domain,
     seed: int,
     index: int,
     *,
     views: int,
     attempt: int = 0,
-    change: Change = NO_CHANGE,
-) -> Draw:
+    intervention: Intervention = NO_INTERVENTION,
+) -> FactorValues:
     """Returns everything chance decides for scene ``index``.
 
     Args:
@@ -114,62 +114,62 @@ def draw(
         index: scene index.
         views: number of cameras.
         attempt: counts redraws of the whole scene.
-        change: what is otherwise than in the scene of these arguments; every value outside it
+        intervention: what is otherwise than in the scene of these arguments; every value outside it
             stays as it is, bit by bit, also one that refers to a value inside.
 
     Raises:
         UsageError: a change of what the domain does not have.
     """
-    for name in (*change.redraws, *change.settings):
-        check_path(domain, name, UsageError, whole=name in change.settings)
-    drawing = _drawing(domain, seed, index, attempt, change)
+    for name in (*intervention.resamples, *intervention.settings):
+        check_path(domain, name, UsageError, require_factor=name in intervention.settings)
+    drawing = _make_sampler(domain, seed, index, attempt, intervention)
     values: dict[str, Value] = {}
 
-    def draw_group(name: str, place: str = "") -> None:
-        for factor, _ in factors_of(getattr(domain, name)):
-            path = f"{name}{place}/{factor}"
-            values[path] = drawing.value(path)
+    def sample_group(group: str, instance_path: str = "") -> None:
+        for factor, _ in iterate_factors(getattr(domain, group)):
+            path = f"{group}{instance_path}/{factor}"
+            values[path] = drawing.get_value(path)
 
-    for name in ONCE:
-        draw_group(name)
-    repeats = [(names, values.get(count, 0)) for count, names in COUNTED.items()]
-    for names, count in (*repeats, (PER_VIEW, views)):
+    for name in SINGLETON_GROUPS:
+        sample_group(name)
+    repeats = [(names, values.get(count, 0)) for count, names in GROUPS_BY_COUNT.items()]
+    for names, count in (*repeats, (PER_VIEW_GROUPS, views)):
         for name in names:
             for i in range(int(count)):
-                draw_group(name, f"/{i}")
-    return Draw(values, views)
+                sample_group(name, f"/{i}")
+    return FactorValues(values, views)
 
 
-def check_instances(domain: Domain, change: Change, views: int) -> None:
+def check_instances(domain: Domain, intervention: Intervention, views: int) -> None:
     """Refuses a change of an instance that no scene can have.
 
     Args:
         domain: the distributions.
-        change: of what there is.
+        intervention: of what there is.
         views: number of cameras.
 
     Raises:
         UsageError: naming it and how many there are at most.
     """
-    for name in change.instances():
+    for name in intervention.list_instances():
         group, number, *_ = name.split("/")
-        count = next((path for path, names in COUNTED.items() if group in names), None)
-        most = views if count is None else _most(domain, count, change)
+        count = next((path for path, names in GROUPS_BY_COUNT.items() if group in names), None)
+        most = views if count is None else _compute_max_count(domain, count, intervention)
         if int(number) >= most:
             known = f"{group}/0 to {group}/{most - 1} at most" if most else f"no {group}"
             raise UsageError(f"there is no '{name}': scenes have {known}.")
 
 
-def _most(domain: Domain, path: str, change: Change) -> int:
+def _compute_max_count(domain: Domain, path: str, intervention: Intervention) -> int:
     """Returns the most that a count can be."""
-    if path in change.settings:
-        return int(change.settings[path])
-    distribution = factor_at(domain, path)
+    if path in intervention.settings:
+        return int(intervention.settings[path])
+    distribution = get_factor(domain, path)
     place = f"domain.{path.replace('/', '.')}"
-    return max(map(int, extremes_of(domain, distribution, place))) if distribution else 0
+    return max(map(int, compute_extremes(domain, distribution, place))) if distribution else 0
 
 
-def draw_beside(
+def sample_distribution(
     domain: Domain,
     distribution: Distribution,
     path: str,
@@ -177,7 +177,7 @@ def draw_beside(
     index: int,
     *,
     attempt: int = 0,
-    change: Change = NO_CHANGE,
+    intervention: Intervention = NO_INTERVENTION,
 ) -> Value:
     """Returns a draw of a distribution that is no factor but may refer to factors.
 
@@ -188,13 +188,13 @@ def draw_beside(
         seed: seed of the data set.
         index: scene index.
         attempt: counts redraws of the whole scene.
-        change: as ``draw`` has it.
+        intervention: as ``draw`` has it.
     """
-    return _drawing(domain, seed, index, attempt, change).drawn(path, distribution)
+    return _make_sampler(domain, seed, index, attempt, intervention).sample(path, distribution)
 
 
 @dataclass
-class _Drawing:
+class _FactorSampler:
     """Draws the factors of one scene when they are asked for, each once.
 
     Attributes:
@@ -205,33 +205,39 @@ class _Drawing:
     seed: int
     index: int
     attempt: int
-    change: Change
-    original: _Drawing | None
+    intervention: Intervention
+    original: _FactorSampler | None
     values: dict[str, Value] = field(default_factory=dict)
 
-    def value(self, path: str) -> Value:
+    def get_value(self, path: str) -> Value:
         """Returns the value of a factor, whether the scene has that many of its group or not."""
         if path not in self.values:
-            self.values[path] = self._value(path)
+            self.values[path] = self._sample_value(path)
         return self.values[path]
 
-    def drawn(self, path: str, distribution: Distribution) -> Value:
+    def sample(self, path: str, distribution: Distribution) -> Value:
         """Returns a draw of a distribution from the stream of a path."""
-        redraws = self.change.times(path)
-        rng = stream(self.seed, path, scene_index=self.index, attempt=self.attempt + redraws)
-        return distribution.draw(
-            Chance(rng, self.seed, path, self.index, self.attempt, redraws, self.value)
+        redraws = self.intervention.count_resamples(path)
+        rng = derive_rng(self.seed, path, scene_index=self.index, attempt=self.attempt + redraws)
+        return distribution.sample(
+            SamplingContext(rng, self.seed, path, self.index, self.attempt, redraws, self.get_value)
         )
 
-    def _value(self, path: str) -> Value:
-        setting = self.change.setting(path)
+    def _sample_value(self, path: str) -> Value:
+        setting = self.intervention.get_setting(path)
         if setting is not None:
             return setting
-        if self.original is not None and not self.change.times(path):
-            return self.original.value(path)
-        return self.drawn(path, factor_at(self.domain, path))
+        if self.original is not None and not self.intervention.count_resamples(path):
+            return self.original.get_value(path)
+        return self.sample(path, get_factor(self.domain, path))
 
 
-def _drawing(domain: Domain, seed: int, index: int, attempt: int, change: Change) -> _Drawing:
-    original = _Drawing(domain, seed, index, attempt, NO_CHANGE, None) if change else None
-    return _Drawing(domain, seed, index, attempt, change, original)
+def _make_sampler(
+    domain: Domain, seed: int, index: int, attempt: int, intervention: Intervention
+) -> _FactorSampler:
+    original = (
+        _FactorSampler(domain, seed, index, attempt, NO_INTERVENTION, None)
+        if intervention
+        else None
+    )
+    return _FactorSampler(domain, seed, index, attempt, intervention, original)

@@ -9,17 +9,17 @@ from functools import cached_property
 
 import numpy as np
 
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 Value = float | int | str | bool
 
 
-def _alone(path: str) -> Value:
+def _refuse_lookup(path: str) -> Value:
     raise LookupError(f"there is no '{path}' to look at")
 
 
 @dataclass(frozen=True)
-class Chance:
+class SamplingContext:
     """What a distribution is drawn with.
 
     Attributes:
@@ -28,8 +28,8 @@ class Chance:
         path: of the factor, as ``die/3/edge_m``.
         index: scene index.
         attempt: counts redraws of the whole scene.
-        redraws: counts those of the factor's group alone.
-        look: gives the value of another factor by its path.
+        resamples: counts those of the factor's group alone.
+        lookup: gives the value of another factor by its path.
     """
 
     rng: np.random.Generator
@@ -37,46 +37,48 @@ class Chance:
     path: str = ""
     index: int = 0
     attempt: int = 0
-    redraws: int = 0
-    look: Callable[[str], Value] = _alone
+    resamples: int = 0
+    lookup: Callable[[str], Value] = _refuse_lookup
 
     @cached_property
-    def shared(self) -> Chance:
+    def shared(self) -> SamplingContext:
         """The chance that all instances of a group have in common, whoever asks first."""
         path = "/".join(part for part in self.path.split("/") if not part.isdecimal())
-        rng = self._stream(f"shared/{path}", self.index, self.attempt + self.redraws)
+        rng = self._stream(f"shared/{path}", self.index, self.attempt + self.resamples)
         return replace(self, rng=rng, path=path)
 
-    def twin(self) -> Chance:
+    def clone(self) -> SamplingContext:
         """Returns one that gives what this one is going to give, and leaves this one as it is."""
         other = replace(self, rng=copy.deepcopy(self.rng))
         if "shared" in vars(self):
-            vars(other)["shared"] = self.shared.twin()
+            vars(other)["shared"] = self.shared.clone()
         return other
 
     @property
-    def number(self) -> str | None:
+    def instance(self) -> str | None:
         """Which instance of its group it belongs to, as its path has it; None for a group without."""
         return next((part for part in self.path.split("/") if part.isdecimal()), None)
 
-    def value(self, path: str) -> Value:
+    def get_value(self, path: str) -> Value:
         """Returns the value of another factor; ``*`` in its path is this one's own number."""
-        return self.look(path.replace("*", self.number or "*"))
+        return self.lookup(path.replace("*", self.instance or "*"))
 
-    def row(self, table: str, count: int) -> int:
+    def sample_row(self, table: str, count: int) -> int:
         """Returns one of ``count`` rows, the same for all factors of an instance that ask for it."""
-        path = "/".join(["table", table, *([self.number] if self.number else [])])
-        return int(self._stream(path, self.index, self.attempt + self.redraws).integers(count))
+        path = "/".join(["table", table, *([self.instance] if self.instance else [])])
+        return int(self._stream(path, self.index, self.attempt + self.resamples).integers(count))
 
-    def stratum(self, shares: Sequence[int]) -> int:
-        """Returns which stratum the scene belongs to; see ``stratum_of``. No attempt changes it."""
-        return stratum_of(self.seed, f"quota/{self.path}", self.index, shares, self.redraws)
+    def assign_stratum(self, shares: Sequence[int]) -> int:
+        """Returns which stratum the scene belongs to; see ``compute_stratum``. No attempt changes it."""
+        return compute_stratum(self.seed, f"quota/{self.path}", self.index, shares, self.resamples)
 
     def _stream(self, path: str, index: int, attempt: int) -> np.random.Generator:
-        return stream(self.seed, path, scene_index=index, attempt=attempt)
+        return derive_rng(self.seed, path, scene_index=index, attempt=attempt)
 
 
-def stratum_of(seed: int, path: str, index: int, shares: Sequence[int], redraws: int = 0) -> int:
+def compute_stratum(
+    seed: int, path: str, index: int, shares: Sequence[int], resamples: int = 0
+) -> int:
     """Returns which stratum a scene belongs to, from 0.
 
     Scenes come in blocks of ``sum(shares)``; in each of them every stratum has exactly its share,
@@ -87,8 +89,8 @@ def stratum_of(seed: int, path: str, index: int, shares: Sequence[int], redraws:
         path: what the strata are of.
         index: scene index.
         shares: scenes of each stratum in a block.
-        redraws: counts other orders.
+        resamples: counts other orders.
     """
     block, place = divmod(index, sum(shares))
-    order = stream(seed, path, scene_index=block, attempt=redraws).permutation(sum(shares))
+    order = derive_rng(seed, path, scene_index=block, attempt=resamples).permutation(sum(shares))
     return int(np.repeat(np.arange(len(shares)), shares)[order[place]])

@@ -13,205 +13,223 @@ from scipy.spatial.transform import Rotation
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational, ThinPrism
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose, Quaternion, Vec3, quaternion, vec3
-from sim2cam.randomize.bodies import hands_of, place_of, things_of
-from sim2cam.randomize.decals import with_decals
-from sim2cam.randomize.layout import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange
-from sim2cam.randomize.lights import environment_of
-from sim2cam.randomize.materials import material_of, picture_of
-from sim2cam.randomize.sampling import Draw
-from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.randomize.bodies import compute_position, make_hands, make_placeables
+from sim2cam.randomize.decals import add_decals
+from sim2cam.randomize.layout import BOARD_THICKNESS_M, MAT_THICKNESS_M, arrange_bodies
+from sim2cam.randomize.lights import make_environment
+from sim2cam.randomize.materials import get_surface_image, make_material
+from sim2cam.randomize.sampling import FactorValues
+from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.camera import Camera, Shutter
-from sim2cam.scene.depth_camera import DEPTH_CAMERAS, AnyDepthCamera
-from sim2cam.scene.image_facts import PictureFacts, SkyFacts
+from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, AnyDepthCamera
+from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
 from sim2cam.scene.lens_effects import (
     Defocus,
     Dirt,
     Droplets,
     FieldBlur,
     Glare,
-    Glass,
     LateralColor,
+    LensEffects,
 )
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing, Sensor
-from sim2cam.scene.shape import Box, Ground
+from sim2cam.scene.shape import Cuboid, Ground
 
 Part = TypeVar("Part")
 
 _GROUND_SIDE_M = 6.0
-_BACKDROP_ROUGHNESS = 0.9
+_BACKGROUND_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
-_AS_TOLD = 1.0  # numbers of two bodies multiply: what lies on this rubs and bounces by its own
+_NEUTRAL_CONTACT = (
+    1.0  # numbers of two bodies multiply: what lies on this rubs and bounces by its own
+)
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
-_NUMBERS: Mapping[str, Callable[[Any], int | float]] = {"int": int, "float": float}
+_NUMBER_TYPES: Mapping[str, Callable[[Any], int | float]] = {"int": int, "float": float}
 
 
-def compose(
-    drawn: Draw,
+def build_scene(
+    factors: FactorValues,
     width: int,
     height: int,
-    assets: Sequence[AssetFacts] = (),
-    skies: Sequence[SkyFacts] = (),
-    pictures: Sequence[PictureFacts] = (),
+    assets: Sequence[AssetInfo] = (),
+    skies: Sequence[EnvironmentMapInfo] = (),
+    surface_images: Sequence[TextureImageInfo] = (),
 ) -> Scene:
     """Returns the scene, not yet settled.
 
     Args:
-        drawn: everything that chance decided.
+        factors: everything that chance decided.
         width, height: pixels of its cameras.
         assets: the objects from files that were drawn from.
-        skies, pictures: those of skies and of surfaces that were drawn from.
+        skies, surface_images: those of skies and of surfaces that were drawn from.
     """
-    drawn = replace(drawn, pictures={facts.name: facts for facts in pictures})
-    things = things_of(drawn, assets)
-    loose = arrange(things, drawn, _inner_limit(drawn))
+    factors = replace(factors, surface_images={facts.name: facts for facts in surface_images})
+    things = make_placeables(factors, assets)
+    loose = arrange_bodies(things, factors, _compute_half_extents(factors))
     fixtures = (thing.body for thing in things.fixtures)
-    bodies = (*_supports(drawn), *_backdrop(drawn), *fixtures, *loose, *hands_of(drawn))
+    bodies = (
+        *_make_supports(factors),
+        *_make_background_image(factors),
+        *fixtures,
+        *loose,
+        *make_hands(factors),
+    )
     lengths = [thing.length_m for thing in things.targets or things.fixtures]
     length = float(np.median(lengths))
-    cameras = tuple(_camera(drawn, view, width, height, length) for view in range(drawn.views))
-    return Scene(with_decals(bodies, drawn), environment_of(drawn, skies), cameras)
+    cameras = tuple(
+        _make_camera(factors, view, width, height, length) for view in range(factors.views)
+    )
+    return Scene(add_decals(bodies, factors), make_environment(factors, skies), cameras)
 
 
-def _supports(drawn: Draw) -> list[Body]:
+def _make_supports(factors: FactorValues) -> list[Body]:
     ground = Body(
-        "table", Ground(_GROUND_SIDE_M), material_of(drawn, "table"), Pose(), is_fixed=True,
-        friction=_AS_TOLD, restitution=_AS_TOLD,
+        "table", Ground(_GROUND_SIDE_M), make_material(factors, "table"), Pose(), is_fixed=True,
+        friction=_NEUTRAL_CONTACT, restitution=_NEUTRAL_CONTACT,
     )  # fmt: skip
-    surface = drawn.text("layout/surface")
+    surface = factors.get_str("layout/surface")
     if surface == "table":
         return [ground]
-    side = drawn.number("layout/surface_side_m")
-    size = (side, side * drawn.number("layout/aspect"))
+    side = factors.get_float("layout/surface_side_m")
+    size = (side, side * factors.get_float("layout/aspect"))
     if surface == "shelf":
-        return [ground, *_shelf(drawn, size)]
-    mat = _slab(
+        return [ground, *_make_shelf(factors, size)]
+    mat = _make_slab(
         "mat",
         (*size, MAT_THICKNESS_M),
         (0.0, 0.0, MAT_THICKNESS_M / 2),
-        material_of(drawn, "wall" if surface == "bin" else "mat"),
+        make_material(factors, "wall" if surface == "bin" else "mat"),
     )
-    return [ground, mat] if surface == "mat" else [ground, mat, *_walls(drawn, size)]
+    return [ground, mat] if surface == "mat" else [ground, mat, *_make_walls(factors, size)]
 
 
-def _backdrop(drawn: Draw) -> list[Body]:
+def _make_background_image(factors: FactorValues) -> list[Body]:
     """Returns the photo behind the scene, where one was drawn."""
-    facts = picture_of(drawn, "backdrop")
+    facts = get_surface_image(factors, "backdrop")
     if facts is None:
         return []
-    width = drawn.number("backdrop/width_m")
+    width = factors.get_float("backdrop/width_m")
     photo = Texture("plain", facts.color, facts.color, width, 0.0, 0.0, 0, facts.file)
-    turn, away = drawn.number("backdrop/azimuth_rad"), drawn.number("backdrop/distance_m")
+    turn, away = factors.get_float("backdrop/azimuth_rad"), factors.get_float("backdrop/distance_m")
     towards = np.array([math.cos(turn), math.sin(turn), 0.0])
     up = np.array([0.0, 0.0, 1.0])
     stands = Rotation.from_matrix(np.column_stack([np.cross(up, towards), up, towards]))
-    place = vec3(drawn.number("backdrop/height_m") * up - away * towards)
-    material = Material(photo, _BACKDROP_ROUGHNESS)
+    place = vec3(factors.get_float("backdrop/height_m") * up - away * towards)
+    material = Material(photo, _BACKGROUND_ROUGHNESS)
     pose = Pose(quaternion(stands), place)
     return [Body("backdrop", Ground(width), material, pose, is_fixed=True)]
 
 
-def _walls(drawn: Draw, size: tuple[float, float]) -> list[Body]:
-    height, thick = drawn.number("layout/wall_m"), _WALL_THICKNESS_M
-    material = material_of(drawn, "wall")
+def _make_walls(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
+    height, thick = factors.get_float("layout/wall_m"), _WALL_THICKNESS_M
+    material = make_material(factors, "wall")
     x, y = (size[0] + thick) / 2, (size[1] + thick) / 2
     along_x, along_y = (size[0] + 2 * thick, thick, height), (thick, size[1], height)
     return [
-        _slab("wall/0", along_x, (0.0, y, height / 2), material),
-        _slab("wall/1", along_x, (0.0, -y, height / 2), material),
-        _slab("wall/2", along_y, (x, 0.0, height / 2), material),
-        _slab("wall/3", along_y, (-x, 0.0, height / 2), material),
+        _make_slab("wall/0", along_x, (0.0, y, height / 2), material),
+        _make_slab("wall/1", along_x, (0.0, -y, height / 2), material),
+        _make_slab("wall/2", along_y, (x, 0.0, height / 2), material),
+        _make_slab("wall/3", along_y, (-x, 0.0, height / 2), material),
     ]
 
 
-def _shelf(drawn: Draw, size: tuple[float, float]) -> list[Body]:
+def _make_shelf(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
     """Returns the boards, the sides and the back of a shelf on the table."""
     count, gap, thick = (
-        drawn.count("layout/shelf_count"),
-        drawn.number("layout/wall_m"),
+        factors.get_int("layout/shelf_count"),
+        factors.get_float("layout/wall_m"),
         BOARD_THICKNESS_M,
     )
-    material, (width, depth) = material_of(drawn, "wall"), size
+    material, (width, depth) = make_material(factors, "wall"), size
     height = count * gap + thick
     x, y, z = (width + thick) / 2, (depth + thick) / 2, height / 2
     boards = [
-        _slab(f"shelf/{k}", (width, depth, thick), (0.0, 0.0, k * gap + thick / 2), material)
+        _make_slab(f"shelf/{k}", (width, depth, thick), (0.0, 0.0, k * gap + thick / 2), material)
         for k in range(count + 1)
     ]
     return [
         *boards,
-        _slab("wall/0", (width + 2 * thick, thick, height), (0.0, y, z), material),
-        _slab("wall/1", (thick, depth, height), (x, 0.0, z), material),
-        _slab("wall/2", (thick, depth, height), (-x, 0.0, z), material),
+        _make_slab("wall/0", (width + 2 * thick, thick, height), (0.0, y, z), material),
+        _make_slab("wall/1", (thick, depth, height), (x, 0.0, z), material),
+        _make_slab("wall/2", (thick, depth, height), (-x, 0.0, z), material),
     ]
 
 
-def _slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body:
+def _make_slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) -> Body:
     pose = Pose(_UPRIGHT, position_m)
     return Body(
-        name, Box(size_m), material, pose, is_fixed=True, friction=_AS_TOLD, restitution=_AS_TOLD
+        name,
+        Cuboid(size_m),
+        material,
+        pose,
+        is_fixed=True,
+        friction=_NEUTRAL_CONTACT,
+        restitution=_NEUTRAL_CONTACT,
     )
 
 
-def _inner_limit(drawn: Draw) -> np.ndarray:
+def _compute_half_extents(factors: FactorValues) -> np.ndarray:
     """Returns the half sides (2,) inside which bodies are let go: those of what has walls."""
-    if drawn.text("layout/surface") in ("table", "mat"):
+    if factors.get_str("layout/surface") in ("table", "mat"):
         return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
-    side = drawn.number("layout/surface_side_m")
-    return np.array([side, side * drawn.number("layout/aspect")]) / 2
+    side = factors.get_float("layout/surface_side_m")
+    return np.array([side, side * factors.get_float("layout/aspect")]) / 2
 
 
-def _camera(drawn: Draw, view: int, width: int, height: int, length_m: float) -> Camera:
+def _make_camera(
+    factors: FactorValues, view: int, width: int, height: int, length_m: float
+) -> Camera:
     """Returns a camera of a scene whose middle object, by size, is so long."""
     path = f"view/{view}"
-    half = drawn.number(f"{path}/fov_rad") / 2
-    focal_px = width / 2 / (half if drawn.has(f"fisheye/{view}") else math.tan(half))
-    known_m, known_px = _known_length(drawn, path, length_m)
+    half = factors.get_float(f"{path}/fov_rad") / 2
+    focal_px = width / 2 / (half if factors.has_group(f"fisheye/{view}") else math.tan(half))
+    known_m, known_px = _get_reference_length(factors, path, length_m)
     distance = focal_px * known_m / (known_px * width / _REFERENCE_WIDTH_PX)
-    tilt, turn = drawn.number(f"{path}/tilt_rad"), drawn.number(f"{path}/azimuth_rad")
-    x, y, _ = place_of(drawn, path, "aim_radius", "aim_angle_rad")
-    z = drawn.number_or(f"{path}/aim_height_m", 0.0)
+    tilt, turn = factors.get_float(f"{path}/tilt_rad"), factors.get_float(f"{path}/azimuth_rad")
+    x, y, _ = compute_position(factors, path, "aim_radius", "aim_angle_rad")
+    z = factors.get_float_or(f"{path}/aim_height_m", 0.0)
     reach = distance * math.sin(tilt)
     eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), z + distance * math.cos(tilt))
-    pose = Pose.looking_at(eye, (x, y, z), drawn.number(f"{path}/roll_rad"))
+    pose = Pose.look_at(eye, (x, y, z), factors.get_float(f"{path}/roll_rad"))
     return Camera(
         pose=pose,
         width=width,
         height=height,
-        lens=_lens(drawn, view, focal_px, width, height),
-        sensor=_sensor(drawn, view),
-        shutter=_shutter(drawn, view),
-        twist=_twist(drawn, view, pose),
-        depth=_depth_camera(drawn, view),
-        baseline_m=_baseline_m(drawn, view),
-        glass=_glass(drawn, view, distance),
+        lens=_make_lens(factors, view, focal_px, width, height),
+        sensor=_make_sensor(factors, view),
+        shutter=_make_shutter(factors, view),
+        twist=_make_twist(factors, view, pose),
+        depth_camera=_make_depth_camera(factors, view),
+        baseline_m=_get_baseline_m(factors, view),
+        glass=_make_glass(factors, view, distance),
     )
 
 
-def _known_length(drawn: Draw, path: str, length_m: float) -> tuple[float, float]:
+def _get_reference_length(factors: FactorValues, path: str, length_m: float) -> tuple[float, float]:
     """Returns a length in metres, and the pixels that it covers in a picture of the reference width."""
-    if f"{path}/die_px" in drawn.values:
-        return _REFERENCE_DIE_M, drawn.number(f"{path}/die_px")
-    return length_m, drawn.number(f"{path}/object_px")
+    if f"{path}/die_px" in factors.values:
+        return _REFERENCE_DIE_M, factors.get_float(f"{path}/die_px")
+    return length_m, factors.get_float(f"{path}/object_px")
 
 
-def _shutter(drawn: Draw, view: int) -> Shutter | None:
+def _make_shutter(factors: FactorValues, view: int) -> Shutter | None:
     path = f"shutter/{view}"
-    if not drawn.has(path):
+    if not factors.has_group(path):
         return None
-    return Shutter(drawn.number(f"{path}/exposure_s"), drawn.number(f"{path}/readout_s"))
+    return Shutter(factors.get_float(f"{path}/exposure_s"), factors.get_float(f"{path}/readout_s"))
 
 
-def _twist(drawn: Draw, view: int, pose: Pose) -> Twist | None:
+def _make_twist(factors: FactorValues, view: int, pose: Pose) -> Twist | None:
     """Returns how a camera at this pose moves in the world."""
     path = f"motion/{view}"
-    if not drawn.has(path):
+    if not factors.has_group(path):
         return None
     ways, turns = (
-        np.array([drawn.number(f"{path}/{name}") for name in names])
+        np.array([factors.get_float(f"{path}/{name}") for name in names])
         for names in (
             ("right_m_s", "down_m_s", "forward_m_s"),
             ("pitch_rad_s", "yaw_rad_s", "roll_rad_s"),
@@ -221,85 +239,89 @@ def _twist(drawn: Draw, view: int, pose: Pose) -> Twist | None:
     return Twist(vec3(to_world.apply(ways)), vec3(to_world.apply(turns)))
 
 
-def _depth_camera(drawn: Draw, view: int) -> AnyDepthCamera | None:
+def _make_depth_camera(factors: FactorValues, view: int) -> AnyDepthCamera | None:
     path = f"depth_camera/{view}"
-    if not drawn.has(path):
+    if not factors.has_group(path):
         return None
-    return _given(drawn, path, DEPTH_CAMERAS[drawn.text(f"{path}/kind")])
+    return _make_part(factors, path, DEPTH_CAMERA_TYPES[factors.get_str(f"{path}/kind")])
 
 
-def _fields(drawn: Draw, path: str, kind: type[Any]) -> dict[str, Any]:
+def _collect_fields(factors: FactorValues, path: str, part_type: type[Any]) -> dict[str, Any]:
     """Returns what was drawn of a part of a camera, by the names of its fields."""
     found: dict[str, Any] = {}
-    for field in fields(kind):
-        value = drawn.values.get(f"{path}/{field.name}")
+    for field in fields(part_type):
+        value = factors.values.get(f"{path}/{field.name}")
         if value is not None:
-            number = _NUMBERS.get(str(field.type))
+            number = _NUMBER_TYPES.get(str(field.type))
             found[field.name] = number(value) if number else value
     return found
 
 
-def _given(drawn: Draw, path: str, kind: type[Part]) -> Part:
+def _make_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part:
     """Returns a part of a camera of what was drawn of it; the rest is as that kind has it."""
-    return kind(**_fields(drawn, path, kind))
+    return part_type(**_collect_fields(factors, path, part_type))
 
 
-def _part(drawn: Draw, path: str, kind: type[Part]) -> Part | None:
-    return _given(drawn, path, kind) if drawn.has(path) else None
+def _make_optional_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part | None:
+    return _make_part(factors, path, part_type) if factors.has_group(path) else None
 
 
-def _glass(drawn: Draw, view: int, distance_m: float) -> Glass | None:
+def _make_glass(factors: FactorValues, view: int, distance_m: float) -> LensEffects | None:
     """Returns the glass of a camera that looks at a point at a distance; None without any part."""
-    glass = Glass(
-        defocus=_defocus(drawn, view, distance_m),
-        lateral_color=_part(drawn, f"lateral_color/{view}", LateralColor),
-        field_blur=_part(drawn, f"field_blur/{view}", FieldBlur),
-        glare=_part(drawn, f"glare/{view}", Glare),
-        dirt=_part(drawn, f"dirt/{view}", Dirt),
-        droplets=_part(drawn, f"droplets/{view}", Droplets),
+    glass = LensEffects(
+        defocus=_make_defocus(factors, view, distance_m),
+        lateral_color=_make_optional_part(factors, f"lateral_color/{view}", LateralColor),
+        field_blur=_make_optional_part(factors, f"field_blur/{view}", FieldBlur),
+        glare=_make_optional_part(factors, f"glare/{view}", Glare),
+        dirt=_make_optional_part(factors, f"dirt/{view}", Dirt),
+        droplets=_make_optional_part(factors, f"droplets/{view}", Droplets),
     )
-    return None if glass == Glass() else glass
+    return None if glass == LensEffects() else glass
 
 
-def _defocus(drawn: Draw, view: int, distance_m: float) -> Defocus | None:
+def _make_defocus(factors: FactorValues, view: int, distance_m: float) -> Defocus | None:
     path = f"defocus/{view}"
-    if not drawn.has(path):
+    if not factors.has_group(path):
         return None
-    focus_m = distance_m * drawn.number(f"{path}/focus")
-    return Defocus(drawn.number(f"{path}/aperture_m"), focus_m)
+    focus_m = distance_m * factors.get_float(f"{path}/focus")
+    return Defocus(factors.get_float(f"{path}/aperture_m"), focus_m)
 
 
-def _baseline_m(drawn: Draw, view: int) -> float | None:
+def _get_baseline_m(factors: FactorValues, view: int) -> float | None:
     path = f"stereo/{view}"
-    return drawn.number(f"{path}/baseline_m") if drawn.has(path) else None
+    return factors.get_float(f"{path}/baseline_m") if factors.has_group(path) else None
 
 
-def _lens(drawn: Draw, view: int, focal_px: float, width: int, height: int) -> Lens:
+def _make_lens(factors: FactorValues, view: int, focal_px: float, width: int, height: int) -> Lens:
     path, fisheye = f"lens/{view}", f"fisheye/{view}"
     centre = (
-        (width - 1) / 2 + width * drawn.number(f"{path}/shift_x"),
-        (height - 1) / 2 + width * drawn.number(f"{path}/shift_y"),
+        (width - 1) / 2 + width * factors.get_float(f"{path}/shift_x"),
+        (height - 1) / 2 + width * factors.get_float(f"{path}/shift_y"),
     )
-    focal = focal_px, focal_px * drawn.number_or(f"{path}/aspect", 1.0)
-    if drawn.has(fisheye):
-        k1, k2, k3, k4 = (drawn.number(f"{fisheye}/{name}") for name in ("k1", "k2", "k3", "k4"))
+    focal = focal_px, focal_px * factors.get_float_or(f"{path}/aspect", 1.0)
+    if factors.has_group(fisheye):
+        k1, k2, k3, k4 = (
+            factors.get_float(f"{fisheye}/{name}") for name in ("k1", "k2", "k3", "k4")
+        )
         return KannalaBrandt(*focal, *centre, k1, k2, k3, k4)
-    bends: list[Any] = [drawn.number_or(f"{path}/{name}", 0.0) for name in _BENDS]
-    if any(f"{path}/{name}" in drawn.values for name in _BENDS[8:]):
+    bends: list[Any] = [
+        factors.get_float_or(f"{path}/{name}", 0.0) for name in _DISTORTION_COEFFICIENTS
+    ]
+    if any(f"{path}/{name}" in factors.values for name in _DISTORTION_COEFFICIENTS[8:]):
         return ThinPrism(*focal, *centre, *bends)
-    if any(f"{path}/{name}" in drawn.values for name in _BENDS[5:8]):
+    if any(f"{path}/{name}" in factors.values for name in _DISTORTION_COEFFICIENTS[5:8]):
         return Rational(*focal, *centre, *bends[:8])
     return BrownConrady(*focal, *centre, *bends[:5])
 
 
-_BENDS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")
+_DISTORTION_COEFFICIENTS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")
 
 
-def _sensor(drawn: Draw, view: int) -> Sensor:
+def _make_sensor(factors: FactorValues, view: int) -> Sensor:
     return Sensor(
-        **_fields(drawn, f"exposure/{view}", Sensor),
-        **_fields(drawn, f"sensor/{view}", Sensor),
-        mosaic=_part(drawn, f"mosaic/{view}", Mosaic),
-        processing=_part(drawn, f"processing/{view}", Processing),
-        automatics=_part(drawn, f"automatics/{view}", Automatics),
+        **_collect_fields(factors, f"exposure/{view}", Sensor),
+        **_collect_fields(factors, f"sensor/{view}", Sensor),
+        mosaic=_make_optional_part(factors, f"mosaic/{view}", Mosaic),
+        processing=_make_optional_part(factors, f"processing/{view}", Processing),
+        automatics=_make_optional_part(factors, f"automatics/{view}", Automatics),
     )

@@ -4,7 +4,7 @@ All channels but the radiance are taken at the pixels' centres and never mixed:
 
 ``radiance``
     linear RGB (h, w, 3) float32, the mean over the pixel.
-``depth_m``
+``compute_depth_m``
     (h, w) float32 along the optical axis, 0 where nothing is.
 ``bodies``
     (h, w) uint32, number (from 1) of the body seen, in the order of the scene; 0 where nothing is.
@@ -25,7 +25,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.boxes import Box, box_of_lines
+from sim2cam.geometry.boxes import Box, extents_to_box
 
 Channel = Literal["radiance", "depth_m", "bodies", "parts", "normals", "cover"]
 CHANNELS: frozenset[Channel] = frozenset(get_args(Channel))
@@ -35,19 +35,21 @@ GBuffer = Mapping[Channel, NDArray[Any]]
 """The channels of a view that were asked for."""
 
 
-def behind(cover: NDArray[np.uint32], number: int) -> NDArray[np.bool_]:
+def decode_amodal_mask(amodal_bits: NDArray[np.uint32], label_id: int) -> NDArray[np.bool_]:
     """Returns the pixels (h, w) behind which a labelled body lies, seen or not."""
-    word, bit = divmod(number - 1, BITS_PER_WORD)
-    return np.asarray((cover[..., word] >> np.uint32(bit)) & 1 > 0)
+    word, bit = divmod(label_id - 1, BITS_PER_WORD)
+    return np.asarray((amodal_bits[..., word] >> np.uint32(bit)) & 1 > 0)
 
 
-def boxes_behind(cover: NDArray[np.uint32]) -> dict[int, Box]:
+def find_amodal_boxes(amodal_bits: NDArray[np.uint32]) -> dict[int, Box]:
     """Returns the boxes of the pixels behind which each labelled body lies, by its number."""
-    rows, columns = (np.bitwise_or.reduce(cover, axis=axis) for axis in (1, 0))  # (h or w, words)
+    rows, columns = (
+        np.bitwise_or.reduce(amodal_bits, axis=axis) for axis in (1, 0)
+    )  # (h or w, words)
     found = {}
-    for number in range(1, BITS_PER_WORD * cover.shape[2] + 1):
-        lines = (behind(line[None], number)[0] for line in (rows, columns))
-        box = box_of_lines(*lines)
+    for number in range(1, BITS_PER_WORD * amodal_bits.shape[2] + 1):
+        lines = (decode_amodal_mask(line[None], number)[0] for line in (rows, columns))
+        box = extents_to_box(*lines)
         if box is not None:
             found[number] = box
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.errors import BackendError, did_you_mean
+from sim2cam.errors import BackendError, suggest_name
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.gbuffer import BITS_PER_WORD, Channel, GBuffer
 from sim2cam.scene.scene import Scene
@@ -56,7 +56,7 @@ class Rasterizer(Protocol):
     def load(self, scene: Scene) -> None:
         """Makes a scene the one that is drawn."""
 
-    def draw(
+    def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
         """Returns channels of a view.
@@ -72,7 +72,7 @@ class Rasterizer(Protocol):
 
 
 @functools.cache
-def rasterizer() -> Rasterizer:
+def get_rasterizer() -> Rasterizer:
     """Returns this process's rasterizer: OpenGL through EGL, or pybullet's where there is none.
 
     ``SIM2CAM_BACKEND`` (``egl``, ``osmesa``, ``tiny``, or ``mitsuba`` for path-traced light) decides
@@ -85,66 +85,68 @@ def rasterizer() -> Rasterizer:
     wanted = os.environ.get(BACKEND_VARIABLE, "")
     if wanted not in ("", *BACKENDS):
         raise BackendError(
-            f"{BACKEND_VARIABLE}={wanted}: no such backend. {did_you_mean(wanted, BACKENDS)}"
+            f"{BACKEND_VARIABLE}={wanted}: no such backend. {suggest_name(wanted, BACKENDS)}"
         )
     match wanted:
         case "egl" | "osmesa":
-            return _opengl(wanted)
+            return _create_opengl(wanted)
         case "tiny":
-            return _tiny()
+            return _create_tiny()
         case "mitsuba":
             from sim2cam.render.backends.path_traced import PathTracedRasterizer
 
-            return PathTracedRasterizer(_first_to_start())
+            return PathTracedRasterizer(_create_first_available())
         case _:
-            return _first_to_start()
+            return _create_first_available()
 
 
-def _first_to_start() -> Rasterizer:
+def _create_first_available() -> Rasterizer:
     try:
-        return _opengl("egl")
+        return _create_opengl("egl")
     except BackendError:
-        return _tiny()
+        return _create_tiny()
 
 
-def _opengl(platform: PlatformName) -> Rasterizer:
+def _create_opengl(platform: PlatformName) -> Rasterizer:
     from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 
     return OpenGLRasterizer(platform)
 
 
-def _tiny() -> Rasterizer:
+def _create_tiny() -> Rasterizer:
     from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 
     return TinyRasterizer()
 
 
-def label_numbers(scene: Scene) -> dict[str, int]:
+def assign_label_ids(scene: Scene) -> dict[str, int]:
     """Returns the number (from 1) of each labelled body, by name."""
     targets = [body.name for body in scene.bodies if body.is_target]
     return {name: number for number, name in enumerate(targets, start=1)}
 
 
-def instance_ids(scene: Scene, bodies: NDArray[np.uint32]) -> NDArray[np.uint16]:
+def convert_to_instance_ids(scene: Scene, body_ids: NDArray[np.uint32]) -> NDArray[np.uint16]:
     """Returns the numbers (h, w) of the labelled bodies among the bodies (h, w) seen, 0 elsewhere."""
-    numbers = label_numbers(scene)
+    numbers = assign_label_ids(scene)
     by_body = [0, *(numbers.get(body.name, 0) for body in scene.bodies)]
-    return np.array(by_body, np.uint16)[bodies]
+    return np.array(by_body, np.uint16)[body_ids]
 
 
-def check_channels(name: str, wanted: Collection[Channel], known: frozenset[Channel]) -> None:
+def check_channels(
+    name: str, requested: Collection[Channel], supported: frozenset[Channel]
+) -> None:
     """Refuses channels that a rasterizer cannot give.
 
     Raises:
         BackendError: naming one and those that it gives.
     """
-    missing = sorted(set(wanted) - known)
+    missing = sorted(set(requested) - supported)
     if missing:
         raise BackendError(
-            f"the rasterizer '{name}' has no channel {missing[0]}. It gives {', '.join(sorted(known))}."
+            f"the rasterizer '{name}' has no channel {missing[0]}. It gives {', '.join(sorted(supported))}."
         )
 
 
-def cover_words(scene: Scene) -> int:
+def count_amodal_words(scene: Scene) -> int:
     """Returns how many 32-bit words hold one bit for each labelled body, at least 1."""
-    return max(1, -(-len(label_numbers(scene)) // BITS_PER_WORD))
+    return max(1, -(-len(assign_label_ids(scene)) // BITS_PER_WORD))

@@ -16,25 +16,25 @@ from typing import Annotated, Any
 import tyro
 
 from sim2cam import __version__
-from sim2cam.commands.ablate import Ladder
+from sim2cam.commands.ablate import Ablate
 from sim2cam.commands.adapt import AdaptApply, AdaptTrain
 from sim2cam.commands.assets import Assets, New
 from sim2cam.commands.bench import Bench, Compare
 from sim2cam.commands.calibrate import Calibrate, Drift
-from sim2cam.commands.console import accept_any_text, printable, write
+from sim2cam.commands.console import escape_controls, escape_unencodable, write
 from sim2cam.commands.data import Check, Inspect, Render
 from sim2cam.commands.demo import Demo
 from sim2cam.commands.domain import DomainFit, DomainShow
 from sim2cam.commands.export import Catalog, Export
 from sim2cam.commands.fetch import Fetch
-from sim2cam.commands.options import Folder
-from sim2cam.commands.predict import Label, Predict
+from sim2cam.commands.options import FolderOptions
+from sim2cam.commands.predict import Predict, PseudoLabel
 from sim2cam.commands.scenes import ScenesAdd, ScenesRun
 from sim2cam.commands.show import Doctor, Report
 from sim2cam.commands.train import Train
 from sim2cam.commands.tune import Tune
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError, UsageError
-from sim2cam.learn.launch import process_count
+from sim2cam.learn.launch import get_world_size
 
 _Adapt = (
     Annotated[AdaptTrain, tyro.conf.subcommand("train")]
@@ -67,9 +67,9 @@ _Command = (
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Ladder, tyro.conf.subcommand("ladder")]
+    | Annotated[Ablate, tyro.conf.subcommand("ladder")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
-    | Annotated[Label, tyro.conf.subcommand("label")]
+    | Annotated[PseudoLabel, tyro.conf.subcommand("label")]
     | Annotated[
         _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
     ]
@@ -77,9 +77,9 @@ _Command = (
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
-_REPEATABLE = "--set"
-_AS_PYTHON_HAS_IT = warnings.formatwarning
-_STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+_REPEATABLE_FLAG = "--set"
+_PYTHON_FORMATWARNING = warnings.formatwarning
+_TYRO_CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,38 +91,38 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _run(given: list[str]) -> int:
+def _run(arguments: list[str]) -> int:
     # Threads that spin while they wait take the core from those that work; read when torch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)  # a driver that crashes leaves no other trace
-    accept_any_text()
-    warnings.formatwarning = _told
-    if given == ["--version"]:
+    escape_unencodable()
+    warnings.formatwarning = _format_warning
+    if arguments == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
         return 0
     command: Any = tyro.cli(
         _Command,
         prog="sim2cam",
         description="Turn simulated scenes into perception models that work on your camera.",
-        args=given,
-        config=_STYLE,
+        args=arguments,
+        config=_TYRO_CONFIG,
     )
     try:
-        _check_repeats(given)
+        _check_repeated_flags(arguments)
         _check_launch(command)
-        with _interrupts_kept():
+        with _preserve_interrupts():
             command.execute()
     except UsageError as error:
-        return _fail(error, 2)
+        return _print_error(error, 2)
     except Sim2CamError as error:
-        return _fail(error, 1)
+        return _print_error(error, 1)
     except OSError as error:
         if error.filename is None:
             raise
-        return _fail(_of_system(error), 1)
+        return _print_error(_wrap_os_error(error), 1)
     except KeyboardInterrupt:
-        can_resume = isinstance(getattr(command, "folder", None), Folder)
+        can_resume = isinstance(getattr(command, "folder", None), FolderOptions)
         hint = "Run the same command with --resume to go on." if can_resume else ""
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
@@ -130,7 +130,7 @@ def _run(given: list[str]) -> int:
 
 
 @contextmanager
-def _interrupts_kept() -> Iterator[None]:
+def _preserve_interrupts() -> Iterator[None]:
     """Raises KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
 
     C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
@@ -166,15 +166,17 @@ def _interrupts_kept() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _check_repeats(given: list[str]) -> None:
+def _check_repeated_flags(arguments: list[str]) -> None:
     """Refuses a flag that is given twice: the last one alone would count.
 
     Raises:
         UsageError: with the flag.
     """
-    flags = [text.partition("=")[0].replace("_", "-") for text in given if text.startswith("--")]
+    flags = [
+        text.partition("=")[0].replace("_", "-") for text in arguments if text.startswith("--")
+    ]
     for flag in flags:
-        if flags.count(flag) > 1 and flag != _REPEATABLE:
+        if flags.count(flag) > 1 and flag != _REPEATABLE_FLAG:
             raise UsageError(f"{flag} is given twice. Give it once, with all its values.")
 
 
@@ -184,14 +186,14 @@ def _check_launch(command: object) -> None:
     Raises:
         UsageError: torchrun has started several.
     """
-    if process_count() > 1 and not isinstance(command, AdaptTrain | Train):
+    if get_world_size() > 1 and not isinstance(command, AdaptTrain | Train):
         raise UsageError(
-            f"torchrun has started {process_count()} processes, but only train and adapt train share their "
+            f"torchrun has started {get_world_size()} processes, but only train and adapt train share their "
             "work among them. Run this command without torchrun."
         )
 
 
-def _told(
+def _format_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -200,11 +202,11 @@ def _told(
 ) -> str:
     """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
     if issubclass(category, RepairWarning):
-        return printable(f"sim2cam: {message}\n")
-    return printable(_AS_PYTHON_HAS_IT(message, category, filename, lineno, line))
+        return escape_controls(f"sim2cam: {message}\n")
+    return escape_controls(_PYTHON_FORMATWARNING(message, category, filename, lineno, line))
 
 
-def _of_system(error: OSError) -> InputError:
+def _wrap_os_error(error: OSError) -> InputError:
     """Return the error of a file that the system refuses to open, find or write."""
     return InputError(
         str(error.filename),
@@ -212,6 +214,6 @@ def _of_system(error: OSError) -> InputError:
     )
 
 
-def _fail(error: Sim2CamError, code: int) -> int:
+def _print_error(error: Sim2CamError, exit_code: int) -> int:
     write(sys.stderr, f"sim2cam: {error}\n")
-    return code
+    return exit_code

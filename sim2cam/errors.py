@@ -47,7 +47,7 @@ class BackendError(Sim2CamError):
     """A renderer, driver or optional package is not there."""
 
 
-class RunawayError(Sim2CamError):
+class DivergenceError(Sim2CamError):
     """A training whose losses are no longer finite.
 
     Attributes:
@@ -84,7 +84,7 @@ class LensError(Sim2CamError, ValueError):
     """
 
 
-def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+def suggest_name(name: str, allowed: Iterable[str]) -> str:
     """Returns the allowed names, led by the closest one: ``Did you mean 'a'? Allowed: a, b``."""
     options = sorted(allowed)
     close = difflib.get_close_matches(name, options, n=1)

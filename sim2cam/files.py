@@ -15,37 +15,37 @@ from pathlib import Path
 
 from sim2cam.errors import OutputError
 
-LOCK = "run.lock"
+LOCK_NAME = "run.lock"
 """Name of the file that a process holds while it writes into a folder."""
 TEMPORARY_SUFFIX = ".part"
 """Ending of names under which files and folders are written until they are whole."""
 
 
-def temporary_path(path: Path) -> Path:
+def make_temporary_path(path: Path) -> Path:
     """Return a new name beside a path: no other process or earlier run uses it."""
     return path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file into a folder that is renamed once it is complete; elsewhere use ``write_whole``.
+    """Write a file into a folder that is renamed once it is complete; elsewhere use ``write_atomic``.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    with writing(path):
+    with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, so that it survives a crash of the machine once this returns.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    part = temporary_path(path)
+    part = make_temporary_path(path)
     try:
-        with writing(path):
+        with convert_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(data)
             _sync(part)
@@ -89,7 +89,7 @@ def _sync(path: str | Path) -> None:
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def convert_write_errors(path: Path) -> Iterator[None]:
     """Raise the system's errors while a path is written as errors that name it and the cure.
 
     Raises:
@@ -98,17 +98,19 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OutputError(path, f"cannot be written ({error.strerror}). {_cure(error)}") from error
+        raise OutputError(
+            path, f"cannot be written ({error.strerror}). {_suggest_remedy(error)}"
+        ) from error
 
 
-def _cure(error: OSError) -> str:
+def _suggest_remedy(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "Free some disk space, then run again with --resume."
     return "Choose another --out or change its permissions."
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Hold the lock of an output folder, which is made if needed.
 
     The system releases the lock of a process that is killed, so a stale lock file never blocks.
@@ -120,16 +122,16 @@ def locked(folder: Path) -> Iterator[None]:
 
     if folder.exists() and not folder.is_dir():
         raise OutputError(folder, "is a file, not a folder. Choose another --out.")
-    path = folder / LOCK
-    with writing(folder):
+    path = folder / LOCK_NAME
+    with convert_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path, blocking=False)
         try:
             lock.acquire()
         except Timeout:
-            raise OutputError(folder, _owner(path)) from None
+            raise OutputError(folder, _describe_owner(path)) from None
     try:
-        with writing(folder):
+        with convert_write_errors(folder):
             path.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}))
         yield
     finally:
@@ -139,7 +141,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def prepare_folder(
-    root: Path, parts: Collection[str], what: str, *, resume: bool, overwrite: bool
+    root: Path, patterns: Collection[str], run_kind: str, *, resume: bool, overwrite: bool
 ) -> None:
     """Prepare the output folder of a command: a new one, one to go on with, or one of an earlier run.
 
@@ -147,8 +149,8 @@ def prepare_folder(
 
     Args:
         root: the folder.
-        parts: names, or patterns of names, of what such a run writes.
-        what: the kind of run, for errors: "a training".
+        patterns: names, or patterns of names, of what such a run writes.
+        run_kind: the kind of run, for errors: "a training".
         resume: keep what is there.
         overwrite: remove what is there.
 
@@ -158,24 +160,25 @@ def prepare_folder(
     """
     if root.exists() and not root.is_dir():
         raise OutputError(root, "is a file, not a folder. Choose another --out.")
-    with writing(root):
+    with convert_write_errors(root):
         if not root.is_dir() or is_empty(root):
             return
-        halves = [f"{part}*{TEMPORARY_SUFFIX}" for part in parts]
+        halves = [f"{part}*{TEMPORARY_SUFFIX}" for part in patterns]
         left = [path for path in root.iterdir() if _matches(path, halves)]
         for path in sorted(root.iterdir()):
-            if path not in left and not _matches(path, [LOCK, *parts]):
+            if path not in left and not _matches(path, [LOCK_NAME, *patterns]):
                 raise OutputError(
-                    root, f"holds '{path.name}', which is no part of {what}. Choose another --out."
+                    root,
+                    f"holds '{path.name}', which is no part of {run_kind}. Choose another --out.",
                 )
         if not (resume or overwrite):
             raise OutputError(
                 root, "is not empty. Add --resume to go on or --overwrite to start anew."
             )
         for path in left:
-            remove(path)
+            remove_path(path)
         if overwrite:
-            clear(root)
+            clear_folder(root)
 
 
 def _matches(path: Path, patterns: Collection[str]) -> bool:
@@ -184,10 +187,10 @@ def _matches(path: Path, patterns: Collection[str]) -> bool:
 
 def is_empty(folder: Path) -> bool:
     """Return whether a folder holds nothing, or only the lock of this run."""
-    return all(path.name == LOCK for path in folder.iterdir())
+    return all(path.name == LOCK_NAME for path in folder.iterdir())
 
 
-def remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove a file, a link or a folder."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -195,17 +198,17 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def clear(folder: Path) -> None:
+def clear_folder(folder: Path) -> None:
     """Remove what is in a folder but its lock; when killed in between, no half of it passes for whole."""
     for path in list(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
-            path.rename(temporary_path(path))
+            path.rename(make_temporary_path(path))
     for path in list(folder.iterdir()):
-        if path.name != LOCK:
-            remove(path)
+        if path.name != LOCK_NAME:
+            remove_path(path)
 
 
-def _owner(path: Path) -> str:
+def _describe_owner(path: Path) -> str:
     """Return who writes into a folder, for an error."""
     try:
         owner = json.loads(path.read_text())

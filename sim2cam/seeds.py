@@ -7,7 +7,9 @@ import zlib
 import numpy as np
 
 
-def stream(seed: int, path: str, *, scene_index: int = 0, attempt: int = 0) -> np.random.Generator:
+def derive_rng(
+    seed: int, path: str, *, scene_index: int = 0, attempt: int = 0
+) -> np.random.Generator:
     """Returns the generator of one factor of one scene.
 
     It depends on nothing but its arguments, so a sample is the same on any worker, in any order,
@@ -29,6 +31,6 @@ def stream(seed: int, path: str, *, scene_index: int = 0, attempt: int = 0) -> n
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def integer_seed(seed: int, path: str) -> int:
+def derive_seed(seed: int, path: str) -> int:
     """Returns a 63-bit seed for generators that are not numpy's (torch, albumentations)."""
-    return int(stream(seed, path).integers(2**63))
+    return int(derive_rng(seed, path).integers(2**63))

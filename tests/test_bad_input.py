@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from sim2cam.data.checks.dataset import check_dataset
-from sim2cam.data.formats.export import export as export_parts
-from sim2cam.data.matching import Matching
+from sim2cam.data.formats.export import export_dataset as export_parts
+from sim2cam.data.matching import LabelMapping
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.data.writer import (
     FORMAT_VERSION,
@@ -30,7 +30,7 @@ from sim2cam.errors import Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, read_rgb
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.datasets import check_parts
+from sim2cam.models.training.datasets import check_datasets
 from sim2cam.pipeline.recipe import load_recipe
 
 HEADER = {"format": FORMAT_VERSION, "origin": "sim", "seed": 0, "categories": ["1", "2"]}
@@ -81,7 +81,7 @@ def recipe(text):
 
 
 def read_pixels(path):
-    return [read_rgb(sample.rgb) for sample in read_captures(path).samples]
+    return [read_rgb(sample.rgb) for sample in read_real_images(path).samples]
 
 
 def read_recipe(path):
@@ -89,16 +89,16 @@ def read_recipe(path):
 
 
 def bench(path):
-    return Matching(("1", "2")).of(read_captures(path))
+    return LabelMapping(("1", "2")).apply(read_real_images(path))
 
 
 def train_on(path):
-    Matching(("1", "2"), ignores_others=True).check_complete(read_captures(path))
+    LabelMapping(("1", "2"), ignore_unmapped=True).check_complete(read_real_images(path))
 
 
 def train_with_captures(path):
-    parts = ((read_dataset(path.parents[1] / "data"), 1.0), (read_captures(path), 1.0))
-    return check_parts(parts, TrainConfig())
+    parts = ((read_dataset(path.parents[1] / "data"), 1.0), (read_real_images(path), 1.0))
+    return check_datasets(parts, TrainConfig())
 
 
 def renders_and_captures(folder):
@@ -185,7 +185,7 @@ BAD = {
     # images
     "missing image": (
         without_image,
-        read_captures,
+        read_real_images,
         "/a.jpg: no such image. Check the path, or what the list names.",
     ),
     "truncated image": (
@@ -196,43 +196,43 @@ BAD = {
     ),
     "image that is none": (
         lambda folder: captures(folder, image=b"hello"),
-        read_captures,
+        read_real_images,
         "/a.jpg: not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read).",
     ),
     # captures
     "unknown image id": (
         lambda folder: captures(folder, image_id=5),
-        read_captures,
+        read_real_images,
         f"/a.json: annotations[0] is of image_id 5, which is not in the list of images. {CORRECT}",
     ),
     "negative size": (
         lambda folder: captures(folder, bbox=[2, 3, -10, 6]),
-        read_captures,
+        read_real_images,
         "/a.json: annotations[0] (image a.jpg): bbox [2.0, 3.0, -10.0, 6.0] must have a width and "
         f"a height above 0. {CORRECT}",
     ),
     "box outside its image": (
         lambda folder: captures(folder, bbox=[32, 3, 10, 6]),
-        read_captures,
+        read_real_images,
         "/a.json: annotations[0] (image a.jpg): bbox [32.0, 3.0, 10.0, 6.0] lies outside the "
         f"image of 32x24 pixels. {CORRECT}",
     ),
     "unknown category id": (
         lambda folder: captures(folder, category_id=5),
-        read_captures,
+        read_real_images,
         f"/a.json: annotations[0] (image a.jpg): no category has the id 5. Allowed: 1 (1). {CORRECT}",
     ),
     "no captures": (
         lambda folder: folder / "none.json",
-        read_captures,
+        read_real_images,
         "/none.json: no such file. Check the path.",
     ),
     "empty capture folder": (
         empty_folder,
-        read_captures,
+        read_real_images,
         "/photos: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000). Check the path.",
     ),
-    "captures that cannot be scored": (unlabelled, split_captures, f"/a.json: {NO_TRUTH}"),
+    "captures that cannot be scored": (unlabelled, split_real_images, f"/a.json: {NO_TRUTH}"),
     # categories
     "category the detector does not know": (
         lambda folder: captures(folder, name="six"),

@@ -17,7 +17,7 @@ from sim2cam.errors import (
     SceneError,
     Sim2CamError,
     UsageError,
-    did_you_mean,
+    suggest_name,
 )
 
 WITH_PATH = [InputError, RecipeError, CheckpointError, OutputError]
@@ -57,4 +57,4 @@ def test_a_lens_error_is_a_value_error_that_readers_place():
     ],
 )
 def test_did_you_mean(name, allowed, text):
-    assert did_you_mean(name, allowed) == text
+    assert suggest_name(name, allowed) == text

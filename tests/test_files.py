@@ -12,7 +12,14 @@ import pytest
 
 from sim2cam import files
 from sim2cam.errors import OutputError
-from sim2cam.files import LOCK, locked, prepare_folder, sync_tree, temporary_path, write_whole
+from sim2cam.files import (
+    LOCK_NAME,
+    lock_folder,
+    make_temporary_path,
+    prepare_folder,
+    sync_tree,
+    write_atomic,
+)
 
 HOLD = """
 import sys, time
@@ -38,7 +45,7 @@ def holder(tmp_path):
 
 
 def enter(folder):
-    with locked(folder):
+    with lock_folder(folder):
         return sorted(path.name for path in folder.iterdir())
 
 
@@ -51,23 +58,23 @@ def test_a_second_process_is_refused_by_name(tmp_path, holder):
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    assert (tmp_path / "run" / LOCK).exists()
-    assert enter(tmp_path / "run") == [LOCK]
+    assert (tmp_path / "run" / LOCK_NAME).exists()
+    assert enter(tmp_path / "run") == [LOCK_NAME]
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path):
-    assert enter(tmp_path / "run") == [LOCK]
+    assert enter(tmp_path / "run") == [LOCK_NAME]
     assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_a_lock_ends_with_an_error(tmp_path):
-    with pytest.raises(ValueError, match="x"), locked(tmp_path / "run"):
+    with pytest.raises(ValueError, match="x"), lock_folder(tmp_path / "run"):
         raise ValueError("x")
-    assert enter(tmp_path / "run") == [LOCK]
+    assert enter(tmp_path / "run") == [LOCK_NAME]
 
 
 def test_threads_of_one_process_exclude_each_other_too(tmp_path):
-    with locked(tmp_path / "run"), pytest.raises(OutputError, match=f"process {os.getpid()}"):
+    with lock_folder(tmp_path / "run"), pytest.raises(OutputError, match=f"process {os.getpid()}"):
         enter(tmp_path / "run")
 
 
@@ -78,7 +85,7 @@ def test_a_file_has_no_lock(tmp_path):
 
 
 def test_temporary_names_are_never_the_same(tmp_path):
-    assert temporary_path(tmp_path / "a") != temporary_path(tmp_path / "a")
+    assert make_temporary_path(tmp_path / "a") != make_temporary_path(tmp_path / "a")
 
 
 def test_a_file_is_flushed_before_it_takes_its_name(tmp_path, monkeypatch):
@@ -88,7 +95,7 @@ def test_a_file_is_flushed_before_it_takes_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(
         type(tmp_path), "replace", lambda a, b: events.append("rename") or replace(a, b)
     )
-    write_whole(tmp_path / "a.json", b"1")
+    write_atomic(tmp_path / "a.json", b"1")
     assert events == ["flush", "rename", "flush"]
 
 
@@ -133,13 +140,13 @@ def test_an_earlier_run_is_refused_kept_or_removed(tmp_path):
 
 def test_overwriting_keeps_the_lock_of_this_run(tmp_path):
     (tmp_path / "plan.json").write_text("{}")
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         prepare_folder(tmp_path, ["plan.json"], "a fit", resume=False, overwrite=True)
-        assert json.loads((tmp_path / LOCK).read_text())["process"] == os.getpid()
+        assert json.loads((tmp_path / LOCK_NAME).read_text())["process"] == os.getpid()
 
 
 def test_a_link_is_removed_without_what_it_names(tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "kept")
-    files.remove(tmp_path / "link")
+    files.remove_path(tmp_path / "link")
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]

@@ -19,13 +19,13 @@ from sim2cam import images
 from sim2cam.errors import InputError, OutputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import (
-    Layers,
-    decode_picture,
+    FullDepthImage,
+    decode_image,
+    encode_full_depth,
     encode_jpeg,
-    encode_layers,
     encode_png,
     read_16bit,
-    read_layers,
+    read_full_depth,
     read_orientation,
     read_rgb,
     read_size,
@@ -33,7 +33,7 @@ from sim2cam.images import (
 
 ORIENTATION = 0x0112
 READERS = pytest.mark.parametrize(
-    "read", [read_size, read_orientation, read_rgb, read_16bit, read_layers]
+    "read", [read_size, read_orientation, read_rgb, read_16bit, read_full_depth]
 )
 
 
@@ -118,7 +118,7 @@ def test_fewer_bits_than_sixteen_are_scaled_where_the_file_says_so(tmp_path, bit
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.abs(read_rgb(path)[..., 0] - expected).max() <= 1
-        assert read_layers(path).rgb.max() == 65535
+        assert read_full_depth(path).rgb.max() == 65535
 
 
 def test_values_that_were_scaled_as_png_asks_stay(tmp_path):
@@ -195,7 +195,7 @@ def test_layers_are_as_upright_as_the_picture(tmp_path, suffix, orientation):
     pixels = np.dstack([picture(), np.full((16, 24), 255, np.uint8)])
     pixels[0, 0] = 0  # a hole, which is white in the picture
     path = save(tmp_path / f"a{suffix}", pixels, orientation, lossless=True)
-    layers = read_layers(path)
+    layers = read_full_depth(path)
     hole = layers.alpha == 0
     assert hole.sum() == 1
     assert np.array_equal(layers.rgb[~hole], read_rgb(path)[~hole])
@@ -206,7 +206,7 @@ def test_layers_are_as_upright_as_the_picture(tmp_path, suffix, orientation):
 def test_colours_and_transparency_of_eight_bits_are_those_that_were_saved(tmp_path, suffix):
     """Of TIFF files as Pillow writes them, which say that their fourth channel is transparency."""
     pixels = np.random.default_rng(0).integers(1, 256, (16, 24, 4), dtype=np.uint8)
-    layers = read_layers(save(tmp_path / f"a{suffix}", pixels, lossless=True))
+    layers = read_full_depth(save(tmp_path / f"a{suffix}", pixels, lossless=True))
     assert np.array_equal(layers.rgb, pixels[..., :3])
     assert np.array_equal(layers.alpha, pixels[..., 3])
 
@@ -214,26 +214,26 @@ def test_colours_and_transparency_of_eight_bits_are_those_that_were_saved(tmp_pa
 @pytest.mark.parametrize("suffix", [".png", ".tif"])
 def test_greys_are_transparent_too(tmp_path, suffix):
     pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 2), dtype=np.uint8)
-    layers = read_layers(save(tmp_path / f"a{suffix}", pixels))
+    layers = read_full_depth(save(tmp_path / f"a{suffix}", pixels))
     assert np.array_equal(layers.rgb, np.repeat(pixels[..., :1], 3, axis=2))
     assert np.array_equal(layers.alpha, pixels[..., 1])
 
 
 def test_a_turned_tiff_has_no_layers(tmp_path):
     pixels = np.dstack([picture(), np.full((16, 24), 128, np.uint8)])
-    assert read_layers(save(tmp_path / "a.tif", pixels)) is not None
-    assert read_layers(save(tmp_path / "b.tif", pixels, orientation=2)) is None
+    assert read_full_depth(save(tmp_path / "a.tif", pixels)) is not None
+    assert read_full_depth(save(tmp_path / "b.tif", pixels, orientation=2)) is None
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("has_alpha", [True, False])
 def test_layers_come_back_whole(tmp_path, dtype, has_alpha):
     values = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, (16, 24, 4)).astype(dtype)
-    before = Layers(values[..., :3], values[..., 3] if has_alpha else None)
-    data = encode_layers(before)
+    before = FullDepthImage(values[..., :3], values[..., 3] if has_alpha else None)
+    data = encode_full_depth(before)
     (tmp_path / "a.png").write_bytes(data)
-    after = read_layers(tmp_path / "a.png")
-    assert np.array_equal(decode_picture(data), read_rgb(tmp_path / "a.png"))
+    after = read_full_depth(tmp_path / "a.png")
+    assert np.array_equal(decode_image(data), read_rgb(tmp_path / "a.png"))
     if dtype == np.uint8 and not has_alpha:
         assert after is None  # read_rgb tells all of it
     else:
@@ -245,7 +245,7 @@ def test_layers_come_back_whole(tmp_path, dtype, has_alpha):
 @pytest.mark.parametrize("mode", ["L", "RGB", "P"])
 def test_eight_opaque_bits_have_no_layers(tmp_path, mode):
     Image.fromarray(picture()).convert(mode).save(tmp_path / "a.png")
-    assert read_layers(tmp_path / "a.png") is None
+    assert read_full_depth(tmp_path / "a.png") is None
 
 
 def test_floating_point_is_refused(tmp_path):
@@ -342,7 +342,7 @@ def test_eight_bits_are_no_depth(tmp_path):
 
 def test_jpeg_keeps_colours_and_order():
     red = np.full((16, 16, 3), (200, 30, 60), np.uint8)
-    back = decode_picture(encode_jpeg(red, 95))
+    back = decode_image(encode_jpeg(red, 95))
     assert np.abs(back.astype(int) - red).max() <= 4
     rough, fine = (len(encode_jpeg(picture(), quality)) for quality in (10, 95))
     assert rough < fine
@@ -350,7 +350,7 @@ def test_jpeg_keeps_colours_and_order():
 
 def test_bytes_that_are_no_jpeg():
     with pytest.raises(ValueError, match="3 bytes that are not a JPEG file"):
-        decode_picture(b"abc")
+        decode_image(b"abc")
 
 
 @pytest.mark.parametrize(

@@ -11,86 +11,96 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibration.board_corners import Sighting, markers_in
-from sim2cam.adapt.calibration.camera_features import traits
-from sim2cam.adapt.calibration.camera_fit import CameraFit, Finding
-from sim2cam.adapt.calibration.detector_drift import Witness
+from sim2cam.adapt.calibration.board_corners import BoardDetection, detect_marker_dictionary
+from sim2cam.adapt.calibration.camera_features import tabulate_statistics
+from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
+from sim2cam.adapt.calibration.detector_drift import DetectorMonitor
 from sim2cam.adapt.calibration.estimates import (
-    DRAWS,
-    LEAST_CAPTURES,
-    of_draws,
-    spread,
-    told,
-    too_few,
+    MIN_CALIBRATION_PHOTOS,
+    MONTE_CARLO_SAMPLES,
+    compute_photo_std,
+    estimate_from_samples,
+    estimate_parameter,
+    format_too_few,
 )
-from sim2cam.adapt.calibration.jpeg import Jpeg
-from sim2cam.adapt.calibration.lens import LEAST_PHOTOS, FittedLens, fit_lens
+from sim2cam.adapt.calibration.jpeg import JpegEncoding
+from sim2cam.adapt.calibration.lens import MIN_BOARD_PHOTOS, FittedLens, fit_lens
 from sim2cam.adapt.calibration.linearization import SATURATION, TONE_CONTRAST
 from sim2cam.adapt.calibration.photo_measurements import (
-    Capture,
-    Photo,
-    boards_of,
-    list_captures,
-    look_at_one,
-    open_captures,
-    software,
-    usual_orientation,
-    usual_size,
+    PhotoFile,
+    PhotoMeasurements,
+    get_common_software,
+    list_photo_files,
+    measure_one_camera,
+    open_photo_files,
+    select_common_orientation,
+    select_common_size,
+    split_by_orientation,
 )
-from sim2cam.adapt.calibration.sensor import COLOR_FITTED, FITTED, RESPONSES, SensorFit, fit_sensor
-from sim2cam.adapt.calibration.shutter import shutter_findings
+from sim2cam.adapt.calibration.sensor import (
+    FITTED_COLOR_PARAMETERS,
+    FITTED_PARAMETERS,
+    RESPONSE_PARAMETERS,
+    SensorFit,
+    fit_sensor,
+)
+from sim2cam.adapt.calibration.shutter import estimate_shutter
 from sim2cam.errors import LensError
 from sim2cam.scene.sensor import Sensor, Subsampling
 from sim2cam.scene.shape import Board
 
 Floats = NDArray[np.float64]
-Sensors = dict[str, tuple[float, ...]]
+SensorSamples = dict[str, tuple[float, ...]]
 
-_BEST_QUALITY = 100  # of files that are no JPEG
+_LOSSLESS_QUALITY = 100  # of files that are no JPEG
 
-_BOARD = (
+_NO_BOARD_NOTE = (
     "no board in enough photos. Print a chessboard (9 x 6 squares, say) and take 15 photos of it: tilted "
     "each way, near and far, in every corner of the picture."
 )
-_TURNED = (
+_MIXED_ORIENTATIONS_NOTE = (
     "of {} photos of a board no more than {} have one EXIF orientation, {} are needed. Take 15 photos of it "
     "with the camera held one way."
 )
-_EVEN = (
+_NO_EVEN_LIGHT_NOTE = (
     "nothing evenly lit. Take photos of a plain wall or a clear sky, and of it turned by a half."
 )
-_EDGY = "too few clear edges of black and white. Take photos of print, or of a chessboard."
-_GRAINY = (
+_NO_EDGES_NOTE = "too few clear edges of black and white. Take photos of print, or of a chessboard."
+_UNDETERMINED_NOISE_NOTE = (
     "the noise that is left fits many sensors. Take JPEGs of highest quality, in dim light too, of a "
     "grey wall."
 )
-_BLURRY = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
-_COLORS = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
-_COLORLESS = "the photos have no colour. Take them in colour."
-_BLACK = "the photos are black. Take them in light."
-_CLIPPED = "the photos are black or white all over. Take them as the camera exposes them."
-_SCENES = "as the renderer's meter sees the scenes"
-_NOT_JPEG = "the files are no JPEG, and their pixels show no trace of one. If the camera writes JPEG files, take those."
-_FROM_PIXELS = "told from the pixels, which were a JPEG once"
-_EVEN_COLORS = "the pixels' colours are too even to tell. Take the files as the camera writes them."
-_NO_KIND = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
-_TONE = (
+_UNDETERMINED_BLUR_NOTE = "the edges fit many cameras. Take photos of print or of a chessboard, sharp and of highest quality."
+_UNDETERMINED_COLOR_NOISE_NOTE = "the noise of colours that is left fits many sensors. Take JPEGs of highest quality of a grey wall."
+_GREYSCALE_NOTE = "the photos have no colour. Take them in colour."
+_BLACK_NOTE = "the photos are black. Take them in light."
+_CLIPPED_NOTE = "the photos are black or white all over. Take them as the camera exposes them."
+_METERED_NOTE = "as the renderer's meter sees the scenes"
+_NO_JPEG_NOTE = "the files are no JPEG, and their pixels show no trace of one. If the camera writes JPEG files, take those."
+_FROM_PIXELS_NOTE = "told from the pixels, which were a JPEG once"
+_EVEN_COLORS_NOTE = (
+    "the pixels' colours are too even to tell. Take the files as the camera writes them."
+)
+_UNKNOWN_SUBSAMPLING_NOTE = "colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0. Take the files as the camera writes them."
+_TONE_CONTRAST_NOTE = (
     "no photos tell it yet: sRGB's curve is taken, bent around middle grey by {:g} to {:g}, and intervals hold "
     "for all of that. Where it is known, set it in the recipe."
 )
-_SHOULDER = (
+_TONE_SHOULDER_NOTE = (
     "no photos tell it yet: it is taken that light above {:g} is rolled off. Where it is known, set it in the "
     "recipe."
 )
-_STRENGTH = (
+_SATURATION_NOTE = (
     "no photos tell it yet: {:g} to {:g} is taken, and intervals hold for all of that. Where it is known, set "
     "it in the recipe."
 )
-_UNLIKE = (
+_NO_MATCHING_SENSOR_NOTE = (
     "no sensor that is tried shows noise and edges as these photos do. Take JPEGs of highest quality of a grey "
     "wall and of print, with the camera's filters off."
 )
-_BEYOND = "its interval reaches the end of what is tried, and may go on beyond, so none is given"
+_UNBOUNDED_NOTE = (
+    "its interval reaches the end of what is tried, and may go on beyond, so none is given"
+)
 
 
 def calibrate(
@@ -98,21 +108,21 @@ def calibrate(
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None] = lambda done, total: None,
-    witness: Witness | None = None,
+    monitor: DetectorMonitor | None = None,
 ) -> CameraFit:
     """Returns what captures tell of the camera that took most of them.
 
     Args:
-        path: a folder of photos, one photo, or captures as ``read_captures`` takes them.
+        path: a folder of photos, one photo, or captures as ``read_real_images`` takes them.
         board: of markers, in some of the photos; chessboards are found without.
         rng: resamples photos and draws cameras.
         progress: is told how many photos are done, and of how many.
-        witness: a detector whose answers are kept for drift; None where none is asked.
+        monitor: a detector whose answers are kept for drift; None where none is asked.
 
     Raises:
         InputError: there is nothing there, or nothing that can be used.
     """
-    return _calibrated(*list_captures(path), board, rng, progress, witness)
+    return _calibrate_captures(*list_photo_files(path), board, rng, progress, monitor)
 
 
 def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
@@ -126,163 +136,194 @@ def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator)
     Raises:
         InputError: there is nothing that can be used.
     """
-    return _calibrated(*open_captures(files, path), None, rng, lambda done, total: None)
+    return _calibrate_captures(*open_photo_files(files, path), None, rng, lambda done, total: None)
 
 
-def _calibrated(
-    captures: Sequence[Capture],
-    refused: Mapping[str, str],
+def _calibrate_captures(
+    captures: Sequence[PhotoFile],
+    skipped: Mapping[str, str],
     board: Board | None,
     rng: np.random.Generator,
     progress: Callable[[int, int], None],
-    witness: Witness | None = None,
+    monitor: DetectorMonitor | None = None,
 ) -> CameraFit:
-    seen = look_at_one(captures, board, progress)
+    seen = measure_one_camera(captures, board, progress)
     photos, own = seen.photos, seen.captures
-    orientation = usual_orientation(photos)
-    size = usual_size(photos, orientation)
-    boards, turned = boards_of(photos, orientation)
-    lens, lens_findings = _lens(photos, boards, size, rng, own, board)
-    sensor_findings, sensors = _sensor(photos, own, rng)
-    answers = witness.traits(photos, own) if witness is not None else {}
+    orientation = select_common_orientation(photos)
+    size = select_common_size(photos, orientation)
+    boards, turned = split_by_orientation(photos, orientation)
+    lens, lens_findings = _estimate_lens(photos, boards, size, rng, own, board)
+    sensor_findings, sensors = _estimate_sensor(photos, own, rng)
+    answers = monitor.measure_statistics(photos, own) if monitor is not None else {}
     return CameraFit(
         seen.camera,
         *size,
         photos=len(photos),
         boards=len(boards) + len(turned),
-        findings=(
+        estimates=(
             *lens_findings,
             *sensor_findings,
-            *_glass(photos, rng),
-            *shutter_findings(photos, own, lens, rng),
+            *_estimate_lateral_color(photos, rng),
+            *estimate_shutter(photos, own, lens, rng),
         ),
         lens=lens,
-        sensors=sensors,
-        border=_border(photos),
-        brightest=max(photo.brightest for photo in photos),
-        others=seen.others,
-        refused={**refused, **seen.refused},
-        software=software(own),
-        traits={**traits(photos), **answers},
+        sensor_samples=sensors,
+        border_px=_compute_common_border(photos),
+        max_level=max(photo.max_level for photo in photos),
+        other_cameras=seen.other_cameras,
+        skipped={**skipped, **seen.skipped},
+        software=get_common_software(own),
+        statistics={**tabulate_statistics(photos), **answers},
         orientation=orientation if lens is not None else None,
-        turned=turned if lens is not None else {},
-        witness=witness.digest if witness is not None else "",
+        rotated_boards=turned if lens is not None else {},
+        monitor_digest=monitor.digest if monitor is not None else "",
     )
 
 
-def _border(photos: Sequence[Photo]) -> tuple[int, int, int, int]:
-    left, top, right, bottom = np.min([photo.border for photo in photos], axis=0).tolist()
+def _compute_common_border(photos: Sequence[PhotoMeasurements]) -> tuple[int, int, int, int]:
+    left, top, right, bottom = np.min([photo.border_px for photo in photos], axis=0).tolist()
     return left, top, right, bottom
 
 
-def _lens(
-    photos: Sequence[Photo],
-    boards: Sequence[Sighting],
-    size: tuple[int, int],
+def _estimate_lens(
+    photos: Sequence[PhotoMeasurements],
+    detections: Sequence[BoardDetection],
+    image_size: tuple[int, int],
     rng: np.random.Generator,
-    own: Sequence[Capture],
+    captures: Sequence[PhotoFile],
     board: Board | None,
-) -> tuple[FittedLens | None, list[Finding]]:
+) -> tuple[FittedLens | None, list[ParameterEstimate]]:
     """Returns the lens and its numbers; with a word why not where there are too few boards."""
-    if len(boards) < LEAST_PHOTOS:
-        note = _no_lens(photos, len(boards), own, board)
-        return None, [Finding("lens.fx_px", None, note=note)]
+    if len(detections) < MIN_BOARD_PHOTOS:
+        note = _explain_missing_lens(photos, len(detections), captures, board)
+        return None, [ParameterEstimate("lens.fx_px", None, note=note)]
     try:
-        lens = fit_lens(boards, size, rng)
+        lens = fit_lens(detections, image_size, rng)
     except LensError as error:
         return None, [
-            Finding("lens.fx_px", None, note=f"{error}. Take the photos of the board anew.")
+            ParameterEstimate(
+                "lens.fx_px", None, note=f"{error}. Take the photos of the board anew."
+            )
         ]
-    note = "" if lens.reach > _REACH else _NEAR
+    note = "" if lens.corner_coverage > _MIN_CORNER_COVERAGE else _LOW_COVERAGE_NOTE
     spreads = 1.96 * np.sqrt(np.diag(lens.covariance))
-    numbers = zip(lens.names, lens.numbers, spreads.tolist(), strict=True)
+    numbers = zip(lens.parameter_names, lens.parameter_values, spreads.tolist(), strict=True)
     return lens, [
-        Finding(f"lens.{name}", value, (value - spread, value + spread), note=note)
+        ParameterEstimate(f"lens.{name}", value, (value - spread, value + spread), note=note)
         for name, value, spread in numbers
     ]
 
 
-_REACH = 0.75
-_NEAR = "boards stay away from the corners of the picture. Take photos with the board there."
+_MIN_CORNER_COVERAGE = 0.75
+_LOW_COVERAGE_NOTE = (
+    "boards stay away from the corners of the picture. Take photos with the board there."
+)
 
 
-def _no_lens(
-    photos: Sequence[Photo], alike: int, own: Sequence[Capture], board: Board | None
+def _explain_missing_lens(
+    photos: Sequence[PhotoMeasurements],
+    usable_boards: int,
+    captures: Sequence[PhotoFile],
+    board: Board | None,
 ) -> str:
     """Returns why there are so few boards: perhaps the camera was turned between, or they have markers and
     were not told.
     """
-    seen = sum(photo.sighting is not None for photo in photos)
-    if seen >= LEAST_PHOTOS:
-        return _TURNED.format(seen, alike, LEAST_PHOTOS)
+    seen = sum(photo.board_detection is not None for photo in photos)
+    if seen >= MIN_BOARD_PHOTOS:
+        return _MIXED_ORIENTATIONS_NOTE.format(seen, usable_boards, MIN_BOARD_PHOTOS)
     if board is None:
-        path = next(c.path for c in own if c.name == photos[0].name)
-        name = markers_in(np.ascontiguousarray(images.read_rgb(path)[..., 1]))
+        path = next(c.path for c in captures if c.name == photos[0].name)
+        name = detect_marker_dictionary(np.ascontiguousarray(images.read_rgb(path)[..., 1]))
         if name:
             return f"markers of {name} are seen. Tell the board with --board."
-    return _BOARD
+    return _NO_BOARD_NOTE
 
 
-def _sensor(
-    photos: Sequence[Photo], own: Sequence[Capture], rng: np.random.Generator
-) -> tuple[list[Finding], Sensors]:
+def _estimate_sensor(
+    photos: Sequence[PhotoMeasurements], captures: Sequence[PhotoFile], rng: np.random.Generator
+) -> tuple[list[ParameterEstimate], SensorSamples]:
     """Returns the numbers of the sensor, and the sensors that may be it."""
-    stored = [photo.stored for photo in photos if photo.stored is not None]
-    quality = round(np.median([one.quality for one in stored])) if stored else _BEST_QUALITY
-    subsampling = _subsampling(stored)
-    contrast = rng.uniform(*TONE_CONTRAST, DRAWS)
-    white = _white(photos, rng)
-    exposure = _exposure(photos, 1 / contrast, white, rng)
-    vignetting = _vignetting(photos, 1 / contrast, rng)
-    drawn, sensors = _drawn(photos, quality, subsampling or "444", white, rng)
+    stored = [photo.jpeg_encoding for photo in photos if photo.jpeg_encoding is not None]
+    quality = round(np.median([one.quality for one in stored])) if stored else _LOSSLESS_QUALITY
+    subsampling = _estimate_subsampling(stored)
+    contrast = rng.uniform(*TONE_CONTRAST, MONTE_CARLO_SAMPLES)
+    white = _estimate_white_balance(photos, rng)
+    exposure = _estimate_exposure(photos, 1 / contrast, white, rng)
+    vignetting = _estimate_vignetting(photos, 1 / contrast, rng)
+    drawn, sensors = _estimate_noise_and_sharpness(
+        photos, quality, subsampling or "444", white, rng
+    )
     if sensors and exposure.ci95 is not None:
         contrasts = np.array(sensors["sensor.tone_contrast"])
-        sensors["sensor.exposure_ev"] = tuple(_exposures(photos, contrasts, white, rng).tolist())
+        sensors["sensor.exposure_ev"] = tuple(
+            _sample_exposures(photos, contrasts, white, rng).tolist()
+        )
     return [
         exposure,
         *white,
         vignetting,
         *drawn,
-        Finding("sensor.tone_contrast", None, note=_TONE.format(*TONE_CONTRAST)),
-        Finding("sensor.tone_shoulder", None, note=_SHOULDER.format(Sensor.tone_shoulder)),
-        Finding("sensor.saturation", None, note=_STRENGTH.format(*SATURATION)),
-        Finding("sensor.file_format", "jpeg" if stored else "png", note=_past(stored)),
-        _quality(stored),
-        Finding(
+        ParameterEstimate(
+            "sensor.tone_contrast", None, note=_TONE_CONTRAST_NOTE.format(*TONE_CONTRAST)
+        ),
+        ParameterEstimate(
+            "sensor.tone_shoulder", None, note=_TONE_SHOULDER_NOTE.format(Sensor.tone_shoulder)
+        ),
+        ParameterEstimate("sensor.saturation", None, note=_SATURATION_NOTE.format(*SATURATION)),
+        ParameterEstimate(
+            "sensor.file_format", "jpeg" if stored else "png", note=_get_source_note(stored)
+        ),
+        _estimate_quality(stored),
+        ParameterEstimate(
             "sensor.processing.jpeg_subsampling",
             subsampling,
-            note=_past(stored) if subsampling else _no_subsampling(own, stored),
+            note=_get_source_note(stored)
+            if subsampling
+            else _explain_missing_subsampling(captures, stored),
         ),
     ], sensors
 
 
-def _exposure(
-    photos: Sequence[Photo], factors: Floats, white: Sequence[Finding], rng: np.random.Generator
-) -> Finding:
+def _estimate_exposure(
+    photos: Sequence[PhotoMeasurements],
+    factors: Floats,
+    white_gains: Sequence[ParameterEstimate],
+    rng: np.random.Generator,
+) -> ParameterEstimate:
     """Returns the exposure. Contrast bends light around middle grey, so what is told is multiplied there."""
-    stops, over_grey = _stops(photos, white)
-    found = told("sensor.exposure_ev", stops, rng, factors, _BLACK, over_grey)
+    stops, over_grey = _compute_exposure_stops(photos, white_gains)
+    found = estimate_parameter("sensor.exposure_ev", stops, rng, factors, _BLACK_NOTE, over_grey)
     if found.ci95 is None:
         return found
-    return replace(found, spread=spread([photo.exposure_ev for photo in photos]), note=_SCENES)
+    return replace(
+        found,
+        photo_std=compute_photo_std([photo.exposure_ev for photo in photos]),
+        note=_METERED_NOTE,
+    )
 
 
-def _exposures(
-    photos: Sequence[Photo], contrast: Floats, white: Sequence[Finding], rng: np.random.Generator
+def _sample_exposures(
+    photos: Sequence[PhotoMeasurements],
+    contrasts: Floats,
+    white_gains: Sequence[ParameterEstimate],
+    rng: np.random.Generator,
 ) -> Floats:
     """Returns the exposures (n,) with which cameras of these contrasts (n,) show photos as bright as they are."""
-    stops = np.stack(_stops(photos, white))
+    stops = np.stack(_compute_exposure_stops(photos, white_gains))
     known = stops[:, np.isfinite(stops[0])]
-    picks = rng.integers(known.shape[1], size=(len(contrast), known.shape[1]))
+    picks = rng.integers(known.shape[1], size=(len(contrasts), known.shape[1]))
     plain, over_grey = known[:, picks]
-    return np.asarray(np.median(plain + over_grey * (1 / contrast - 1)[:, None], axis=1))
+    return np.asarray(np.median(plain + over_grey * (1 / contrasts - 1)[:, None], axis=1))
 
 
-def _stops(photos: Sequence[Photo], white: Sequence[Finding]) -> tuple[Floats, Floats]:
+def _compute_exposure_stops(
+    photos: Sequence[PhotoMeasurements], white_gains: Sequence[ParameterEstimate]
+) -> tuple[Floats, Floats]:
     """Returns the exposures (photos,) without what errors of the white balance add, and how many stops over
     middle grey each was told at.
     """
-    gains = [gain.value if isinstance(gain.value, float) else 1.0 for gain in white]
+    gains = [gain.value if isinstance(gain.value, float) else 1.0 for gain in white_gains]
     added = np.log2((1 + sum(gains)) / 3)
     return (
         np.array([photo.exposure_ev for photo in photos]) - added,
@@ -290,9 +331,13 @@ def _stops(photos: Sequence[Photo], white: Sequence[Finding]) -> tuple[Floats, F
     )
 
 
-def _vignetting(photos: Sequence[Photo], factors: Floats, rng: np.random.Generator) -> Finding:
+def _estimate_vignetting(
+    photos: Sequence[PhotoMeasurements], factors: Floats, rng: np.random.Generator
+) -> ParameterEstimate:
     """Returns the light that corners lose: the lens's, and what light scenes have there themselves."""
-    lost = told("sensor.vignetting", [p.falloff for p in photos], rng, factors, _EVEN)
+    lost = estimate_parameter(
+        "sensor.vignetting", [p.vignetting for p in photos], rng, factors, _NO_EVEN_LIGHT_NOTE
+    )
     if lost.ci95 is None:
         return lost
     low, high = lost.ci95
@@ -303,138 +348,169 @@ _SCENE_FALLOFF = 0.06
 """By which the light of scenes themselves may fall off: 0.04 to 0.05 in renders of boards, measured."""
 
 
-def _subsampling(stored: Sequence[Jpeg]) -> Subsampling | None:
+def _estimate_subsampling(encodings: Sequence[JpegEncoding]) -> Subsampling | None:
     """Returns how most photos store colour, of files; of pixels, how most do that tell it."""
-    found = Counter(one.subsampling for one in stored if one.subsampling or not one.is_past)
+    found = Counter(
+        one.subsampling for one in encodings if one.subsampling or not one.is_from_pixels
+    )
     return found.most_common(1)[0][0] if found else None
 
 
-def _no_subsampling(own: Sequence[Capture], stored: Sequence[Jpeg]) -> str:
+def _explain_missing_subsampling(
+    captures: Sequence[PhotoFile], encodings: Sequence[JpegEncoding]
+) -> str:
     """Returns why it is not told how many samples of colour most photos have."""
-    if not stored:
-        return _NOT_JPEG
-    if all(capture.header.is_grey for capture in own):
-        return _COLORLESS
-    return _EVEN_COLORS if stored[0].is_past else _NO_KIND
+    if not encodings:
+        return _NO_JPEG_NOTE
+    if all(capture.header.is_grey for capture in captures):
+        return _GREYSCALE_NOTE
+    return _EVEN_COLORS_NOTE if encodings[0].is_from_pixels else _UNKNOWN_SUBSAMPLING_NOTE
 
 
-def _quality(stored: Sequence[Jpeg]) -> Finding:
-    if not stored:
-        return Finding("sensor.jpeg_quality", None, note=_NOT_JPEG)
-    qualities = [one.quality for one in stored]
-    middle, note = float(np.median(qualities)), _past(stored)
-    return Finding("sensor.jpeg_quality", middle, (middle, middle), spread(qualities), note)
+def _estimate_quality(encodings: Sequence[JpegEncoding]) -> ParameterEstimate:
+    if not encodings:
+        return ParameterEstimate("sensor.jpeg_quality", None, note=_NO_JPEG_NOTE)
+    qualities = [one.quality for one in encodings]
+    middle, note = float(np.median(qualities)), _get_source_note(encodings)
+    return ParameterEstimate(
+        "sensor.jpeg_quality", middle, (middle, middle), compute_photo_std(qualities), note
+    )
 
 
-def _past(stored: Sequence[Jpeg]) -> str:
-    return _FROM_PIXELS if stored and stored[0].is_past else ""
+def _get_source_note(encodings: Sequence[JpegEncoding]) -> str:
+    return _FROM_PIXELS_NOTE if encodings and encodings[0].is_from_pixels else ""
 
 
-def _white(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
+def _estimate_white_balance(
+    photos: Sequence[PhotoMeasurements], rng: np.random.Generator
+) -> list[ParameterEstimate]:
     """Returns the gains of red and blue: from boards, which are white, or else from all scenes."""
     boards = np.array([photo.board_white for photo in photos])
-    on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= LEAST_PHOTOS
-    values = np.log(boards if on_boards else np.array([photo.white for photo in photos]))
-    strength = rng.uniform(*TONE_CONTRAST, DRAWS) * rng.uniform(*SATURATION, DRAWS)
+    on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= MIN_BOARD_PHOTOS
+    values = np.log(boards if on_boards else np.array([photo.metered_white for photo in photos]))
+    strength = rng.uniform(*TONE_CONTRAST, MONTE_CARLO_SAMPLES) * rng.uniform(
+        *SATURATION, MONTE_CARLO_SAMPLES
+    )
     note = (
         "" if on_boards else "of the scenes' own colours and light too, as nothing white is known"
     )
-    missing = _CLIPPED if any(photo.is_colored for photo in photos) else _COLORLESS
-    rounded = _rounding(photos)
-    found: list[Finding] = []
+    missing = _CLIPPED_NOTE if any(photo.is_color for photo in photos) else _GREYSCALE_NOTE
+    rounded = _estimate_rounding_error(photos)
+    found: list[ParameterEstimate] = []
     for i, name in enumerate(("sensor.red_gain", "sensor.blue_gain")):
-        gain = told(name, values[:, i], rng, 1 / strength, missing)
+        gain = estimate_parameter(name, values[:, i], rng, 1 / strength, missing)
         if gain.ci95 is not None and isinstance(gain.value, float):
             low, high = gain.ci95
             ends = low - rounded, high + rounded
             value, low, high = np.exp([gain.value, *ends]).tolist()
-            gain = Finding(name, value, (low, high), value * (spread(values[:, i]) or 0.0), note)
+            gain = ParameterEstimate(
+                name, value, (low, high), value * (compute_photo_std(values[:, i]) or 0.0), note
+            )
         found.append(gain)
     return found
 
 
-def _rounding(photos: Sequence[Photo]) -> float:
+def _estimate_rounding_error(photos: Sequence[PhotoMeasurements]) -> float:
     """Returns by how much the log of a ratio of two lights may be off, as levels are whole numbers and JPEG
     takes colours in steps: what is nearly grey is grey in every photo.
     """
     steps = [p.header.quantization[1][0] for p in photos if len(p.header.quantization) > 1]
-    return _OF_A_LEVEL * (0.5 + _OF_A_STEP * float(np.median(steps or [0])))
+    return _LOG_LIGHT_PER_LEVEL * (
+        0.5 + _LEVELS_PER_QUANTIZATION_STEP * float(np.median(steps or [0]))
+    )
 
 
-_OF_A_LEVEL = 0.016  # of the log of light, by a curve of the power 2.2 in the middle of levels
-_OF_A_STEP = 2.1 / 16
+_LOG_LIGHT_PER_LEVEL = (
+    0.016  # of the log of light, by a curve of the power 2.2 in the middle of levels
+)
+_LEVELS_PER_QUANTIZATION_STEP = 2.1 / 16
 """Levels of blue less green that half a step of the mean of a block of colour (8x8) is worth."""
 
 
-def _drawn(
-    photos: Sequence[Photo],
+def _estimate_noise_and_sharpness(
+    photos: Sequence[PhotoMeasurements],
     quality: int,
     subsampling: Subsampling,
-    white: Sequence[Finding],
+    white_gains: Sequence[ParameterEstimate],
     rng: np.random.Generator,
-) -> tuple[list[Finding], Sensors]:
+) -> tuple[list[ParameterEstimate], SensorSamples]:
     """Returns what the chart tells of noise, filters and sharpness, and the sensors that may be it.
 
     Args:
         photos: what is seen in each.
         quality, subsampling: of their files.
-        white: the gains of red and blue, which make responses out of noise where white is white.
+        white_gains: the gains of red and blue, which make responses out of noise where white is white.
         rng: draws sensors and resamples photos.
     """
-    names = (*FITTED, *COLOR_FITTED)
-    if len(photos) < LEAST_CAPTURES:
-        return [Finding(_place(name), None, note=too_few(len(photos))) for name in names], {}
-    fit = fit_sensor([photo.marks for photo in photos], quality, subsampling, rng)
-    draws, together = fit.draws, fit.together
-    alike = "" if RESPONSES[0] in draws else _ALIKE
-    for name, gain in zip(RESPONSES, white, strict=True):
+    names = (*FITTED_PARAMETERS, *FITTED_COLOR_PARAMETERS)
+    if len(photos) < MIN_CALIBRATION_PHOTOS:
+        return [
+            ParameterEstimate(_get_parameter_path(name), None, note=format_too_few(len(photos)))
+            for name in names
+        ], {}
+    fit = fit_sensor([photo.sensor_features for photo in photos], quality, subsampling, rng)
+    draws, together = fit.samples, fit.joint_samples
+    alike = "" if RESPONSE_PARAMETERS[0] in draws else _EQUAL_RESPONSES_NOTE
+    for name, gain in zip(RESPONSE_PARAMETERS, white_gains, strict=True):
         if isinstance(gain.value, float) and gain.ci95 is not None:
             std = float(np.log(gain.ci95[1] / gain.ci95[0])) / (2 * 1.96)
             for found in (draws, together):
                 if name in found:
                     unsure = rng.normal(0.0, std, len(found[name]))
                     found[name] = found[name] * gain.value * np.exp(unsure)
-    untold = _untold(fit, is_colored=any(photo.is_colored for photo in photos))
+    untold = _explain_undetermined(fit, is_color=any(photo.is_color for photo in photos))
     notes = {"full_well_e": alike, "read_noise_e": alike}
-    numbers: list[Finding] = []
+    numbers: list[ParameterEstimate] = []
     for name in names:
         if name not in draws:
-            numbers.append(Finding(_place(name), None, note=untold[name]))
+            numbers.append(ParameterEstimate(_get_parameter_path(name), None, note=untold[name]))
             continue
-        number = replace(of_draws(_place(name), draws[name]), note=notes.get(name, ""))
-        if name in fit.beyond:
-            number = replace(number, ci95=None, note=f"{_BEYOND}: {untold[name]}")
+        number = replace(
+            estimate_from_samples(_get_parameter_path(name), draws[name]), note=notes.get(name, "")
+        )
+        if name in fit.unbounded:
+            number = replace(number, ci95=None, note=f"{_UNBOUNDED_NOTE}: {untold[name]}")
         numbers.append(number)
-    return numbers, {_place(name): tuple(values.tolist()) for name, values in together.items()}
+    return numbers, {
+        _get_parameter_path(name): tuple(values.tolist()) for name, values in together.items()
+    }
 
 
-def _untold(fit: SensorFit, *, is_colored: bool) -> dict[str, str]:
+def _explain_undetermined(fit: SensorFit, *, is_color: bool) -> dict[str, str]:
     """Returns why photos do not tell each number of a sensor, if they do not, and what to take."""
-    untold = dict.fromkeys(FITTED, _GRAINY) | dict.fromkeys(COLOR_FITTED, _COLORS)
-    untold |= dict.fromkeys(("sharpening", "blur_px"), _BLURRY)
-    for part, is_alike in zip((FITTED, COLOR_FITTED), fit.alike, strict=True):
-        untold |= {} if is_alike else dict.fromkeys(part, _UNLIKE)
-    return untold if is_colored else untold | dict.fromkeys(COLOR_FITTED, _COLORLESS)
+    untold = dict.fromkeys(FITTED_PARAMETERS, _UNDETERMINED_NOISE_NOTE) | dict.fromkeys(
+        FITTED_COLOR_PARAMETERS, _UNDETERMINED_COLOR_NOISE_NOTE
+    )
+    untold |= dict.fromkeys(("sharpening", "blur_px"), _UNDETERMINED_BLUR_NOTE)
+    for part, is_alike in zip(
+        (FITTED_PARAMETERS, FITTED_COLOR_PARAMETERS), fit.is_consistent, strict=True
+    ):
+        untold |= {} if is_alike else dict.fromkeys(part, _NO_MATCHING_SENSOR_NOTE)
+    return untold if is_color else untold | dict.fromkeys(FITTED_COLOR_PARAMETERS, _GREYSCALE_NOTE)
 
 
-def _place(name: str) -> str:
+def _get_parameter_path(name: str) -> str:
     """Returns where a number of the chart's sensors is in a camera."""
     part = "sensor.processing" if name == "chroma_blur_px" else "sensor"
     return f"{part}.{name}"
 
 
-_ALIKE = "as if of as many electrons in every colour"
+_EQUAL_RESPONSES_NOTE = "as if of as many electrons in every colour"
 
 
-def _glass(photos: Sequence[Photo], rng: np.random.Generator) -> list[Finding]:
-    strength = rng.uniform(*SATURATION, DRAWS) * rng.uniform(*_FRINGES_LEFT, DRAWS)
-    fringes = np.array([photo.fringes for photo in photos])
-    missing = _EDGY if any(photo.is_colored for photo in photos) else _COLORLESS
+def _estimate_lateral_color(
+    photos: Sequence[PhotoMeasurements], rng: np.random.Generator
+) -> list[ParameterEstimate]:
+    strength = rng.uniform(*SATURATION, MONTE_CARLO_SAMPLES) * rng.uniform(
+        *_FRINGE_RETENTION, MONTE_CARLO_SAMPLES
+    )
+    fringes = np.array([photo.lateral_color for photo in photos])
+    missing = _NO_EDGES_NOTE if any(photo.is_color for photo in photos) else _GREYSCALE_NOTE
     return [
-        told(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, missing)
+        estimate_parameter(f"glass.lateral_color.{name}", fringes[:, i], rng, 1 / strength, missing)
         for i, name in enumerate(("red", "blue"))
     ]
 
 
-_FRINGES_LEFT = (0.6, 1.05)
+_FRINGE_RETENTION = (0.6, 1.05)
 """Shares of fringes that smoothing and JPEG leave: most of what was measured on seventeen hidden cameras."""

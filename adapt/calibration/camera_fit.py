@@ -10,22 +10,22 @@ from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.adapt.calibration.lens import LENS_NUMBERS, FittedLens
-from sim2cam.data.parsing import PLAIN, first_problem, read_json
+from sim2cam.adapt.calibration.lens import LENS_PARAMETERS, FittedLens
+from sim2cam.data.parsing import STRICT_CONFIG, format_validation_error, read_json
 from sim2cam.data.writer import write_json
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError, suggest_name
 from sim2cam.scene.sensor import FileFormat, Subsampling
 
 VERSION = 3
 
-Rows = tuple[tuple[float | None, ...], ...]
+StatisticRows = tuple[tuple[float | None, ...], ...]
 """A trait of photos: a row for each; None where the photo does not tell."""
 
-_MOST_BYTES = 4_000_000
+_MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class ParameterEstimate:
     """One number of a camera.
 
     Attributes:
@@ -33,16 +33,16 @@ class Finding:
         value: the estimate; None where the captures do not tell.
         ci95: its 95 % interval; None for words, for what is not told, and for what may lie beyond all that
             is tried.
-        spread: standard deviation from photo to photo; None for what a camera has once.
+        photo_std: standard deviation from photo to photo; None for what a camera has once.
         note: why it is not told and which captures would, or what the estimate stands on.
     """
 
-    __pydantic_config__ = PLAIN
+    __pydantic_config__ = STRICT_CONFIG
 
     name: str
     value: float | str | None
     ci95: tuple[float, float] | None = None
-    spread: float | None = None
+    photo_std: float | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -52,11 +52,11 @@ class Finding:
                 raise ValueError(
                     f"{self.name} is {self.value}, outside its interval {low} to {high}"
                 )
-        if self.spread is not None and self.spread < 0:
-            raise ValueError(f"spread of {self.name} is 0 or more, not {self.spread}")
+        if self.photo_std is not None and self.photo_std < 0:
+            raise ValueError(f"spread of {self.name} is 0 or more, not {self.photo_std}")
 
 
-NUMBERS: Mapping[str, tuple[float, float]] = {
+NUMERIC_LIMITS: Mapping[str, tuple[float, float]] = {
     "sensor.exposure_ev": (-20, 20),
     "sensor.red_gain": (1e-3, 1e3),
     "sensor.blue_gain": (1e-3, 1e3),
@@ -78,9 +78,9 @@ NUMBERS: Mapping[str, tuple[float, float]] = {
     "shutter.exposure_s": (0, 60),
     "shutter.readout_s": (0, 60),
     "twist.spin_rad_s": (0, 1e9),
-} | {f"lens.{name}": (-1e9, 1e9) for name in LENS_NUMBERS}
+} | {f"lens.{name}": (-1e9, 1e9) for name in LENS_PARAMETERS}
 """Least and most that each number of a camera may be."""
-TOGETHER = tuple(
+JOINT_PARAMETERS = tuple(
     f"sensor.{name}"
     for name in (
         "full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px", "tone_contrast", "exposure_ev",
@@ -88,7 +88,7 @@ TOGETHER = tuple(
     )
 )  # fmt: skip
 """Numbers that sensors are fitted by and drawn with, one sensor at a time."""
-WORDS: Mapping[str, tuple[str, ...]] = {
+CATEGORICAL_VALUES: Mapping[str, tuple[str, ...]] = {
     "sensor.processing.jpeg_subsampling": get_args(Subsampling),
     "sensor.file_format": get_args(FileFormat),
 }
@@ -104,69 +104,69 @@ class CameraFit:
         width, height: pixels of each.
         photos: how many were looked at.
         boards: in how many of them a board was found.
-        findings: number by number.
+        estimates: number by number.
         lens: all of the lens; None where there are no boards.
-        sensors: that show noise and edges as the photos do: numbers (n,) of ``TOGETHER``, one
+        sensor_samples: that show noise and edges as the photos do: numbers (n,) of ``JOINT_PARAMETERS``, one
             sensor in each place. Recipes draw them whole. Empty where no sensor does.
-        border: dead pixels at the left, top, right and bottom.
-        brightest: the highest level in any photo.
-        others: how many captures other cameras took, by what took them.
-        refused: files that were left out, and why.
+        border_px: dead pixels at the left, top, right and bottom.
+        max_level: the highest level in any photo.
+        other_cameras: how many captures other cameras took, by what took them.
+        skipped: files that were left out, and why.
         software: of the camera, as far as the files say.
-        traits: of each photo what changes with its camera, by names of ``traits.TRAITS``, and what a
+        statistics: of each photo what changes with its camera, by names of ``traits.TRAITS``, and what a
             detector says, by those of ``traits.ANSWERS``; drift needs it.
         orientation: as EXIF has it, of the photos that the lens is fitted to; None where no lens is.
-        turned: photos of a board that it is not fitted to, as the camera was held another way: their
+        rotated_boards: photos of a board that it is not fitted to, as the camera was held another way: their
             orientations, by name.
-        witness: digest of the weights of the detector whose answers are among the traits; empty without.
+        monitor_digest: digest of the weights of the detector whose answers are among the traits; empty without.
     """
 
-    __pydantic_config__ = PLAIN
+    __pydantic_config__ = STRICT_CONFIG
 
     camera: str
     width: int
     height: int
     photos: int
     boards: int
-    findings: tuple[Finding, ...]
+    estimates: tuple[ParameterEstimate, ...]
     lens: FittedLens | None = None
-    sensors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    border: tuple[int, int, int, int] = (0, 0, 0, 0)
-    brightest: int = 255
-    others: Mapping[str, int] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    sensor_samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    border_px: tuple[int, int, int, int] = (0, 0, 0, 0)
+    max_level: int = 255
+    other_cameras: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
     software: str = ""
-    traits: Mapping[str, Rows] = field(default_factory=dict)
+    statistics: Mapping[str, StatisticRows] = field(default_factory=dict)
     orientation: int | None = None
-    turned: Mapping[str, int] = field(default_factory=dict)
-    witness: str = ""
+    rotated_boards: Mapping[str, int] = field(default_factory=dict)
+    monitor_digest: str = ""
 
     def __post_init__(self) -> None:
-        if min(self.width, self.height, self.photos) < 1 or min(self.boards, *self.border) < 0:
+        if min(self.width, self.height, self.photos) < 1 or min(self.boards, *self.border_px) < 0:
             raise ValueError("width, height and photos are 1 or more, boards and border 0 or more")
-        names = [finding.name for finding in self.findings]
+        names = [finding.name for finding in self.estimates]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"findings: {twice[0]} is there twice")
-        for finding in self.findings:
-            _check(finding)
-        for name, values in self.sensors.items():
-            if name not in TOGETHER:
+        for finding in self.estimates:
+            _check_estimate(finding)
+        for name, values in self.sensor_samples.items():
+            if name not in JOINT_PARAMETERS:
                 raise ValueError(
-                    f"sensors: '{name}' is none of theirs. {did_you_mean(name, TOGETHER)}"
+                    f"sensors: '{name}' is none of theirs. {suggest_name(name, JOINT_PARAMETERS)}"
                 )
-            least, most = NUMBERS[name]
+            least, most = NUMERIC_LIMITS[name]
             if not values or min(values) < least or max(values) > most:
                 raise ValueError(f"sensors: {name} is {least:g} to {most:g}, of one sensor or more")
-        if len({len(values) for values in self.sensors.values()}) > 1:
+        if len({len(values) for values in self.sensor_samples.values()}) > 1:
             raise ValueError("sensors: every number has as many values as the others")
-        for name, rows in self.traits.items():
+        for name, rows in self.statistics.items():
             if len(rows) != self.photos or len(set(map(len, rows))) > 1:
                 raise ValueError(f"traits: {name} has a row, as long as others, of each photo")
 
-    def finding(self, name: str) -> Finding:
+    def get_estimate(self, name: str) -> ParameterEstimate:
         """Returns what is known of a number; nothing where it was not asked for."""
-        return next((f for f in self.findings if f.name == name), Finding(name, None))
+        return next((f for f in self.estimates if f.name == name), ParameterEstimate(name, None))
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
@@ -174,20 +174,22 @@ class CameraFit:
         return {"version": VERSION, **found}
 
 
-def _check(finding: Finding) -> None:
+def _check_estimate(estimate: ParameterEstimate) -> None:
     """Refuses what is no number of a camera, or cannot be one."""
-    name, value = finding.name, finding.value
-    if name not in NUMBERS and name not in WORDS:
+    name, value = estimate.name, estimate.value
+    if name not in NUMERIC_LIMITS and name not in CATEGORICAL_VALUES:
         raise ValueError(
-            f"findings: '{name}' is no number of a camera. {did_you_mean(name, NUMBERS)}"
+            f"findings: '{name}' is no number of a camera. {suggest_name(name, NUMERIC_LIMITS)}"
         )
     if value is None:
         return
-    if name in WORDS:
-        if value not in WORDS[name]:
-            raise ValueError(f"findings: {name} is {', '.join(WORDS[name])}, not {value}")
+    if name in CATEGORICAL_VALUES:
+        if value not in CATEGORICAL_VALUES[name]:
+            raise ValueError(
+                f"findings: {name} is {', '.join(CATEGORICAL_VALUES[name])}, not {value}"
+            )
         return
-    least, most = NUMBERS[name]
+    least, most = NUMERIC_LIMITS[name]
     if isinstance(value, str) or not least <= value <= most:
         raise ValueError(f"findings: {name} is {least:g} to {most:g}, not {value}")
 
@@ -210,7 +212,7 @@ def read_camera(path: Path) -> CameraFit:
     Raises:
         InputError: it is missing, broken, or of another version.
     """
-    found = read_json(path, _MOST_BYTES, "camera.json")
+    found = read_json(path, _MAX_BYTES, "camera.json")
     version = found.pop("version", None) if isinstance(found, dict) else None
     if version != VERSION:
         raise InputError(
@@ -220,4 +222,4 @@ def read_camera(path: Path) -> CameraFit:
     try:
         return _ADAPTER.validate_python(found)
     except ValidationError as error:
-        raise InputError(path, f"{first_problem(error)}. Calibrate again.") from error
+        raise InputError(path, f"{format_validation_error(error)}. Calibrate again.") from error

@@ -9,37 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.adapt.calibration.camera_features import CONFIDENCE, NOVELTY
-from sim2cam.adapt.calibration.camera_fit import Rows
-from sim2cam.adapt.calibration.photo_measurements import Capture, Photo
+from sim2cam.adapt.calibration.camera_features import CONFIDENCE_STATISTIC, OOD_STATISTIC
+from sim2cam.adapt.calibration.camera_fit import StatisticRows
+from sim2cam.adapt.calibration.photo_measurements import PhotoFile, PhotoMeasurements
 
 
 @dataclass(frozen=True)
-class Answer:
+class DetectorResponse:
     """What a detector says of a photo.
 
     Attributes:
-        novelty: how unlike what it was trained on it is, over its limit; None where not measured.
-        confidence: mean of its detections; None without any.
+        ood_score: how unlike what it was trained on it is, over its limit; None where not measured.
+        mean_confidence: mean of its detections; None without any.
     """
 
-    novelty: float | None
-    confidence: float | None
+    ood_score: float | None
+    mean_confidence: float | None
 
 
 @dataclass(frozen=True)
-class Witness:
+class DetectorMonitor:
     """A detector.
 
     Attributes:
         digest: of its weights.
-        ask: gives its answer of a picture (h, w, 3).
+        respond: gives its answer of a picture (h, w, 3).
     """
 
     digest: str
-    ask: Callable[[NDArray[np.uint8]], Answer]
+    respond: Callable[[NDArray[np.uint8]], DetectorResponse]
 
-    def traits(self, photos: Sequence[Photo], captures: Sequence[Capture]) -> dict[str, Rows]:
+    def measure_statistics(
+        self, photos: Sequence[PhotoMeasurements], captures: Sequence[PhotoFile]
+    ) -> dict[str, StatisticRows]:
         """Returns what it says of photos, as traits by name.
 
         Args:
@@ -50,8 +52,8 @@ class Witness:
             InputError: a photo cannot be read any more.
         """
         paths = {capture.name: capture.path for capture in captures}
-        answers = [self.ask(images.read_rgb(paths[photo.name])) for photo in photos]
+        answers = [self.respond(images.read_rgb(paths[photo.name])) for photo in photos]
         return {
-            NOVELTY.name: tuple((one.novelty,) for one in answers),
-            CONFIDENCE.name: tuple((one.confidence,) for one in answers),
+            OOD_STATISTIC.name: tuple((one.ood_score,) for one in answers),
+            CONFIDENCE_STATISTIC.name: tuple((one.mean_confidence,) for one in answers),
         }

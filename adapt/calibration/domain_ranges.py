@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sim2cam.adapt.calibration.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
 from sim2cam.geometry.lens import KannalaBrandt
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
-ROWS = 64
+LENS_SAMPLES = 64
 """Lenses that a recipe draws from, each of which might as well be the camera's."""
 
-_LENSES, _SENSORS = "camera", "sensor"  # tables
-_FACTORS = {
+_LENS_TABLE, _SENSOR_TABLE = "camera", "sensor"  # tables
+_FACTOR_OF_PARAMETER = {
     "sensor.exposure_ev": ("exposure", "exposure_ev"),
     "sensor.red_gain": ("exposure", "red_gain"),
     "sensor.blue_gain": ("exposure", "blue_gain"),
@@ -28,8 +28,8 @@ _FACTORS = {
     "glass.lateral_color.blue": ("lateral_color", "blue"),
 }
 """The group and factor of a recipe that each finding decides; those of lenses are ``_lens``'s, those that
-sensors have together are ``_sensors``'s, those of shutters and hands ``_moving``'s."""
-_BOUNDS = {
+sensors have together are ``_sensors``'s, those of shutters and hands ``_make_motion_groups``'s."""
+_FACTOR_BOUNDS = {
     "exposure_ev": (-8.0, 8.0),
     "red_gain": (0.05, 20.0),
     "blue_gain": (0.05, 20.0),
@@ -49,14 +49,14 @@ _BOUNDS = {
     "exposure_s": (1e-6, 10.0),
     "readout_s": (0.0, 10.0),
 }
-_SCALED = {"blur_px": 1, "chroma_blur_px": 1, "read_noise_e": -1, "full_well_e": -2}
+_SCALE_EXPONENTS = {"blur_px": 1, "chroma_blur_px": 1, "read_noise_e": -1, "full_well_e": -2}
 """Powers of how much larger pictures are drawn by which numbers of pixels grow: half as large a picture has
 pixels of four of the camera's."""
-_REACH = 2.5  # standard deviations to which draws go
-_INTERVAL = 2 * 1.96  # standard deviations in an interval
+_TRUNCATION_STDS = 2.5  # standard deviations to which draws go
+_INTERVAL_STDS = 2 * 1.96  # standard deviations in an interval
 
 
-def recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
+def make_recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
     """Returns the tables of a recipe that draws cameras around a fit, as far as the fit tells them.
 
     Lenses are drawn whole, and so are sensors, as their numbers are sure together. All other numbers follow
@@ -68,22 +68,28 @@ def recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
         width: of the pictures that are drawn, pixels; they have the shape of the camera's.
     """
     scale = width / fit.width
-    domain: dict[str, dict[str, Any]] = _lens(fit) | _moving(fit)
-    for name, values in fit.sensors.items():
-        group, factor = _FACTORS.get(name) or name.split(".")[-2:]
-        drawn = np.clip(np.array(values) * scale ** _SCALED.get(factor, 0), *_BOUNDS[factor])
-        spread = fit.finding(name).spread  # from photo to photo
-        column = _column(_SENSORS, drawn.tolist())
-        domain.setdefault(group, {})[factor] = _varied(column, spread) if spread else column
-    for finding in fit.findings:
+    domain: dict[str, dict[str, Any]] = _make_lens_groups(fit) | _make_motion_groups(fit)
+    for name, values in fit.sensor_samples.items():
+        group, factor = _FACTOR_OF_PARAMETER.get(name) or name.split(".")[-2:]
+        drawn = np.clip(
+            np.array(values) * scale ** _SCALE_EXPONENTS.get(factor, 0), *_FACTOR_BOUNDS[factor]
+        )
+        spread = fit.get_estimate(name).photo_std  # from photo to photo
+        column = _make_column(_SENSOR_TABLE, drawn.tolist())
+        domain.setdefault(group, {})[factor] = _add_variation(column, spread) if spread else column
+    for finding in fit.estimates:
         is_told = finding.ci95 is not None or isinstance(finding.value, str)
-        if finding.name in _FACTORS and finding.name not in fit.sensors and is_told:
-            group, factor = _FACTORS[finding.name]
-            domain.setdefault(group, {})[factor] = _distribution(finding, factor)
+        if (
+            finding.name in _FACTOR_OF_PARAMETER
+            and finding.name not in fit.sensor_samples
+            and is_told
+        ):
+            group, factor = _FACTOR_OF_PARAMETER[finding.name]
+            domain.setdefault(group, {})[factor] = _make_distribution(finding, factor)
     return {"render": {"width": width, "height": round(fit.height * scale)}, "domain": domain}
 
 
-def without_camera(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
+def remove_camera_factors(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
     """Returns a recipe's tables without what a fit has measured already, so that nothing is done twice.
 
     What the photos do not tell stays: glare, dirt and drops.
@@ -93,16 +99,16 @@ def without_camera(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
     gone: set[str] = set()
     if fit.lens is not None:
         gone |= {"lens", "fisheye"}
-    if "sensor.blur_px" in fit.sensors:
+    if "sensor.blur_px" in fit.sensor_samples:
         gone |= {"defocus", "field_blur"}
-    if "sensor.full_well_e" in fit.sensors:
+    if "sensor.full_well_e" in fit.sensor_samples:
         gone |= {"mosaic"}
         if "raw" in render.get("channels", ()):  # of a mosaic
             render["channels"] = [name for name in render["channels"] if name != "raw"]
         processing.pop("local_tone", None)
-    if fit.finding("sensor.exposure_ev").ci95 or fit.finding("sensor.red_gain").ci95:
+    if fit.get_estimate("sensor.exposure_ev").ci95 or fit.get_estimate("sensor.red_gain").ci95:
         gone |= {"automatics"}
-    if fit.finding("sensor.vignetting").ci95:
+    if fit.get_estimate("sensor.vignetting").ci95:
         processing.pop("shading_correction", None)
     kept = {name: group for name, group in domain.items() if name not in gone}
     if "processing" in kept:
@@ -110,23 +116,29 @@ def without_camera(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
     return {**tables, "render": render, "domain": kept}
 
 
-def _column(table: str, values: list[float]) -> dict[str, Any]:
+def _make_column(table: str, values: list[float]) -> dict[str, Any]:
     return {"kind": "column", "table": table, "values": values}
 
 
-def _varied(of: dict[str, Any], std: float) -> dict[str, Any]:
-    turn = {"kind": "normal", "mean": 0.0, "std": std, "low": -_REACH * std, "high": _REACH * std}
-    return {"kind": "sum", "of": [of, turn]}
+def _add_variation(distribution: dict[str, Any], std: float) -> dict[str, Any]:
+    turn = {
+        "kind": "normal",
+        "mean": 0.0,
+        "std": std,
+        "low": -_TRUNCATION_STDS * std,
+        "high": _TRUNCATION_STDS * std,
+    }
+    return {"kind": "sum", "of": [distribution, turn]}
 
 
-def _distribution(finding: Finding, factor: str) -> dict[str, Any]:
-    if not isinstance(finding.value, int | float) or finding.ci95 is None:
-        return {"kind": "constant", "value": finding.value}
-    low, high = finding.ci95
-    std = math.hypot((high - low) / _INTERVAL, finding.spread or 0.0)
-    least, most = _BOUNDS[factor]
-    middle = min(max(finding.value, least), most)
-    ends = max(least, middle - _REACH * std), min(most, middle + _REACH * std)
+def _make_distribution(estimate: ParameterEstimate, factor: str) -> dict[str, Any]:
+    if not isinstance(estimate.value, int | float) or estimate.ci95 is None:
+        return {"kind": "constant", "value": estimate.value}
+    low, high = estimate.ci95
+    std = math.hypot((high - low) / _INTERVAL_STDS, estimate.photo_std or 0.0)
+    least, most = _FACTOR_BOUNDS[factor]
+    middle = min(max(estimate.value, least), most)
+    ends = max(least, middle - _TRUNCATION_STDS * std), min(most, middle + _TRUNCATION_STDS * std)
     whole = factor == "jpeg_quality"
     if ends[1] <= ends[0]:
         return {"kind": "constant", "value": round(middle) if whole else middle}
@@ -134,34 +146,42 @@ def _distribution(finding: Finding, factor: str) -> dict[str, Any]:
     return {"kind": "rounded", "of": drawn} if whole else drawn
 
 
-def _moving(fit: CameraFit) -> dict[str, dict[str, Any]]:
+def _make_motion_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
     """Returns the groups of shutter and motion, where hands are seen to move the picture."""
-    exposure, spin = fit.finding("shutter.exposure_s"), fit.finding("twist.spin_rad_s")
+    exposure, spin = fit.get_estimate("shutter.exposure_s"), fit.get_estimate("twist.spin_rad_s")
     if exposure.ci95 is None or not isinstance(spin.value, float):
         return {}
     if spin.ci95 is None or spin.ci95[0] <= 0:
         return {}
-    readout, std = fit.finding("shutter.readout_s"), spin.value
-    turns = {"kind": "normal", "mean": 0.0, "std": std, "low": -_REACH * std, "high": _REACH * std}
+    readout, std = fit.get_estimate("shutter.readout_s"), spin.value
+    turns = {
+        "kind": "normal",
+        "mean": 0.0,
+        "std": std,
+        "low": -_TRUNCATION_STDS * std,
+        "high": _TRUNCATION_STDS * std,
+    }
     names = ("right_m_s", "down_m_s", "forward_m_s", "roll_rad_s")
     return {
         "shutter": {
-            "exposure_s": _distribution(exposure, "exposure_s"),
-            "readout_s": _NONE if readout.value is None else _distribution(readout, "readout_s"),
+            "exposure_s": _make_distribution(exposure, "exposure_s"),
+            "readout_s": _ZERO
+            if readout.value is None
+            else _make_distribution(readout, "readout_s"),
         },
-        "motion": dict.fromkeys(names, _NONE) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
+        "motion": dict.fromkeys(names, _ZERO) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
     }
 
 
-_NONE = {"kind": "constant", "value": 0.0}
+_ZERO = {"kind": "constant", "value": 0.0}
 
 
-def _lens(fit: CameraFit) -> dict[str, dict[str, Any]]:
+def _make_lens_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
     """Returns the groups that decide the lens: columns of one table, a row for each lens."""
     if fit.lens is None:
         return {}
-    rng, width = stream(0, _LENSES), fit.width
-    lenses = [fit.lens.draw(rng, (fit.width, fit.height)) for _ in range(ROWS)]
+    rng, width = derive_rng(0, _LENS_TABLE), fit.width
+    lenses = [fit.lens.sample(rng, (fit.width, fit.height)) for _ in range(LENS_SAMPLES)]
     bends = {
         name: [float(getattr(lens, name)) for lens in lenses]
         for name in ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")
@@ -177,11 +197,11 @@ def _lens(fit: CameraFit) -> dict[str, dict[str, Any]]:
     halves = [width / 2 / lens.fx_px for lens in lenses]
     if isinstance(lenses[0], KannalaBrandt):
         groups |= {"view": {"fov_rad": [2 * half for half in halves]}, "fisheye": bends}
-        groups["lens"] |= {name: [0.0] * ROWS for name in ("k1", "k2", "p1", "p2")}
+        groups["lens"] |= {name: [0.0] * LENS_SAMPLES for name in ("k1", "k2", "p1", "p2")}
     else:
         groups["view"] = {"fov_rad": [2 * math.atan(half) for half in halves]}
         groups["lens"] |= bends
     return {
-        group: {name: _column(_LENSES, values) for name, values in factors.items()}
+        group: {name: _make_column(_LENS_TABLE, values) for name, values in factors.items()}
         for group, factors in groups.items()
     }

@@ -13,56 +13,60 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.calibration.linearization import decoded
+from sim2cam.adapt.calibration.linearization import decode_levels
 
 Floats = NDArray[np.float64]
 
-_ROWS, _COLUMNS = 240, 160  # of the picture that is looked at
-_CYCLES = np.arange(1.5, 40.0, 0.1)  # bands to a picture that are looked for
-_SMOOTH = 4  # coefficients of what light itself does from top to bottom
-_DARKEST, _BRIGHTEST = 20, 235  # levels that light is told from
-_LEAST_COLUMNS = 20
-_LEAST_SHARE, _LEAST_RISE = 0.4, 0.25
+_PROFILE_ROWS, _PROFILE_COLUMNS = 240, 160  # of the picture that is looked at
+_BAND_COUNTS = np.arange(1.5, 40.0, 0.1)  # bands to a picture that are looked for
+_SMOOTH_COEFFICIENTS = 4  # coefficients of what light itself does from top to bottom
+_MIN_LEVEL, _MAX_LEVEL = 20, 235  # levels that light is told from
+_MIN_COLUMNS = 20
+_MIN_VARIANCE_SHARE, _MIN_PEAK_RISE = 0.4, 0.25
 """Share of the variance from row to row that bands have at least in the median photo, and by how much
 more that is than what waves of one more and of one fewer have."""
 
 
-def row_light(rgb: NDArray[np.uint8]) -> Floats:
+def measure_row_profile(rgb: NDArray[np.uint8]) -> Floats:
     """Returns the log of light (rows,) by which all of each row of a photo (h, w, 3) differs."""
     green = rgb[..., 1].astype(np.float32)
-    size = (_COLUMNS, _ROWS)
+    size = (_PROFILE_COLUMNS, _PROFILE_ROWS)
     small = np.asarray(cv2.resize(green, size, interpolation=cv2.INTER_AREA), np.float32)
-    light = np.log(np.maximum(decoded(small), 1e-4))
-    known = (small > _DARKEST) & (small < _BRIGHTEST)
+    light = np.log(np.maximum(decode_levels(small), 1e-4))
+    known = (small > _MIN_LEVEL) & (small < _MAX_LEVEL)
     change = np.where(known[1:] & known[:-1], np.diff(light, axis=0), np.nan)
-    told = np.isfinite(change).sum(axis=1) >= _LEAST_COLUMNS
-    steps = np.zeros(_ROWS)
+    told = np.isfinite(change).sum(axis=1) >= _MIN_COLUMNS
+    steps = np.zeros(_PROFILE_ROWS)
     steps[1:][told] = np.nanmedian(change[told], axis=1)
     return np.asarray(np.cumsum(steps))
 
 
-def bands(profiles: Floats) -> float | None:
+def estimate_band_count(profiles: Floats) -> float | None:
     """Returns how many bands a picture has from top to bottom; None where none are seen.
 
     Args:
-        profiles: (photos, rows) of ``row_light``.
+        profiles: (photos, rows) of ``measure_row_profile``.
     """
-    smooth, waves = _waves()
+    smooth, waves = _make_band_basis()
     uneven = profiles - profiles @ smooth @ smooth.T
     power = np.maximum((uneven**2).sum(axis=1), 1e-12)
     shares = ((waves @ uneven.T) ** 2).sum(axis=1) / power  # (cycles, photos)
     middle = np.median(shares, axis=1)
     peak = int(middle.argmax())
-    beside = [abs(_CYCLES - _CYCLES[peak] - way).argmin() for way in (-1.0, 1.0)]
-    is_line = middle[peak] > _LEAST_SHARE and middle[peak] - middle[beside].max() > _LEAST_RISE
-    return float(_CYCLES[peak]) if is_line else None
+    beside = [abs(_BAND_COUNTS - _BAND_COUNTS[peak] - way).argmin() for way in (-1.0, 1.0)]
+    is_line = (
+        middle[peak] > _MIN_VARIANCE_SHARE and middle[peak] - middle[beside].max() > _MIN_PEAK_RISE
+    )
+    return float(_BAND_COUNTS[peak]) if is_line else None
 
 
 @cache
-def _waves() -> tuple[Floats, Floats]:
+def _make_band_basis() -> tuple[Floats, Floats]:
     """Returns what is smooth (rows, 4), and waves without it (cycles, 2, rows), of unit length."""
-    place = (np.arange(_ROWS) + 0.5) / _ROWS
-    smooth = np.linalg.qr(np.vander(place, _SMOOTH))[0]
-    pairs = np.stack([wave(2 * np.pi * np.outer(_CYCLES, place)) for wave in (np.cos, np.sin)], -1)
+    place = (np.arange(_PROFILE_ROWS) + 0.5) / _PROFILE_ROWS
+    smooth = np.linalg.qr(np.vander(place, _SMOOTH_COEFFICIENTS))[0]
+    pairs = np.stack(
+        [wave(2 * np.pi * np.outer(_BAND_COUNTS, place)) for wave in (np.cos, np.sin)], -1
+    )
     pairs -= smooth @ (smooth.T @ pairs)
     return smooth, np.linalg.qr(pairs)[0].swapaxes(1, 2)

@@ -24,21 +24,27 @@ MIDDLE_GREY = 0.18
 """Light that contrast leaves, of ``render.camera.tone``."""
 
 _SHOULDER = Sensor.tone_shoulder
-_ROOM = 1 - _SHOULDER
+_SHOULDER_RANGE = 1 - _SHOULDER
 
 
-def decoded(levels: NDArray[Any]) -> Floats:
+def decode_levels(levels: NDArray[Any]) -> Floats:
     """Returns linear light, 0 to 1 and a little more, of levels, 0 to 255."""
     share = np.clip(np.asarray(levels, np.float64) / 255, 0, 1)
     light = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
-    bent = np.maximum((1 - light) / _ROOM, 1e-3)
-    return np.asarray(np.where(light > _SHOULDER, _SHOULDER - _ROOM * np.log(bent), light))
+    bent = np.maximum((1 - light) / _SHOULDER_RANGE, 1e-3)
+    return np.asarray(
+        np.where(light > _SHOULDER, _SHOULDER - _SHOULDER_RANGE * np.log(bent), light)
+    )
 
 
-def encoded(light: NDArray[Any]) -> Floats:
+def encode_levels(radiance: NDArray[Any]) -> Floats:
     """Returns levels, 0 to 255, of linear light."""
-    given = np.clip(np.asarray(light, np.float64), 0, None)
-    bent = np.where(given > _SHOULDER, 1 - _ROOM * np.exp((_SHOULDER - given) / _ROOM), given)
+    given = np.clip(np.asarray(radiance, np.float64), 0, None)
+    bent = np.where(
+        given > _SHOULDER,
+        1 - _SHOULDER_RANGE * np.exp((_SHOULDER - given) / _SHOULDER_RANGE),
+        given,
+    )
     share = np.where(
         bent <= 0.0031308, bent * 12.92, 1.055 * np.maximum(bent, 1e-9) ** (1 / 2.4) - 0.055
     )

@@ -11,36 +11,40 @@ from pydantic import TypeAdapter, ValidationError
 from scipy.stats import binomtest
 
 from sim2cam.adapt.certificate.artefacts import (
-    LEAST_SIDE_PX,
-    added_levels,
-    clipped_share,
-    grid_levels,
-    lost_levels,
-    seam_levels,
+    MIN_SIDE_PX,
+    measure_added_structure,
+    measure_clipped_fraction,
+    measure_grid_artefact,
+    measure_lost_structure,
+    measure_seam_step,
 )
-from sim2cam.adapt.certificate.colour import colour_shifts
-from sim2cam.adapt.certificate.detector_agreement import Judge, Opinion, opinions_of
-from sim2cam.adapt.certificate.edges import outline_recalls
-from sim2cam.adapt.certificate.flicker import Earlier, warp_levels
-from sim2cam.adapt.certificate.image_pair import Pair
-from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.certificate.structure import picture_correlation, places
-from sim2cam.data.parsing import first_problem
+from sim2cam.adapt.certificate.colour import measure_colour_shifts
+from sim2cam.adapt.certificate.detector_agreement import (
+    DetectorAgreement,
+    Verifier,
+    compare_detections,
+)
+from sim2cam.adapt.certificate.edges import measure_edge_recalls
+from sim2cam.adapt.certificate.flicker import PreviousFrame, measure_warping_error
+from sim2cam.adapt.certificate.image_pair import ImagePair
+from sim2cam.adapt.certificate.limits import CertificateLimits
+from sim2cam.adapt.certificate.structure import match_objects, measure_image_correlation
+from sim2cam.data.parsing import format_validation_error
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
-from sim2cam.metrics.bootstrap import CONFIDENCE, Estimate
+from sim2cam.metrics.bootstrap import CONFIDENCE_LEVEL, Estimate
 
-JUDGES = ("task", "judge")
-OPINIONS = ("retained", "vanished", "hallucinated")
+VERIFIERS = ("task", "judge")
+AGREEMENT_MEASURES = ("retained", "vanished", "hallucinated")
 OBJECT_MEASURES = (
     "displacement_px",
     "correlation",
     "outline_recall",
     "colour_shift",
     "lost_levels",
-    *(f"{judge}_{name}" for judge in JUDGES for name in OPINIONS),
+    *(f"{judge}_{name}" for judge in VERIFIERS for name in AGREEMENT_MEASURES),
 )
-_OF_NEW_OBJECTS = tuple(f"{judge}_hallucinated" for judge in JUDGES)  # none that were there
+_NEW_OBJECT_MEASURES = tuple(f"{judge}_hallucinated" for judge in VERIFIERS)  # none that were there
 MEASURES = (
     *OBJECT_MEASURES,
     "picture_correlation",
@@ -50,129 +54,133 @@ MEASURES = (
     "clipped_share",
     "warp_levels",
 )
-_LEAST = ("correlation", "recall", "retained")
+_LOWER_BOUND_SUFFIXES = ("correlation", "recall", "retained")
 
-NO_FILM = "it is no picture of a film"
+NOT_A_SEQUENCE = "it is no picture of a film"
 
-LEAST_FOUND = 3  # objects before, for the share that is found again to say anything
+MIN_DETECTIONS = 3  # objects before, for the share that is found again to say anything
 
 T = TypeVar("T")
-Verdict = Literal["certified", "appearance only", "failed"]
+Decision = Literal["certified", "appearance only", "failed"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class LimitCheck:
     """What a measure says.
 
     Attributes:
         value: of the worst object, or of the picture; None when it was not measured.
-        verdict: whether it keeps to its limit.
-        why: it was not measured; None when it was.
+        status: whether it keeps to its limit.
+        reason: it was not measured; None when it was.
     """
 
     value: float | None
-    verdict: Literal["pass", "fail", "not measured"]
-    why: str | None = None
+    status: Literal["pass", "fail", "not measured"]
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
-class PictureCertificate:
+class ImageCertificate:
     """What was measured of one translated picture.
 
     Attributes:
         name: of the picture.
-        findings: by the names of ``MEASURES``, all of them.
-        opinions: of the judges, by their names.
+        checks: by the names of ``DISTANCE_TITLES``, all of them.
+        agreements: of the judges, by their names.
     """
 
     name: str
-    findings: Mapping[str, Finding]
-    opinions: Mapping[str, Opinion] = field(default_factory=dict)
+    checks: Mapping[str, LimitCheck]
+    agreements: Mapping[str, DetectorAgreement] = field(default_factory=dict)
 
     @property
-    def failed(self) -> tuple[str, ...]:
+    def failed_measures(self) -> tuple[str, ...]:
         """The measures whose limits it breaks."""
-        return tuple(name for name, found in self.findings.items() if found.verdict == "fail")
+        return tuple(name for name, found in self.checks.items() if found.status == "fail")
 
     @property
-    def verdict(self) -> Verdict:
+    def decision(self) -> Decision:
         """Of the picture: only one whose objects were measured can be certified."""
-        if self.failed:
+        if self.failed_measures:
             return "failed"
-        of_objects = (name for name in OBJECT_MEASURES if name not in _OF_NEW_OBJECTS)
-        measured = any(self.findings[name].verdict == "pass" for name in of_objects)
+        of_objects = (name for name in OBJECT_MEASURES if name not in _NEW_OBJECT_MEASURES)
+        measured = any(self.checks[name].status == "pass" for name in of_objects)
         return "certified" if measured else "appearance only"
 
 
 @dataclass(frozen=True)
-class SetCertificate:
+class DatasetCertificate:
     """What was measured of a set of translated pictures.
 
     Attributes:
         limits: that were kept to.
-        judges: digests of their weights, by their names.
-        pictures: all of them, also the rejected.
+        verifiers: digests of their weights, by their names.
+        images: all of them, also the rejected.
     """
 
-    limits: Limits
-    judges: Mapping[str, str]
-    pictures: tuple[PictureCertificate, ...]
+    limits: CertificateLimits
+    verifiers: Mapping[str, str]
+    images: tuple[ImageCertificate, ...]
 
     @property
-    def rejected(self) -> tuple[PictureCertificate, ...]:
+    def rejected_images(self) -> tuple[ImageCertificate, ...]:
         """The pictures that break a limit."""
-        return tuple(picture for picture in self.pictures if picture.failed)
+        return tuple(picture for picture in self.images if picture.failed_measures)
 
     @property
-    def kept(self) -> int:
+    def accepted_count(self) -> int:
         """The number of the others."""
-        return len(self.pictures) - len(self.rejected)
+        return len(self.images) - len(self.rejected_images)
 
     @property
-    def rejection(self) -> Estimate:
+    def rejection_rate(self) -> Estimate:
         """The share of rejected pictures, with its interval."""
-        return share(len(self.rejected), len(self.pictures))
+        return estimate_proportion(len(self.rejected_images), len(self.images))
 
-    def retention(self, judge: str) -> Estimate | None:
+    def estimate_detection_recall(self, verifier: str) -> Estimate | None:
         """Returns the share of objects that a judge finds again; None when it found none before."""
-        opinions = [p.opinions[judge] for p in self.pictures if judge in p.opinions]
-        found = sum(opinion.found for opinion in opinions)
-        return share(sum(opinion.retained for opinion in opinions), found) if found else None
+        opinions = [p.agreements[verifier] for p in self.images if verifier in p.agreements]
+        found = sum(opinion.reference_detections for opinion in opinions)
+        return (
+            estimate_proportion(sum(opinion.retained for opinion in opinions), found)
+            if found
+            else None
+        )
 
     @property
-    def faults(self) -> tuple[str, ...]:
+    def violations(self) -> tuple[str, ...]:
         """What of the whole set breaks a limit, in words."""
         found = []
-        if self.rejection.value > self.limits.rejected:
+        if self.rejection_rate.value > self.limits.rejected_fraction:
             found.append(
-                f"{self.rejection.value:.1%} of the pictures were rejected, more than "
-                f"{self.limits.rejected:.1%}"
+                f"{self.rejection_rate.value:.1%} of the pictures were rejected, more than "
+                f"{self.limits.rejected_fraction:.1%}"
             )
-        for judge in self.judges:
-            kept = self.retention(judge)
-            if kept is not None and kept.ci95[1] < self.limits.set_retained:
+        for judge in self.verifiers:
+            kept = self.estimate_detection_recall(judge)
+            if kept is not None and kept.ci95[1] < self.limits.dataset_detection_recall:
                 found.append(
                     f"{judge} finds {kept.value:.1%} of the objects again, surely fewer than "
-                    f"{self.limits.set_retained:.1%}"
+                    f"{self.limits.dataset_detection_recall:.1%}"
                 )
         return tuple(found)
 
     @property
-    def verdict(self) -> Verdict:
+    def decision(self) -> Decision:
         """Of the set: certified when the objects of most kept pictures were measured."""
-        if self.faults:
+        if self.violations:
             return "failed"
-        seen = sum(picture.verdict == "certified" for picture in self.pictures)
-        return "certified" if 2 * seen >= max(1, self.kept) else "appearance only"
+        seen = sum(picture.decision == "certified" for picture in self.images)
+        return "certified" if 2 * seen >= max(1, self.accepted_count) else "appearance only"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the certificate as JSON values, led by what it comes to."""
-        retention = {judge: self.retention(judge) for judge in self.judges}
+        retention = {judge: self.estimate_detection_recall(judge) for judge in self.verifiers}
         return {
-            "verdict": self.verdict,
-            "faults": list(self.faults),
-            "rejected": len(self.rejected),
-            "rejection": self.rejection.to_json(),
+            "verdict": self.decision,
+            "faults": list(self.violations),
+            "rejected": len(self.rejected_images),
+            "rejection": self.rejection_rate.to_json(),
             "retention": {name: kept.to_json() for name, kept in retention.items() if kept},
             **asdict(self),
         }
@@ -180,30 +188,34 @@ class SetCertificate:
 
 def certify(
     name: str,
-    pair: Pair,
-    limits: Limits,
+    pair: ImagePair,
+    limits: CertificateLimits,
     *,
-    labelled: Sequence[Box] | None = None,
-    judges: Mapping[str, Judge],
-    earlier: Earlier | str = NO_FILM,
-) -> PictureCertificate:
+    labelled_boxes: Sequence[Box] | None = None,
+    verifiers: Mapping[str, Verifier],
+    previous_frame: PreviousFrame | str = NOT_A_SEQUENCE,
+) -> ImageCertificate:
     """Returns what is measured of a translated picture.
 
     Args:
         name: of the picture.
         pair: it and the one that it was made from.
         limits: that it has to keep to.
-        labelled: boxes of the labelled objects; None when there are no labels.
-        judges: detectors, by names of ``JUDGES``.
-        earlier: the picture before it in its film; or why there is none to compare it with.
+        labelled_boxes: boxes of the labelled objects; None when there are no labels.
+        verifiers: detectors, by names of ``VERIFIERS``.
+        previous_frame: the picture before it in its film; or why there is none to compare it with.
     """
-    opinions = opinions_of(judges, pair.before, pair.after, labelled)
-    findings = _of_objects(pair, limits) | _of_judges(opinions, limits) | _of_picture(pair, limits)
-    findings["warp_levels"] = _of_film(earlier, pair, limits)
-    return PictureCertificate(name, {measure: findings[measure] for measure in MEASURES}, opinions)
+    opinions = compare_detections(verifiers, pair.before, pair.after, labelled_boxes)
+    findings = (
+        _check_objects(pair, limits)
+        | _check_verifiers(opinions, limits)
+        | _check_image(pair, limits)
+    )
+    findings["warp_levels"] = _check_sequence(previous_frame, pair, limits)
+    return ImageCertificate(name, {measure: findings[measure] for measure in MEASURES}, opinions)
 
 
-def certificate_from_json(path: Path, content: Any) -> SetCertificate:
+def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificate:
     """Returns the certificate of ``SetCertificate.to_json``.
 
     Args:
@@ -213,10 +225,10 @@ def certificate_from_json(path: Path, content: Any) -> SetCertificate:
     Raises:
         InputError: it is no certificate.
     """
-    return _checked(_SET, path, content)
+    return _validate(_DATASET_ADAPTER, path, content)
 
 
-def picture_from_json(path: Path, content: Any) -> PictureCertificate:
+def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
     """Returns the certificate of a picture; ``asdict`` gives its JSON values.
 
     Args:
@@ -226,121 +238,137 @@ def picture_from_json(path: Path, content: Any) -> PictureCertificate:
     Raises:
         InputError: it is no certificate.
     """
-    return _checked(_PICTURE, path, content)
+    return _validate(_IMAGE_ADAPTER, path, content)
 
 
-def is_least(measure: str) -> bool:
+def is_lower_bound(measure: str) -> bool:
     """Returns whether what is below the limit of a measure breaks it, not what is above."""
-    return measure.rpartition("_")[2] in _LEAST
+    return measure.rpartition("_")[2] in _LOWER_BOUND_SUFFIXES
 
 
-def limit_of(measure: str, limits: Limits) -> float:
+def get_limit(measure: str, limits: CertificateLimits) -> float:
     """Returns the limit of a measure; judges share theirs."""
     judge, _, opinion = measure.partition("_")
-    return float(getattr(limits, opinion if judge in JUDGES else measure))
+    return float(getattr(limits, opinion if judge in VERIFIERS else measure))
 
 
-def share(some: int, of: int) -> Estimate:
+def estimate_proportion(successes: int, total: int) -> Estimate:
     """Returns a share with its 95 % interval (Wilson 1927)."""
-    interval = binomtest(some, max(of, 1)).proportion_ci(CONFIDENCE, method="wilson")
-    return Estimate(some / max(of, 1), (float(interval.low), float(interval.high)))
+    interval = binomtest(successes, max(total, 1)).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
+    return Estimate(successes / max(total, 1), (float(interval.low), float(interval.high)))
 
 
-def _of_objects(pair: Pair, limits: Limits) -> dict[str, Finding]:
-    placed = [place for place in places(pair) if place is not None]
+def _check_objects(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitCheck]:
+    placed = [place for place in match_objects(pair) if place is not None]
     measured: tuple[tuple[str, Callable[..., float], Sequence[float | None], str], ...] = (
-        ("displacement_px", max, [place.displacement_px for place in placed], "has contrast"),
+        ("displacement_px", max, [place.shift_px for place in placed], "has contrast"),
         ("correlation", min, [place.correlation for place in placed], "has contrast"),
-        ("outline_recall", min, outline_recalls(pair), "has an outline that is seen"),
-        ("colour_shift", max, colour_shifts(pair), "shows enough of its colour"),
-        ("lost_levels", max, lost_levels(pair), "is large enough to have an inside"),
+        ("outline_recall", min, measure_edge_recalls(pair), "has an outline that is seen"),
+        ("colour_shift", max, measure_colour_shifts(pair), "shows enough of its colour"),
+        ("lost_levels", max, measure_lost_structure(pair), "is large enough to have an inside"),
     )
     findings = {}
     for name, worst, values, needed in measured:
         known = [value for value in values if value is not None]
         if known:
-            findings[name] = _finding(name, worst(known), limits)
+            findings[name] = _check_limit(name, worst(known), limits)
         else:
-            findings[name] = _not_measured(_reason(name, pair, needed))
+            findings[name] = _skip_check(_explain_missing_measure(name, pair, needed))
     return findings
 
 
-def _reason(measure: str, pair: Pair, needed: str) -> str:
+def _explain_missing_measure(measure: str, pair: ImagePair, requirement: str) -> str:
     if pair.regions is None:
         return "there are no labels"
     if measure == "outline_recall" and pair.ids is None:
         return "the labels have neither an image of instance ids nor masks"
-    return f"no object {needed}" if pair.regions else "there is no object"
+    return f"no object {requirement}" if pair.regions else "there is no object"
 
 
-def _of_judges(opinions: Mapping[str, Opinion], limits: Limits) -> dict[str, Finding]:
+def _check_verifiers(
+    agreements: Mapping[str, DetectorAgreement], limits: CertificateLimits
+) -> dict[str, LimitCheck]:
     """Returns what judges say; an object that one of them loses is kept where another one speaks for it."""
-    findings: dict[str, Finding] = {}
-    for judge in JUDGES:
-        opinion = opinions.get(judge)
+    findings: dict[str, LimitCheck] = {}
+    for judge in VERIFIERS:
+        opinion = agreements.get(judge)
         if opinion is None:
-            found = dict.fromkeys(OPINIONS, _not_measured(f"no weights were given with --{judge}"))
+            found = dict.fromkeys(
+                AGREEMENT_MEASURES, _skip_check(f"no weights were given with --{judge}")
+            )
         else:
-            found = _of_judge(judge, opinion, limits)
-        findings |= {f"{judge}_{name}": found[name] for name in OPINIONS}
+            found = _check_verifier(judge, opinion, limits)
+        findings |= {f"{judge}_{name}": found[name] for name in AGREEMENT_MEASURES}
     return findings
 
 
-def _of_judge(judge: str, opinion: Opinion, limits: Limits) -> dict[str, Finding]:
-    retained = _not_measured(f"it finds fewer than {LEAST_FOUND} objects before")
-    if opinion.found >= LEAST_FOUND:
-        share_kept = (opinion.retained + opinion.retained_by_others) / opinion.found
-        retained = _finding(f"{judge}_retained", share_kept, limits)
-    vanished = _not_measured("it finds no object before")
-    if opinion.found:
-        lost = opinion.vanished - opinion.found_by_others
-        vanished = _finding(f"{judge}_vanished", lost, limits)
-    hallucinated = _finding(f"{judge}_hallucinated", opinion.hallucinated, limits)
+def _check_verifier(
+    verifier: str, agreement: DetectorAgreement, limits: CertificateLimits
+) -> dict[str, LimitCheck]:
+    retained = _skip_check(f"it finds fewer than {MIN_DETECTIONS} objects before")
+    if agreement.reference_detections >= MIN_DETECTIONS:
+        share_kept = (
+            agreement.retained + agreement.retained_by_other_verifiers
+        ) / agreement.reference_detections
+        retained = _check_limit(f"{verifier}_retained", share_kept, limits)
+    vanished = _skip_check("it finds no object before")
+    if agreement.reference_detections:
+        lost = agreement.missed - agreement.detected_by_other_verifiers
+        vanished = _check_limit(f"{verifier}_vanished", lost, limits)
+    hallucinated = _check_limit(f"{verifier}_hallucinated", agreement.hallucinated, limits)
     return {"retained": retained, "vanished": vanished, "hallucinated": hallucinated}
 
 
-def _of_picture(pair: Pair, limits: Limits) -> dict[str, Finding]:
+def _check_image(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitCheck]:
     measured: tuple[tuple[str, float | None, str], ...] = (
-        ("picture_correlation", picture_correlation(pair), "it has next to no contrast"),
-        ("grid_levels", grid_levels(pair), f"a side of it is shorter than {LEAST_SIDE_PX} px"),
-        ("seam_levels", seam_levels(pair), "no row or column of it is flat enough"),
+        ("picture_correlation", measure_image_correlation(pair), "it has next to no contrast"),
+        (
+            "grid_levels",
+            measure_grid_artefact(pair),
+            f"a side of it is shorter than {MIN_SIDE_PX} px",
+        ),
+        ("seam_levels", measure_seam_step(pair), "no row or column of it is flat enough"),
     )
     findings = {
-        "added_levels": _finding("added_levels", added_levels(pair), limits),
-        "clipped_share": _finding("clipped_share", clipped_share(pair), limits),
+        "added_levels": _check_limit("added_levels", measure_added_structure(pair), limits),
+        "clipped_share": _check_limit("clipped_share", measure_clipped_fraction(pair), limits),
     }
     for name, value, lacking in measured:
-        findings[name] = _not_measured(lacking) if value is None else _finding(name, value, limits)
+        findings[name] = (
+            _skip_check(lacking) if value is None else _check_limit(name, value, limits)
+        )
     return findings
 
 
-def _of_film(earlier: Earlier | str, pair: Pair, limits: Limits) -> Finding:
-    if isinstance(earlier, str):
-        return _not_measured(earlier)
-    value = warp_levels(earlier, pair)
+def _check_sequence(
+    previous_frame: PreviousFrame | str, pair: ImagePair, limits: CertificateLimits
+) -> LimitCheck:
+    if isinstance(previous_frame, str):
+        return _skip_check(previous_frame)
+    value = measure_warping_error(previous_frame, pair)
     if value is None:
-        return _not_measured("hardly anything of it is seen in the picture before")
-    return _finding("warp_levels", value, limits)
+        return _skip_check("hardly anything of it is seen in the picture before")
+    return _check_limit("warp_levels", value, limits)
 
 
-def _finding(measure: str, value: float, limits: Limits) -> Finding:
-    limit = limit_of(measure, limits)
-    keeps = value >= limit if is_least(measure) else value <= limit
-    return Finding(round(float(value), 4), "pass" if keeps else "fail")
+def _check_limit(measure: str, value: float, limits: CertificateLimits) -> LimitCheck:
+    limit = get_limit(measure, limits)
+    keeps = value >= limit if is_lower_bound(measure) else value <= limit
+    return LimitCheck(round(float(value), 4), "pass" if keeps else "fail")
 
 
-def _not_measured(why: str) -> Finding:
-    return Finding(None, "not measured", why)
+def _skip_check(reason: str) -> LimitCheck:
+    return LimitCheck(None, "not measured", reason)
 
 
-def _checked(adapter: TypeAdapter[T], path: Path, content: Any) -> T:
+def _validate(adapter: TypeAdapter[T], path: Path, content: Any) -> T:
     try:
         return adapter.validate_python(content)
     except ValidationError as error:
         raise InputError(
-            path, f"no certificate: {first_problem(error)}. Translate the pictures again."
+            path, f"no certificate: {format_validation_error(error)}. Translate the pictures again."
         ) from error
 
 
-_SET: TypeAdapter[SetCertificate] = TypeAdapter(SetCertificate)
-_PICTURE: TypeAdapter[PictureCertificate] = TypeAdapter(PictureCertificate)
+_DATASET_ADAPTER: TypeAdapter[DatasetCertificate] = TypeAdapter(DatasetCertificate)
+_IMAGE_ADAPTER: TypeAdapter[ImageCertificate] = TypeAdapter(ImageCertificate)

@@ -9,29 +9,34 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.certificate.image_pair import FINE_PX, Floats, Pair, tone_curve
-from sim2cam.data.channels import FLOW_SEEN
+from sim2cam.adapt.certificate.image_pair import (
+    NOISE_SIGMA_PX,
+    Floats,
+    ImagePair,
+    estimate_tone_curve,
+)
+from sim2cam.data.channels import FLOW_VISIBLE
 
-LEAST_SEEN = 0.1
+MIN_COVISIBLE_FRACTION = 0.1
 """Least share of a picture that has to be seen in the one before it too."""
 
-_UNCHANGED = np.arange(256, dtype=np.float32)  # as a curve of tones
+_IDENTITY_CURVE = np.arange(256, dtype=np.float32)  # as a curve of tones
 
 
 @dataclass(frozen=True, eq=False)
-class Earlier:
+class PreviousFrame:
     """The picture before one of a film.
 
     Attributes:
         pair: it, before and after its translation.
-        flow: (h, w, 3), the ``flow_backward`` of the one that follows, which leads to it.
+        backward_flow: (h, w, 3), the ``flow_backward`` of the one that follows, which leads to it.
     """
 
-    pair: Pair
-    flow: NDArray[np.float32]
+    pair: ImagePair
+    backward_flow: NDArray[np.float32]
 
 
-def warp_levels(earlier: Earlier, now: Pair) -> float | None:
+def measure_warping_error(previous_frame: PreviousFrame, current: ImagePair) -> float | None:
     """Returns how far a translated picture is from the one before it beyond what its source explains.
 
     Both are compared where the renderer's flow says that they show the same point, the earlier one
@@ -41,29 +46,31 @@ def warp_levels(earlier: Earlier, now: Pair) -> float | None:
     before. What is left is a root of mean squares of 255 levels, so an offset of one picture is told
     as it is. None where hardly anything is seen in both.
     """
-    seen = earlier.flow[..., 2] == FLOW_SEEN
-    if seen.mean() < LEAST_SEEN:
+    seen = previous_frame.backward_flow[..., 2] == FLOW_VISIBLE
+    if seen.mean() < MIN_COVISIBLE_FRACTION:
         return None
     height, width = seen.shape
     x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
-    places = x + earlier.flow[..., 0], y + earlier.flow[..., 1]
+    places = x + previous_frame.backward_flow[..., 0], y + previous_frame.backward_flow[..., 1]
     squares = 0.0
     for channel in range(3):
-        sources = [pair.before[..., channel] for pair in (earlier.pair, now)]
-        made = [pair.after[..., channel].astype(np.float32) for pair in (earlier.pair, now)]
-        curve = tone_curve(np.stack(sources), np.stack(made))
+        sources = [pair.before[..., channel] for pair in (previous_frame.pair, current)]
+        made = [
+            pair.after[..., channel].astype(np.float32) for pair in (previous_frame.pair, current)
+        ]
+        curve = estimate_tone_curve(np.stack(sources), np.stack(made))
         explained = max(  # a curve is smooth, so it may flatten what it leaves alone
-            _warp_error([tones[source] for source in sources], places, seen)
-            for tones in (_UNCHANGED, curve)
+            _compute_warping_error([tones[source] for source in sources], places, seen)
+            for tones in (_IDENTITY_CURVE, curve)
         )
-        squares += max(_warp_error(made, places, seen) - explained, 0.0)
+        squares += max(_compute_warping_error(made, places, seen) - explained, 0.0)
     return float(np.sqrt(squares / 3))
 
 
-def _warp_error(
-    pictures: Sequence[Floats], places: tuple[Floats, Floats], seen: NDArray[np.bool_]
+def _compute_warping_error(
+    images: Sequence[Floats], map_xy: tuple[Floats, Floats], covisible: NDArray[np.bool_]
 ) -> float:
     """Returns the mean square of what differs of two pictures, without noise, where both show the same."""
-    earlier, now = (cv2.GaussianBlur(picture, (0, 0), FINE_PX) for picture in pictures)
-    warped = cv2.remap(earlier, *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return float(np.square(now - warped)[seen].mean())
+    earlier, now = (cv2.GaussianBlur(picture, (0, 0), NOISE_SIGMA_PX) for picture in images)
+    warped = cv2.remap(earlier, *map_xy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return float(np.square(now - warped)[covisible].mean())

@@ -16,14 +16,16 @@ from sim2cam.errors import Sim2CamError
 Floats = NDArray[np.float32]
 Window = tuple[slice, slice]
 
-FINE_PX, _COARSE_PX = 1.0, 6.0  # finer than this is noise, coarser is light
+NOISE_SIGMA_PX, _ILLUMINATION_SIGMA_PX = 1.0, 6.0  # finer than this is noise, coarser is light
 
 _WINDOW_PX = 11
-_TONE_LEVELS = 13  # over which a curve of tones is smoothed, so that it does not fit single objects
+_TONE_SMOOTHING_LEVELS = (
+    13  # over which a curve of tones is smoothed, so that it does not fit single objects
+)
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class ObjectRegion:
     """Where an object is.
 
     Attributes:
@@ -34,16 +36,16 @@ class Region:
     window: Window
     mask: NDArray[np.bool_]
 
-    def padded(self, margin_px: int, shape: tuple[int, ...], *, border_px: int = 0) -> Window:
+    def pad_window(self, margin_px: int, shape: tuple[int, ...], *, border_px: int = 0) -> Window:
         """Returns the window with a margin, cut where the picture, less a border, ends."""
         return (
-            _padded(self.window[0], margin_px, border_px, shape[0]),
-            _padded(self.window[1], margin_px, border_px, shape[1]),
+            _pad_side(self.window[0], margin_px, border_px, shape[0]),
+            _pad_side(self.window[1], margin_px, border_px, shape[1]),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class ImagePair:
     """A picture before and after a translation.
 
     Attributes:
@@ -54,7 +56,7 @@ class Pair:
 
     before: NDArray[np.uint8]
     after: NDArray[np.uint8]
-    regions: tuple[Region, ...] | None = None
+    regions: tuple[ObjectRegion, ...] | None = None
     ids: NDArray[np.uint16] | None = None
 
     def __post_init__(self) -> None:
@@ -67,37 +69,39 @@ class Pair:
     @cached_property
     def luma(self) -> tuple[Floats, Floats]:
         """Brightness (h, w) before and after, in levels of 0 to 255, as coded."""
-        return _luma(self.before), _luma(self.after)
+        return _convert_to_luma(self.before), _convert_to_luma(self.after)
 
     @cached_property
-    def detail(self) -> tuple[Floats, Floats]:
+    def band_pass_luma(self) -> tuple[Floats, Floats]:
         """Brightness (h, w) before and after without noise and light: what has a middle size."""
         before, after = self.luma
-        return detail_of(before), detail_of(after)
+        return band_pass_filter(before), band_pass_filter(after)
 
     @cached_property
-    def expected(self) -> Floats:
+    def expected_luma(self) -> Floats:
         """Brightness (h, w) that the picture would have if only its tones had changed.
 
         Each level becomes what pixels of about that level became on average, in the whole picture.
         """
         before, after = self.luma
         levels = np.rint(before).astype(np.uint8)
-        return np.asarray(tone_curve(levels, after)[levels])
+        return np.asarray(estimate_tone_curve(levels, after)[levels])
 
     @cached_property
-    def agreement(self) -> tuple[Floats, Floats, Floats]:
+    def structure_statistics(self) -> tuple[Floats, Floats, Floats]:
         """Contrast before, as tones became, and after, in levels, in a window around each pixel (h, w), and
         the share of either that the other explains, whatever its brightness and contrast.
         """
-        before, after = detail_of(self.expected), self.detail[1]
-        of_before, of_after = (_box(detail * detail).clip(min=0.0) for detail in (before, after))
-        both = _box(before * after).clip(min=0.0)
+        before, after = band_pass_filter(self.expected_luma), self.band_pass_luma[1]
+        of_before, of_after = (
+            _box_filter(detail * detail).clip(min=0.0) for detail in (before, after)
+        )
+        both = _box_filter(before * after).clip(min=0.0)
         explained = (both * both / (of_before * of_after + 1e-3)).clip(max=1.0)
         return np.sqrt(of_before), np.sqrt(of_after), explained
 
     @cached_property
-    def objects(self) -> NDArray[np.bool_]:
+    def object_mask(self) -> NDArray[np.bool_]:
         """Pixels (h, w) of any labelled object."""
         found = np.zeros(self.before.shape[:2], np.bool_)
         for region in self.regions or ():
@@ -105,11 +109,11 @@ class Pair:
         return found
 
 
-def regions_of(
+def extract_object_regions(
     objects: Sequence[ObjectLabel] | None,
     ids: NDArray[np.uint16] | None,
     shape: tuple[int, ...],
-) -> tuple[Region, ...] | None:
+) -> tuple[ObjectRegion, ...] | None:
     """Returns where labelled objects are; None where there are no labels.
 
     Args:
@@ -119,11 +123,13 @@ def regions_of(
     """
     if objects is None:
         return None
-    found = (_region(label, ids, shape) for label in objects if not label.is_crowd)
+    found = (_build_region(label, ids, shape) for label in objects if not label.is_crowd)
     return tuple(region for region in found if region.mask.any())
 
 
-def _region(label: ObjectLabel, ids: NDArray[np.uint16] | None, shape: tuple[int, ...]) -> Region:
+def _build_region(
+    label: ObjectLabel, ids: NDArray[np.uint16] | None, shape: tuple[int, ...]
+) -> ObjectRegion:
     x0, y0, x1, y1 = (round(side) for side in label.box_xyxy)
     window = (
         slice(min(max(y0, 0), shape[0]), min(max(y1, 0), shape[0])),
@@ -131,27 +137,27 @@ def _region(label: ObjectLabel, ids: NDArray[np.uint16] | None, shape: tuple[int
     )
     if ids is None or label.instance_id is None:
         sides = tuple(side.stop - side.start for side in window)
-        return Region(window, np.ones(sides, np.bool_))
-    return Region(window, np.asarray(ids[window] == label.instance_id))
+        return ObjectRegion(window, np.ones(sides, np.bool_))
+    return ObjectRegion(window, np.asarray(ids[window] == label.instance_id))
 
 
-def _padded(side: slice, margin_px: int, border_px: int, length: int) -> slice:
+def _pad_side(side: slice, margin_px: int, border_px: int, length: int) -> slice:
     start = max(side.start - margin_px, border_px)
     return slice(start, max(min(side.stop + margin_px, length - border_px), start))
 
 
-def _luma(rgb: NDArray[np.uint8]) -> Floats:
+def _convert_to_luma(rgb: NDArray[np.uint8]) -> Floats:
     return np.asarray(cv2.cvtColor(rgb.astype(np.float32), cv2.COLOR_RGB2GRAY), np.float32)
 
 
-def tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
+def estimate_tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
     """Returns what each level (256,) became on average, of pixels of about that level.
 
     Args:
         levels: before, of any shape.
         after: of the same shape.
     """
-    spread = cv2.getGaussianKernel(_TONE_LEVELS, -1).ravel()
+    spread = cv2.getGaussianKernel(_TONE_SMOOTHING_LEVELS, -1).ravel()
     sums, counts = (
         np.convolve(np.bincount(levels.ravel(), weights, 256), spread, "same")
         for weights in (after.ravel(), None)
@@ -159,12 +165,14 @@ def tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
     return np.asarray(sums / np.maximum(counts, 1e-9), np.float32)
 
 
-def _box(values: Floats) -> Floats:
+def _box_filter(values: Floats) -> Floats:
     # differences of running sums may fall below zero
     return np.asarray(cv2.boxFilter(values, -1, (_WINDOW_PX, _WINDOW_PX)), np.float32)
 
 
-def detail_of(luma: Floats) -> Floats:
+def band_pass_filter(luma: Floats) -> Floats:
     """Returns brightness (h, w) without what is finer or coarser than objects show."""
-    fine, coarse = (cv2.GaussianBlur(luma, (0, 0), width) for width in (FINE_PX, _COARSE_PX))
+    fine, coarse = (
+        cv2.GaussianBlur(luma, (0, 0), width) for width in (NOISE_SIGMA_PX, _ILLUMINATION_SIGMA_PX)
+    )
     return np.asarray(fine - coarse, np.float32)

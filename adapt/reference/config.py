@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sim2cam.errors import UsageError
-from sim2cam.learn.settings import check_least
+from sim2cam.learn.settings import check_minimums
 
 ReferenceMethod = Literal["cyclegan", "cut", "fastcut"]
 
-_LEAST = {"steps": 1, "seed": 0, "batch": 1, "blocks": 5, "width": 1, "cache_bytes": 0}
+_MIN_VALUES = {"steps": 1, "seed": 0, "batch": 1, "blocks": 5, "width": 1, "cache_bytes": 0}
 
 
 @dataclass(frozen=True)
@@ -46,4 +46,4 @@ class ReferenceConfig:
         """
         if self.patch_px < 32 or self.patch_px % 4:
             raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
-        check_least(self, _LEAST)
+        check_minimums(self, _MIN_VALUES)

@@ -63,7 +63,7 @@ class Conv3x3(nn.Conv2d):
         return convolved
 
 
-class PictureConv(nn.Conv2d):
+class ImageConv(nn.Conv2d):
     """A convolution from or to the few channels of a picture: a pixel's lie side by side in memory."""
 
     def forward(self, features: Tensor) -> Tensor:

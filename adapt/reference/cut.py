@@ -10,22 +10,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.cyclegan import discriminator_loss, mean_verdict
-from sim2cam.adapt.reference.losses import UNDECIDED, least_squares, patch_nce
+from sim2cam.adapt.reference.cyclegan import compute_mean_realness, discriminator_loss
+from sim2cam.adapt.reference.losses import CHANCE_LOSS, lsgan_loss, patch_nce_loss
 from sim2cam.adapt.reference.networks import (
     PatchGan,
     PatchProjector,
     ResnetGenerator,
-    compared_channels,
-    initialise,
+    initialise_weights,
+    list_nce_channels,
 )
-from sim2cam.adapt.reference.patches import PairSource
-from sim2cam.adapt.reference.schedule import adam, descend, rate
-from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
-from sim2cam.adapt.training.adversarial import Groups, player_state, restore_player
-from sim2cam.seeds import integer_seed, stream
+from sim2cam.adapt.reference.patches import BatchSource
+from sim2cam.adapt.reference.schedule import build_adam, compute_learning_rate, step_optimisers
+from sim2cam.adapt.reference.translator import ReferenceTranslator, snapshot_translator
+from sim2cam.adapt.training.adversarial import (
+    TensorGroups,
+    collect_network_state,
+    restore_network_state,
+)
+from sim2cam.seeds import derive_rng, derive_seed
 
-_PLACES = 256  # compared in a layer
+_LOCATIONS_PER_LAYER = 256  # compared in a layer
 
 
 @dataclass(frozen=True)
@@ -34,138 +38,147 @@ class CutVariant:
 
     Attributes:
         nce_weight: of the comparison of places.
-        keeps_captures: captures are sent through the generator too, and compared likewise.
-        mirrors: every second step, by chance, translates mirrored pictures, and the features of the
+        uses_identity_nce: captures are sent through the generator too, and compared likewise.
+        uses_flip_equivariance: every second step, by chance, translates mirrored pictures, and the features of the
             translation are mirrored back.
-        constant: share of the steps before the learning rate falls.
+        constant_fraction: share of the steps before the learning rate falls.
     """
 
     nce_weight: float
-    keeps_captures: bool
-    mirrors: bool
-    constant: float
+    uses_identity_nce: bool
+    uses_flip_equivariance: bool
+    constant_fraction: float
 
 
 VARIANTS = {
-    "cut": CutVariant(nce_weight=1.0, keeps_captures=True, mirrors=False, constant=0.5),
-    "fastcut": CutVariant(nce_weight=10.0, keeps_captures=False, mirrors=True, constant=0.75),
+    "cut": CutVariant(
+        nce_weight=1.0, uses_identity_nce=True, uses_flip_equivariance=False, constant_fraction=0.5
+    ),
+    "fastcut": CutVariant(
+        nce_weight=10.0,
+        uses_identity_nce=False,
+        uses_flip_equivariance=True,
+        constant_fraction=0.75,
+    ),
 }
 
 
 class Cut:
-    """The game of a generator and a discriminator; a ``Game``."""
+    """The game of a generator and a discriminator; a ``AdversarialModel``."""
 
-    undecided = "discriminator", UNDECIDED
+    chance_loss = "discriminator", CHANCE_LOSS
 
     def __init__(
         self,
         config: ReferenceConfig,
         variant: CutVariant,
-        pairs: PairSource,
+        batches: BatchSource,
         device: torch.device,
     ) -> None:
         self._config = config
         self._variant = variant
-        self._pairs = pairs
+        self._batches = batches
         self._device = device
         self.generator = ResnetGenerator(width=config.width, blocks=config.blocks, antialias=True)
         self._discriminator = PatchGan(width=config.width, antialias=True)
-        self._projector = PatchProjector(compared_channels(config.width))
+        self._projector = PatchProjector(list_nce_channels(config.width))
         self._networks = {
             "generator": self.generator,
             "discriminator": self._discriminator,
             "projector": self._projector,
         }
         for name, network in self._networks.items():
-            rng = torch.Generator().manual_seed(integer_seed(config.seed, f"reference/cut {name}"))
-            initialise(network, rng, xavier=True)
+            rng = torch.Generator().manual_seed(derive_seed(config.seed, f"reference/cut {name}"))
+            initialise_weights(network, rng, xavier=True)
             network.to(device)
-        self._optimisers = {name: adam(n.parameters()) for name, n in self._networks.items()}
+        self._optimisers = {name: build_adam(n.parameters()) for name, n in self._networks.items()}
 
-    def play(self, step: int) -> dict[str, Tensor]:
+    def train_step(self, step: int) -> dict[str, Tensor]:
         """Teaches the discriminator, then the generator and the projector."""
-        sim, real = self._pairs.draw(step, self._device)
-        rng = stream(self._config.seed, "reference/cut", scene_index=step)
-        learning_rate = rate(step, self._config.steps, constant=self._variant.constant)
-        is_mirrored = self._variant.mirrors and rng.random() < 0.5
+        sim, real = self._batches.sample_local_batch(step, self._device)
+        rng = derive_rng(self._config.seed, "reference/cut", scene_index=step)
+        learning_rate = compute_learning_rate(
+            step, self._config.steps, constant_fraction=self._variant.constant_fraction
+        )
+        is_mirrored = self._variant.uses_flip_equivariance and rng.random() < 0.5
         fake = self.generator(sim.flip(3) if is_mirrored else sim)
         judged = discriminator_loss(self._discriminator, real, fake)
-        descend([self._optimisers["discriminator"]], judged, learning_rate)
-        losses = self._generator_losses(sim, real, fake, rng, is_mirrored=is_mirrored)
+        step_optimisers([self._optimisers["discriminator"]], judged, learning_rate)
+        losses = self._compute_generator_losses(sim, real, fake, rng, is_flipped=is_mirrored)
         total = losses["adversarial"] + self._variant.nce_weight * losses["nce"]
         taught = [self._optimisers[name] for name in ("generator", "projector")]
-        descend(taught, total, learning_rate)
+        step_optimisers(taught, total, learning_rate)
         self._discriminator.requires_grad_(True)
         upright = fake.flip(3) if is_mirrored else fake
         change = (upright - sim).abs().mean() / 2.0  # pictures are from -1 to 1
         scalars = losses | {"generator": total, "discriminator": judged, "mean_change": change}
         return {name: value.detach() for name, value in scalars.items()}
 
-    def batch(self, step: int) -> dict[str, Tensor]:
+    def load_batch(self, step: int) -> dict[str, Tensor]:
         """Returns the patches of a step, from -1 to 1."""
-        sim, real = self._pairs.whole(step)
+        sim, real = self._batches.sample_global_batch(step)
         return {"sim": sim, "real": real}
 
-    def state(self) -> Groups:
+    def get_state(self) -> TensorGroups:
         """Returns networks and optimisers."""
-        groups: Groups = {}
+        groups: TensorGroups = {}
         for name, network in self._networks.items():
-            groups |= player_state(name, network, self._optimisers[name])
+            groups |= collect_network_state(name, network, self._optimisers[name])
         return groups
 
-    def restore(self, groups: Groups) -> None:
+    def load_state(self, groups: TensorGroups) -> None:
         """Becomes the game that ``state`` was taken of."""
         for name, network in self._networks.items():
-            restore_player(groups, name, network, self._optimisers[name])
+            restore_network_state(groups, name, network, self._optimisers[name])
 
-    def weights(self) -> dict[str, Tensor]:
+    def get_weights(self) -> dict[str, Tensor]:
         """Returns those of the generator."""
         return self.generator.state_dict()
 
-    def transfer(self) -> ReferenceTranslator:
+    def build_transfer(self) -> ReferenceTranslator:
         """Returns the translator of these, as it would be loaded."""
-        return translator_in_training(self.generator, self._device)
+        return snapshot_translator(self.generator, self._device)
 
-    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
         """Returns the discriminator's mean verdict."""
-        return mean_verdict(self._discriminator, rgb, self._device)
+        return compute_mean_realness(self._discriminator, rgb, self._device)
 
-    def _generator_losses(
+    def _compute_generator_losses(
         self,
         sim: Tensor,
         real: Tensor,
         fake: Tensor,
         rng: np.random.Generator,
         *,
-        is_mirrored: bool,
+        is_flipped: bool,
     ) -> dict[str, Tensor]:
         self._discriminator.requires_grad_(False)
-        nce = self._nce(sim, fake, rng, is_mirrored=is_mirrored)
-        if self._variant.keeps_captures:
-            kept = self._nce(real, self.generator(real), rng, is_mirrored=False)
+        nce = self._compute_nce_loss(sim, fake, rng, is_flipped=is_flipped)
+        if self._variant.uses_identity_nce:
+            kept = self._compute_nce_loss(real, self.generator(real), rng, is_flipped=False)
             nce = 0.5 * (nce + kept)
         return {
-            "adversarial": least_squares(self._discriminator(fake), captured=True),
+            "adversarial": lsgan_loss(self._discriminator(fake), is_real=True),
             "nce": nce,
         }
 
-    def _nce(
-        self, before: Tensor, after: Tensor, rng: np.random.Generator, *, is_mirrored: bool
+    def _compute_nce_loss(
+        self, before: Tensor, after: Tensor, rng: np.random.Generator, *, is_flipped: bool
     ) -> Tensor:
         """Returns the mean over layers of how hard places are to find again."""
-        found = self.generator.features(after)
-        if is_mirrored:
+        found = self.generator.extract_features(after)
+        if is_flipped:
             found = [features.flip(3) for features in found]
         with torch.no_grad():  # nothing is learned through the source
-            source = self.generator.features(before)
-            places = [_places(features, rng) for features in source]
+            source = self.generator.extract_features(before)
+            places = [_sample_locations(features, rng) for features in source]
             wanted = self._projector(source, places)
         pairs = zip(self._projector(found, places), wanted, strict=True)
-        return torch.stack([patch_nce(after, before) for after, before in pairs]).mean()
+        return torch.stack([patch_nce_loss(after, before) for after, before in pairs]).mean()
 
 
-def _places(features: Tensor, rng: np.random.Generator) -> Tensor:
+def _sample_locations(features: Tensor, rng: np.random.Generator) -> Tensor:
     """Returns up to ``_PLACES`` different indices into the pixels of features (n, c, h, w)."""
     count = features.shape[2] * features.shape[3]
-    chosen = rng.permutation(count)[:_PLACES]
+    chosen = rng.permutation(count)[:_LOCATIONS_PER_LAYER]
     return torch.from_numpy(chosen).to(features.device)

@@ -11,22 +11,26 @@ from torch import Tensor, nn
 
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.image_pool import ImagePool
-from sim2cam.adapt.reference.losses import UNDECIDED, least_squares
-from sim2cam.adapt.reference.networks import PatchGan, ResnetGenerator, initialise
-from sim2cam.adapt.reference.patches import PairSource
-from sim2cam.adapt.reference.schedule import adam, descend, rate
-from sim2cam.adapt.reference.translator import ReferenceTranslator, translator_in_training
-from sim2cam.adapt.training.adversarial import Groups, player_state, restore_player
-from sim2cam.learn.distributed import gathered, share_of
-from sim2cam.seeds import integer_seed, stream
+from sim2cam.adapt.reference.losses import CHANCE_LOSS, lsgan_loss
+from sim2cam.adapt.reference.networks import PatchGan, ResnetGenerator, initialise_weights
+from sim2cam.adapt.reference.patches import BatchSource
+from sim2cam.adapt.reference.schedule import build_adam, compute_learning_rate, step_optimisers
+from sim2cam.adapt.reference.translator import ReferenceTranslator, snapshot_translator
+from sim2cam.adapt.training.adversarial import (
+    TensorGroups,
+    collect_network_state,
+    restore_network_state,
+)
+from sim2cam.learn.distributed import all_gather, slice_batch
+from sim2cam.seeds import derive_rng, derive_seed
 
 CYCLE_WEIGHT = 10.0
 IDENTITY_WEIGHT = 0.5 * CYCLE_WEIGHT
-CONSTANT = 0.5  # share of the steps before the learning rate falls: 100 of 200 epochs
+CONSTANT_FRACTION = 0.5  # share of the steps before the learning rate falls: 100 of 200 epochs
 
 
 @dataclass(frozen=True)
-class Side:
+class DomainNetworks:
     """The networks that make, and that judge, pictures of one kind, and what trains them."""
 
     generator: ResnetGenerator
@@ -37,29 +41,33 @@ class Side:
 
 
 class CycleGan:
-    """The game of four networks; a ``Game``."""
+    """The game of four networks; a ``AdversarialModel``."""
 
-    undecided = "discriminator_real", UNDECIDED
+    chance_loss = "discriminator_real", CHANCE_LOSS
 
-    def __init__(self, config: ReferenceConfig, pairs: PairSource, device: torch.device) -> None:
+    def __init__(self, config: ReferenceConfig, batches: BatchSource, device: torch.device) -> None:
         self._config = config
-        self._pairs = pairs
+        self._batches = batches
         self._device = device
-        self._sides = {name: _side(config, name, device) for name in ("real", "sim")}
+        self._domains = {
+            name: _build_domain_networks(config, name, device) for name in ("real", "sim")
+        }
 
     @property
     def generator(self) -> ResnetGenerator:
         """What turns renders into captures."""
-        return self._sides["real"].generator
+        return self._domains["real"].generator
 
-    def play(self, step: int) -> dict[str, Tensor]:
+    def train_step(self, step: int) -> dict[str, Tensor]:
         """Teaches both generators, then both discriminators."""
-        sim, real = self._pairs.draw(step, self._device)
-        learning_rate = rate(step, self._config.steps, constant=CONSTANT)
-        to_real, to_sim = self._sides["real"], self._sides["sim"]
+        sim, real = self._batches.sample_local_batch(step, self._device)
+        learning_rate = compute_learning_rate(
+            step, self._config.steps, constant_fraction=CONSTANT_FRACTION
+        )
+        to_real, to_sim = self._domains["real"], self._domains["sim"]
         fake_real, same_real = to_real.generator(torch.cat([sim, real])).chunk(2)
         fake_sim, same_sim = to_sim.generator(torch.cat([real, sim])).chunk(2)
-        scalars = _teach_generators(
+        scalars = _update_generators(
             to_real,
             to_sim,
             (sim, real),
@@ -67,125 +75,131 @@ class CycleGan:
             (same_sim, same_real),
             learning_rate,
         )
-        rng = stream(self._config.seed, "reference/pool", scene_index=step)
+        rng = derive_rng(self._config.seed, "reference/pool", scene_index=step)
         for name, captured, fake in (("real", real, fake_real), ("sim", sim, fake_sim)):
-            side = self._sides[name]
-            pooled = side.pool.swap(gathered(fake), rng)  # one pool, the same in all processes
-            shown = pooled[share_of(len(pooled))]
+            side = self._domains[name]
+            pooled = side.pool.swap(all_gather(fake), rng)  # one pool, the same in all processes
+            shown = pooled[slice_batch(len(pooled))]
             judged = discriminator_loss(side.discriminator, captured, shown)
-            descend([side.discriminator_optimiser], judged, learning_rate)
+            step_optimisers([side.discriminator_optimiser], judged, learning_rate)
             scalars[f"discriminator_{name}"] = judged.detach()
         change = (fake_real - sim).abs().mean().detach() / 2.0  # pictures are from -1 to 1
         return scalars | {"mean_change": change}
 
-    def batch(self, step: int) -> dict[str, Tensor]:
+    def load_batch(self, step: int) -> dict[str, Tensor]:
         """Returns the patches of a step, from -1 to 1."""
-        sim, real = self._pairs.whole(step)
+        sim, real = self._batches.sample_global_batch(step)
         return {"sim": sim, "real": real}
 
-    def state(self) -> Groups:
+    def get_state(self) -> TensorGroups:
         """Returns networks, optimisers and pools."""
-        groups: Groups = {}
-        for name, side in self._sides.items():
-            groups |= player_state(f"{name} generator", side.generator, side.generator_optimiser)
-            groups |= player_state(
+        groups: TensorGroups = {}
+        for name, side in self._domains.items():
+            groups |= collect_network_state(
+                f"{name} generator", side.generator, side.generator_optimiser
+            )
+            groups |= collect_network_state(
                 f"{name} discriminator", side.discriminator, side.discriminator_optimiser
             )
-            groups[f"{name} pool"] = {"pictures": side.pool.pictures}
+            groups[f"{name} pool"] = {"pictures": side.pool.images}
         return groups
 
-    def restore(self, groups: Groups) -> None:
+    def load_state(self, groups: TensorGroups) -> None:
         """Becomes the game that ``state`` was taken of."""
-        for name, side in self._sides.items():
-            restore_player(groups, f"{name} generator", side.generator, side.generator_optimiser)
-            restore_player(
+        for name, side in self._domains.items():
+            restore_network_state(
+                groups, f"{name} generator", side.generator, side.generator_optimiser
+            )
+            restore_network_state(
                 groups, f"{name} discriminator", side.discriminator, side.discriminator_optimiser
             )
-            side.pool.pictures = groups[f"{name} pool"]["pictures"].to(self._device)
+            side.pool.images = groups[f"{name} pool"]["pictures"].to(self._device)
 
-    def weights(self) -> dict[str, Tensor]:
+    def get_weights(self) -> dict[str, Tensor]:
         """Returns those of the generator of captures."""
         return self.generator.state_dict()
 
-    def transfer(self) -> ReferenceTranslator:
+    def build_transfer(self) -> ReferenceTranslator:
         """Returns the translator of these, as it would be loaded."""
-        return translator_in_training(self.generator, self._device)
+        return snapshot_translator(self.generator, self._device)
 
-    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
         """Returns the mean verdict of the discriminator of captures."""
-        return mean_verdict(self._sides["real"].discriminator, rgb, self._device)
+        return compute_mean_realness(self._domains["real"].discriminator, rgb, self._device)
 
 
-def discriminator_loss(discriminator: nn.Module, captured: Tensor, fake: Tensor) -> Tensor:
+def discriminator_loss(discriminator: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
     """Returns half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
-    verdicts = discriminator(torch.cat([captured, fake.detach()]))
-    on_captured, on_fake = verdicts.split([len(captured), len(fake)])
-    return 0.5 * (
-        least_squares(on_captured, captured=True) + least_squares(on_fake, captured=False)
-    )
+    verdicts = discriminator(torch.cat([real, fake.detach()]))
+    on_captured, on_fake = verdicts.split([len(real), len(fake)])
+    return 0.5 * (lsgan_loss(on_captured, is_real=True) + lsgan_loss(on_fake, is_real=False))
 
 
 @torch.inference_mode()
-def mean_verdict(discriminator: nn.Module, rgb: NDArray[np.uint8], device: torch.device) -> float:
+def compute_mean_realness(
+    discriminator: nn.Module, rgb: NDArray[np.uint8], device: torch.device
+) -> float:
     """Returns how captured a picture (h, w, 3) looks to a discriminator, on average over places."""
     picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(127.5) - np.float32(1.0))
     return float(discriminator(picture.to(device)).mean())
 
 
-def _teach_generators(
-    to_real: Side,
-    to_sim: Side,
-    pictures: tuple[Tensor, Tensor],
+def _update_generators(
+    to_real: DomainNetworks,
+    to_sim: DomainNetworks,
+    images: tuple[Tensor, Tensor],
     fakes: tuple[Tensor, Tensor],
-    same: tuple[Tensor, Tensor],
+    identity_outputs: tuple[Tensor, Tensor],
     learning_rate: float,
 ) -> dict[str, Tensor]:
     """Returns the generators' losses after a step.
 
     Args:
         to_real, to_sim: the players.
-        pictures: of sim, then of real, as all of these are.
+        images: of sim, then of real, as all of these are.
         fakes: made of pictures of the other kind.
-        same: made of pictures of that kind.
+        identity_outputs: made of pictures of that kind.
         learning_rate: of the step.
     """
-    (sim, real), (fake_sim, fake_real), (same_sim, same_real) = pictures, fakes, same
+    (sim, real), (fake_sim, fake_real), (same_sim, same_real) = images, fakes, identity_outputs
     for side in (to_real, to_sim):
         side.discriminator.requires_grad_(False)
     losses = {
-        "adversarial": least_squares(to_real.discriminator(fake_real), captured=True)
-        + least_squares(to_sim.discriminator(fake_sim), captured=True),
-        "cycle": _distance(to_sim.generator(fake_real), sim)
-        + _distance(to_real.generator(fake_sim), real),
-        "identity": _distance(same_real, real) + _distance(same_sim, sim),
+        "adversarial": lsgan_loss(to_real.discriminator(fake_real), is_real=True)
+        + lsgan_loss(to_sim.discriminator(fake_sim), is_real=True),
+        "cycle": _l1_distance(to_sim.generator(fake_real), sim)
+        + _l1_distance(to_real.generator(fake_sim), real),
+        "identity": _l1_distance(same_real, real) + _l1_distance(same_sim, sim),
     }
     total = (
         losses["adversarial"]
         + CYCLE_WEIGHT * losses["cycle"]
         + IDENTITY_WEIGHT * losses["identity"]
     )
-    descend([to_real.generator_optimiser, to_sim.generator_optimiser], total, learning_rate)
+    step_optimisers([to_real.generator_optimiser, to_sim.generator_optimiser], total, learning_rate)
     for side in (to_real, to_sim):
         side.discriminator.requires_grad_(True)
     return {name: loss.detach() for name, loss in losses.items()} | {"generator": total.detach()}
 
 
-def _side(config: ReferenceConfig, name: str, device: torch.device) -> Side:
+def _build_domain_networks(
+    config: ReferenceConfig, name: str, device: torch.device
+) -> DomainNetworks:
     generator = ResnetGenerator(width=config.width, blocks=config.blocks, antialias=False)
     discriminator = PatchGan(width=config.width, antialias=False)
     for role, network in (("generator", generator), ("discriminator", discriminator)):
-        seed = integer_seed(config.seed, f"reference/{name} {role}")
-        initialise(network, torch.Generator().manual_seed(seed), xavier=False)
+        seed = derive_seed(config.seed, f"reference/{name} {role}")
+        initialise_weights(network, torch.Generator().manual_seed(seed), xavier=False)
         network.to(device)
     pool = ImagePool(config.patch_px, device)
-    return Side(
+    return DomainNetworks(
         generator,
         discriminator,
-        adam(generator.parameters()),
-        adam(discriminator.parameters()),
+        build_adam(generator.parameters()),
+        build_adam(discriminator.parameters()),
         pool,
     )
 
 
-def _distance(first: Tensor, second: Tensor) -> Tensor:
+def _l1_distance(first: Tensor, second: Tensor) -> Tensor:
     return (first - second).abs().mean()

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.reference.image_pool import SIZE
-from sim2cam.adapt.reference.training import game_of
-from sim2cam.adapt.training.memory import META, Memory, memory_of
-from sim2cam.adapt.translator.patches import cached_bytes
+from sim2cam.adapt.reference.image_pool import POOL_SIZE
+from sim2cam.adapt.reference.training import build_reference_model
+from sim2cam.adapt.training.memory import META, MemoryEstimate, estimate_memory
+from sim2cam.adapt.translator.patches import estimate_cached_bytes
 from sim2cam.data.sample import Dataset
 
 
@@ -19,32 +19,34 @@ class _Sizes:
     def __init__(self, config: ReferenceConfig) -> None:
         self._config = config
 
-    def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Returns those of both sides."""
-        return self.whole(step)
+        return self.sample_global_batch(step)
 
-    def whole(self, step: int) -> tuple[Tensor, Tensor]:
+    def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """Returns the same."""
         return _pictures(self._config, self._config.batch), _pictures(
             self._config, self._config.batch
         )
 
 
-def reference_memory(
+def estimate_reference_memory(
     method: ReferenceMethod, config: ReferenceConfig, sim: Dataset, real: Dataset
-) -> Memory:
-    """Returns what a training takes (``memory_of``), with pools that are full.
+) -> MemoryEstimate:
+    """Returns what a training takes (``estimate_memory``), with pools that are full.
 
     Args:
         method: whose networks.
         config: of the training.
         sim, real: what it is trained on.
     """
-    game = game_of(method, config, _Sizes(config), META)
-    state = game.state()
-    pools = {name: {"pictures": _pictures(config, SIZE)} for name in state if "pool" in name}
-    game.restore(state | pools)
-    return memory_of(game, sum(cached_bytes(s, (), config.cache_bytes) for s in (sim, real)))
+    game = build_reference_model(method, config, _Sizes(config), META)
+    state = game.get_state()
+    pools = {name: {"pictures": _pictures(config, POOL_SIZE)} for name in state if "pool" in name}
+    game.load_state(state | pools)
+    return estimate_memory(
+        game, sum(estimate_cached_bytes(s, (), config.cache_bytes) for s in (sim, real))
+    )
 
 
 def _pictures(config: ReferenceConfig, count: int) -> Tensor:

@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.adapt.reference.convolutions import Conv3x3, PictureConv
+from sim2cam.adapt.reference.convolutions import Conv3x3, ImageConv
 from sim2cam.adapt.tiles import STRIDE
 
-LEAST_PX = 2 * STRIDE  # edges cannot be mirrored in less
-COMPARED = (0, 4, 8, 12, 16)
+MIN_PX = 2 * STRIDE  # edges cannot be mirrored in less
+NCE_LAYERS = (0, 4, 8, 12, 16)
 """Layers of an antialiased generator whose features CUT compares: the picture itself, both
 convolutions on the way down before their norms, the first and the fifth block."""
 
-_DEVIATION = 0.02  # of initial weights
-_PROJECTED = 256
+_INIT_STD = 0.02  # of initial weights
+_PROJECTION_CHANNELS = 256
 
 
 class ResnetGenerator(nn.Module):
@@ -35,37 +35,41 @@ class ResnetGenerator(nn.Module):
             (Zhang, 2019), as CUT does.
 
     Attributes:
-        reach_px: how far from a pixel of the output lies what it is made from, at most, beside the norms.
+        receptive_radius_px: how far from a pixel of the output lies what it is made from, at most, beside the norms.
     """
 
     def __init__(self, *, width: int, blocks: int, antialias: bool) -> None:
         super().__init__()
-        self.reach_px = 8 * blocks + 24
-        shrink, grow = (_shrink_smoothly, _grow_smoothly) if antialias else (_shrink, _grow)
+        self.receptive_radius_px = 8 * blocks + 24
+        shrink, grow = (
+            (_build_antialiased_downsampling, _build_antialiased_upsampling)
+            if antialias
+            else (_build_downsampling, _build_upsampling)
+        )
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(3),
-            *_normed(PictureConv(3, width, 7), width),
+            *_add_norm(ImageConv(3, width, 7), width),
             *shrink(width, 2 * width),
             *shrink(2 * width, 4 * width),
             *(ResnetBlock(4 * width) for _ in range(blocks)),
             *grow(4 * width, 2 * width),
             *grow(2 * width, width),
             nn.ReflectionPad2d(3),
-            PictureConv(width, 3, 7),
+            ImageConv(width, 3, 7),
             nn.Tanh(),
         )
 
-    def forward(self, picture: Tensor) -> Tensor:
+    def forward(self, image: Tensor) -> Tensor:
         """Returns the translation (n, 3, h, w) of pictures, both from -1 to 1."""
-        translated: Tensor = self.layers(picture)
+        translated: Tensor = self.layers(image)
         return translated
 
-    def features(self, picture: Tensor) -> list[Tensor]:
+    def extract_features(self, image: Tensor) -> list[Tensor]:
         """Returns the features (n, c, h', w') of the ``COMPARED`` layers."""
-        found, features = [], picture
-        for number, layer in enumerate(list(self.layers)[: COMPARED[-1] + 1]):
+        found, features = [], image
+        for number, layer in enumerate(list(self.layers)[: NCE_LAYERS[-1] + 1]):
             features = layer(features)
-            if number in COMPARED:
+            if number in NCE_LAYERS:
                 found.append(features)
         return found
 
@@ -73,27 +77,27 @@ class ResnetGenerator(nn.Module):
 class InstanceNorm(nn.GroupNorm):
     """Instance normalization, as groups of one channel each, which take a third of its time on the CPU.
 
-    Within ``normed_by`` it is by what was measured instead of by the picture.
+    Within ``fix_norm_statistics`` it is by what was measured instead of by the picture.
     """
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels, channels, affine=False)
-        self.measures = False
-        self.moments: tuple[Tensor, Tensor] | None = None
+        self.is_measuring = False
+        self.fixed_statistics: tuple[Tensor, Tensor] | None = None
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns features (n, c, h, w) of mean 0 and variance 1."""
-        if self.measures:
+        if self.is_measuring:
             variance, mean = torch.var_mean(features, (0, 2, 3), correction=0, keepdim=True)
-            self.moments = mean, (variance + self.eps).rsqrt()
-        if self.moments is None:
+            self.fixed_statistics = mean, (variance + self.eps).rsqrt()
+        if self.fixed_statistics is None:
             return super().forward(features)
-        mean, scale = self.moments
+        mean, scale = self.fixed_statistics
         return (features - mean) * scale
 
 
 @contextmanager
-def normed_by(generator: ResnetGenerator, crops: Tensor) -> Iterator[None]:
+def fix_norm_statistics(generator: ResnetGenerator, crops: Tensor) -> Iterator[None]:
     """Lets parts of a picture be normed as the whole is, by crops of it (n, 3, side, side), from -1 to 1.
 
     All crops together are normed at each layer, as if they were the picture.
@@ -101,14 +105,14 @@ def normed_by(generator: ResnetGenerator, crops: Tensor) -> Iterator[None]:
     norms = [module for module in generator.modules() if isinstance(module, InstanceNorm)]
     try:
         for norm in norms:
-            norm.measures = True
+            norm.is_measuring = True
         generator(crops)
         for norm in norms:
-            norm.measures = False
+            norm.is_measuring = False
         yield
     finally:
         for norm in norms:
-            norm.measures, norm.moments = False, None
+            norm.is_measuring, norm.fixed_statistics = False, None
 
 
 class ResnetBlock(nn.Module):
@@ -118,7 +122,7 @@ class ResnetBlock(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(1),
-            *_normed(Conv3x3(channels, channels), channels),
+            *_add_norm(Conv3x3(channels, channels), channels),
             nn.ReflectionPad2d(1),
             Conv3x3(channels, channels),
             InstanceNorm(channels),
@@ -141,24 +145,24 @@ class PatchGan(nn.Module):
     def __init__(self, *, width: int, antialias: bool) -> None:
         super().__init__()
 
-        def shrunk(inputs: int, outputs: int, *, normed: bool) -> list[nn.Module]:
-            norm: list[nn.Module] = [InstanceNorm(outputs)] if normed else []
+        def build_downsampling(inputs: int, outputs: int, *, has_norm: bool) -> list[nn.Module]:
+            norm: list[nn.Module] = [InstanceNorm(outputs)] if has_norm else []
             conv = nn.Conv2d(inputs, outputs, 4, stride=1 if antialias else 2, padding=1)
-            return [conv, *norm, nn.LeakyReLU(0.2), *([Blur(outputs)] if antialias else [])]
+            return [conv, *norm, nn.LeakyReLU(0.2), *([BlurPool(outputs)] if antialias else [])]
 
         self.layers = nn.Sequential(
-            *shrunk(3, width, normed=False),
-            *shrunk(width, 2 * width, normed=True),
-            *shrunk(2 * width, 4 * width, normed=True),
+            *build_downsampling(3, width, has_norm=False),
+            *build_downsampling(width, 2 * width, has_norm=True),
+            *build_downsampling(2 * width, 4 * width, has_norm=True),
             nn.Conv2d(4 * width, 8 * width, 4, padding=1),
             InstanceNorm(8 * width),
             nn.LeakyReLU(0.2),
             nn.Conv2d(8 * width, 1, 4, padding=1),
         )
 
-    def forward(self, picture: Tensor) -> Tensor:
+    def forward(self, image: Tensor) -> Tensor:
         """Returns verdicts (n, 1, h', w') on pictures (n, 3, h, w): 1 where they look captured."""
-        verdict: Tensor = self.layers(picture)
+        verdict: Tensor = self.layers(image)
         return verdict
 
 
@@ -169,20 +173,22 @@ class PatchProjector(nn.Module):
         super().__init__()
         self.heads = nn.ModuleList(
             nn.Sequential(
-                nn.Linear(count, _PROJECTED), nn.ReLU(), nn.Linear(_PROJECTED, _PROJECTED)
+                nn.Linear(count, _PROJECTION_CHANNELS),
+                nn.ReLU(),
+                nn.Linear(_PROJECTION_CHANNELS, _PROJECTION_CHANNELS),
             )
             for count in channels
         )
 
-    def forward(self, features: Sequence[Tensor], places: Sequence[Tensor]) -> list[Tensor]:
+    def forward(self, features: Sequence[Tensor], locations: Sequence[Tensor]) -> list[Tensor]:
         """Returns unit vectors (n, p, 256) of each layer.
 
         Args:
             features: (n, c, h, w) of each layer.
-            places: (p,) of each layer, indices into its h * w pixels.
+            locations: (p,) of each layer, indices into its h * w pixels.
         """
         projected = []
-        for head, layer, chosen in zip(self.heads, features, places, strict=True):
+        for head, layer, chosen in zip(self.heads, features, locations, strict=True):
             # picked along the last axis, so that gradients lie in memory as features do: those that lie
             # by pixels go wrong through instance normalization of one picture on the CPU (torch 2.13)
             picked = layer.flatten(2)[:, :, chosen].transpose(1, 2)  # (n, p, c)
@@ -190,7 +196,7 @@ class PatchProjector(nn.Module):
         return projected
 
 
-class Blur(nn.Module):
+class BlurPool(nn.Module):
     """Binomial blur (1 2 1), then every second pixel: (n, c, h, w) to (n, c, h / 2, w / 2)."""
 
     kernel: Tensor
@@ -207,12 +213,12 @@ class Blur(nn.Module):
         return functional.conv2d(padded, self.kernel, stride=2, groups=features.shape[1])
 
 
-def compared_channels(width: int) -> tuple[int, ...]:
+def list_nce_channels(width: int) -> tuple[int, ...]:
     """Returns the channels of the ``COMPARED`` layers."""
     return (3, 2 * width, 4 * width, 4 * width, 4 * width)
 
 
-def initialise(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> None:
+def initialise_weights(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> None:
     """Draws the weights of convolutions and linear layers; offsets become zero.
 
     Args:
@@ -224,30 +230,30 @@ def initialise(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> Non
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
             if xavier:
-                nn.init.xavier_normal_(module.weight, gain=_DEVIATION, generator=rng)
+                nn.init.xavier_normal_(module.weight, gain=_INIT_STD, generator=rng)
             else:
-                nn.init.normal_(module.weight, std=_DEVIATION, generator=rng)
+                nn.init.normal_(module.weight, std=_INIT_STD, generator=rng)
             assert module.bias is not None
             nn.init.zeros_(module.bias)
 
 
-def _normed(conv: nn.Module, channels: int) -> list[nn.Module]:
+def _add_norm(conv: nn.Module, channels: int) -> list[nn.Module]:
     return [conv, InstanceNorm(channels), nn.ReLU()]
 
 
-def _shrink(inputs: int, outputs: int) -> list[nn.Module]:
-    return _normed(nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), outputs)
+def _build_downsampling(inputs: int, outputs: int) -> list[nn.Module]:
+    return _add_norm(nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), outputs)
 
 
-def _shrink_smoothly(inputs: int, outputs: int) -> list[nn.Module]:
-    return [*_normed(Conv3x3(inputs, outputs, padding=1), outputs), Blur(outputs)]
+def _build_antialiased_downsampling(inputs: int, outputs: int) -> list[nn.Module]:
+    return [*_add_norm(Conv3x3(inputs, outputs, padding=1), outputs), BlurPool(outputs)]
 
 
-def _grow(inputs: int, outputs: int) -> list[nn.Module]:
+def _build_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
     conv = nn.ConvTranspose2d(inputs, outputs, 3, stride=2, padding=1, output_padding=1)
-    return _normed(conv, outputs)
+    return _add_norm(conv, outputs)
 
 
-def _grow_smoothly(inputs: int, outputs: int) -> list[nn.Module]:
+def _build_antialiased_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
     double = nn.Upsample(scale_factor=2, mode="bilinear")  # the binomial kernel 1 3 3 1
-    return [double, *_normed(Conv3x3(inputs, outputs, padding=1), outputs)]
+    return [double, *_add_norm(Conv3x3(inputs, outputs, padding=1), outputs)]

@@ -11,23 +11,23 @@ from torch import Tensor
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.translator.patches import PatchSource
 from sim2cam.data.sample import Dataset
-from sim2cam.learn.distributed import share_of
-from sim2cam.seeds import stream
+from sim2cam.learn.distributed import slice_batch
+from sim2cam.seeds import derive_rng
 
 
-class PairSource(Protocol):
+class BatchSource(Protocol):
     """Patches of renders and of captures (n, 3, side, side), from -1 to 1, of each step."""
 
-    def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Returns the part of ``whole`` that is this process's."""
         ...
 
-    def whole(self, step: int) -> tuple[Tensor, Tensor]:
+    def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """Returns those of all processes."""
         ...
 
 
-class PatchPairs:
+class UnpairedBatchSource:
     """Cuts unpaired patches from renders and captures, by the rule of the default translator."""
 
     def __init__(self, sim: Dataset, real: Dataset, config: ReferenceConfig) -> None:
@@ -37,19 +37,19 @@ class PatchPairs:
             for images in (sim, real)
         ]
 
-    def draw(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Returns the part of ``whole`` that is this process's."""
-        ours = share_of(self._config.batch)
-        sim, real = (patches[ours].to(device) for patches in self.whole(step))
+        ours = slice_batch(self._config.batch)
+        sim, real = (patches[ours].to(device) for patches in self.sample_global_batch(step))
         return sim, real
 
-    def whole(self, step: int) -> tuple[Tensor, Tensor]:
+    def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
         """Returns patches of renders and of captures (n, 3, side, side), from -1 to 1."""
-        rng = stream(self._config.seed, "reference/batch", scene_index=step)
-        sim, real = (self._draw(source, rng) for source in self._sources)
+        rng = derive_rng(self._config.seed, "reference/batch", scene_index=step)
+        sim, real = (self._sample_patches(source, rng) for source in self._sources)
         return sim, real
 
-    def _draw(self, source: PatchSource, rng: np.random.Generator) -> Tensor:
-        cuts = [source.draw(rng, self._config.patch_px) for _ in range(self._config.batch)]
+    def _sample_patches(self, source: PatchSource, rng: np.random.Generator) -> Tensor:
+        cuts = [source.sample_patch(rng, self._config.patch_px) for _ in range(self._config.batch)]
         rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in cuts])
         return torch.from_numpy(rgb).float() / 127.5 - 1.0

@@ -13,27 +13,27 @@ _LEARNING_RATE = 2e-4
 _BETAS = (0.5, 0.999)
 
 
-def adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
+def build_adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
     """Returns the optimiser of all networks of the papers."""
     taught = list(parameters)
     is_fused = all(one.device.type != "meta" for one in taught)  # which no kernel is for
     return torch.optim.Adam(taught, _LEARNING_RATE, _BETAS, fused=is_fused)
 
 
-def rate(step: int, steps: int, *, constant: float) -> float:
+def compute_learning_rate(step: int, steps: int, *, constant_fraction: float) -> float:
     """Returns the learning rate of a step, counted from 0.
 
     Args:
         step: 0 to ``steps`` - 1.
         steps: of the whole training.
-        constant: share of the steps before the rate falls.
+        constant_fraction: share of the steps before the rate falls.
     """
-    falling = steps * (1.0 - constant)
+    falling = steps * (1.0 - constant_fraction)
     left = min(1.0, (steps - step) / falling) if falling > 0 else 1.0
     return _LEARNING_RATE * left
 
 
-def descend(
+def step_optimisers(
     optimisers: Iterable[torch.optim.Optimizer], loss: Tensor, learning_rate: float
 ) -> None:
     """Takes one step down a loss with this rate, in the parameters of all these optimisers."""

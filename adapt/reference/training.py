@@ -9,24 +9,29 @@ from typing import Any
 
 import torch
 
-from sim2cam.adapt.card import digests_of, images_record
+from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.reference.card import ReferenceCard
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
 from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
-from sim2cam.adapt.reference.patches import PairSource, PatchPairs
+from sim2cam.adapt.reference.patches import BatchSource, UnpairedBatchSource
 from sim2cam.adapt.reference.translator import ReferenceTranslator, load_reference
-from sim2cam.adapt.training.adversarial import Game, TranslatorProgress, contest_of, play
-from sim2cam.adapt.translation import NO_JUDGES, Jury
+from sim2cam.adapt.training.adversarial import (
+    AdversarialModel,
+    TranslatorProgress,
+    build_checkpoint_selector,
+    train_adversarial,
+)
+from sim2cam.adapt.translation import NO_VERIFIERS, Verification
 from sim2cam.data.sample import Dataset
-from sim2cam.learn.device import full_memory_told
-from sim2cam.learn.distributed import joined, wait_for_all
-from sim2cam.learn.launch import is_first
+from sim2cam.learn.device import explain_out_of_memory
+from sim2cam.learn.distributed import join_process_group, wait_for_all
+from sim2cam.learn.launch import is_main_process
 from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.learn.weight_file import save_weights
 
 
-@full_memory_told()
+@explain_out_of_memory()
 def train_reference(
     method: ReferenceMethod,
     sim: Dataset,
@@ -34,7 +39,7 @@ def train_reference(
     config: ReferenceConfig,
     run_dir: Path,
     *,
-    jury: Jury = NO_JUDGES,
+    verification: Verification = NO_VERIFIERS,
     resume: bool = False,
     device: str = "cpu",
     progress: Callable[[TranslatorProgress], None] | None = None,
@@ -50,7 +55,7 @@ def train_reference(
         real: captures; only their pixels are looked at.
         config: everything else that decides the result.
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
-        jury: that translations of renders kept aside are judged by.
+        verification: that translations of renders kept aside are judged by.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
         progress: is told of every line of the record.
@@ -64,41 +69,44 @@ def train_reference(
             batch.
         RunawayError: a loss is no longer finite.
     """
-    contest = contest_of(sim, real, config, jury)
-    digests = {"sim": digests_of(sim), "real": digests_of(real)}
-    records = images_record(sim, digests["sim"]), images_record(real, digests["real"])
+    contest = build_checkpoint_selector(sim, real, config, verification)
+    digests = {"sim": compute_image_digests(sim), "real": compute_image_digests(real)}
+    records = (
+        build_image_set_record(sim, digests["sim"]),
+        build_image_set_record(real, digests["real"]),
+    )
     card = ReferenceCard(method, config.steps, config, *records)
-    pairs = PatchPairs(contest.parts.sim, contest.parts.real, config)
-    with joined(device) as place:
-        played = play(
-            game_of(method, config, pairs, place),
-            _identity(card),
+    pairs = UnpairedBatchSource(contest.split.sim, contest.split.real, config)
+    with join_process_group(device) as place:
+        played = train_adversarial(
+            build_reference_model(method, config, pairs, place),
+            _build_identity(card),
             digests,
             config.steps,
             run_dir,
             contest,
-            cure="Choose another --seed",
+            hint="Choose another --seed",
             resume=resume,
             progress=progress,
             checkpoint_s=checkpoint_s,
         )
-        if is_first():
-            ended = replace(card, ending=played.ending)
+        if is_main_process():
+            ended = replace(card, outcome=played.outcome)
             save_weights(run_dir / WEIGHTS, played.weights, asdict(ended))
         wait_for_all()
     return load_reference(run_dir, device=str(place))
 
 
-def game_of(
-    method: ReferenceMethod, config: ReferenceConfig, pairs: PairSource, device: torch.device
-) -> Game:
+def build_reference_model(
+    method: ReferenceMethod, config: ReferenceConfig, batches: BatchSource, device: torch.device
+) -> AdversarialModel:
     """Returns the game of a published method at step 0."""
     if method == "cyclegan":
-        return CycleGan(config, pairs, device)
-    return Cut(config, VARIANTS[method], pairs, device)
+        return CycleGan(config, batches, device)
+    return Cut(config, VARIANTS[method], batches, device)
 
 
-def _identity(card: ReferenceCard) -> dict[str, Any]:
+def _build_identity(card: ReferenceCard) -> dict[str, Any]:
     decisive = {name: value for name, value in asdict(card.config).items() if name != "cache_bytes"}
     return {
         "method": card.method,

@@ -14,50 +14,58 @@ from pydantic import TypeAdapter
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from sim2cam.adapt.card import digests_of, images_record
+from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.training.candidates import Contest, Contestant
+from sim2cam.adapt.training.candidates import CandidateModel, CheckpointSelector
 from sim2cam.adapt.training.checkpoint_selection import (
-    LEAST_CANDIDATES,
-    LEAST_STEPS,
-    MOST_CANDIDATES,
-    Candidate,
-    Ending,
-    Parts,
-    Selection,
-    best_of,
-    contenders,
-    moments,
-    parts_of,
-    selection_of,
+    MAX_CANDIDATES,
+    MIN_CANDIDATES,
+    MIN_INTERVAL_STEPS,
+    CandidateScores,
+    CheckpointSelection,
+    TrainingOutcome,
+    TrainingSplit,
+    build_selection,
+    find_contenders,
+    schedule_evaluations,
+    select_best,
+    split_held_out,
 )
-from sim2cam.adapt.training.diagnostics import symptoms
-from sim2cam.adapt.training.input_images import PICTURES, check_unchanged, damage_told
-from sim2cam.adapt.training.linear_probe import digest_of_labelled
-from sim2cam.adapt.training.sample_images import write_samples
-from sim2cam.adapt.translation import Jury
+from sim2cam.adapt.training.diagnostics import diagnose_training
+from sim2cam.adapt.training.input_images import (
+    IMAGE_DIGESTS,
+    check_images_unchanged,
+    explain_unreadable_images,
+)
+from sim2cam.adapt.training.linear_probe import compute_labelled_digest
+from sim2cam.adapt.training.sample_images import write_sample_images
+from sim2cam.adapt.translation import Verification
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.data.sample import Dataset
-from sim2cam.errors import InputError, RunawayError
-from sim2cam.files import write_whole
+from sim2cam.errors import DivergenceError, InputError
+from sim2cam.files import write_atomic
 from sim2cam.learn.checkpoint import (
     Checkpoint,
-    kept,
-    optimizer_tensors,
+    collect_optimizer_state,
+    open_checkpointer,
     restore_optimizer,
 )
-from sim2cam.learn.distributed import mean_over_all
-from sim2cam.learn.launch import is_first
-from sim2cam.learn.run_folder import BATCH, CHECKPOINT, Record, open_run, read_record
+from sim2cam.learn.distributed import all_reduce_mean
+from sim2cam.learn.launch import is_main_process
+from sim2cam.learn.run_folder import BATCH_FILE, CHECKPOINT, MetricsLog, open_run, read_metrics_log
 
-MIN_CAPTURES = 20
-LINE_STEPS = 10
+MIN_REAL_IMAGES = 20
+LOG_INTERVAL_STEPS = 10
 
-_CHOSEN, _CONTENDER, _PENDING = "chosen", "contender", "record"  # groups of a checkpoint's tensors
-_QUIET = 4  # a training is not warned of in its first part of so many,
-_RECENT = 10  # and by its last part of so many
+_SELECTED, _CANDIDATE, _PENDING_METRICS = (
+    "chosen",
+    "contender",
+    "record",
+)  # groups of a checkpoint's tensors
+_WARMUP_DIVISOR = 4  # a training is not warned of in its first part of so many,
+_RECENT_DIVISOR = 10  # and by its last part of so many
 
-Groups = dict[str, dict[str, Tensor]]
+TensorGroups = dict[str, dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ class TranslatorProgress:
         scalars: means since the last line of what the game measures: its losses by name, and the
             ``mean_change`` of a render (of a range of 1). Where a candidate was judged, its
             ``aside_passed``, ``aside_distance``, ``aside_known_auc`` and, with labels, ``aside_probe`` (see
-            ``Candidate``).
+            ``CandidateScores``).
         step_s: seconds a step since the last line, waiting for data included.
         warnings: signs that the training goes wrong, in words.
     """
@@ -82,74 +90,74 @@ class TranslatorProgress:
     warnings: list[str] = field(default_factory=list)
 
 
-class Game(Contestant, Protocol):
+class AdversarialModel(CandidateModel, Protocol):
     """Networks that are trained against each other, between two steps.
 
     Attributes:
-        undecided: the loss of the discriminator of captures, by its name among the scalars, and its
+        chance_loss: the loss of the discriminator of captures, by its name among the scalars, and its
             value when it cannot tell translations from captures.
     """
 
-    undecided: tuple[str, float]
+    chance_loss: tuple[str, float]
 
-    def play(self, step: int) -> dict[str, Tensor]:
+    def train_step(self, step: int) -> dict[str, Tensor]:
         """Returns the scalars of this step, which depends on nothing but the state and ``step``."""
         ...
 
-    def batch(self, step: int) -> dict[str, Tensor]:
+    def load_batch(self, step: int) -> dict[str, Tensor]:
         """Returns what a step is taught with, by name; on the CPU."""
         ...
 
-    def state(self) -> Groups:
+    def get_state(self) -> TensorGroups:
         """Returns all that the next step depends on, in named groups of named tensors."""
         ...
 
-    def restore(self, groups: Groups) -> None:
+    def load_state(self, groups: TensorGroups) -> None:
         """Becomes the game that ``state`` was taken of."""
         ...
 
-    def weights(self) -> dict[str, Tensor]:
+    def get_weights(self) -> dict[str, Tensor]:
         """Returns the weights that would ship."""
         ...
 
 
 @dataclass(frozen=True)
-class Played:
+class AdversarialResult:
     """What came of a game.
 
     Attributes:
         weights: that ship.
-        ending: which these are, and what went wrong.
+        outcome: which these are, and what went wrong.
     """
 
     weights: Mapping[str, Tensor]
-    ending: Ending
+    outcome: TrainingOutcome
 
 
-def play(
-    game: Game,
+def train_adversarial(
+    model: AdversarialModel,
     identity: Mapping[str, Any],
-    digests: Mapping[str, Mapping[str, str]],
+    image_digests: Mapping[str, Mapping[str, str]],
     steps: int,
     run_dir: Path,
-    contest: Contest,
+    selector: CheckpointSelector,
     *,
-    cure: str,
+    hint: str,
     resume: bool,
     progress: Callable[[TranslatorProgress], None] | None,
     checkpoint_s: float,
-) -> Played:
+) -> AdversarialResult:
     """Plays a game to its last step, from its checkpoint where there is one, and returns what ships.
 
     Args:
-        game: at step 0.
+        model: at step 0.
         identity: all that decides the result besides what judges it; only a checkpoint with an equal
             one goes on.
-        digests: of the pictures of either side, by name.
+        image_digests: of the pictures of either side, by name.
         steps: of the whole game.
-        run_dir: for checkpoint, ``metrics.jsonl`` and, where it is long enough, ``write_samples``.
-        contest: says when candidates are judged, and judges them.
-        cure: what to do when it runs away, as ``Record`` takes it.
+        run_dir: for checkpoint, ``metrics.jsonl`` and, where it is long enough, ``write_sample_images``.
+        selector: says when candidates are judged, and judges them.
+        hint: what to do when it runs away, as ``MetricsLog`` takes it.
         resume: goes on from the checkpoint, where there is one.
         progress: is told of every line of the record.
         checkpoint_s: seconds between checkpoints.
@@ -161,49 +169,65 @@ def play(
         RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
         BackendError: a GPU's memory is full.
     """
-    step, standings = 0, _Standings(contest, game)
+    step, standings = 0, _CandidateTracker(selector, model)
     identity = {**identity, **standings.identity}
-    record = Record(run_dir, cure)
+    record = MetricsLog(run_dir, hint)
     if resume:
-        check_unchanged(run_dir, digests)
+        check_images_unchanged(run_dir, image_digests)
     if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
         step = checkpoint.step
-        groups = _grouped(checkpoint.tensors)
-        standings.restore(checkpoint.facts, groups)
-        record.resume(groups.pop(_PENDING, {}))
-        game.restore(groups)
-    lines = list(read_metrics(run_dir)) if is_first() else []
-    apart = max(LINE_STEPS, min(LEAST_STEPS, steps // LEAST_CANDIDATES))  # short ones show some too
-    shown = moments(steps, MOST_CANDIDATES, LINE_STEPS, apart=apart)
-    show = functools.partial(_show, game, run_dir, contest, shown)
+        groups = _unflatten_groups(checkpoint.tensors)
+        standings.load_state(checkpoint.extra_state, groups)
+        record.resume(groups.pop(_PENDING_METRICS, {}))
+        model.load_state(groups)
+    lines = list(read_metrics(run_dir)) if is_main_process() else []
+    apart = max(
+        LOG_INTERVAL_STEPS, min(MIN_INTERVAL_STEPS, steps // MIN_CANDIDATES)
+    )  # short ones show some too
+    shown = schedule_evaluations(
+        steps, MAX_CANDIDATES, LOG_INTERVAL_STEPS, min_interval_steps=apart
+    )
+    show = functools.partial(_write_sample_images, model, run_dir, selector, shown)
     if step == 0:
         show(0)
 
-    def state() -> Checkpoint:
-        groups = game.state() | standings.groups | {_PENDING: record.pending}
-        return Checkpoint(step, identity, _flat(groups), standings.facts | {PICTURES: digests})
+    def build_checkpoint() -> Checkpoint:
+        groups = model.get_state() | standings.groups | {_PENDING_METRICS: record.pending}
+        return Checkpoint(
+            step,
+            identity,
+            _flatten_groups(groups),
+            standings.facts | {IMAGE_DIGESTS: image_digests},
+        )
 
-    with damage_told(), kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
+    with (
+        explain_unreadable_images(),
+        open_checkpointer(run_dir / CHECKPOINT, checkpoint_s) as keeper,
+    ):
         while step < steps:
-            record.add(mean_over_all(game.play(step)))
+            record.add(all_reduce_mean(model.train_step(step)))
             step += 1
-            is_line = step % LINE_STEPS == 0 or step == steps
+            is_line = step % LOG_INTERVAL_STEPS == 0 or step == steps
             if is_line:
-                scalars, step_s = _means(record, step, game, run_dir)
-            if not is_first():
+                scalars, step_s = _average_metrics(record, step, model, run_dir)
+            if not is_main_process():
                 continue
             if is_line:
-                line = TranslatorProgress(step, steps, scalars | standings.judged(step), step_s)
-                lines.append(replace(line, warnings=standings.warnings([*lines, line])))
+                line = TranslatorProgress(
+                    step, steps, scalars | standings.evaluate_step(step), step_s
+                )
+                lines.append(replace(line, warnings=standings.collect_warnings([*lines, line])))
                 record.write(lines[-1])
                 show(step)
-            keeper.take(state, is_last=step == steps)
+            keeper.update(build_checkpoint, is_last=step == steps)
             if is_line and progress is not None:
                 progress(lines[-1])
-    return standings.end(lines, steps)
+    return standings.select_weights(lines, steps)
 
 
-def _means(record: Record, step: int, game: Game, run_dir: Path) -> tuple[dict[str, float], float]:
+def _average_metrics(
+    record: MetricsLog, step: int, model: AdversarialModel, run_dir: Path
+) -> tuple[dict[str, float], float]:
     """Returns the means since the last line, and seconds a step.
 
     Raises:
@@ -211,42 +235,48 @@ def _means(record: Record, step: int, game: Game, run_dir: Path) -> tuple[dict[s
     """
     try:
         return record.take_means(step)
-    except RunawayError as error:
-        if is_first():
-            batch = {name: v.contiguous() for name, v in game.batch(error.step - 1).items()}
-            write_whole(run_dir / BATCH, save(batch))
-        kept = f"{error} What that step was taught with is kept in {run_dir / BATCH}."
-        raise RunawayError(kept, error.step) from error
+    except DivergenceError as error:
+        if is_main_process():
+            batch = {name: v.contiguous() for name, v in model.load_batch(error.step - 1).items()}
+            write_atomic(run_dir / BATCH_FILE, save(batch))
+        kept = f"{error} What that step was taught with is kept in {run_dir / BATCH_FILE}."
+        raise DivergenceError(kept, error.step) from error
 
 
-def _show(
-    game: Game, run_dir: Path, contest: Contest, moments_shown: Sequence[int], step: int
+def _write_sample_images(
+    model: AdversarialModel,
+    run_dir: Path,
+    selector: CheckpointSelector,
+    sample_steps: Sequence[int],
+    step: int,
 ) -> None:
     """Writes what becomes of the same few renders, after steps at which that is shown, and before all."""
-    if not moments_shown or step not in (0, *moments_shown) or not is_first():
+    if not sample_steps or step not in (0, *sample_steps) or not is_main_process():
         return
-    shown = contest.parts.sim_aside.samples or contest.parts.sim.samples
-    transfer = game.transfer() if step else None
-    write_samples(run_dir, step, shown, transfer, contest.seed)
+    shown = selector.split.sim_held_out.samples or selector.split.sim.samples
+    transfer = model.build_transfer() if step else None
+    write_sample_images(run_dir, step, shown, transfer, selector.seed)
 
 
-class _Standings:
+class _CandidateTracker:
     """The candidates of a game so far, and the weights of those that may ship."""
 
-    def __init__(self, contest: Contest, game: Game) -> None:
-        self._contest = contest
-        self._game = game
-        self._candidates: list[Candidate] = []
-        self._weights: dict[int, dict[str, Tensor]] = {}  # by step
+    def __init__(self, selector: CheckpointSelector, model: AdversarialModel) -> None:
+        self._selector = selector
+        self._model = model
+        self._candidates: list[CandidateScores] = []
+        self._candidate_weights: dict[int, dict[str, Tensor]] = {}  # by step
 
     @property
     def identity(self) -> dict[str, Any]:
         """What decides which weights ship, as JSON values; nothing without candidates."""
-        jury = self._contest.jury
-        if not self._contest.parts.steps:
+        jury = self._selector.verification
+        if not self._selector.split.candidate_steps:
             return {}
-        judged = {"certificate": {"limits": asdict(jury.limits), "judges": dict(jury.digests)}}
-        return judged if jury.dev is None else judged | {"dev": digest_of_labelled(jury.dev)}
+        judged = {
+            "certificate": {"limits": asdict(jury.limits), "judges": dict(jury.verifier_digests)}
+        }
+        return judged if jury.dev is None else judged | {"dev": compute_labelled_digest(jury.dev)}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -254,87 +284,103 @@ class _Standings:
         return {"candidates": [asdict(candidate) for candidate in self._candidates]}
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> TensorGroups:
         """The weights that may ship: those that would now, and others by their steps."""
-        names = self._names()
-        return {names[step]: weights for step, weights in self._weights.items()}
+        names = self._name_groups()
+        return {names[step]: weights for step, weights in self._candidate_weights.items()}
 
-    def restore(self, facts: Mapping[str, Any], groups: Groups) -> None:
+    def load_state(self, facts: Mapping[str, Any], groups: TensorGroups) -> None:
         """Becomes the standings that ``facts`` and ``groups`` were taken of, and takes its own out of these."""
         found = facts.get("candidates", [])
-        self._candidates = TypeAdapter(list[Candidate]).validate_python(found)
-        self._weights = {step: groups.pop(name) for step, name in self._names().items()}
+        self._candidates = TypeAdapter(list[CandidateScores]).validate_python(found)
+        self._candidate_weights = {
+            step: groups.pop(name) for step, name in self._name_groups().items()
+        }
 
-    def judged(self, step: int) -> dict[str, float]:
+    def evaluate_step(self, step: int) -> dict[str, float]:
         """Returns the scalars of the candidate of this step; none where none is judged."""
-        if step not in self._contest.parts.steps:
+        if step not in self._selector.split.candidate_steps:
             return {}
-        candidate = self._contest.judge(step, self._game)
+        candidate = self._selector.evaluate(step, self._model)
         self._candidates.append(candidate)
-        known = {**self._weights, step: self._game.weights()}
-        self._weights = {
-            at: {name: value.clone() for name, value in known[at].items()} for at in self._names()
+        known = {**self._candidate_weights, step: self._model.get_weights()}
+        self._candidate_weights = {
+            at: {name: value.clone() for name, value in known[at].items()}
+            for at in self._name_groups()
         }
         scalars = {
-            "aside_passed": candidate.passed / len(self._contest.parts.sim_aside.samples),
+            "aside_passed": candidate.accepted / len(self._selector.split.sim_held_out.samples),
             "aside_distance": candidate.distance,
-            "aside_known_auc": candidate.known_auc,
+            "aside_known_auc": candidate.overfit_auc,
         }
-        return scalars if candidate.probe is None else scalars | {"aside_probe": candidate.probe}
+        return (
+            scalars
+            if candidate.probe_accuracy is None
+            else scalars | {"aside_probe": candidate.probe_accuracy}
+        )
 
-    def _names(self) -> dict[int, str]:
+    def _name_groups(self) -> dict[int, str]:
         """Returns the groups of weights that may ship, by step."""
         if not self._candidates:
             return {}
-        best = best_of(self._candidates)
+        best = select_best(self._candidates)
         return {
-            one.step: _CHOSEN if one is best else f"{_CONTENDER} {one.step}"
-            for one in contenders(self._candidates)
+            one.step: _SELECTED if one is best else f"{_CANDIDATE} {one.step}"
+            for one in find_contenders(self._candidates)
         }
 
-    def warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
+    def collect_warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
         """Returns what goes wrong by the last lines."""
         last = lines[-1]
-        if last.step * _QUIET < last.steps:
+        if last.step * _WARMUP_DIVISOR < last.steps:
             return []
-        recent = [o.scalars for o in lines if (last.step - o.step) * _RECENT <= last.steps]
+        recent = [o.scalars for o in lines if (last.step - o.step) * _RECENT_DIVISOR <= last.steps]
         latest = self._candidates[-1] if self._candidates else None
-        return list(symptoms(recent, latest, self._game.undecided))
+        return list(diagnose_training(recent, latest, self._model.chance_loss))
 
-    def end(self, lines: Sequence[TranslatorProgress], steps: int) -> Played:
+    def select_weights(self, lines: Sequence[TranslatorProgress], steps: int) -> AdversarialResult:
         """Returns what ships."""
         warnings = tuple(lines[-1].warnings) if lines else ()
-        parts = self._contest.parts
+        parts = self._selector.split
         if not self._candidates:
-            why = f"the last ones: {parts.why}, so nothing was kept aside to judge others by"
-            return Played(self._game.weights(), Ending(Selection(steps, why), warnings))
-        untouched = self._contest.untouched
-        if best_of(self._candidates).distance >= untouched:
-            warnings = (*warnings, _NO_NEARER)
-        selection = selection_of(parts, self._candidates, untouched)
-        if dev := self._contest.jury.dev:
-            selection = replace(selection, dev=images_record(dev, digests_of(dev)))
-        return Played(self._weights[selection.step], Ending(selection, warnings))
+            why = f"the last ones: {parts.reason}, so nothing was kept aside to judge others by"
+            return AdversarialResult(
+                self._model.get_weights(),
+                TrainingOutcome(CheckpointSelection(steps, why), warnings),
+            )
+        untouched = self._selector.source_distance
+        if select_best(self._candidates).distance >= untouched:
+            warnings = (*warnings, _NO_IMPROVEMENT_WARNING)
+        selection = build_selection(parts, self._candidates, untouched)
+        if dev := self._selector.verification.dev:
+            selection = replace(
+                selection, dev=build_image_set_record(dev, compute_image_digests(dev))
+            )
+        return AdversarialResult(
+            self._candidate_weights[selection.step], TrainingOutcome(selection, warnings)
+        )
 
 
-_NO_NEARER = (
+_NO_IMPROVEMENT_WARNING = (
     "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
     "again with more --steps, or do without translation."
 )
 
 
-def player_state(name: str, network: nn.Module, optimiser: torch.optim.Optimizer) -> Groups:
+def collect_network_state(
+    name: str, network: nn.Module, optimiser: torch.optim.Optimizer
+) -> TensorGroups:
     """Returns the groups ``name`` and ``name optimiser`` of a network and what trains it."""
     return {
         name: network.state_dict(),
-        f"{name} optimiser": optimizer_tensors(network, optimiser),
+        f"{name} optimiser": collect_optimizer_state(network, optimiser),
     }
 
 
-def restore_player(
-    groups: Groups, name: str, network: nn.Module, optimiser: torch.optim.Optimizer
+def restore_network_state(
+    groups: TensorGroups, name: str, network: nn.Module, optimiser: torch.optim.Optimizer
 ) -> None:
-    """Puts back what ``player_state`` returned."""
+    """Puts back what ``collect_network_state`` returned."""
     network.load_state_dict(groups[name])
     restore_optimizer(network, optimiser, groups[f"{name} optimiser"])
 
@@ -345,84 +391,86 @@ def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
     Raises:
         InputError: it is not that of a translator's training.
     """
-    return read_record(run_dir, TranslatorProgress)
+    return read_metrics_log(run_dir, TranslatorProgress)
 
 
-def contest_of(
+def build_checkpoint_selector(
     sim: Dataset,
     real: Dataset,
     config: TranslatorConfig | ReferenceConfig,
-    jury: Jury,
+    verification: Verification,
     *,
     is_paired: bool = False,
-) -> Contest:
+) -> CheckpointSelector:
     """Returns the contest of a training's candidates; its ``parts`` say what is trained on.
 
     Args:
         sim, real: renders and captures.
         config: of the training.
-        jury: that translations are judged by.
+        verification: that translations are judged by.
         is_paired: as ``parts_of`` takes it.
 
     Raises:
-        InputError: no renders, fewer than ``MIN_CAPTURES`` captures, or one that cannot be read.
+        InputError: no renders, fewer than ``MIN_REAL_IMAGES`` captures, or one that cannot be read.
     """
-    check_images(sim, real)
-    parts = kept_apart(sim, real, config, judges=len(jury.judges), is_paired=is_paired)
-    return Contest(parts, jury, config.seed)
+    check_image_counts(sim, real)
+    parts = split_training_images(
+        sim, real, config, verifier_count=len(verification.verifiers), is_paired=is_paired
+    )
+    return CheckpointSelector(parts, verification, config.seed)
 
 
-def kept_apart(
+def split_training_images(
     sim: Dataset,
     real: Dataset,
     config: TranslatorConfig | ReferenceConfig,
     *,
-    judges: int,
+    verifier_count: int,
     is_paired: bool,
-) -> Parts:
+) -> TrainingSplit:
     """Returns what a training learns from and what it is judged by, as ``parts_of`` does.
 
     Args:
         sim, real: renders and captures.
         config: of the training.
-        judges, is_paired: as ``parts_of`` takes them.
+        verifier_count, is_paired: as ``parts_of`` takes them.
 
     Raises:
         InputError: a capture cannot be read.
     """
-    return parts_of(
+    return split_held_out(
         sim,
         real,
         steps=config.steps,
         pixels=config.batch * config.patch_px**2,
-        line_steps=LINE_STEPS,
-        judges=judges,
+        log_interval_steps=LOG_INTERVAL_STEPS,
+        verifier_count=verifier_count,
         is_paired=is_paired,
     )
 
 
-def check_images(sim: Dataset, real: Dataset) -> None:
+def check_image_counts(sim: Dataset, real: Dataset) -> None:
     """Refuses what no translator is trained on.
 
     Raises:
-        InputError: no renders, or fewer than ``MIN_CAPTURES`` captures.
+        InputError: no renders, or fewer than ``MIN_REAL_IMAGES`` captures.
     """
     if not sim.samples:
         raise InputError(sim.root, "no renders to train on. Render some first.")
-    if len(real.samples) < MIN_CAPTURES:
+    if len(real.samples) < MIN_REAL_IMAGES:
         raise InputError(
             real.root,
-            f"{len(real.samples)} captures, but a translator needs at least {MIN_CAPTURES}. "
+            f"{len(real.samples)} captures, but a translator needs at least {MIN_REAL_IMAGES}. "
             "Add some, or go on without translation.",
         )
 
 
-def _flat(groups: Groups) -> dict[str, Tensor]:
+def _flatten_groups(groups: TensorGroups) -> dict[str, Tensor]:
     return {f"{g}:{name}": value for g, named in groups.items() for name, value in named.items()}
 
 
-def _grouped(tensors: Mapping[str, Tensor]) -> Groups:
-    groups: Groups = defaultdict(dict)
+def _unflatten_groups(tensors: Mapping[str, Tensor]) -> TensorGroups:
+    groups: TensorGroups = defaultdict(dict)
     for key, value in tensors.items():
         group, _, name = key.partition(":")
         groups[group][name] = value

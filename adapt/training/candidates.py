@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import mannwhitneyu
 
-from sim2cam.adapt.certificate.certificate import SetCertificate
-from sim2cam.adapt.training.checkpoint_selection import Candidate, Parts
-from sim2cam.adapt.training.linear_probe import Probe
+from sim2cam.adapt.certificate.certificate import DatasetCertificate
+from sim2cam.adapt.training.checkpoint_selection import CandidateScores, TrainingSplit
+from sim2cam.adapt.training.linear_probe import LinearProbe
 from sim2cam.adapt.transfers.transfer import Transfer
-from sim2cam.adapt.translation import Jury, encode_as, numbered, translate_all
-from sim2cam.images import decode_picture, read_rgb
-from sim2cam.metrics.image_statistics import look
-from sim2cam.metrics.two_sample import Scale, scale_of, sliced_value
-from sim2cam.seeds import stream
+from sim2cam.adapt.translation import Verification, encode_like, index_samples, translate_samples
+from sim2cam.images import decode_image, read_rgb
+from sim2cam.metrics.image_statistics import compute_image_statistics
+from sim2cam.metrics.two_sample import FeatureScaler, compute_sliced_wasserstein, fit_feature_scaler
+from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 
@@ -26,56 +26,60 @@ _RESAMPLES = 200
 _MIDDLE_PX = 512  # of captures that a discriminator is shown, which may be of any size
 
 
-class Contestant(Protocol):
+class CandidateModel(Protocol):
     """A training between two steps, by what it would ship."""
 
-    def transfer(self) -> Transfer:
+    def build_transfer(self) -> Transfer:
         """Returns what would ship."""
         ...
 
-    def verdict(self, rgb: NDArray[np.uint8]) -> float:
+    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
         """Returns how captured a picture (h, w, 3) looks to the discriminator; more is surer."""
         ...
 
 
-class Contest:
+class CheckpointSelector:
     """Judges candidates; the same pictures, directions and draws for each.
 
     Args:
-        parts: what is kept aside.
-        jury: that translations are judged by.
+        split: what is kept aside.
+        verification: that translations are judged by.
         seed: of the training.
     """
 
-    def __init__(self, parts: Parts, jury: Jury, seed: int) -> None:
-        self.parts = parts
-        self.jury = jury
+    def __init__(self, split: TrainingSplit, verification: Verification, seed: int) -> None:
+        self.split = split
+        self.verification = verification
         self.seed = seed
 
-    def judge(self, step: int, contestant: Contestant) -> Candidate:
+    def evaluate(self, step: int, model: CandidateModel) -> CandidateScores:
         """Returns what the weights after a step are worth.
 
         Raises:
             InputError: a picture cannot be read.
             Sim2CamError: a render lacks a buffer that the others have.
         """
-        transfer = contestant.transfer()
+        transfer = model.build_transfer()
         looks, certificates, made = [], [], []
-        aside = numbered(self.parts.sim_aside.samples)
-        for translated in translate_all(transfer, aside, self.seed, "adapt/aside", self.jury):
-            looks.append(look(translated.pair.after))
+        aside = index_samples(self.split.sim_held_out.samples)
+        for translated in translate_samples(
+            transfer, aside, self.seed, "adapt/aside", self.verification
+        ):
+            looks.append(compute_image_statistics(translated.pair.after))
             certificates.append(translated.certificate)
             made.append(translated.pair.after)
-        certificate = SetCertificate(self.jury.limits, self.jury.digests, tuple(certificates))
+        certificate = DatasetCertificate(
+            self.verification.limits, self.verification.verifier_digests, tuple(certificates)
+        )
         known, strange = (
-            [contestant.verdict(_middle(read_rgb(sample.rgb))) for sample in captures.samples]
-            for captures in (self.parts.real_known, self.parts.real_aside)
+            [model.score_realness(_middle(read_rgb(sample.rgb))) for sample in captures.samples]
+            for captures in (self.split.real_train_subset, self.split.real_held_out)
         )
         statistic, p_value = mannwhitneyu(known, strange, alternative="greater")
-        return Candidate(
+        return CandidateScores(
             step,
-            certificate.kept,
-            certificate.faults,
+            certificate.accepted_count,
+            certificate.violations,
             self._distance(np.array(looks), self._captures),
             float(statistic) / (len(known) * len(strange)),
             float(p_value),
@@ -87,42 +91,56 @@ class Contest:
         """Returns the score of the probe by translations; None without one."""
         if self._probe is None:
             return None
-        labels = [sample.objects or () for sample in self.parts.sim_aside.samples]
+        labels = [sample.objects or () for sample in self.split.sim_held_out.samples]
         return self._probe.score(zip(translated, labels, strict=True))
 
     @cached_property
-    def _probe(self) -> Probe | None:
-        return None if self.jury.dev is None else Probe(self.jury.dev, self.seed)
+    def _probe(self) -> LinearProbe | None:
+        return (
+            None if self.verification.dev is None else LinearProbe(self.verification.dev, self.seed)
+        )
 
     def _resampled(self, looks: Floats) -> tuple[float, ...]:
         """Returns distances from captures that are drawn again, the same for all; none without a probe."""
-        if self.jury.dev is None:
+        if self.verification.dev is None:
             return ()
         count = len(self._captures)
-        drawn = stream(self.seed, "adapt/resampled").integers(count, size=(_RESAMPLES, count))
+        drawn = derive_rng(self.seed, "adapt/resampled").integers(count, size=(_RESAMPLES, count))
         return tuple(self._distance(looks, self._captures[indices]) for indices in drawn)
 
     @cached_property
-    def untouched(self) -> float:
+    def source_distance(self) -> float:
         """The distance of the renders from the captures, written as translations are."""
         return self._distance(self._renders, self._captures)
 
     def _distance(self, looks: Floats, captures: Floats) -> float:
-        rng = stream(self.seed, "adapt/directions")
-        return sliced_value(self._scale.of(captures), self._scale.of(looks), rng)
+        rng = derive_rng(self.seed, "adapt/directions")
+        return compute_sliced_wasserstein(
+            self._scale.transform(captures), self._scale.transform(looks), rng
+        )
 
     @cached_property
-    def _scale(self) -> Scale:
-        return scale_of(self._captures, self._renders)
+    def _scale(self) -> FeatureScaler:
+        return fit_feature_scaler(self._captures, self._renders)
 
     @cached_property
     def _captures(self) -> Floats:
-        return np.array([look(read_rgb(sample.rgb)) for sample in self.parts.real_aside.samples])
+        return np.array(
+            [
+                compute_image_statistics(read_rgb(sample.rgb))
+                for sample in self.split.real_held_out.samples
+            ]
+        )
 
     @cached_property
     def _renders(self) -> Floats:
-        paths = [sample.rgb for sample in self.parts.sim_aside.samples]
-        return np.array([look(decode_picture(encode_as(path, read_rgb(path)))) for path in paths])
+        paths = [sample.rgb for sample in self.split.sim_held_out.samples]
+        return np.array(
+            [
+                compute_image_statistics(decode_image(encode_like(path, read_rgb(path))))
+                for path in paths
+            ]
+        )
 
 
 def _middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -10,21 +10,21 @@ from statistics import fmean
 
 import numpy as np
 
-from sim2cam.adapt.card import ImagesRecord, digest_of_sample
+from sim2cam.adapt.card import ImageSetRecord, compute_sample_digest
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.learn.run_folder import WEIGHTS
-from sim2cam.learn.weight_file import card_path, load_card, read_card
-from sim2cam.metrics.bootstrap import difference
-from sim2cam.metrics.image_statistics import LEAST_PX
-from sim2cam.metrics.two_sample import LEAST_PICTURES
+from sim2cam.learn.weight_file import get_card_path, load_card, parse_card
+from sim2cam.metrics.bootstrap import compute_paired_difference
+from sim2cam.metrics.image_statistics import MIN_SIDE_PX
+from sim2cam.metrics.two_sample import MIN_IMAGES
 
 Groups = Sequence[Sequence[Sample]]
 
 ASIDE_SHARE = 1 / 5
 MOST_ASIDE = 20
-LEAST_SIDE = 3 * LEAST_PICTURES  # of renders, and of captures: most of them are to be learned from
-LEAST_CANDIDATES, MOST_CANDIDATES = 2, 8
-LEAST_STEPS = 100  # from one candidate to the next
+LEAST_SIDE = 3 * MIN_IMAGES  # of renders, and of captures: most of them are to be learned from
+MIN_CANDIDATES, MAX_CANDIDATES = 2, 8
+MIN_INTERVAL_STEPS = 100  # from one candidate to the next
 JUDGED_SHARE = 0.5
 """Pixels that are translated to be judged, at most, for each pixel that is trained on: a step costs six
 to twenty times as much a pixel as a translation, so that judging takes less than a tenth of the time. Of the
@@ -34,58 +34,58 @@ JUDGE_COST = 1.5
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateScores:
     """Weights that could ship, by pictures that were kept aside.
 
     Attributes:
         step: after which they were taken.
-        passed: translated renders that keep to every limit.
-        faults: what of all of them breaks a limit, in words.
+        accepted: translated renders that keep to every limit.
+        violations: what of all of them breaks a limit, in words.
         distance: of their looks from those of the captures; the sliced Wasserstein distance, in standard
             deviations.
-        known_auc: how well the discriminator tells captures that it was trained on from others, as the
+        overfit_auc: how well the discriminator tells captures that it was trained on from others, as the
             area under the ROC curve; 0.5 if it cannot.
-        known_p: one-sided p-value of that (Mann and Whitney 1947).
-        probe: balanced accuracy on labelled captures of what is learned of its translations (``Probe``); None
+        overfit_p_value: one-sided p-value of that (Mann and Whitney 1947).
+        probe_accuracy: balanced accuracy on labelled captures of what is learned of its translations (``LinearProbe``); None
             without labels.
         resampled: distances from captures that were drawn again, the same for all candidates; none without
             a probe.
     """
 
     step: int
-    passed: int
-    faults: tuple[str, ...]
+    accepted: int
+    violations: tuple[str, ...]
     distance: float
-    known_auc: float
-    known_p: float
-    probe: float | None = None
+    overfit_auc: float
+    overfit_p_value: float
+    probe_accuracy: float | None = None
     resampled: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
-class Selection:
+class CheckpointSelection:
     """Which weights ship.
 
     Attributes:
         step: after which they were taken.
-        why: these, in words.
-        renders, captures: how many were kept aside.
-        untouched: distance of the renders themselves; None where nothing was kept aside.
+        reason: these, in words.
+        render_count, capture_count: how many were kept aside.
+        source_distance: distance of the renders themselves; None where nothing was kept aside.
         candidates: all of them, in order, without what is drawn again.
         dev: captures whose labels helped to choose; None where no label did. No weight is learned from one.
     """
 
     step: int
-    why: str
-    renders: int = 0
-    captures: int = 0
-    untouched: float | None = None
-    candidates: tuple[Candidate, ...] = ()
-    dev: ImagesRecord | None = None
+    reason: str
+    render_count: int = 0
+    capture_count: int = 0
+    source_distance: float | None = None
+    candidates: tuple[CandidateScores, ...] = ()
+    dev: ImageSetRecord | None = None
 
 
 @dataclass(frozen=True)
-class Ending:
+class TrainingOutcome:
     """What came of a training, beside its weights.
 
     Attributes:
@@ -93,41 +93,41 @@ class Ending:
         warnings: signs that it went wrong, in words.
     """
 
-    selection: Selection
+    selection: CheckpointSelection
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Parts:
+class TrainingSplit:
     """Renders and captures, apart by their use.
 
     Attributes:
         sim, real: to be trained on.
-        sim_aside, real_aside: to judge by; empty without candidates.
-        real_known: captures of ``real``, as many as are kept aside.
-        steps: after which a candidate is judged; none, or two and more.
-        why: nothing is kept aside, in words; None where something is.
+        sim_held_out, real_held_out: to judge by; empty without candidates.
+        real_train_subset: captures of ``real``, as many as are kept aside.
+        candidate_steps: after which a candidate is judged; none, or two and more.
+        reason: nothing is kept aside, in words; None where something is.
     """
 
     sim: Dataset
     real: Dataset
-    sim_aside: Dataset
-    real_aside: Dataset
-    real_known: Dataset
-    steps: tuple[int, ...] = ()
-    why: str | None = None
+    sim_held_out: Dataset
+    real_held_out: Dataset
+    real_train_subset: Dataset
+    candidate_steps: tuple[int, ...] = ()
+    reason: str | None = None
 
 
-def parts_of(
+def split_held_out(
     sim: Dataset,
     real: Dataset,
     *,
     steps: int,
     pixels: int,
-    line_steps: int,
-    judges: int,
+    log_interval_steps: int,
+    verifier_count: int,
     is_paired: bool = False,
-) -> Parts:
+) -> TrainingSplit:
     """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
     Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
@@ -139,121 +139,129 @@ def parts_of(
         sim, real: renders and captures.
         steps: of the training.
         pixels: of the renders that a step is trained on.
-        line_steps: candidates are judged after multiples of this, and at the end.
-        judges: detectors that are asked, which leave time for fewer candidates.
+        log_interval_steps: candidates are judged after multiples of this, and at the end.
+        verifier_count: detectors that are asked, which leave time for fewer candidates.
         is_paired: each capture is of the scene of the render in its place, and stays with it.
 
     Raises:
         InputError: a capture cannot be read.
     """
     none = replace(real, samples=())
-    whole = Parts(sim, real, replace(sim, samples=()), none, none)
+    whole = TrainingSplit(sim, real, replace(sim, samples=()), none, none)
     for side, what in ((sim, "renders"), (real, "captures")):
         if len(side.samples) < LEAST_SIDE:
-            return replace(whole, why=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
-        if any(min(sample.width, sample.height) < LEAST_PX for sample in side.samples):
-            return replace(whole, why=f"some {what} have a side of less than {LEAST_PX} px")
-    cost_px = (1 + JUDGE_COST * judges) * fmean(s.width * s.height for s in sim.samples)
+            return replace(whole, reason=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
+        if any(min(sample.width, sample.height) < MIN_SIDE_PX for sample in side.samples):
+            return replace(whole, reason=f"some {what} have a side of less than {MIN_SIDE_PX} px")
+    cost_px = (1 + JUDGE_COST * verifier_count) * fmean(s.width * s.height for s in sim.samples)
     affordable = JUDGED_SHARE * pixels * steps / cost_px  # renders, of all candidates together
-    wanted = min(_wanted(sim), max(LEAST_PICTURES, int(affordable / LEAST_CANDIDATES)))
+    wanted = min(_wanted(sim), max(MIN_IMAGES, int(affordable / MIN_CANDIDATES)))
     renders, _ = _picked(_ranked(sim), wanted, len(sim.samples) // 3)
     if is_paired:
         aside, rest = _partners(sim, real, renders)
     else:
         aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
     known, _ = _picked(rest, len(aside), len(aside))
-    if len(renders) < LEAST_PICTURES:
-        return replace(whole, why="the renders are of too few scenes")
-    if len(known) < LEAST_PICTURES:
-        return replace(whole, why="too many captures are copies of one another")
-    count = max(LEAST_CANDIDATES, int(affordable / len(renders)))
-    judged = moments(steps, count, line_steps, apart=LEAST_STEPS)
+    if len(renders) < MIN_IMAGES:
+        return replace(whole, reason="the renders are of too few scenes")
+    if len(known) < MIN_IMAGES:
+        return replace(whole, reason="too many captures are copies of one another")
+    count = max(MIN_CANDIDATES, int(affordable / len(renders)))
+    judged = schedule_evaluations(
+        steps, count, log_interval_steps, min_interval_steps=MIN_INTERVAL_STEPS
+    )
     if not judged:
-        return replace(whole, why=f"{steps} steps are too few to judge more than once")
-    return Parts(
+        return replace(whole, reason=f"{steps} steps are too few to judge more than once")
+    return TrainingSplit(
         _without(sim, renders), _without(real, aside),
         replace(sim, samples=renders), replace(real, samples=aside), replace(real, samples=known),
         judged,
     )  # fmt: skip
 
 
-def best_of(candidates: Sequence[Candidate]) -> Candidate:
+def select_best(candidates: Sequence[CandidateScores]) -> CandidateScores:
     """Returns the candidate that ships: of the ``contenders`` the one with the best probe, then the nearest."""
-    return max(contenders(candidates), key=lambda c: (c.probe or 0.0, -c.distance, c.step))
+    return max(
+        find_contenders(candidates), key=lambda c: (c.probe_accuracy or 0.0, -c.distance, c.step)
+    )
 
 
-def contenders(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def find_contenders(candidates: Sequence[CandidateScores]) -> tuple[CandidateScores, ...]:
     """Returns the candidates among which a probe decides: one that is none of them never will be again.
 
     Of those whose pictures keep to the limits of a set, these are all that are not surely further from the
     captures than another one; without a probe, the nearest. If none keeps to them, it is the one of which most
     pictures pass, then the nearest.
     """
-    keep = [candidate for candidate in candidates if not candidate.faults]
+    keep = [candidate for candidate in candidates if not candidate.violations]
     if keep and keep[0].resampled:
         return tuple(one for one in keep if not any(_is_further(one, other) for other in keep))
     nearest = max(
         candidates,
-        key=lambda c: (not c.faults, c.passed if c.faults else 0, -c.distance, c.step),
+        key=lambda c: (not c.violations, c.accepted if c.violations else 0, -c.distance, c.step),
     )
     return (nearest,)
 
 
-def _is_further(one: Candidate, other: Candidate) -> bool:
+def _is_further(one: CandidateScores, other: CandidateScores) -> bool:
     """Returns whether one is surely further from the captures: also from those that were drawn again."""
     if one.distance <= other.distance:
         return False
-    apart = difference(
+    apart = compute_paired_difference(
         one.distance, other.distance, np.array(one.resampled), np.array(other.resampled)
     )
     return apart.ci95[0] > 0
 
 
-def selection_of(parts: Parts, candidates: Sequence[Candidate], untouched: float) -> Selection:
+def build_selection(
+    split: TrainingSplit, candidates: Sequence[CandidateScores], source_distance: float
+) -> CheckpointSelection:
     """Returns which of some candidates ships, and why."""
-    best = best_of(candidates)
-    keep = sum(not candidate.faults for candidate in candidates)
-    near = len(contenders(candidates))
-    renders = len(parts.sim_aside.samples)
+    best = select_best(candidates)
+    keep = sum(not candidate.violations for candidate in candidates)
+    near = len(find_contenders(candidates))
+    renders = len(split.sim_held_out.samples)
     if not keep:
         why = (
             f"none of {len(candidates)} candidates kept to the limits; of this one most pictures "
-            f"passed, {best.passed} of {renders}"
+            f"passed, {best.accepted} of {renders}"
         )
     elif near > 1:
         why = (
             f"of {len(candidates)} candidates, {keep} kept to the limits; of these, {near} cannot be told "
             "from the nearest by the captures that were kept aside, and of them this one's translations "
-            f"teach most of the labelled captures (balanced accuracy {best.probe:.2f})"
+            f"teach most of the labelled captures (balanced accuracy {best.probe_accuracy:.2f})"
         )
     else:
         why = (
             f"of {len(candidates)} candidates, {keep} kept to the limits; of these, this one is the "
             "nearest to the captures that were kept aside"
         )
-    captures = len(parts.real_aside.samples)
+    captures = len(split.real_held_out.samples)
     told = tuple(replace(candidate, resampled=()) for candidate in candidates)
-    return Selection(best.step, why, renders, captures, untouched, told)
+    return CheckpointSelection(best.step, why, renders, captures, source_distance, told)
 
 
-def read_ending(run_dir: Path) -> Ending:
+def read_training_outcome(run_dir: Path) -> TrainingOutcome:
     """Returns what came of the training in a folder.
 
     Raises:
         CheckpointError: there is no card of a translator, or it does not say.
     """
     path = run_dir / WEIGHTS
-    return read_card(card_path(path), load_card(path).get("ending") or {}, Ending, "a translator")
+    return parse_card(
+        get_card_path(path), load_card(path).get("ending") or {}, TrainingOutcome, "a translator"
+    )
 
 
 def _ranked(dataset: Dataset) -> Groups:
     """Returns pictures by their hashes; copies, and renders of one scene, stay together."""
     groups: dict[str, list[Sample]] = {}
     for sample in dataset.samples:
-        key = f"scene {sample.scene_index}" if sample.digest else digest_of_sample(sample)
+        key = f"scene {sample.scene_index}" if sample.digest else compute_sample_digest(sample)
         groups.setdefault(key, []).append(sample)
     hashes = {
-        key: min(hashlib.sha256(digest_of_sample(s).encode()).digest() for s in group)
+        key: min(hashlib.sha256(compute_sample_digest(s).encode()).digest() for s in group)
         for key, group in groups.items()
     }
     return [groups[key] for key in sorted(groups, key=lambda key: hashes[key])]
@@ -261,7 +269,7 @@ def _ranked(dataset: Dataset) -> Groups:
 
 def _wanted(dataset: Dataset) -> int:
     share = round(ASIDE_SHARE * len(dataset.samples))
-    return min(max(share, LEAST_PICTURES), MOST_ASIDE)
+    return min(max(share, MIN_IMAGES), MOST_ASIDE)
 
 
 def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], Groups]:
@@ -283,7 +291,7 @@ def _partners(
     of = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
     theirs = {of[sample.name] for sample in renders}
     rest = [[s for s in group if s.name not in theirs] for group in _ranked(real)]
-    return real.only(theirs).samples, [group for group in rest if group]
+    return real.select_by_name(theirs).samples, [group for group in rest if group]
 
 
 def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
@@ -291,19 +299,23 @@ def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
     return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
 
 
-def moments(steps: int, most: int, line_steps: int, *, apart: int) -> tuple[int, ...]:
+def schedule_evaluations(
+    steps: int, max_count: int, log_interval_steps: int, *, min_interval_steps: int
+) -> tuple[int, ...]:
     """Returns the steps of a training after which it is looked at, evenly spread and ending with the last.
 
-    They are at most ``MOST_CANDIDATES``, and none where that leaves fewer than two.
+    They are at most ``MAX_CANDIDATES``, and none where that leaves fewer than two.
 
     Args:
         steps: of the training.
-        most: of them.
-        line_steps: all but the last are multiples of this.
-        apart: steps from one to the next, at least.
+        max_count: of them.
+        log_interval_steps: all but the last are multiples of this.
+        min_interval_steps: steps from one to the next, at least.
     """
-    count = min(MOST_CANDIDATES, steps // apart, most)
-    if count < LEAST_CANDIDATES:
+    count = min(MAX_CANDIDATES, steps // min_interval_steps, max_count)
+    if count < MIN_CANDIDATES:
         return ()
-    inner = (line_steps * round(i * steps / count / line_steps) for i in range(1, count))
+    inner = (
+        log_interval_steps * round(i * steps / count / log_interval_steps) for i in range(1, count)
+    )
     return (*inner, steps)

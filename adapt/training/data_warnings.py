@@ -9,15 +9,20 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.data.sample import Dataset
-from sim2cam.metrics.perceptual_hash import BITS, Bits, differing_bits, fingerprint
+from sim2cam.metrics.perceptual_hash import (
+    N_HASH_BITS,
+    HashBits,
+    compute_hamming_distances,
+    compute_perceptual_hash,
+)
 
-_COPY_BITS = 40
+_MAX_COPY_BITS = 40
 """Of a fingerprint, in which copies differ at most: recompressed at quality 50 they differ in up to 8, and the
 nearest of 384,000 pairs of a render and a photo of dice in 76."""
-_GREY_LEVELS = 2  # that rounding lets the colours of a grey pixel differ by in a JPEG
+_MAX_GREY_SPREAD = 2  # that rounding lets the colours of a grey pixel differ by in a JPEG
 
 
-def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str, ...]:
+def find_data_warnings(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str, ...]:
     """Returns what a translator would learn from captures that nobody wants of it, in words.
 
     Captures are compared with renders by what they show, and asked whether they hold colour. Each picture
@@ -32,11 +37,13 @@ def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str,
         InputError: a picture cannot be read.
     """
     total = len(real.samples)
-    renders = [fingerprint(images.read_rgb(sample.rgb)) for sample in sim.samples]
-    looked = [_looked_at(images.read_rgb(sample.rgb)) for sample in real.samples]
+    renders = [compute_perceptual_hash(images.read_rgb(sample.rgb)) for sample in sim.samples]
+    looked = [_inspect_image(images.read_rgb(sample.rgb)) for sample in real.samples]
     grey = sum(is_grey for _, is_grey in looked)
-    bits = differing_bits(_stacked(renders), _stacked([found for found, _ in looked]))
-    is_copy = (bits <= _COPY_BITS).any(axis=0)
+    bits = compute_hamming_distances(
+        _stack_fingerprints(renders), _stack_fingerprints([found for found, _ in looked])
+    )
+    is_copy = (bits <= _MAX_COPY_BITS).any(axis=0)
     copies = 0 if paired else int(is_copy.sum())
     found = []
     if copies:
@@ -52,12 +59,12 @@ def concerns(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str,
     return tuple(found)
 
 
-def _looked_at(rgb: NDArray[np.uint8]) -> tuple[Bits, bool]:
+def _inspect_image(rgb: NDArray[np.uint8]) -> tuple[HashBits, bool]:
     """Returns the fingerprint of a picture, and whether no pixel of it has colour, whatever its file could
     hold.
     """
-    return fingerprint(rgb), bool(np.ptp(rgb, axis=2).max() <= _GREY_LEVELS)
+    return compute_perceptual_hash(rgb), bool(np.ptp(rgb, axis=2).max() <= _MAX_GREY_SPREAD)
 
 
-def _stacked(fingerprints: Sequence[Bits]) -> Bits:
-    return np.array(fingerprints, np.bool_).reshape(-1, BITS)
+def _stack_fingerprints(fingerprints: Sequence[HashBits]) -> HashBits:
+    return np.array(fingerprints, np.bool_).reshape(-1, N_HASH_BITS)

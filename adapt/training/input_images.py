@@ -7,30 +7,30 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sim2cam.errors import CheckpointError, InputError
-from sim2cam.learn.checkpoint import load_facts
+from sim2cam.learn.checkpoint import load_extra_state
 from sim2cam.learn.run_folder import CHECKPOINT
 
-PICTURES = "pictures"
+IMAGE_DIGESTS = "pictures"
 """The fact of a checkpoint that has the digests of pictures by their names, of each side."""
 
-_TOLD = 3
+_MAX_LISTED = 3
 
 
-def check_unchanged(run_dir: Path, digests: Mapping[str, Mapping[str, str]]) -> None:
+def check_images_unchanged(run_dir: Path, image_digests: Mapping[str, Mapping[str, str]]) -> None:
     """Refuses to go on with other pictures than a training was begun with, by name.
 
     Nothing is refused where there is no checkpoint, or one that does not say.
 
     Args:
         run_dir: of the training.
-        digests: of the pictures that there are now: by side, by name.
+        image_digests: of the pictures that there are now: by side, by name.
 
     Raises:
         CheckpointError: one is gone, is another one now, or is new.
     """
     path = run_dir / CHECKPOINT
-    for side, before in load_facts(path).get(PICTURES, {}).items():
-        now = digests[side]
+    for side, before in load_extra_state(path).get(IMAGE_DIGESTS, {}).items():
+        now = image_digests[side]
         found = {
             "gone": [name for name in before if name not in now],
             "no longer as before": [
@@ -40,11 +40,11 @@ def check_unchanged(run_dir: Path, digests: Mapping[str, Mapping[str, str]]) -> 
         }
         for what, names in found.items():
             if names:
-                raise CheckpointError(path, _told(side, what, names))
+                raise CheckpointError(path, _format_change(side, what, names))
 
 
 @contextmanager
-def damage_told() -> Iterator[None]:
+def explain_unreadable_images() -> Iterator[None]:
     """Says what to do when a picture that is learned from cannot be read any more.
 
     Raises:
@@ -63,12 +63,12 @@ def damage_told() -> Iterator[None]:
         ) from error
 
 
-def _told(side: str, what: str, names: list[str]) -> str:
-    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+def _format_change(side: str, change: str, names: list[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     is_one = len(names) == 1
-    cure = ("Take {} away" if what == "new" else "Put {} back").format("it" if is_one else "them")
+    cure = ("Take {} away" if change == "new" else "Put {} back").format("it" if is_one else "them")
     return (
-        f"this training was begun with other pictures of --{side}: {', '.join(names[:_TOLD])}{more} "
-        f"{'is' if is_one else 'are'} {what}. {cure} and go on with --resume, which keeps all that was learned so far; or run with "
+        f"this training was begun with other pictures of --{side}: {', '.join(names[:_MAX_LISTED])}{more} "
+        f"{'is' if is_one else 'are'} {change}. {cure} and go on with --resume, which keeps all that was learned so far; or run with "
         "--overwrite to start again."
     )

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import (
 )  # its hooks for users miss what is not saved
 from torch.utils._pytree import tree_leaves
 
-from sim2cam.adapt.training.adversarial import Game
+from sim2cam.adapt.training.adversarial import AdversarialModel
 
 META = torch.device("meta")
 """Where tensors have sizes and nothing else: a step on it takes neither memory nor much time."""
@@ -25,7 +25,7 @@ _COPIES = 4  # of the state: the one that is kept, and three while it is written
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """What a training takes at its peak.
 
     Attributes:
@@ -41,22 +41,22 @@ class Memory:
     base_bytes: int
 
     @property
-    def on_cpu_bytes(self) -> int:
+    def cpu_training_bytes(self) -> int:
         """The memory of the machine, where that is the device."""
         return self.base_bytes + self.step_bytes + _COPIES * self.state_bytes + self.images_bytes
 
     @property
-    def beside_gpu_bytes(self) -> int:
+    def host_bytes(self) -> int:
         """The memory of the machine, where a GPU is the device."""
         return self.base_bytes + _COPIES * self.state_bytes + self.images_bytes
 
     @property
-    def of_gpu_bytes(self) -> int:
+    def gpu_bytes(self) -> int:
         """The memory of the GPU, as far as it is single precision: half of it takes less."""
         return self.step_bytes + self.state_bytes
 
 
-def memory_of(game: Game, images_bytes: int) -> Memory:
+def estimate_memory(model: AdversarialModel, images_bytes: int) -> MemoryEstimate:
     """Returns what a training takes, less what a detector takes that is looked through or that judges, and the
     translations of renders of more than some megapixels.
 
@@ -65,14 +65,14 @@ def memory_of(game: Game, images_bytes: int) -> Memory:
     with the process.
 
     Args:
-        game: at step 0, on the device ``META``.
+        model: at step 0, on the device ``META``.
         images_bytes: of all images that are held decoded.
     """
     with _Living() as living:
         for step in range(2):
-            game.play(step)
-    state = sum(value.nbytes for named in game.state().values() for value in named.values())
-    return Memory(living.most, state, images_bytes, _resident_bytes())
+            model.train_step(step)
+    state = sum(value.nbytes for named in model.get_state().values() for value in named.values())
+    return MemoryEstimate(living.most, state, images_bytes, _resident_bytes())
 
 
 class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.transfers.transfer import Frame, Transfer, read_frame
+from sim2cam.adapt.transfers.transfer import GBufferFrame, Transfer, read_frame
 from sim2cam.data.sample import Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
-from sim2cam.learn.run_folder import SAMPLES
-from sim2cam.seeds import stream
+from sim2cam.learn.run_folder import SAMPLES_PATTERN
+from sim2cam.seeds import derive_rng
 
-PICTURES = 4
+SAMPLE_COUNT = 4
 SIDE_PX = 256
 _JPEG_QUALITY = 90
-_NAME = SAMPLES.replace("*", "{step:06d}")
+_FILE_NAME = SAMPLES_PATTERN.replace("*", "{step:06d}")
 
 
-def write_samples(
+def write_sample_images(
     run_dir: Path, step: int, samples: Sequence[Sample], transfer: Transfer | None, seed: int
 ) -> None:
     """Writes the middle parts of the first samples, translated, side by side.
@@ -40,20 +40,22 @@ def write_samples(
         OutputError: the folder cannot be written.
     """
     shown = []
-    for index, sample in enumerate(samples[:PICTURES]):
-        frame = middle(read_frame(sample))
-        rng = stream(seed, "adapt/samples", scene_index=index)
+    for index, sample in enumerate(samples[:SAMPLE_COUNT]):
+        frame = crop_centre(read_frame(sample))
+        rng = derive_rng(seed, "adapt/samples", scene_index=index)
         shown.append(frame.rgb if transfer is None else transfer.apply(frame, rng))
-    write_bytes(run_dir / _NAME.format(step=step), strip(shown))
+    write_bytes(run_dir / _FILE_NAME.format(step=step), encode_strip(shown))
 
 
-def samples_files(run_dir: Path) -> dict[int, Path]:
+def list_sample_images(run_dir: Path) -> dict[int, Path]:
     """Returns the pictures of a training by their steps, in order; 0 is before it."""
-    return {int(path.stem.rpartition("-")[2]): path for path in sorted(run_dir.glob(SAMPLES))}
+    return {
+        int(path.stem.rpartition("-")[2]): path for path in sorted(run_dir.glob(SAMPLES_PATTERN))
+    }
 
 
-def middle(frame: Frame) -> Frame:
-    """Returns the middle ``SIDE_PX`` of a frame, all of it where it is smaller."""
+def crop_centre(frame: GBufferFrame) -> GBufferFrame:
+    """Returns the middle ``WIDTH_PX`` of a frame, all of it where it is smaller."""
     rows, columns = (
         slice(start, start + SIDE_PX)
         for start in (max(0, (side - SIDE_PX) // 2) for side in frame.rgb.shape[:2])
@@ -66,7 +68,7 @@ def middle(frame: Frame) -> Frame:
     return replace(frame, **cut)
 
 
-def strip(pictures: Sequence[NDArray[np.uint8]]) -> bytes:
+def encode_strip(images: Sequence[NDArray[np.uint8]]) -> bytes:
     """Returns the JPEG file of pictures (h, w, 3) side by side, as high as the lowest of them."""
-    height = min(picture.shape[0] for picture in pictures)
-    return encode_jpeg(np.hstack([picture[:height] for picture in pictures]), _JPEG_QUALITY)
+    height = min(picture.shape[0] for picture in images)
+    return encode_jpeg(np.hstack([picture[:height] for picture in images]), _JPEG_QUALITY)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.transfers.transfer import Frame, style_facts
+from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistics
 from sim2cam.errors import Sim2CamError
 
 Spectrum = NDArray[np.complex128]
 
-_DARK = 1e-6  # an amplitude below this has no phase worth keeping
+_MIN_AMPLITUDE = 1e-6  # an amplitude below this has no phase worth keeping
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FourierTransfer:
     radius: int
 
     @classmethod
-    def fit(cls, style: Iterable[NDArray[np.uint8]], *, radius: int = 3) -> FourierTransfer:
+    def fit(cls, style_images: Iterable[NDArray[np.uint8]], *, radius: int = 3) -> FourierTransfer:
         """Returns the transfer towards these RGB images, of any sizes.
 
         Raises:
@@ -43,34 +43,36 @@ class FourierTransfer:
         """
         if radius < 0:
             raise Sim2CamError(f"The radius of a Fourier transfer must be 0 or more, not {radius}.")
-        return cls(style_facts(_amplitude(rgb, radius) for rgb in style), radius)
+        return cls(
+            stack_style_statistics(_compute_amplitude(rgb, radius) for rgb in style_images), radius
+        )
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the changed image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.amplitudes)))
         height, width = frame.rgb.shape[:2]
         radius = min(self.radius, (min(height, width) - 1) // 2)
         inner = slice(self.radius - radius, self.radius + radius + 1)
         target = self.amplitudes[index][:, inner, inner]
-        own = _low_spectrum(frame.rgb / 255.0, radius)
+        own = _compute_low_spectrum(frame.rgb / 255.0, radius)
         amplitude = np.abs(own)
-        seen = amplitude > _DARK
+        seen = amplitude > _MIN_AMPLITUDE
         ratio = np.divide(target, amplitude, out=np.ones_like(target), where=seen)
-        fade = _fade(self.radius)[inner, inner]
-        change = _image_of((ratio - 1.0) * fade * own, height, width)
+        fade = _build_window(self.radius)[inner, inner]
+        change = _invert_spectrum((ratio - 1.0) * fade * own, height, width)
         return np.asarray(np.rint(frame.rgb + 255.0 * change).clip(0, 255), dtype=np.uint8)
 
 
-def _amplitude(rgb: NDArray[np.uint8], radius: int) -> NDArray[np.float64]:
+def _compute_amplitude(rgb: NDArray[np.uint8], radius: int) -> NDArray[np.float64]:
     if min(rgb.shape[:2]) <= 2 * radius:
         raise Sim2CamError(
             f"A style image of {rgb.shape[1]}x{rgb.shape[0]} pixels has no frequencies up "
             f"to {radius}. Give larger captures or a smaller radius."
         )
-    return np.abs(_low_spectrum(rgb / 255.0, radius))
+    return np.abs(_compute_low_spectrum(rgb / 255.0, radius))
 
 
-def _fade(radius: int) -> NDArray[np.float64]:
+def _build_window(radius: int) -> NDArray[np.float64]:
     """Returns the weight of the swap (2 radius + 1, 2 radius + 1): 1 at the centre, 0 at radius."""
     if radius == 0:
         return np.zeros((1, 1))
@@ -79,25 +81,25 @@ def _fade(radius: int) -> NDArray[np.float64]:
     return np.asarray(0.5 + 0.5 * np.cos(np.pi * distance.clip(max=1.0)))
 
 
-def _low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
+def _compute_low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
     """Returns the lowest coefficients (3, 2 radius + 1, 2 radius + 1) of an image (h, w, 3).
 
     Only these few change, so a whole transform would be wasted.
     """
     height, width = image.shape[:2]
-    rows = _waves(height, radius).conj() / height
-    columns = _waves(width, radius).conj() / width
+    rows = _build_fourier_basis(height, radius).conj() / height
+    columns = _build_fourier_basis(width, radius).conj() / width
     return np.asarray(np.einsum("yf,yxc,xg->cfg", rows, image, columns, optimize=True))
 
 
-def _image_of(spectrum: Spectrum, height: int, width: int) -> NDArray[np.float64]:
+def _invert_spectrum(spectrum: Spectrum, height: int, width: int) -> NDArray[np.float64]:
     """Returns the image (height, width, 3) of the lowest coefficients."""
     radius = spectrum.shape[1] // 2
-    rows, columns = _waves(height, radius), _waves(width, radius)
+    rows, columns = _build_fourier_basis(height, radius), _build_fourier_basis(width, radius)
     return np.asarray(np.einsum("yf,cfg,xg->yxc", rows, spectrum, columns, optimize=True).real)
 
 
-def _waves(size: int, radius: int) -> Spectrum:
+def _build_fourier_basis(size: int, radius: int) -> Spectrum:
     """Returns the waves (size, 2 radius + 1) of frequency -radius to radius."""
     frequency = np.arange(-radius, radius + 1)
     return np.asarray(np.exp(2j * np.pi * np.arange(size)[:, None] * frequency[None, :] / size))

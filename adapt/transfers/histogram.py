@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.transfers.transfer import Frame, style_facts
+from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistics
 
 QUANTILES = 256
 
@@ -29,29 +29,35 @@ class HistogramTransfer:
     variety: float = 0.5
 
     @classmethod
-    def fit(cls, style: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> HistogramTransfer:
+    def fit(
+        cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
+    ) -> HistogramTransfer:
         """Returns the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
         """
-        return cls(style_facts(_channel_quantiles(rgb) for rgb in style), variety)
+        return cls(
+            stack_style_statistics(_compute_channel_quantiles(rgb) for rgb in style_images), variety
+        )
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the recoloured image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.quantiles)))
         pooled = self.quantiles.mean(axis=0)
         target = pooled + self.variety * (self.quantiles[index] - pooled)
-        tables = [_table(frame.rgb[:, :, i], target[i]) for i in range(3)]
+        tables = [_build_lookup_table(frame.rgb[:, :, i], target[i]) for i in range(3)]
         return np.stack([tables[i][frame.rgb[:, :, i]] for i in range(3)], axis=2)
 
 
-def _channel_quantiles(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+def _compute_channel_quantiles(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
     places = (np.arange(QUANTILES) + 0.5) / QUANTILES
     return np.quantile(rgb.reshape(-1, 3), places, axis=0, method="inverted_cdf").T.astype(float)
 
 
-def _table(channel: NDArray[np.uint8], target: NDArray[np.float64]) -> NDArray[np.uint8]:
+def _build_lookup_table(
+    channel: NDArray[np.uint8], target: NDArray[np.float64]
+) -> NDArray[np.uint8]:
     """Returns what each level (256,) becomes: the mean of the target over its share of the pixels."""
     ends = np.concatenate([[0.0], np.bincount(channel.ravel(), minlength=256).cumsum()])
     ends /= ends[-1]

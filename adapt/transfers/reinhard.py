@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.transfers.transfer import Frame, style_facts
+from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistics
 
 # Reinhard et al. 2001, equations 4 and 6: RGB to cone responses, their logarithms to l-alpha-beta.
-_LMS_OF_RGB = np.array(
+_RGB_TO_LMS = np.array(
     [[0.3811, 0.5783, 0.0402], [0.1967, 0.7244, 0.0782], [0.0241, 0.1288, 0.8444]]
 )
-_LAB_OF_LOG_LMS = np.diag([3**-0.5, 6**-0.5, 2**-0.5]) @ np.array(
+_LOG_LMS_TO_LAB = np.diag([3**-0.5, 6**-0.5, 2**-0.5]) @ np.array(
     [[1.0, 1.0, 1.0], [1.0, 1.0, -2.0], [1.0, -1.0, 0.0]]
 )
-_RGB_OF_LMS = np.linalg.inv(_LMS_OF_RGB)
-_LOG_LMS_OF_LAB = np.linalg.inv(_LAB_OF_LOG_LMS)
+_LMS_TO_RGB = np.linalg.inv(_RGB_TO_LMS)
+_LAB_TO_LOG_LMS = np.linalg.inv(_LOG_LMS_TO_LAB)
 _MAX_GAIN = 3.0  # a nearly flat image would otherwise become noise
 
 
@@ -39,69 +39,75 @@ class ReinhardTransfer:
     variety: float = 0.5
 
     @classmethod
-    def fit(cls, style: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> ReinhardTransfer:
+    def fit(
+        cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
+    ) -> ReinhardTransfer:
         """Returns the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
         """
-        means, deviations = style_statistics(style)
+        means, deviations = compute_style_statistics(style_images)
         return cls(means, deviations, variety)
 
     @property
-    def pooled(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def pooled_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation (3,) over the pixels of all images, each image equal."""
         mean = self.means.mean(axis=0)
         square = (self.deviations**2 + self.means**2).mean(axis=0)
         return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the recoloured image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.means)))
-        mean, deviation = self.pooled
+        mean, deviation = self.pooled_statistics
         mean = mean + self.variety * (self.means[index] - mean)
         deviation = deviation + self.variety * (self.deviations[index] - deviation)
-        return recoloured(frame.rgb, mean, deviation)
+        return match_colour_statistics(frame.rgb, mean, deviation)
 
 
-def style_statistics(style: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
+def compute_style_statistics(style_images: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
     """Returns mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
 
     Raises:
         Sim2CamError: there is no style image.
     """
-    found = style_facts(np.array(_statistics(ruderman_lab(rgb))) for rgb in style)
+    found = stack_style_statistics(
+        np.array(_compute_statistics(rgb_to_ruderman_lab(rgb))) for rgb in style_images
+    )
     return found.transpose(1, 0, 2)
 
 
-def recoloured(
+def match_colour_statistics(
     rgb: NDArray[np.uint8], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.uint8]:
     """Returns an RGB image with this mean (3,) and standard deviation (3,) in l-alpha-beta.
 
     No contrast becomes more than three times as high or low.
     """
-    lab = ruderman_lab(rgb)
-    own_mean, own_deviation = _statistics(lab)
+    lab = rgb_to_ruderman_lab(rgb)
+    own_mean, own_deviation = _compute_statistics(lab)
     flat = own_deviation < 1e-6
     gain = np.where(flat, 1.0, deviation / np.where(flat, 1.0, own_deviation))
     gain = gain.clip(1.0 / _MAX_GAIN, _MAX_GAIN)
-    return _rgb_of_lab((lab - own_mean) * gain + mean)
+    return _ruderman_lab_to_rgb((lab - own_mean) * gain + mean)
 
 
-def ruderman_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+def rgb_to_ruderman_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Returns l-alpha-beta (height, width, 3) of an RGB image, taken as it is coded.
 
     One grey level is added, so that black has a logarithm.
     """
-    lms = (rgb.astype(np.float64) + 1.0) / 256.0 @ _LMS_OF_RGB.T
-    return np.asarray(np.log10(lms) @ _LAB_OF_LOG_LMS.T)
+    lms = (rgb.astype(np.float64) + 1.0) / 256.0 @ _RGB_TO_LMS.T
+    return np.asarray(np.log10(lms) @ _LOG_LMS_TO_LAB.T)
 
 
-def _statistics(lab: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _compute_statistics(
+    lab: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return lab.mean(axis=(0, 1)), lab.std(axis=(0, 1))
 
 
-def _rgb_of_lab(lab: NDArray[np.float64]) -> NDArray[np.uint8]:
-    rgb = 10.0 ** (lab @ _LOG_LMS_OF_LAB.T) @ _RGB_OF_LMS.T * 256.0 - 1.0
+def _ruderman_lab_to_rgb(lab: NDArray[np.float64]) -> NDArray[np.uint8]:
+    rgb = 10.0 ** (lab @ _LAB_TO_LOG_LMS.T) @ _LMS_TO_RGB.T * 256.0 - 1.0
     return np.asarray(np.rint(rgb).clip(0, 255), dtype=np.uint8)

@@ -8,71 +8,71 @@ from typing import Any
 
 import numpy as np
 
-from sim2cam.adapt.store import PlainMethod
+from sim2cam.adapt.store import ParameterFreeMethod
 from sim2cam.adapt.transfers.transfer import Transfer
-from sim2cam.adapt.translation import Jury, numbered, translate_all
+from sim2cam.adapt.translation import Verification, index_samples, translate_samples
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.images import read_rgb
-from sim2cam.metrics.image_statistics import look
-from sim2cam.metrics.two_sample import LEAST_PICTURES, scale_of, sliced_value
-from sim2cam.seeds import stream
+from sim2cam.metrics.image_statistics import compute_image_statistics
+from sim2cam.metrics.two_sample import MIN_IMAGES, compute_sliced_wasserstein, fit_feature_scaler
+from sim2cam.seeds import derive_rng
 
-MOST_RENDERS = 40
+MAX_RENDERS = 40
 """That are translated to tell; the others of a data set are of the same kind."""
-LEAST_KEPT = 0.5
+MIN_ACCEPTED_FRACTION = 0.5
 """Share of the translations that have to keep to every limit: of a few that do, the look is not the method's."""
 
 
 @dataclass(frozen=True)
-class Tried:
+class TransferScore:
     """What a transfer did to renders.
 
     Attributes:
         method: its name.
-        kept: translations that keep to every limit of the certificate.
+        accepted: translations that keep to every limit of the certificate.
         distance: of their looks from those of the captures, the sliced Wasserstein distance in standard
-            deviations; None where fewer than ``LEAST_PICTURES`` or ``LEAST_KEPT`` of them are kept.
+            deviations; None where fewer than ``LEAST_PICTURES`` or ``MIN_ACCEPTED_FRACTION`` of them are kept.
     """
 
-    method: PlainMethod
-    kept: int
+    method: ParameterFreeMethod
+    accepted: int
     distance: float | None
 
 
 @dataclass(frozen=True)
-class Choice:
+class TransferSelection:
     """The transfer that is taken, and what it was chosen by.
 
     Attributes:
-        part: of the captures, whose looks the translations were held against.
-        captures, renders: how many there were of each.
-        tried: all transfers.
+        split: of the captures, whose looks the translations were held against.
+        capture_count, render_count: how many there were of each.
+        scores: all transfers.
     """
 
-    part: str
-    captures: int
-    renders: int
-    tried: tuple[Tried, ...]
+    split: str
+    capture_count: int
+    render_count: int
+    scores: tuple[TransferScore, ...]
 
     @property
-    def method(self) -> PlainMethod | None:
+    def method(self) -> ParameterFreeMethod | None:
         """The nearest; None where of none enough translations are kept."""
-        told = [(one.distance, one.method) for one in self.tried if one.distance is not None]
+        told = [(one.distance, one.method) for one in self.scores if one.distance is not None]
         return min(told)[1] if told else None
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Returns which transfer is taken and why, or why none is."""
         if self.method is None:
             return (
-                f"no transfer is chosen: none keeps half of the translations of {self.renders} renders, and "
-                f"{LEAST_PICTURES}, within the certificate's limits"
+                f"no transfer is chosen: none keeps half of the translations of {self.render_count} renders, and "
+                f"{MIN_IMAGES}, within the certificate's limits"
             )
         far = ", ".join(
-            f"{t.method} {t.distance:.3f}" for t in self.tried if t.distance is not None
+            f"{t.method} {t.distance:.3f}" for t in self.scores if t.distance is not None
         )
         return (
-            f"The best transfer is {self.method}: its translations of {self.renders} renders look most like "
-            f"the {self.captures} {self.part} captures. Distances: {far}. No label was read."
+            f"The best transfer is {self.method}: its translations of {self.render_count} renders look most like "
+            f"the {self.capture_count} {self.split} captures. Distances: {far}. No label was read."
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -80,43 +80,47 @@ class Choice:
         return asdict(self)
 
 
-def choose_transfer(
-    transfers: Mapping[PlainMethod, Transfer],
+def select_transfer(
+    transfers: Mapping[ParameterFreeMethod, Transfer],
     renders: Dataset,
     captures: Sequence[Sample],
-    part: str,
+    split: str,
     *,
-    jury: Jury,
+    verification: Verification,
     seed: int,
-) -> Choice:
+) -> TransferSelection:
     """Returns the transfer whose translations look most like captures; the same renders, draws and
     directions for each.
 
     Args:
         transfers: by their names.
-        renders: what is translated; of more than ``MOST_RENDERS`` the first.
+        renders: what is translated; of more than ``MAX_RENDERS`` the first.
         captures: at least ``LEAST_PICTURES``.
-        part: what these are called.
-        jury: what translations have to pass.
+        split: what these are called.
+        verification: what translations have to pass.
         seed: of the draws.
 
     Raises:
         InputError: a picture cannot be read.
         UsageError: fewer captures, or pictures too small to have a look.
     """
-    some = numbered(renders.take(MOST_RENDERS).samples)
-    wanted = np.array([look(read_rgb(sample.rgb)) for sample in captures])
-    scale = scale_of(wanted, np.array([look(read_rgb(one.sample.rgb)) for one in some]))
+    some = index_samples(renders.take(MAX_RENDERS).samples)
+    wanted = np.array([compute_image_statistics(read_rgb(sample.rgb)) for sample in captures])
+    scale = fit_feature_scaler(
+        wanted, np.array([compute_image_statistics(read_rgb(one.sample.rgb)) for one in some])
+    )
     tried = []
     for method, transfer in transfers.items():
         looks = [
-            look(made.pair.after)
-            for made in translate_all(transfer, some, seed, "adapt", jury)
-            if not made.certificate.failed
+            compute_image_statistics(made.pair.after)
+            for made in translate_samples(transfer, some, seed, "adapt", verification)
+            if not made.certificate.failed_measures
         ]
         distance = None
-        if len(looks) >= max(LEAST_PICTURES, LEAST_KEPT * len(some)):
-            rng = stream(seed, "adapt/directions")
-            distance = sliced_value(scale.of(wanted), scale.of(np.array(looks)), rng)
-        tried.append(Tried(method, len(looks), distance))
-    return Choice(part, len(captures), len(some), tuple(tried))
+        if len(looks) >= max(MIN_IMAGES, MIN_ACCEPTED_FRACTION * len(some)):
+            rng = derive_rng(seed, "adapt/directions")
+            distance = compute_sliced_wasserstein(
+                scale.transform(wanted), scale.transform(np.array(looks)), rng
+            )
+        tried.append(TransferScore(method, len(looks), distance))
+    return TransferSelection(split, len(captures), len(some), tuple(tried))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from sim2cam.adapt.transfers.transfer import Frame, style_facts
+from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistics
 
-COLOURS = 1024  # of each style image
-ROUNDS = 12
+COLOURS_PER_IMAGE = 1024  # of each style image
+ITERATIONS = 12
 QUANTILES = 64
 
 
@@ -34,23 +34,28 @@ class SlicedTransfer:
     variety: float = 0.5
 
     @classmethod
-    def fit(cls, style: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> SlicedTransfer:
+    def fit(
+        cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
+    ) -> SlicedTransfer:
         """Returns the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
         """
-        return cls(style_facts(_spaced(rgb.reshape(-1, 3)) for rgb in style), variety)
+        return cls(
+            stack_style_statistics(_subsample_rows(rgb.reshape(-1, 3)) for rgb in style_images),
+            variety,
+        )
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the recoloured image, RGB of the size of ``frame``."""
-        target = self._target(rng)
+        target = self._sample_target(rng)
         places = (np.arange(QUANTILES) + 0.5) / QUANTILES
         moved = frame.rgb.reshape(-1, 3).astype(np.float64)
-        for _ in range(ROUNDS):
+        for _ in range(ITERATIONS):
             directions = Rotation.random(rng=rng).as_matrix()
             along = moved @ directions
-            own = np.quantile(_spaced(along), places, axis=0)
+            own = np.quantile(_subsample_rows(along), places, axis=0)
             aims = np.quantile(target @ directions, places, axis=0)
             for axis in range(3):
                 way = aims[:, axis] - own[:, axis]
@@ -59,15 +64,15 @@ class SlicedTransfer:
         rgb = np.rint(moved).clip(0, 255).reshape(frame.rgb.shape)
         return np.asarray(rgb, np.uint8)
 
-    def _target(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _sample_target(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Returns colours (COLOURS, 3), each of the drawn image or of any one."""
         n = len(self.colours)
-        of_drawn = rng.random(COLOURS) < self.variety
-        image = np.where(of_drawn, rng.integers(n), rng.integers(n, size=COLOURS))
-        return np.asarray(self.colours[image, np.arange(COLOURS)])
+        of_drawn = rng.random(COLOURS_PER_IMAGE) < self.variety
+        image = np.where(of_drawn, rng.integers(n), rng.integers(n, size=COLOURS_PER_IMAGE))
+        return np.asarray(self.colours[image, np.arange(COLOURS_PER_IMAGE)])
 
 
-def _spaced(pixels: NDArray[Any]) -> NDArray[np.float64]:
+def _subsample_rows(pixels: NDArray[Any]) -> NDArray[np.float64]:
     """Returns COLOURS evenly spaced rows of pixels (n, 3)."""
-    rows = np.rint(np.linspace(0, len(pixels) - 1, COLOURS)).astype(int)
+    rows = np.rint(np.linspace(0, len(pixels) - 1, COLOURS_PER_IMAGE)).astype(int)
     return np.asarray(pixels[rows], np.float64)

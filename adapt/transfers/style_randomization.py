@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.transfers.reinhard import recoloured, style_statistics
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.transfers.reinhard import compute_style_statistics, match_colour_statistics
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 
 
 @dataclass(frozen=True)
@@ -31,27 +31,31 @@ class StyleRandomization:
     spread: float = 1.5
 
     @classmethod
-    def fit(cls, style: Iterable[NDArray[np.uint8]], *, spread: float = 1.5) -> StyleRandomization:
+    def fit(
+        cls, style_images: Iterable[NDArray[np.uint8]], *, spread: float = 1.5
+    ) -> StyleRandomization:
         """Returns the transfer to looks around those of these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
         """
-        means, deviations = style_statistics(style)
+        means, deviations = compute_style_statistics(style_images)
         return cls(means, deviations, spread)
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the recoloured image, RGB of the size of ``frame``."""
-        return recoloured(frame.rgb, *self.draw(rng))
+        return match_colour_statistics(frame.rgb, *self.sample_statistics(rng))
 
-    def draw(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def sample_statistics(
+        self, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns mean and standard deviation (3,) of a look in l-alpha-beta."""
-        looks = np.hstack([self.means, np.log(self.deviations + _FLAT)])  # (n, 6)
+        looks = np.hstack([self.means, np.log(self.deviations + _LOG_OFFSET)])  # (n, 6)
         middle = looks.mean(axis=0)
         # a random mixture of the deviations has their covariance
         mixture = rng.standard_normal(len(looks)) / np.sqrt(len(looks))
         look = middle + self.spread * mixture @ (looks - middle)
-        return look[:3], np.exp(look[3:]) - _FLAT
+        return look[:3], np.exp(look[3:]) - _LOG_OFFSET
 
 
-_FLAT = 1e-3  # so that an image without any contrast has a logarithm
+_LOG_OFFSET = 1e-3  # so that an image without any contrast has a logarithm

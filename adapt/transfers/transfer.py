@@ -17,7 +17,7 @@ from sim2cam.images import read_rgb
 
 
 @dataclass(frozen=True)
-class Frame:
+class GBufferFrame:
     """An image with what the renderer knows about its pixels.
 
     Attributes:
@@ -43,33 +43,33 @@ class Frame:
 class Transfer(Protocol):
     """Changes how an image looks and leaves everything where it is, so its labels stay true."""
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the changed image, RGB of the size of ``frame``; the same for an equal rng."""
         ...
 
 
-def style_facts(found: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
+def stack_style_statistics(statistics: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Returns what was found of each style image, stacked along the first axis.
 
     Raises:
         Sim2CamError: there is no style image.
     """
-    stacked = list(found)
+    stacked = list(statistics)
     if not stacked:
         raise Sim2CamError("A transfer needs at least one style image. Give some captures.")
     return np.array(stacked)
 
 
-def read_frame(sample: Sample) -> Frame:
+def read_frame(sample: Sample) -> GBufferFrame:
     """Returns the image of a sample with the buffers that the sample has.
 
     Raises:
         InputError: a file is missing or broken, or a buffer has another size than the image.
     """
     rgb = read_rgb(sample.rgb)
-    found = {name: read_buffer(sample, name, rgb.shape) for name in _BUFFERS}
+    found = {name: read_buffer(sample, name, rgb.shape) for name in _BUFFER_CHANNELS}
     objects = sample.objects
-    return Frame(
+    return GBufferFrame(
         rgb,
         found["depth"],
         found["ids"],
@@ -79,7 +79,7 @@ def read_frame(sample: Sample) -> Frame:
     )
 
 
-_BUFFERS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordinates")
+_BUFFER_CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordinates")
 
 
 def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
@@ -95,7 +95,7 @@ def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> ND
     """
     if name not in sample.channels:
         return None
-    buffer = channels.read(name, sample.channels[name])
+    buffer = channels.read_channel(name, sample.channels[name])
     if buffer.shape[:2] != shape[:2]:
         height, width = buffer.shape[:2]
         raise InputError(

@@ -8,23 +8,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.data.channels import ChannelName
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, Sim2CamError
 
 Floats = NDArray[np.float32]
 
-CHANNELS = {"depth": 1, "objects": 2, "normals": 3, "coordinates": 3}
-"""Channels of each buffer, besides those of ``CATEGORY``, which have one each."""
+BUFFER_CHANNELS = {"depth": 1, "objects": 2, "normals": 3, "coordinates": 3}
+"""Channels of each buffer, besides those of ``CATEGORY_PREFIX``, which have one each."""
 
-CATEGORY = "category "
+CATEGORY_PREFIX = "category "
 """Begins the name of the mask of a category's objects; the rest is the category's."""
 
-MOST_CATEGORIES = 16
+MAX_CATEGORIES = 16
 """With more, their masks alone would fill the memory that is to hold images."""
 
-_SOURCES: Mapping[str, ChannelName] = {
+_SOURCE_CHANNELS: Mapping[str, ChannelName] = {
     "depth": "depth",
     "objects": "ids",
     "normals": "normals",
@@ -32,31 +32,33 @@ _SOURCES: Mapping[str, ChannelName] = {
 }
 
 
-def buffers_of(dataset: Dataset) -> tuple[str, ...]:
-    """Returns the names of the buffers that every sample has: of ``CHANNELS``, then masks of the
-    categories where there are two to ``MOST_CATEGORIES``.
+def list_common_buffers(dataset: Dataset) -> tuple[str, ...]:
+    """Returns the names of the buffers that every sample has: of ``BUFFER_CHANNELS``, then masks of the
+    categories where there are two to ``MAX_CATEGORIES``.
     """
     samples = dataset.samples
     names = [
-        name for name, source in _SOURCES.items() if all(source in s.channels for s in samples)
+        name
+        for name, source in _SOURCE_CHANNELS.items()
+        if all(source in s.channels for s in samples)
     ]
     is_labelled = "objects" in names and all(s.objects is not None for s in samples)
-    if is_labelled and 2 <= len(dataset.categories) <= MOST_CATEGORIES:
-        names += [CATEGORY + category for category in dataset.categories]
+    if is_labelled and 2 <= len(dataset.categories) <= MAX_CATEGORIES:
+        names += [CATEGORY_PREFIX + category for category in dataset.categories]
     return tuple(names)
 
 
 def is_buffer(name: str) -> bool:
     """Returns whether there is a buffer of this name."""
-    return name in CHANNELS or name.startswith(CATEGORY)
+    return name in BUFFER_CHANNELS or name.startswith(CATEGORY_PREFIX)
 
 
 def count_channels(names: tuple[str, ...]) -> int:
     """Returns how many channels these buffers are together."""
-    return sum(CHANNELS.get(name, 1) for name in names)
+    return sum(BUFFER_CHANNELS.get(name, 1) for name in names)
 
 
-def mirrored(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArray[np.float16]:
+def flip_buffers(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArray[np.float16]:
     """Returns the channels (c, height, width) of these buffers as a mirrored scene has them.
 
     Left and right change places, and a normal that pointed to the right points to the left.
@@ -77,8 +79,8 @@ def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
         InputError: naming the picture.
     """
     for name in names:
-        is_category = name.startswith(CATEGORY)
-        source = "ids" if is_category else _SOURCES[name]
+        is_category = name.startswith(CATEGORY_PREFIX)
+        source = "ids" if is_category else _SOURCE_CHANNELS[name]
         if source not in sample.channels:
             raise InputError(
                 sample.rgb,
@@ -93,34 +95,34 @@ def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
             )
 
 
-def buffer_channels(frame: Frame, names: tuple[str, ...]) -> Floats:
+def build_buffer_channels(frame: GBufferFrame, names: tuple[str, ...]) -> Floats:
     """Returns the channels (c, height, width) of these buffers, from -1 to 1.
 
     Raises:
         Sim2CamError: the frame lacks one of them.
     """
     empty = np.zeros((0, *frame.rgb.shape[:2]), np.float32)
-    return np.concatenate([empty, *(_read(frame, name) for name in names)])
+    return np.concatenate([empty, *(_encode_buffer(frame, name) for name in names)])
 
 
-def _read(frame: Frame, name: str) -> Floats:
-    if name.startswith(CATEGORY):
-        return _category_channel(frame, name.removeprefix(CATEGORY))
-    return _READERS[name](frame)
+def _encode_buffer(frame: GBufferFrame, name: str) -> Floats:
+    if name.startswith(CATEGORY_PREFIX):
+        return _encode_category(frame, name.removeprefix(CATEGORY_PREFIX))
+    return _ENCODERS[name](frame)
 
 
-def _depth_channel(frame: Frame) -> Floats:
+def _encode_depth(frame: GBufferFrame) -> Floats:
     """Returns how near everything is: 0 at the median depth of the image, -1 far away."""
-    depth_m = _known(frame.depth_m, "depth")
+    depth_m = _require_buffer(frame.depth_m, "depth")
     seen = depth_m > 0
     median = np.median(depth_m[seen]) if seen.any() else 1.0
     nearness = np.divide(median, depth_m, out=np.zeros_like(depth_m), where=seen)
     return np.asarray(nearness.clip(0.0, 2.0) - 1.0, dtype=np.float32)[None]
 
 
-def _object_channels(frame: Frame) -> Floats:
+def _encode_objects(frame: GBufferFrame) -> Floats:
     """Returns where labelled objects are, and the pixels at their outlines."""
-    ids = _known(frame.ids, "ids")
+    ids = _require_buffer(frame.ids, "ids")
     outline = np.zeros(ids.shape, bool)
     for axis in (0, 1):
         differs = np.diff(ids.astype(np.int32), axis=axis) != 0
@@ -130,17 +132,19 @@ def _object_channels(frame: Frame) -> Floats:
     return np.stack([ids > 0, outline]).astype(np.float32)
 
 
-def _normal_channels(frame: Frame) -> Floats:
+def _encode_normals(frame: GBufferFrame) -> Floats:
     """Returns the normals, 0 where nothing is."""
-    return _planes(_known(frame.normals, "normals"))
+    return _to_planes(_require_buffer(frame.normals, "normals"))
 
 
-def _coordinate_channels(frame: Frame) -> Floats:
+def _encode_coordinates(frame: GBufferFrame) -> Floats:
     """Returns where on its object each pixel is, -1 to 1 along each side, 0 where nothing is."""
-    return np.nan_to_num(_planes(2.0 * _known(frame.coordinates, "coordinates") - 1.0), nan=0.0)
+    return np.nan_to_num(
+        _to_planes(2.0 * _require_buffer(frame.coordinates, "coordinates") - 1.0), nan=0.0
+    )
 
 
-def _category_channel(frame: Frame, category: str) -> Floats:
+def _encode_category(frame: GBufferFrame, category: str) -> Floats:
     """Returns where objects of a category are."""
     if frame.categories is None:
         raise Sim2CamError(
@@ -148,10 +152,10 @@ def _category_channel(frame: Frame, category: str) -> Floats:
             "objects, or train the translator on renders without labels."
         )
     theirs = [number for number, name in frame.categories.items() if name == category]
-    return np.isin(_known(frame.ids, "ids"), theirs).astype(np.float32)[None]
+    return np.isin(_require_buffer(frame.ids, "ids"), theirs).astype(np.float32)[None]
 
 
-def _known(buffer: NDArray[Any] | None, channel: ChannelName) -> NDArray[Any]:
+def _require_buffer(buffer: NDArray[Any] | None, channel: ChannelName) -> NDArray[Any]:
     if buffer is None:
         raise Sim2CamError(
             f"The translator was trained with {channel}, and the image has none. Render with "
@@ -160,13 +164,13 @@ def _known(buffer: NDArray[Any] | None, channel: ChannelName) -> NDArray[Any]:
     return buffer
 
 
-def _planes(values: NDArray[Any]) -> Floats:
+def _to_planes(values: NDArray[Any]) -> Floats:
     return np.ascontiguousarray(values.transpose(2, 0, 1), np.float32)
 
 
-_READERS: Mapping[str, Callable[[Frame], Floats]] = {
-    "depth": _depth_channel,
-    "objects": _object_channels,
-    "normals": _normal_channels,
-    "coordinates": _coordinate_channels,
+_ENCODERS: Mapping[str, Callable[[GBufferFrame], Floats]] = {
+    "depth": _encode_depth,
+    "objects": _encode_objects,
+    "normals": _encode_normals,
+    "coordinates": _encode_coordinates,
 }

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sim2cam import __version__
-from sim2cam.adapt.card import ImagesRecord
-from sim2cam.adapt.training.checkpoint_selection import Ending
-from sim2cam.adapt.translator.buffers import CHANNELS, is_buffer
+from sim2cam.adapt.card import ImageSetRecord
+from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
+from sim2cam.adapt.translator.buffers import BUFFER_CHANNELS, is_buffer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.perceptual_consistency import PerceptionRecord
-from sim2cam.errors import CheckpointError, did_you_mean
-from sim2cam.learn.weight_file import read_card
+from sim2cam.errors import CheckpointError, suggest_name
+from sim2cam.learn.weight_file import parse_card
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class TranslatorCard:
 
     Attributes:
         steps: training steps done in all.
-        buffers: what it wants to know beside the image, as ``buffers_of`` names it.
+        buffers: what it wants to know beside the image, as ``list_common_buffers`` names it.
         config: the training's configuration.
         sim, real: what it was trained on, with what was kept aside; of the captures, no label.
-        ending: after which step its weights were taken, and why; None in cards that do not say.
+        outcome: after which step its weights were taken, and why; None in cards that do not say.
         pairs: of what it was trained on; None where renders and captures are of different scenes.
         perception: the detector that had to say the same of renders and translations; None without.
         licence: of the weights, as an SPDX expression; empty where nobody has said.
@@ -38,9 +38,9 @@ class TranslatorCard:
     steps: int
     buffers: tuple[str, ...]
     config: TranslatorConfig
-    sim: ImagesRecord
-    real: ImagesRecord
-    ending: Ending | None = None
+    sim: ImageSetRecord
+    real: ImageSetRecord
+    outcome: TrainingOutcome | None = None
     pairs: PairsRecord | None = None
     perception: PerceptionRecord | None = None
     licence: str = ""
@@ -65,9 +65,9 @@ def card_from_json(path: Path, card: dict[str, Any]) -> TranslatorCard:
     Raises:
         CheckpointError: not a translator's card, or a value in it is missing or not allowed.
     """
-    read = read_card(path, card, TranslatorCard, "a translator")
+    read = parse_card(path, card, TranslatorCard, "a translator")
     for name in read.buffers:
         if not is_buffer(name):
-            hint = did_you_mean(name, CHANNELS)
+            hint = suggest_name(name, BUFFER_CHANNELS)
             raise CheckpointError(path, f"buffer '{name}' is not known. {hint}")
     return read

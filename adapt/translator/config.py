@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from sim2cam.errors import UsageError
-from sim2cam.learn.settings import check_least
+from sim2cam.learn.settings import check_minimums
 
-LARGEST_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
+MAX_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
 
 LpipsNetwork = Literal["vgg", "alex", "squeeze"]
 
-LATER = (
+OMITTED_DEFAULTS = (
     "perception_weight", "nce_weight", "flow_weight", "scales", "bfloat16", "unshared_weight",
     "lpips_weight", "lpips_network", "compile",
 )  # fmt: skip
 """Left out of files where they are the usual ones: cards and checkpoints of before have none."""
 
-_LEAST_SCALED_PX = 16  # of a patch at the coarsest scale that is judged
+_MIN_SCALED_PX = 16  # of a patch at the coarsest scale that is judged
 
-_LEAST = {
+_MIN_VALUES = {
     "steps": 1,
     "seed": 0,
     "batch": 1,
@@ -52,11 +52,11 @@ class TranslatorConfig:
         steps: of both networks.
         seed: decides initial weights, patches, noise and augmentation.
         batch: rendered patches a step, and as many of captures.
-        parts: of a batch, which are worked off one after another; more of them take less memory.
+        accumulation_steps: of a batch, which are worked off one after another; more of them take less memory.
         patch_px: side of the patches, cut at native scale; a multiple of 4.
         width: channels of the generator at half size.
         blocks: residual blocks of the generator.
-        scales: of the discriminator: pictures, their halves, and so on, each with as much to say.
+        discriminator_scales: of the discriminator: pictures, their halves, and so on, each with as much to say.
         use_buffers: give the generator depth, normals, masks of objects and categories, and places on
             objects, of these what every render has.
         colour_bound: most that an entry of the colour matrix may leave the identity.
@@ -64,7 +64,7 @@ class TranslatorConfig:
         adversarial_weight: of the hinge loss, which pulls towards the captures.
         identity_weight: of leaving captures as they are.
         structure_weight: of keeping local contrast in its place.
-        unshared_weight: of having no structure alone, or lacking any, where that is worst.
+        structure_residual_weight: of having no structure alone, or lacking any, where that is worst.
         range_weight: of staying between black and white.
         paired_weight: of equalling the captures that renders are paired with.
         gradient_penalty: R1 weight of the discriminator, applied every ``gradient_penalty_every``.
@@ -87,18 +87,18 @@ class TranslatorConfig:
     steps: int = 3000
     seed: int = 0
     batch: int = 4
-    parts: int = 1
+    accumulation_steps: int = 1
     patch_px: int = 128
     width: int = 32
     blocks: int = 4
-    scales: int = 2
+    discriminator_scales: int = 2
     use_buffers: bool = True
     colour_bound: float = 0.3
     local_bound: float = 0.2
     adversarial_weight: float = 1.0
     identity_weight: float = 2.0
     structure_weight: float = 4.0
-    unshared_weight: float = 100.0
+    structure_residual_weight: float = 100.0
     range_weight: float = 10.0
     paired_weight: float = 20.0
     gradient_penalty: float = 1.0
@@ -125,21 +125,23 @@ class TranslatorConfig:
             raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
-        check_least(self, _LEAST)
-        if self.patch_px >> (self.scales - 1) < _LEAST_SCALED_PX:
+        check_minimums(self, _MIN_VALUES)
+        if self.patch_px >> (self.discriminator_scales - 1) < _MIN_SCALED_PX:
             raise UsageError(
-                f"scales must leave {_LEAST_SCALED_PX} pixels or more of a patch of {self.patch_px}, which "
-                f"{self.scales} do not"
+                f"scales must leave {_MIN_SCALED_PX} pixels or more of a patch of {self.patch_px}, which "
+                f"{self.discriminator_scales} do not"
             )
-        if self.batch % self.parts:
-            raise UsageError(f"parts must divide the batch of {self.batch}, not {self.parts}")
+        if self.batch % self.accumulation_steps:
+            raise UsageError(
+                f"parts must divide the batch of {self.batch}, not {self.accumulation_steps}"
+            )
         for name in ("learning_rate_generator", "learning_rate_discriminator"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
         for name in ("colour_bound", "local_bound"):
-            if not 0 < getattr(self, name) <= LARGEST_BOUND:
+            if not 0 < getattr(self, name) <= MAX_BOUND:
                 raise UsageError(
-                    f"{name} must be above 0 and at most {LARGEST_BOUND}, not {getattr(self, name)}"
+                    f"{name} must be above 0 and at most {MAX_BOUND}, not {getattr(self, name)}"
                 )
         if not 0 <= self.ema_decay < 1:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
@@ -147,7 +149,7 @@ class TranslatorConfig:
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON values, without later ones that are the usual ones."""
         usual = {field.name: field.default for field in fields(self)}
-        return {n: v for n, v in asdict(self).items() if n not in LATER or v != usual[n]}
+        return {n: v for n, v in asdict(self).items() if n not in OMITTED_DEFAULTS or v != usual[n]}
 
 
 PRESETS: Mapping[str, TranslatorConfig] = {

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.learn.device import single_precision
+from sim2cam.learn.device import disable_autocast
 
-_SLOPE = 0.2
+_LEAKY_SLOPE = 0.2
 
 
 class SpectralConv2d(nn.Conv2d):
@@ -18,7 +18,7 @@ class SpectralConv2d(nn.Conv2d):
     state, so a resumed training goes on with the same one.
     """
 
-    singular: Tensor
+    singular_vector: Tensor
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int) -> None:
         super().__init__(inputs, outputs, kernel, stride=stride, padding=1)
@@ -26,18 +26,18 @@ class SpectralConv2d(nn.Conv2d):
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns (n, outputs, h, w)."""
-        weight = self.weight / self._norm()
+        weight = self.weight / self._compute_spectral_norm()
         return functional.conv2d(features, weight, self.bias, self.stride, self.padding)
 
-    def _norm(self) -> Tensor:
+    def _compute_spectral_norm(self) -> Tensor:
         """Returns the spectral norm, in single precision whatever the convolution's is."""
         flat = self.weight.flatten(1)  # (outputs, inputs * kernel * kernel)
-        with single_precision(flat.device):
+        with disable_autocast(flat.device):
             with torch.no_grad():
-                right = functional.normalize(flat.T @ self.singular, dim=0)
+                right = functional.normalize(flat.T @ self.singular_vector, dim=0)
                 left = functional.normalize(flat @ right, dim=0)
                 if self.training:
-                    self.singular = left
+                    self.singular_vector = left
             return left @ flat @ right
 
 
@@ -59,12 +59,12 @@ class PatchDiscriminator(nn.Module):
         """Returns (n, 1, h / 8, w / 8), higher where the image (n, 3, h, w) looks captured."""
         features = 2.0 * rgb - 1.0
         for layer in self.layers:
-            features = functional.leaky_relu(layer(features), _SLOPE)
+            features = functional.leaky_relu(layer(features), _LEAKY_SLOPE)
         verdict: Tensor = self.head(features)
         return verdict
 
 
-class ScaledDiscriminator(nn.Module):
+class MultiScaleDiscriminator(nn.Module):
     """Patch discriminators of a picture and of its halved copies (Wang et al., 2018, "High-Resolution Image
     Synthesis and Semantic Manipulation with Conditional GANs", section 3.2).
 
@@ -90,6 +90,6 @@ def initialise_discriminator(discriminator: nn.Module, rng: torch.Generator) -> 
     """Draws the weights (He et al., 2015)."""
     for module in discriminator.modules():
         if isinstance(module, SpectralConv2d):
-            nn.init.kaiming_normal_(module.weight, a=_SLOPE, generator=rng)
+            nn.init.kaiming_normal_(module.weight, a=_LEAKY_SLOPE, generator=rng)
             assert module.bias is not None
             nn.init.zeros_(module.bias)

@@ -8,33 +8,33 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.learn.device import single_precision
+from sim2cam.learn.device import disable_autocast
 
 THUMBNAIL_PX = 32
 
-ENCODED = (2, 4, 4)
+ENCODER_STRIDES = (2, 4, 4)
 """How much smaller than the image the layers are by which places are found again."""
 
-_SLOPE = 0.2
+_LEAKY_SLOPE = 0.2
 
 
-class Translation(NamedTuple):
+class GeneratorOutput(NamedTuple):
     """What the generator makes of a batch.
 
     Attributes:
-        raw: (n, 3, h, w), input, colour change and residual together; may leave 0 to 1.
-        colour: (n, 3, 4), change of the colour matrix and offset, within the colour bound.
-        local: (n, 3, h, w), the residual, within the local bound.
+        unclamped: (n, 3, h, w), input, colour change and residual together; may leave 0 to 1.
+        colour_delta: (n, 3, 4), change of the colour matrix and offset, within the colour bound.
+        residual: (n, 3, h, w), the residual, within the local bound.
     """
 
-    raw: Tensor
-    colour: Tensor
-    local: Tensor
+    unclamped: Tensor
+    colour_delta: Tensor
+    residual: Tensor
 
     @property
     def rgb(self) -> Tensor:
         """The image (n, 3, h, w), from 0 to 1."""
-        return self.raw.clamp(0.0, 1.0)
+        return self.unclamped.clamp(0.0, 1.0)
 
 
 class Generator(nn.Module):
@@ -45,9 +45,9 @@ class Generator(nn.Module):
     stay where they are.
 
     Attributes:
-        reach_px: how far from a pixel of the output lies what it is made from, at most, beside the
+        receptive_radius_px: how far from a pixel of the output lies what it is made from, at most, beside the
             thumbnail: two convolutions at a quarter of the size in each block, the others 16 together.
-        encoded_channels: of the ``ENCODED`` layers.
+        encoder_channels: of the ``ENCODER_STRIDES`` layers.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Generator(nn.Module):
         self.colour_bound = colour_bound
         self.local_bound = local_bound
         self.colour_head = ColourHead(width)
-        self.residual = Residual(buffers, width, blocks)
-        self.reach_px = 8 * blocks + 16
-        self.encoded_channels = (width, 2 * width, 2 * width)
+        self.residual = ResidualBranch(buffers, width, blocks)
+        self.receptive_radius_px = 8 * blocks + 16
+        self.encoder_channels = (width, 2 * width, 2 * width)
 
     def forward(
         self, rgb: Tensor, buffers: Tensor, noise: Tensor, thumbnail: Tensor
-    ) -> Translation:
+    ) -> GeneratorOutput:
         """Returns the translation of a batch.
 
         Args:
@@ -74,13 +74,13 @@ class Generator(nn.Module):
         """
         colour = self.colour_bound * torch.tanh(self.colour_head(thumbnail).float())
         local = self.local_bound * torch.tanh(self.residual(rgb, buffers, noise).float())
-        with single_precision(rgb.device):  # half of it would be seen as steps
+        with disable_autocast(rgb.device):  # half of it would be seen as steps
             linear = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb)
         shift = linear + colour[:, :, 3, None, None]
-        return Translation(rgb + shift + local, colour, local)
+        return GeneratorOutput(rgb + shift + local, colour, local)
 
-    def features(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns what the ``ENCODED`` layers see of images (n, 3, h, w), 0 to 1, and of nothing else."""
+    def extract_features(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Returns what the ``ENCODER_STRIDES`` layers see of images (n, 3, h, w), 0 to 1, and of nothing else."""
         unknown = self.residual.to_half.in_channels // 4 - 3
         nothing = rgb.new_zeros((len(rgb), unknown, *rgb.shape[2:]))
         return self.residual.encode(torch.cat([2.0 * rgb - 1.0, nothing], dim=1))
@@ -93,9 +93,9 @@ class ColourHead(nn.Module):
         super().__init__()
         self.features = nn.Sequential(
             nn.Conv2d(3, width // 2, 3, stride=2, padding=1),
-            nn.LeakyReLU(_SLOPE),
+            nn.LeakyReLU(_LEAKY_SLOPE),
             nn.Conv2d(width // 2, width, 3, stride=2, padding=1),
-            nn.LeakyReLU(_SLOPE),
+            nn.LeakyReLU(_LEAKY_SLOPE),
         )
         self.matrix = nn.Linear(width + 6, 12)
 
@@ -111,7 +111,7 @@ class ColourHead(nn.Module):
         return matrix.view(-1, 3, 4)
 
 
-class EdgeConv2d(nn.Conv2d):
+class ReplicatePadConv2d(nn.Conv2d):
     """A 3x3 convolution (n, c, h, w) that sees the outermost pixels once more around the image.
 
     Zeros there would be seen as an edge, and a frame appear in the output.
@@ -130,7 +130,7 @@ class EdgeConv2d(nn.Conv2d):
         return functional.conv2d(wide, self.weight, self.bias, self.stride)
 
 
-class Residual(nn.Module):
+class ResidualBranch(nn.Module):
     """Image, buffers and noise (n, c, h, w) to a residual (n, 3, h, w), before its bound.
 
     Works at a quarter of the size. Going up is by interpolation and convolution, and the image
@@ -140,46 +140,48 @@ class Residual(nn.Module):
     def __init__(self, buffers: int, width: int, blocks: int) -> None:
         super().__init__()
         inputs = 4 + buffers
-        self.to_half = EdgeConv2d(4 * inputs, width)
-        self.to_quarter = EdgeConv2d(width, 2 * width, stride=2)
-        self.blocks = nn.Sequential(*(Block(2 * width) for _ in range(blocks)))
-        self.back_to_half = EdgeConv2d(2 * width, width)
+        self.to_half = ReplicatePadConv2d(4 * inputs, width)
+        self.to_quarter = ReplicatePadConv2d(width, 2 * width, stride=2)
+        self.blocks = nn.Sequential(*(ResidualBlock(2 * width) for _ in range(blocks)))
+        self.back_to_half = ReplicatePadConv2d(2 * width, width)
         self.narrow = nn.Conv2d(width, width // 2, 1)
-        self.to_full = EdgeConv2d(width // 2 + inputs, width // 2)
-        self.head = EdgeConv2d(width // 2, 3)
+        self.to_full = ReplicatePadConv2d(width // 2 + inputs, width // 2)
+        self.head = ReplicatePadConv2d(width // 2, 3)
 
     def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
         """Returns (n, 3, h, w), zero until trained."""
         full = torch.cat([2.0 * rgb - 1.0, buffers, noise], dim=1)
         full = full.contiguous(memory_format=torch.channels_last)  # once for all convolutions
         half, _, quarter = self.encode(full)
-        half = _relu(self.back_to_half(_double(quarter)) + half)
-        up = torch.cat([_double(self.narrow(half)), full], dim=1)
-        residual: Tensor = self.head(_relu(self.to_full(up)))
+        half = _leaky_relu(self.back_to_half(_upsample_2x(quarter)) + half)
+        up = torch.cat([_upsample_2x(self.narrow(half)), full], dim=1)
+        residual: Tensor = self.head(_leaky_relu(self.to_full(up)))
         return residual
 
     def encode(self, full: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the features (n, c, h / s, w / s) of the ``ENCODED`` layers.
+        """Returns the features (n, c, h / s, w / s) of the ``ENCODER_STRIDES`` layers.
 
         Args:
             full: image, buffers and noise (n, c, h, w), the image from -1 to 1.
         """
-        half = _relu(self.to_half(functional.pixel_unshuffle(full, 2)))  # (n, width, h/2, w/2)
-        quarter = _relu(self.to_quarter(half))  # (n, 2 width, h/4, w/4)
+        half = _leaky_relu(
+            self.to_half(functional.pixel_unshuffle(full, 2))
+        )  # (n, width, h/2, w/2)
+        quarter = _leaky_relu(self.to_quarter(half))  # (n, 2 width, h/4, w/4)
         return half, quarter, self.blocks(quarter)
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """Residual block (n, c, h, w) without normalisation."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.first = EdgeConv2d(channels, channels)
-        self.second = EdgeConv2d(channels, channels)
+        self.conv1 = ReplicatePadConv2d(channels, channels)
+        self.conv2 = ReplicatePadConv2d(channels, channels)
 
     def forward(self, features: Tensor) -> Tensor:
         """Returns the features with what the block adds."""
-        added: Tensor = self.second(_relu(self.first(features)))
+        added: Tensor = self.conv2(_leaky_relu(self.conv1(features)))
         return features + added
 
 
@@ -187,24 +189,24 @@ def initialise_generator(generator: Generator, rng: torch.Generator) -> None:
     """Draws the weights (He et al., 2015) and makes the generator the identity."""
     for module in generator.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
-            nn.init.kaiming_normal_(module.weight, a=_SLOPE, generator=rng)
-            _zero(module.bias)
+            nn.init.kaiming_normal_(module.weight, a=_LEAKY_SLOPE, generator=rng)
+            _zero_parameter(module.bias)
     for block in generator.residual.blocks:
-        assert isinstance(block, Block)
+        assert isinstance(block, ResidualBlock)
         with torch.no_grad():
-            block.second.weight.mul_(0.1)  # stands in for normalisation: blocks start small
+            block.conv2.weight.mul_(0.1)  # stands in for normalisation: blocks start small
     for head in (generator.colour_head.matrix, generator.residual.head):
-        _zero(head.weight)
+        _zero_parameter(head.weight)
 
 
-def _zero(parameter: Tensor | None) -> None:
+def _zero_parameter(parameter: Tensor | None) -> None:
     if parameter is not None:
         nn.init.zeros_(parameter)
 
 
-def _relu(features: Tensor) -> Tensor:
-    return functional.leaky_relu(features, _SLOPE)
+def _leaky_relu(features: Tensor) -> Tensor:
+    return functional.leaky_relu(features, _LEAKY_SLOPE)
 
 
-def _double(features: Tensor) -> Tensor:
+def _upsample_2x(features: Tensor) -> Tensor:
     return functional.interpolate(features, scale_factor=2.0, mode="bilinear", align_corners=False)

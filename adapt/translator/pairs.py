@@ -8,20 +8,20 @@ from pathlib import PurePath
 
 import numpy as np
 
-from sim2cam.adapt.certificate.image_pair import Pair, Region
-from sim2cam.adapt.certificate.structure import Place, places
-from sim2cam.adapt.translator.patches import TILE_PX, Tiles
+from sim2cam.adapt.certificate.image_pair import ImagePair, ObjectRegion
+from sim2cam.adapt.certificate.structure import TemplateMatch, match_objects
+from sim2cam.adapt.translator.patches import TILE_PX, TileMask
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError
-from sim2cam.images import SUFFIXES, read_rgb
+from sim2cam.images import IMAGE_SUFFIXES, read_rgb
 
-MOST_PX = 1.0
+MAX_SHIFT_PX = 1.0
 """How far a tile of the render may lie from its place in the capture to be learned from."""
 
-LEAST_CORRELATION = 0.3
+MIN_CORRELATION = 0.3
 """Least correlation of such a tile with what the capture has in its place; negative is inverted."""
 
-LEAST_REGISTERED = 0.5
+MIN_REGISTERED_FRACTION = 0.5
 """Least share of a pair's tiles with contrast that have to be so; of others, no tile is believed."""
 
 
@@ -31,34 +31,34 @@ class PairsRecord:
 
     Attributes:
         pairs: that are used.
-        refused: that show different places, or different things.
+        rejected: that show different places, or different things.
         unmatched: renders and captures without a partner.
-        registered: share of the tiles of the used ones that are learned from.
+        registered_fraction: share of the tiles of the used ones that are learned from.
     """
 
     pairs: int
-    refused: int
+    rejected: int
     unmatched: int
-    registered: float
+    registered_fraction: float
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class RegisteredPairs:
     """Renders and, in the same order, their captures.
 
     Attributes:
         sim, real: of the pairs that are used.
-        registered: by the render's name, which tiles show the same.
+        tile_masks: by the render's name, which tiles show the same.
         record: of all.
     """
 
     sim: Dataset
     real: Dataset
-    registered: Mapping[str, Tiles]
+    tile_masks: Mapping[str, TileMask]
     record: PairsRecord
 
 
-def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
+def register_pairs(sim: Dataset, real: Dataset) -> RegisteredPairs:
     """Returns the renders and captures of one name, of which most tiles with contrast lie within
     ``MOST_PX`` of one another.
 
@@ -73,20 +73,20 @@ def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
         InputError: two of a side have one name, no names match, a pair's sizes differ, or an image
             cannot be read.
     """
-    renders, captures = named_alike(sim, real)
+    renders, captures = match_by_name(sim, real)
     named = list(zip(renders.samples, captures.samples, strict=True))
-    tiles = {render.name: registered_tiles(render, capture) for render, capture in named}
+    tiles = {render.name: register_tiles(render, capture) for render, capture in named}
     used = [(render, capture) for render, capture in named if tiles[render.name].any()]
     shown = [tiles[render.name] for render, _ in used]
     record = PairsRecord(
         pairs=len(used),
-        refused=len(named) - len(used),
+        rejected=len(named) - len(used),
         unmatched=len(sim.samples) + len(real.samples) - 2 * len(named),
-        registered=round(
+        registered_fraction=round(
             sum(int(one.sum()) for one in shown) / max(sum(one.size for one in shown), 1), 4
         ),
     )
-    return Pairs(
+    return RegisteredPairs(
         replace(sim, samples=tuple(render for render, _ in used)),
         replace(real, samples=tuple(capture for _, capture in used)),
         {render.name: tiles[render.name] for render, _ in used},
@@ -94,13 +94,13 @@ def pairs_of(sim: Dataset, real: Dataset) -> Pairs:
     )
 
 
-def named_alike(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
+def match_by_name(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
     """Returns the renders and the captures that share their names, without the suffix of their file, in one order.
 
     Raises:
         InputError: two of a side have one name, or no names match.
     """
-    renders, captures = _by_name(sim), _by_name(real)
+    renders, captures = _index_by_name(sim), _index_by_name(real)
     names = [name for name in renders if name in captures]
     if not names:
         raise InputError(
@@ -114,7 +114,7 @@ def named_alike(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
     )
 
 
-def registered_tiles(render: Sample, capture: Sample) -> Tiles:
+def register_tiles(render: Sample, capture: Sample) -> TileMask:
     """Returns which tiles of a pair show the same; none where too few do.
 
     Raises:
@@ -130,30 +130,32 @@ def registered_tiles(render: Sample, capture: Sample) -> Tiles:
         )
     rows, columns = -(-height // TILE_PX), -(-width // TILE_PX)
     regions = tuple(
-        _tile(row, column, height, width) for row in range(rows) for column in range(columns)
+        _build_tile_region(row, column, height, width)
+        for row in range(rows)
+        for column in range(columns)
     )
-    found = places(Pair(before, after, regions))
+    found = match_objects(ImagePair(before, after, regions))
     seen = [place for place in found if place is not None]
-    tiles = np.array([place is None or _is_there(place) for place in found])
-    if sum(map(_is_there, seen)) < LEAST_REGISTERED * len(seen):
+    tiles = np.array([place is None or _is_registered(place) for place in found])
+    if sum(map(_is_registered, seen)) < MIN_REGISTERED_FRACTION * len(seen):
         tiles[:] = False
     return tiles.reshape(rows, columns)
 
 
-def _is_there(place: Place) -> bool:
-    return place.displacement_px <= MOST_PX and place.correlation >= LEAST_CORRELATION
+def _is_registered(template_match: TemplateMatch) -> bool:
+    return template_match.shift_px <= MAX_SHIFT_PX and template_match.correlation >= MIN_CORRELATION
 
 
-def _tile(row: int, column: int, height: int, width: int) -> Region:
+def _build_tile_region(row: int, column: int, height: int, width: int) -> ObjectRegion:
     rows, columns = (
         slice(TILE_PX * number, min(TILE_PX * (number + 1), side))
         for number, side in ((row, height), (column, width))
     )
     mask = np.ones((rows.stop - rows.start, columns.stop - columns.start), np.bool_)
-    return Region((rows, columns), mask)
+    return ObjectRegion((rows, columns), mask)
 
 
-def _by_name(dataset: Dataset) -> dict[str, Sample]:
+def _index_by_name(dataset: Dataset) -> dict[str, Sample]:
     """Returns samples by their names without the suffix of a picture's file.
 
     Raises:
@@ -162,7 +164,7 @@ def _by_name(dataset: Dataset) -> dict[str, Sample]:
     found: dict[str, Sample] = {}
     for sample in dataset.samples:
         path = PurePath(sample.name)
-        name = str(path.with_suffix("")) if path.suffix.lower() in SUFFIXES else sample.name
+        name = str(path.with_suffix("")) if path.suffix.lower() in IMAGE_SUFFIXES else sample.name
         if name in found:
             raise InputError(
                 sample.rgb, f"another picture is called '{name}' too. Give each pair its own name."

@@ -13,32 +13,32 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.transfers.transfer import Frame, read_frame
-from sim2cam.adapt.translator.augment import Augmentation, draw_augmentation
-from sim2cam.adapt.translator.buffers import buffer_channels, count_channels, mirrored
+from sim2cam.adapt.transfers.transfer import GBufferFrame, read_frame
+from sim2cam.adapt.translator.augment import Augmentation, sample_augmentation
+from sim2cam.adapt.translator.buffers import build_buffer_channels, count_channels, flip_buffers
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.generator import ENCODED, THUMBNAIL_PX
+from sim2cam.adapt.translator.generator import ENCODER_STRIDES, THUMBNAIL_PX
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.images import read_rgb
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
-Tiles = NDArray[np.bool_]
+TileMask = NDArray[np.bool_]
 """Of the tiles of an image, ``TILE_PX`` a side, from its upper left corner."""
 
 TILE_PX = 32
 
-MOST_PLACES = 256
+MAX_LOCATIONS = 256
 """Pixels of a layer that are looked for again, as CUT has it."""
 
-_CANDIDATES = 4  # places compared before a patch is cut, and patches before one is taken
-_IMAGES = 16  # compared before one is cut from
-_CELLS = 4  # a side, in which a patch's layout is told
-_GRAIN_LEVELS = 2.0  # contrast of a cell that shows nothing
-_DARKEST = 0.02  # brightness of an image that shows nothing
+_CANDIDATE_CROPS = 4  # places compared before a patch is cut, and patches before one is taken
+_CANDIDATE_IMAGES = 16  # compared before one is cut from
+_LAYOUT_CELLS = 4  # a side, in which a patch's layout is told
+_MIN_CONTRAST_LEVELS = 2.0  # contrast of a cell that shows nothing
+_MIN_BRIGHTNESS = 0.02  # brightness of an image that shows nothing
 
 
 @dataclass(frozen=True)
-class Decoded:
+class DecodedImage:
     """A whole image, ready to be cut.
 
     Attributes:
@@ -53,7 +53,7 @@ class Decoded:
 
 
 @dataclass(frozen=True)
-class Patches:
+class PatchBatch:
     """What enters the generator.
 
     Attributes:
@@ -68,18 +68,18 @@ class Patches:
     noise: Tensor
     thumbnail: Tensor
 
-    def to(self, device: torch.device) -> Patches:
+    def to(self, device: torch.device) -> PatchBatch:
         """Returns the same on a device."""
         moved = (self.rgb, self.buffers, self.noise, self.thumbnail)
-        return Patches(*(tensor.to(device) for tensor in moved))
+        return PatchBatch(*(tensor.to(device) for tensor in moved))
 
-    def of(self, patches: slice) -> Patches:
+    def select(self, patches: slice) -> PatchBatch:
         """Returns some of them."""
-        return Patches(*(tensor[patches] for tensor in vars(self).values()))
+        return PatchBatch(*(tensor[patches] for tensor in vars(self).values()))
 
 
 @dataclass(frozen=True)
-class FilmPatches:
+class FramePairPatches:
     """Pictures of films at places that stay, each with the one before it.
 
     Attributes:
@@ -88,90 +88,94 @@ class FilmPatches:
             one, pixels to the right and down; 1 where both patches show it, else 0.
     """
 
-    earlier: Patches
-    later: Patches
+    earlier: PatchBatch
+    later: PatchBatch
     flow: Tensor
 
     @property
-    def seen(self) -> Tensor:
+    def covisible_mask(self) -> Tensor:
         """Pixels (n, side, side) of the later one that both show: 1, else 0."""
         return self.flow[:, 2]
 
-    def to(self, device: torch.device) -> FilmPatches:
+    def to(self, device: torch.device) -> FramePairPatches:
         """Returns the same on a device."""
-        return FilmPatches(self.earlier.to(device), self.later.to(device), self.flow.to(device))
+        return FramePairPatches(
+            self.earlier.to(device), self.later.to(device), self.flow.to(device)
+        )
 
-    def of(self, patches: slice) -> FilmPatches:
+    def select(self, patches: slice) -> FramePairPatches:
         """Returns some of its patches."""
-        return FilmPatches(self.earlier.of(patches), self.later.of(patches), self.flow[patches])
+        return FramePairPatches(
+            self.earlier.select(patches), self.later.select(patches), self.flow[patches]
+        )
 
 
 @dataclass(frozen=True)
-class Batch:
+class TranslatorBatch:
     """One step's renders and captures, and how the discriminator will see them.
 
     Attributes:
         sim, real: of the same places where they are pairs.
         augmentation: of both.
-        registered: (n, 1, side, side), 1 where a pair shows the same; None where there are no pairs.
-        places: of each of the generator's ``ENCODED`` layers, pixels (p,) that are looked for again; none
+        registration_mask: (n, 1, side, side), 1 where a pair shows the same; None where there are no pairs.
+        nce_locations: of each of the generator's ``ENCODER_STRIDES`` layers, pixels (p,) that are looked for again; none
             where that is not learned.
-        film: pictures of films; None where they are not to be changed alike.
-        others: as many renders again, unlike the captures too, of whose translations no more is asked than that
+        frame_pairs: pictures of films; None where they are not to be changed alike.
+        unmatched_sim: as many renders again, unlike the captures too, of whose translations no more is asked than that
             they show what was there; None where the renders are drawn by chance themselves.
     """
 
-    sim: Patches
-    real: Patches
+    sim: PatchBatch
+    real: PatchBatch
     augmentation: Augmentation
-    registered: Tensor | None = None
-    places: tuple[Tensor, ...] = ()
-    film: FilmPatches | None = None
-    others: Patches | None = None
+    registration_mask: Tensor | None = None
+    nce_locations: tuple[Tensor, ...] = ()
+    frame_pairs: FramePairPatches | None = None
+    unmatched_sim: PatchBatch | None = None
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> TranslatorBatch:
         """Returns the same with its tensors on a device."""
-        return Batch(
+        return TranslatorBatch(
             self.sim.to(device),
             self.real.to(device),
             self.augmentation,
-            None if self.registered is None else self.registered.to(device),
-            tuple(places.to(device) for places in self.places),
-            None if self.film is None else self.film.to(device),
-            None if self.others is None else self.others.to(device),
+            None if self.registration_mask is None else self.registration_mask.to(device),
+            tuple(places.to(device) for places in self.nce_locations),
+            None if self.frame_pairs is None else self.frame_pairs.to(device),
+            None if self.unmatched_sim is None else self.unmatched_sim.to(device),
         )
 
-    def parts(self, count: int) -> list[Batch]:
+    def split(self, count: int) -> list[TranslatorBatch]:
         """Returns as many equal parts of it; ``count`` divides the number of patches."""
         size = len(self.sim.rgb) // count
-        return [self.of(slice(first, first + size)) for first in range(0, size * count, size)]
+        return [self.select(slice(first, first + size)) for first in range(0, size * count, size)]
 
-    def of(self, patches: slice) -> Batch:
+    def select(self, patches: slice) -> TranslatorBatch:
         """Returns some of its patches."""
-        return Batch(
-            self.sim.of(patches),
-            self.real.of(patches),
+        return TranslatorBatch(
+            self.sim.select(patches),
+            self.real.select(patches),
             Augmentation(*(drawn[patches] for drawn in vars(self.augmentation).values())),
-            None if self.registered is None else self.registered[patches],
-            self.places,
-            None if self.film is None else self.film.of(patches),
-            None if self.others is None else self.others.of(patches),
+            None if self.registration_mask is None else self.registration_mask[patches],
+            self.nce_locations,
+            None if self.frame_pairs is None else self.frame_pairs.select(patches),
+            None if self.unmatched_sim is None else self.unmatched_sim.select(patches),
         )
 
 
-class Place(NamedTuple):
+class PatchLocation(NamedTuple):
     """Where a patch is cut.
 
     Attributes:
-        image: its number in the data set.
+        image_index: its number in the data set.
         top, left: its first pixel.
-        is_mirrored: whether left and right change places.
+        is_flipped: whether left and right change places.
     """
 
-    image: int
+    image_index: int
     top: int
     left: int
-    is_mirrored: bool
+    is_flipped: bool
 
 
 class PatchSource:
@@ -180,44 +184,54 @@ class PatchSource:
     def __init__(self, dataset: Dataset, *, buffers: tuple[str, ...], cache_bytes: int) -> None:
         self._samples = dataset.samples
         self._buffers = buffers
-        sizes = sorted((image_bytes(one, buffers) for one in dataset.samples), reverse=True)
+        sizes = sorted(
+            (estimate_image_bytes(one, buffers) for one in dataset.samples), reverse=True
+        )
         kept = int((np.cumsum(sizes) <= cache_bytes).sum())  # of whatever sizes they are
-        self._decode = lru_cache(maxsize=max(1, kept))(self._decode_anew)
-        self._character = lru_cache(maxsize=None)(self._character_anew)
+        self._decode = lru_cache(maxsize=max(1, kept))(self._decode_uncached)
+        self._describe_image = lru_cache(maxsize=None)(self._describe_image_uncached)
 
-    def draw(self, rng: np.random.Generator, side: int) -> Decoded:
+    def sample_patch(self, rng: np.random.Generator, side: int) -> DecodedImage:
         """Returns a square patch and the thumbnail of its image."""
-        return self.cut(self.place(rng, side), side)
+        return self.crop(self.sample_location(rng, side), side)
 
-    def draw_like(self, other: Decoded, rng: np.random.Generator) -> Decoded:
+    def sample_similar_patch(
+        self, reference: DecodedImage, rng: np.random.Generator
+    ) -> DecodedImage:
         """Returns a patch like one of another source: of some images the most alike by colour and contrast, and
         of some patches of it the one that is laid out most alike.
 
         The discriminator then cannot tell them by what they show, so it learns how they show it (as Richter et
         al., 2021, "Enhancing Photorealism Enhancement", match crops, section 3.4).
         """
-        images = rng.integers(len(self._samples), size=_IMAGES)
-        character = character_of(other.thumbnail)
-        index = int(min(images, key=lambda i: _apart(self._character(int(i)), character)))
-        side, layout = other.rgb.shape[0], layout_of(other.rgb)
-        drawn = self._draw_in(index, rng, side, _CANDIDATES)
-        return min(drawn, key=lambda one: _apart(layout_of(one.rgb), layout))
+        images = rng.integers(len(self._samples), size=_CANDIDATE_IMAGES)
+        character = compute_image_descriptor(reference.thumbnail)
+        index = int(
+            min(images, key=lambda i: _squared_distance(self._describe_image(int(i)), character))
+        )
+        side, layout = reference.rgb.shape[0], compute_layout_descriptor(reference.rgb)
+        drawn = self._sample_patches_in(index, rng, side, _CANDIDATE_CROPS)
+        return min(
+            drawn, key=lambda one: _squared_distance(compute_layout_descriptor(one.rgb), layout)
+        )
 
-    def draw_together(self, rng: np.random.Generator, side: int, count: int) -> list[Decoded]:
+    def sample_patches_of_one_image(
+        self, rng: np.random.Generator, side: int, count: int
+    ) -> list[DecodedImage]:
         """Returns square patches of one image, which is decoded once for all of them."""
-        return self._draw_in(int(rng.integers(len(self._samples))), rng, side, count)
+        return self._sample_patches_in(int(rng.integers(len(self._samples))), rng, side, count)
 
-    def place(self, rng: np.random.Generator, side: int) -> Place:
+    def sample_location(self, rng: np.random.Generator, side: int) -> PatchLocation:
         """Returns where a square patch is cut."""
-        return self._place_in(int(rng.integers(len(self._samples))), rng, side)
+        return self._sample_location_in(int(rng.integers(len(self._samples))), rng, side)
 
-    def _draw_in(
+    def _sample_patches_in(
         self, index: int, rng: np.random.Generator, side: int, count: int
-    ) -> list[Decoded]:
+    ) -> list[DecodedImage]:
         """Returns square patches of an image."""
-        return [self.cut(self._place_in(index, rng, side), side) for _ in range(count)]
+        return [self.crop(self._sample_location_in(index, rng, side), side) for _ in range(count)]
 
-    def _place_in(self, index: int, rng: np.random.Generator, side: int) -> Place:
+    def _sample_location_in(self, index: int, rng: np.random.Generator, side: int) -> PatchLocation:
         """Returns where a square patch of an image is cut.
 
         Places with more contrast are likelier, for renders and captures by the same rule, so that
@@ -225,168 +239,182 @@ class PatchSource:
         """
         image = self._decode(index)
         height, width = image.rgb.shape[:2]
-        tops = rng.integers(0, max(height - side, 0) + 1, _CANDIDATES)
-        lefts = rng.integers(0, max(width - side, 0) + 1, _CANDIDATES)
-        cuts = [_cut(image, top, left, side) for top, left in zip(tops, lefts, strict=True)]
+        tops = rng.integers(0, max(height - side, 0) + 1, _CANDIDATE_CROPS)
+        lefts = rng.integers(0, max(width - side, 0) + 1, _CANDIDATE_CROPS)
+        cuts = [_crop_image(image, top, left, side) for top, left in zip(tops, lefts, strict=True)]
         contrast = np.array([float(cut.rgb[:, :, 1].std()) for cut in cuts]) + 1.0
-        chosen = int(rng.choice(_CANDIDATES, p=contrast / contrast.sum()))
-        return Place(index, int(tops[chosen]), int(lefts[chosen]), bool(rng.random() < 0.5))
+        chosen = int(rng.choice(_CANDIDATE_CROPS, p=contrast / contrast.sum()))
+        return PatchLocation(index, int(tops[chosen]), int(lefts[chosen]), bool(rng.random() < 0.5))
 
-    def cut(self, place: Place, side: int) -> Decoded:
+    def crop(self, location: PatchLocation, side: int) -> DecodedImage:
         """Returns the square patch of a place and the thumbnail of its image."""
-        chosen = _cut(self._decode(place.image), place.top, place.left, side)
-        return _mirror(chosen, self._buffers) if place.is_mirrored else chosen
+        chosen = _crop_image(self._decode(location.image_index), location.top, location.left, side)
+        return _flip_patch(chosen, self._buffers) if location.is_flipped else chosen
 
-    def _decode_anew(self, index: int) -> Decoded:
-        frame = _read(self._samples[index], self._buffers)
-        buffers = buffer_channels(frame, self._buffers).astype(np.float16)
-        return Decoded(frame.rgb, buffers, thumbnail_of(frame.rgb))
+    def _decode_uncached(self, index: int) -> DecodedImage:
+        frame = _read_frame(self._samples[index], self._buffers)
+        buffers = build_buffer_channels(frame, self._buffers).astype(np.float16)
+        return DecodedImage(frame.rgb, buffers, make_thumbnail(frame.rgb))
 
-    def _character_anew(self, index: int) -> NDArray[np.float32]:
-        return character_of(thumbnail_of(read_rgb(self._samples[index].rgb)))
+    def _describe_image_uncached(self, index: int) -> NDArray[np.float32]:
+        return compute_image_descriptor(make_thumbnail(read_rgb(self._samples[index].rgb)))
 
 
-def image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
+def estimate_image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
     """Returns how much memory a decoded image takes with these buffers."""
     return sample.width * sample.height * (3 + 2 * count_channels(buffers))
 
 
-def cached_bytes(dataset: Dataset, buffers: tuple[str, ...], cache_bytes: int) -> int:
+def estimate_cached_bytes(dataset: Dataset, buffers: tuple[str, ...], cache_bytes: int) -> int:
     """Returns how much memory the decoded images of a source take at most."""
-    return min(cache_bytes, sum(image_bytes(sample, buffers) for sample in dataset.samples))
-
-
-def draw_batch(
-    sim: PatchSource, real: PatchSource, config: TranslatorConfig, channels: int, step: int
-) -> Batch:
-    """Returns the batch of a step; it depends on nothing that happened before."""
-    rng = stream(config.seed, "translator/batch", scene_index=step)
-    side = config.patch_px
-    captures = [real.draw(rng, side) for _ in range(config.batch)]
-    return Batch(
-        _patches([sim.draw_like(capture, rng) for capture in captures], rng, channels),
-        _patches(captures, rng, channels),
-        draw_augmentation(rng, config.batch, side),
-        others=_patches(sim.draw_together(rng, side, config.batch), rng, channels),
+    return min(
+        cache_bytes, sum(estimate_image_bytes(sample, buffers) for sample in dataset.samples)
     )
 
 
-def draw_paired_batch(
+def sample_batch(
+    sim: PatchSource, real: PatchSource, config: TranslatorConfig, channels: int, step: int
+) -> TranslatorBatch:
+    """Returns the batch of a step; it depends on nothing that happened before."""
+    rng = derive_rng(config.seed, "translator/batch", scene_index=step)
+    side = config.patch_px
+    captures = [real.sample_patch(rng, side) for _ in range(config.batch)]
+    return TranslatorBatch(
+        _stack_with_noise(
+            [sim.sample_similar_patch(capture, rng) for capture in captures], rng, channels
+        ),
+        _stack_with_noise(captures, rng, channels),
+        sample_augmentation(rng, config.batch, side),
+        unmatched_sim=_stack_with_noise(
+            sim.sample_patches_of_one_image(rng, side, config.batch), rng, channels
+        ),
+    )
+
+
+def sample_paired_batch(
     sim: PatchSource,
     real: PatchSource,
-    registered: Sequence[Tiles],
+    tile_masks: Sequence[TileMask],
     config: TranslatorConfig,
     channels: int,
     step: int,
-) -> Batch:
+) -> TranslatorBatch:
     """Returns the batch of a step, of captures at the very places of the renders.
 
     Args:
         sim, real: renders, and the captures that are their partners in the same order.
-        registered: of each pair, which tiles show the same (``pairs``).
+        tile_masks: of each pair, which tiles show the same (``pairs``).
         config: of the training.
         channels: of the generator's buffers.
         step: on which it depends, and on nothing that happened before.
     """
-    rng = stream(config.seed, "translator/batch", scene_index=step)
+    rng = derive_rng(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px
-    places = [sim.place(rng, side) for _ in range(config.batch)]
-    masks = [pixels_of(registered[place.image], place, side) for place in places]
-    return Batch(
-        _patches([sim.cut(place, side) for place in places], rng, channels),
-        _patches([real.cut(place, side) for place in places], rng, channels),
-        draw_augmentation(rng, config.batch, side),
+    places = [sim.sample_location(rng, side) for _ in range(config.batch)]
+    masks = [expand_tile_mask(tile_masks[place.image_index], place, side) for place in places]
+    return TranslatorBatch(
+        _stack_with_noise([sim.crop(place, side) for place in places], rng, channels),
+        _stack_with_noise([real.crop(place, side) for place in places], rng, channels),
+        sample_augmentation(rng, config.batch, side),
         torch.from_numpy(np.stack(masks)[:, None].astype(np.float32)),
     )
 
 
-def layout_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+def compute_layout_descriptor(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Returns where a patch (side, side, 3) shows things: the logarithms of the contrast in 4x4 cells (16,),
     less their mean, so that light, tones and noise hardly matter.
     """
-    cell = rgb.shape[0] // _CELLS
-    cells = rgb[: _CELLS * cell, : _CELLS * cell, 1].reshape(_CELLS, cell, _CELLS, cell)
-    contrast = np.log(cells.std(axis=(1, 3), dtype=np.float32) + _GRAIN_LEVELS).ravel()
+    cell = rgb.shape[0] // _LAYOUT_CELLS
+    cells = rgb[: _LAYOUT_CELLS * cell, : _LAYOUT_CELLS * cell, 1].reshape(
+        _LAYOUT_CELLS, cell, _LAYOUT_CELLS, cell
+    )
+    contrast = np.log(cells.std(axis=(1, 3), dtype=np.float32) + _MIN_CONTRAST_LEVELS).ravel()
     return np.asarray(contrast - contrast.mean())
 
 
-def character_of(thumbnail: NDArray[np.float32]) -> NDArray[np.float32]:
+def compute_image_descriptor(thumbnail: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns how colourful and how rich in contrast the image of a thumbnail (3, s, s) is (2,), over its
     brightness, so that exposure hardly matters.
     """
     most = thumbnail.max(axis=0)
     colour, contrast = (most - thumbnail.min(axis=0)).mean(), most.std()
-    return np.array([colour, contrast], np.float32) / np.float32(most.mean() + _DARKEST)
+    return np.array([colour, contrast], np.float32) / np.float32(most.mean() + _MIN_BRIGHTNESS)
 
 
-def _apart(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
+def _squared_distance(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:
     return float(np.square(first - second).sum())
 
 
-def thumbnail_of(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
+def make_thumbnail(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Returns the image scaled to (3, THUMBNAIL_PX, THUMBNAIL_PX), 0 to 1."""
     small = cv2.resize(rgb, (THUMBNAIL_PX, THUMBNAIL_PX), interpolation=cv2.INTER_AREA)
     return np.ascontiguousarray(small.transpose(2, 0, 1), dtype=np.float32) / np.float32(255.0)
 
 
-def draw_places(config: TranslatorConfig, step: int) -> tuple[Tensor, ...]:
-    """Returns up to ``MOST_PLACES`` different pixels of each of the generator's ``ENCODED`` layers."""
-    rng = stream(config.seed, "translator/places", scene_index=step)
-    sides = (config.patch_px // smaller for smaller in ENCODED)
-    return tuple(torch.from_numpy(rng.permutation(side**2)[:MOST_PLACES]) for side in sides)
+def sample_nce_locations(config: TranslatorConfig, step: int) -> tuple[Tensor, ...]:
+    """Returns up to ``MAX_LOCATIONS`` different pixels of each of the generator's ``ENCODER_STRIDES`` layers."""
+    rng = derive_rng(config.seed, "translator/places", scene_index=step)
+    sides = (config.patch_px // smaller for smaller in ENCODER_STRIDES)
+    return tuple(torch.from_numpy(rng.permutation(side**2)[:MAX_LOCATIONS]) for side in sides)
 
 
-def _patches(cuts: Sequence[Decoded], rng: np.random.Generator, channels: int) -> Patches:
+def _stack_with_noise(
+    crops: Sequence[DecodedImage], rng: np.random.Generator, channels: int
+) -> PatchBatch:
     """Returns patches with noise of their own."""
-    side = cuts[0].rgb.shape[0]
-    noise = rng.standard_normal((len(cuts), 1, side, side), np.float32)
-    return patches_of(cuts, noise, channels)
+    side = crops[0].rgb.shape[0]
+    noise = rng.standard_normal((len(crops), 1, side, side), np.float32)
+    return stack_patches(crops, noise, channels)
 
 
-def patches_of(cuts: Sequence[Decoded], noise: NDArray[np.float32], channels: int) -> Patches:
+def stack_patches(
+    crops: Sequence[DecodedImage], noise: NDArray[np.float32], channels: int
+) -> PatchBatch:
     """Returns patches; those of a source without buffers get zeros, which mean nothing known.
 
     Args:
-        cuts: of one size.
+        crops: of one size.
         noise: (n, 1, side, side).
         channels: of the generator's buffers.
     """
-    side = cuts[0].rgb.shape[0]
-    buffers = np.zeros((len(cuts), channels, side, side), np.float32)
-    for row, cut in zip(buffers, cuts, strict=True):
+    side = crops[0].rgb.shape[0]
+    buffers = np.zeros((len(crops), channels, side, side), np.float32)
+    for row, cut in zip(buffers, crops, strict=True):
         row[: len(cut.buffers)] = cut.buffers
-    rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in cuts])
-    return Patches(
+    rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in crops])
+    return PatchBatch(
         torch.from_numpy(rgb).float() / 255.0,
         torch.from_numpy(buffers),
         torch.from_numpy(noise),
-        torch.from_numpy(np.stack([cut.thumbnail for cut in cuts])),
+        torch.from_numpy(np.stack([cut.thumbnail for cut in crops])),
     )
 
 
-def _cut(image: Decoded, top: int, left: int, side: int) -> Decoded:
+def _crop_image(image: DecodedImage, top: int, left: int, side: int) -> DecodedImage:
     rgb = image.rgb[top : top + side, left : left + side]
     buffers = image.buffers[:, top : top + side, left : left + side]
     missing = [(0, side - rgb.shape[0]), (0, side - rgb.shape[1])]
     if any(after for _, after in missing):
         rgb = np.pad(rgb, [*missing, (0, 0)], mode="symmetric")
         buffers = np.pad(buffers, [(0, 0), *missing], mode="symmetric")
-    return Decoded(rgb, buffers, image.thumbnail)
+    return DecodedImage(rgb, buffers, image.thumbnail)
 
 
-def _mirror(cut: Decoded, names: tuple[str, ...]) -> Decoded:
-    return Decoded(cut.rgb[:, ::-1], mirrored(cut.buffers, names), cut.thumbnail[:, :, ::-1])
+def _flip_patch(patch: DecodedImage, names: tuple[str, ...]) -> DecodedImage:
+    return DecodedImage(
+        patch.rgb[:, ::-1], flip_buffers(patch.buffers, names), patch.thumbnail[:, :, ::-1]
+    )
 
 
-def pixels_of(tiles: Tiles, place: Place, side: int) -> Tiles:
+def expand_tile_mask(tile_mask: TileMask, location: PatchLocation, side: int) -> TileMask:
     """Returns which pixels (side, side) of a patch lie in such a tile; beyond a small image, as its last."""
     rows, columns = (
         np.minimum((start + np.arange(side)) // TILE_PX, count - 1)
-        for start, count in zip((place.top, place.left), tiles.shape, strict=True)
+        for start, count in zip((location.top, location.left), tile_mask.shape, strict=True)
     )
-    mask = tiles[np.ix_(rows, columns)]
-    return mask[:, ::-1] if place.is_mirrored else mask
+    mask = tile_mask[np.ix_(rows, columns)]
+    return mask[:, ::-1] if location.is_flipped else mask
 
 
-def _read(sample: Sample, buffers: tuple[str, ...]) -> Frame:
-    return read_frame(sample) if buffers else Frame(read_rgb(sample.rgb))
+def _read_frame(sample: Sample, buffers: tuple[str, ...]) -> GBufferFrame:
+    return read_frame(sample) if buffers else GBufferFrame(read_rgb(sample.rgb))

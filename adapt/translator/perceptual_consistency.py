@@ -9,17 +9,17 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.learn.distributed import divisor
+from sim2cam.learn.distributed import reduce_divisor
 
-Distances = Callable[[Tensor, Tensor], Tensor]
+PerceptualDistance = Callable[[Tensor, Tensor], Tensor]
 """How different pictures (n, 3, h, w), 0 to 1, look from others: (n,), 0 or more."""
 
 
-class Said(Protocol):
+class DetectorOutput(Protocol):
     """Maps of a detector, of which gradients come back to the pictures."""
 
     @property
-    def heat(self) -> Tensor:
+    def heatmap(self) -> Tensor:
         """Logits of an object's centre being here (n, h, w)."""
 
     @property
@@ -27,7 +27,7 @@ class Said(Protocol):
         """Logarithms of the distances to the edges of the object (n, 4, h, w)."""
 
     @property
-    def classes(self) -> Tensor:
+    def class_logits(self) -> Tensor:
         """Logits of the categories (n, c, h, w)."""
 
 
@@ -47,19 +47,19 @@ class PerceptionRecord:
 
 
 @dataclass(frozen=True)
-class Perception:
+class PerceptionModel:
     """A detector that stays as it is.
 
     Attributes:
-        look: returns what it says of pictures (n, 3, h, w), 0 to 1.
+        predict_maps: returns what it says of pictures (n, 3, h, w), 0 to 1.
         record: what the card says of it.
     """
 
-    look: Callable[[Tensor], Said]
+    predict_maps: Callable[[Tensor], DetectorOutput]
     record: PerceptionRecord
 
 
-def perception_loss(before: Said, after: Said) -> Tensor:
+def perception_consistency_loss(before: DetectorOutput, after: DetectorOutput) -> Tensor:
     """Returns how differently a detector speaks of translations than of the renders, 0 or more.
 
     It is the sum of three means over the objects that it sees in the renders, each cell weighted by how
@@ -72,16 +72,16 @@ def perception_loss(before: Said, after: Said) -> Tensor:
         after: of the translations.
     """
     heat, sides, classes = (
-        value.detach().float() for value in (before.heat, before.log_sides, before.classes)
+        value.detach().float() for value in (before.heatmap, before.log_sides, before.class_logits)
     )
     there = heat.sigmoid()  # (n, h, w)
     least = functional.binary_cross_entropy(there, there, reduction="sum")
-    objects = divisor(objects_in(before))
+    objects = reduce_divisor(count_objects(before))
     centres = functional.binary_cross_entropy_with_logits(
-        after.heat.float(), there, reduction="sum"
+        after.heatmap.float(), there, reduction="sum"
     )
     names = functional.kl_div(
-        after.classes.float().log_softmax(1),
+        after.class_logits.float().log_softmax(1),
         classes.log_softmax(1),
         reduction="none",
         log_target=True,
@@ -90,6 +90,6 @@ def perception_loss(before: Said, after: Said) -> Tensor:
     return (centres - least + (there * (names + edges)).sum()) / objects
 
 
-def objects_in(said: Said) -> Tensor:
-    """Returns over how many objects ``perception_loss`` is a mean: cells by how surely each is a centre."""
-    return said.heat.detach().float().sigmoid().sum()
+def count_objects(maps: DetectorOutput) -> Tensor:
+    """Returns over how many objects ``perception_consistency_loss`` is a mean: cells by how surely each is a centre."""
+    return maps.heatmap.detach().float().sigmoid().sum()

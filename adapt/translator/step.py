@@ -8,40 +8,40 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sim2cam.adapt.reference.losses import patch_nce
-from sim2cam.adapt.reference.networks import PatchProjector, initialise
+from sim2cam.adapt.reference.losses import patch_nce_loss
+from sim2cam.adapt.reference.networks import PatchProjector, initialise_weights
 from sim2cam.adapt.translator.augment import augment
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.discriminator import ScaledDiscriminator, initialise_discriminator
-from sim2cam.adapt.translator.generator import Generator, Translation, initialise_generator
+from sim2cam.adapt.translator.discriminator import MultiScaleDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.generator import Generator, GeneratorOutput, initialise_generator
 from sim2cam.adapt.translator.losses import (
-    discriminator_hinge,
-    generator_hinge,
+    count_contrast_windows,
+    discriminator_hinge_loss,
+    generator_hinge_loss,
     gradient_penalty,
     paired_loss,
     range_loss,
     structure_loss,
-    unshared_loss,
-    windows_with_contrast,
+    structure_residual_loss,
 )
-from sim2cam.adapt.translator.patches import Batch, Patches
+from sim2cam.adapt.translator.patches import PatchBatch, TranslatorBatch
 from sim2cam.adapt.translator.perceptual_consistency import (
-    Distances,
-    Said,
-    objects_in,
-    perception_loss,
+    DetectorOutput,
+    PerceptualDistance,
+    count_objects,
+    perception_consistency_loss,
 )
 from sim2cam.adapt.translator.sequences import flow_loss
 from sim2cam.adapt.translator.translator import build_generator
 from sim2cam.learn.device import autocast
-from sim2cam.learn.distributed import average_gradients, divisor
-from sim2cam.seeds import integer_seed
+from sim2cam.learn.distributed import average_gradients, reduce_divisor
+from sim2cam.seeds import derive_seed
 
 _BETAS = (0.5, 0.99)
 
 
 @dataclass(frozen=True)
-class Players:
+class TranslatorNetworks:
     """The two networks, their optimisers, and what else says how good the generator is.
 
     Attributes:
@@ -49,137 +49,137 @@ class Players:
         generator_optimiser: also of the projector.
         discriminator_optimiser: of the discriminator alone.
         projector: by which places are found again; None where that is not learned.
-        look: what a detector says of pictures (n, 3, h, w), 0 to 1; None without one.
+        predict_maps: what a detector says of pictures (n, 3, h, w), 0 to 1; None without one.
         lpips: distances (n,) of such pictures from others; None where they are not learned from.
         bfloat16: whether both compute in it on CPUs too that multiply it themselves.
     """
 
     generator: Generator
-    discriminator: ScaledDiscriminator
+    discriminator: MultiScaleDiscriminator
     generator_optimiser: torch.optim.Adam
     discriminator_optimiser: torch.optim.Adam
     projector: PatchProjector | None = None
-    look: Callable[[Tensor], Said] | None = None
-    lpips: Distances | None = None
+    predict_maps: Callable[[Tensor], DetectorOutput] | None = None
+    lpips: PerceptualDistance | None = None
     bfloat16: bool = False
 
 
-def build_players(
+def build_networks(
     config: TranslatorConfig,
     buffers: tuple[str, ...],
     device: torch.device,
-    look: Callable[[Tensor], Said] | None = None,
-    lpips: Distances | None = None,
-) -> Players:
+    predict_maps: Callable[[Tensor], DetectorOutput] | None = None,
+    lpips: PerceptualDistance | None = None,
+) -> TranslatorNetworks:
     """Returns the networks as they are at step 0, and their optimisers.
 
     Args:
         config: of the training.
         buffers: that the generator is given.
         device: of the networks.
-        look, lpips: as ``Players`` has them.
+        predict_maps, lpips: as ``TranslatorNetworks`` has them.
     """
     generator = build_generator(config, buffers)
-    discriminator = ScaledDiscriminator(config.width, config.scales)
-    initialise_generator(generator, _rng(config, "translator/generator"))
-    initialise_discriminator(discriminator, _rng(config, "translator/discriminator"))
+    discriminator = MultiScaleDiscriminator(config.width, config.discriminator_scales)
+    initialise_generator(generator, _build_rng(config, "translator/generator"))
+    initialise_discriminator(discriminator, _build_rng(config, "translator/discriminator"))
     # torch's types do not know that Module.to takes a memory format alone
     generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     discriminator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.compile:
         generator.residual.compile()  # the colours are few, and computed in single precision
         discriminator.compile()
-    projector = _projector(config, generator)
+    projector = _build_projector(config, generator)
     learned = list(generator.parameters())
     if projector is not None:
         learned += projector.to(device).parameters()
-    return Players(
+    return TranslatorNetworks(
         generator,
         discriminator,
         torch.optim.Adam(learned, config.learning_rate_generator, _BETAS),
         torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
         projector,
-        look if config.perception_weight else None,
+        predict_maps if config.perception_weight else None,
         lpips if config.lpips_weight else None,
         config.bfloat16,
     )
 
 
-def _projector(config: TranslatorConfig, generator: Generator) -> PatchProjector | None:
+def _build_projector(config: TranslatorConfig, generator: Generator) -> PatchProjector | None:
     """Returns the projector as it is at step 0; None where places are not looked for again."""
     if not config.nce_weight:
         return None
-    projector = PatchProjector(generator.encoded_channels)
-    initialise(projector, _rng(config, "translator/projector"), xavier=False)
+    projector = PatchProjector(generator.encoder_channels)
+    initialise_weights(projector, _build_rng(config, "translator/projector"), xavier=False)
     return projector
 
 
-def translate(players: Players, patches: Patches) -> Translation:
+def translate_patches(networks: TranslatorNetworks, patches: PatchBatch) -> GeneratorOutput:
     """Returns the translation of patches."""
-    with autocast(patches.rgb.device, on_cpu=players.bfloat16):
-        translation: Translation = players.generator(
+    with autocast(patches.rgb.device, on_cpu=networks.bfloat16):
+        translation: GeneratorOutput = networks.generator(
             patches.rgb, patches.buffers, patches.noise, patches.thumbnail
         )
     return translation
 
 
-def judge(players: Players, rgb: Tensor) -> tuple[Tensor, ...]:
+def discriminate(networks: TranslatorNetworks, rgb: Tensor) -> tuple[Tensor, ...]:
     """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w) at each scale, in single precision."""
-    with autocast(rgb.device, on_cpu=players.bfloat16):
-        verdicts: tuple[Tensor, ...] = players.discriminator(rgb)
+    with autocast(rgb.device, on_cpu=networks.bfloat16):
+        verdicts: tuple[Tensor, ...] = networks.discriminator(rgb)
     return tuple(one.float() for one in verdicts)
 
 
-def update(
-    players: Players, batch: Batch, config: TranslatorConfig, step: int
+def update_networks(
+    networks: TranslatorNetworks, batch: TranslatorBatch, config: TranslatorConfig, step: int
 ) -> dict[str, Tensor]:
     """Updates the discriminator, then the generator; returns the scalars of both, detached.
 
     Of several parts of a batch one graph is held at a time, so each is translated twice: for the
     discriminator, and again for the generator once that has learned.
     """
-    parts = batch.parts(config.parts)
+    parts = batch.split(config.accumulation_steps)
     is_whole = len(parts) == 1
     with torch.set_grad_enabled(is_whole):
-        fakes = [translate(players, part.sim) for part in parts]
+        fakes = [translate_patches(networks, part.sim) for part in parts]
     judged = update_discriminator(
-        players, [fake.rgb.detach() for fake in fakes], parts, config, step
+        networks, [fake.rgb.detach() for fake in fakes], parts, config, step
     )
-    made = fakes if is_whole else (translate(players, part.sim) for part in parts)
-    return judged | update_generator(players, made, parts, config)
+    made = fakes if is_whole else (translate_patches(networks, part.sim) for part in parts)
+    return judged | update_generator(networks, made, parts, config)
 
 
 def update_discriminator(
-    players: Players,
+    networks: TranslatorNetworks,
     fakes_rgb: Iterable[Tensor],
-    parts: Sequence[Batch],
+    micro_batches: Sequence[TranslatorBatch],
     config: TranslatorConfig,
     step: int,
 ) -> dict[str, Tensor]:
     """Teaches the discriminator to tell captures from the translations (n, 3, h, w) of each part."""
     found = []
-    players.discriminator_optimiser.zero_grad(set_to_none=True)
-    for fake_rgb, part in zip(fakes_rgb, parts, strict=True):
-        loss, scalars = _discriminator_loss(players, fake_rgb, part, config, step)
-        (loss / len(parts)).backward()  # type: ignore[no-untyped-call]
+    networks.discriminator_optimiser.zero_grad(set_to_none=True)
+    for fake_rgb, part in zip(fakes_rgb, micro_batches, strict=True):
+        loss, scalars = _compute_discriminator_loss(networks, fake_rgb, part, config, step)
+        (loss / len(micro_batches)).backward()  # type: ignore[no-untyped-call]
         found.append(scalars)
-    average_gradients(players.discriminator_optimiser)
-    players.discriminator_optimiser.step()
-    return _means(found)
+    average_gradients(networks.discriminator_optimiser)
+    networks.discriminator_optimiser.step()
+    return _average_metrics(found)
 
 
-def _discriminator_loss(
-    players: Players,
+def _compute_discriminator_loss(
+    networks: TranslatorNetworks,
     fake_rgb: Tensor,
-    batch: Batch,
+    batch: TranslatorBatch,
     config: TranslatorConfig,
     step: int,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Returns the loss of the discriminator, and its scalars."""
     real = augment(batch.real.rgb, batch.augmentation)
-    verdicts = judge(players, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
+    verdicts = discriminate(networks, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
     on_real, on_fake = zip(*(one.chunk(2) for one in verdicts), strict=True)
-    loss = discriminator_hinge(on_real, on_fake)
+    loss = discriminator_hinge_loss(on_real, on_fake)
     right = [
         torch.cat([captured > 0, made < 0]).float().mean()
         for captured, made in zip(on_real, on_fake, strict=True)
@@ -189,7 +189,7 @@ def _discriminator_loss(
         "discriminator_accuracy": torch.stack(right).mean(),
     }
     if step % config.gradient_penalty_every == 0:
-        penalty = gradient_penalty(players.discriminator, real)
+        penalty = gradient_penalty(networks.discriminator, real)
         weight = 0.5 * config.gradient_penalty * config.gradient_penalty_every
         loss = loss + weight * penalty
         scalars["gradient_penalty"] = penalty.detach()
@@ -197,9 +197,9 @@ def _discriminator_loss(
 
 
 def update_generator(
-    players: Players,
-    fakes: Iterable[Translation],
-    parts: Sequence[Batch],
+    networks: TranslatorNetworks,
+    fakes: Iterable[GeneratorOutput],
+    micro_batches: Sequence[TranslatorBatch],
     config: TranslatorConfig,
 ) -> dict[str, Tensor]:
     """Teaches the generator to pass, to keep structure, and to leave captures alone."""
@@ -207,7 +207,7 @@ def update_generator(
         "adversarial": config.adversarial_weight,
         "identity": config.identity_weight,
         "structure": config.structure_weight,
-        "unshared": config.unshared_weight,
+        "unshared": config.structure_residual_weight,
         "range": config.range_weight,
         "paired": config.paired_weight,
         "perception": config.perception_weight,
@@ -216,94 +216,106 @@ def update_generator(
         "lpips": config.lpips_weight,
     }
     found = []
-    players.generator_optimiser.zero_grad(set_to_none=True)
-    for fake, part, shares in zip(fakes, parts, _shares(players, parts), strict=True):
+    networks.generator_optimiser.zero_grad(set_to_none=True)
+    for fake, part, shares in zip(
+        fakes, micro_batches, _weight_micro_batches(networks, micro_batches), strict=True
+    ):
         losses = {
-            name: shares.get(name, 1 / len(parts)) * loss
-            for name, loss in generator_losses(players, fake, part).items()
+            name: shares.get(name, 1 / len(micro_batches)) * loss
+            for name, loss in compute_generator_losses(networks, fake, part).items()
         }
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
         total.backward()  # type: ignore[no-untyped-call]
-        change = (fake.rgb - part.sim.rgb).abs().mean() / len(parts)
+        change = (fake.rgb - part.sim.rgb).abs().mean() / len(micro_batches)
         scalars = losses | {"generator": total, "mean_change": change}
         found.append({name: value.detach() for name, value in scalars.items()})
-    average_gradients(players.generator_optimiser)
-    players.generator_optimiser.step()
+    average_gradients(networks.generator_optimiser)
+    networks.generator_optimiser.step()
     return {name: torch.stack([scalars[name] for scalars in found]).sum() for name in found[0]}
 
 
-def _shares(players: Players, parts: Sequence[Batch]) -> list[dict[str, Tensor]]:
+def _weight_micro_batches(
+    networks: TranslatorNetworks, micro_batches: Sequence[TranslatorBatch]
+) -> list[dict[str, Tensor]]:
     """Returns of each part which share of a loss is its own, of losses that are means over what pictures
     show; of others every part has as much.
     """
-    if len(parts) == 1:
+    if len(micro_batches) == 1:
         return [{}]
-    counts = [_counts(players, part) for part in parts]
+    counts = [_count_loss_terms(networks, part) for part in micro_batches]
     wholes = {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
     return [
-        {name: divisor(count[name]) / divisor(whole) for name, whole in wholes.items()}
+        {
+            name: reduce_divisor(count[name]) / reduce_divisor(whole)
+            for name, whole in wholes.items()
+        }
         for count in counts
     ]
 
 
 @torch.no_grad()
-def _counts(players: Players, batch: Batch) -> dict[str, Tensor]:
+def _count_loss_terms(networks: TranslatorNetworks, batch: TranslatorBatch) -> dict[str, Tensor]:
     """Returns over how much of a batch losses are means: windows, pixels, objects, and pixels again."""
-    counts = {"structure": windows_with_contrast(_before(batch))}
-    if batch.registered is not None:
-        counts["paired"] = batch.registered.sum()
-    if players.look is not None:
-        counts["perception"] = objects_in(players.look(batch.sim.rgb))
-    if batch.film is not None:
-        counts["flow"] = batch.film.seen.sum()
+    counts = {"structure": count_contrast_windows(_concatenate_renders(batch))}
+    if batch.registration_mask is not None:
+        counts["paired"] = batch.registration_mask.sum()
+    if networks.predict_maps is not None:
+        counts["perception"] = count_objects(networks.predict_maps(batch.sim.rgb))
+    if batch.frame_pairs is not None:
+        counts["flow"] = batch.frame_pairs.covisible_mask.sum()
     return counts
 
 
-def _before(batch: Batch) -> Tensor:
+def _concatenate_renders(batch: TranslatorBatch) -> Tensor:
     """Returns all renders (n, 3, h, w) of a batch."""
-    if batch.others is None:
+    if batch.unmatched_sim is None:
         return batch.sim.rgb
-    return torch.cat([batch.sim.rgb, batch.others.rgb])
+    return torch.cat([batch.sim.rgb, batch.unmatched_sim.rgb])
 
 
-def _means(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def _average_metrics(metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Returns the mean of each scalar over the parts of a batch."""
-    return {name: torch.stack([scalars[name] for scalars in found]).mean() for name in found[0]}
+    return {name: torch.stack([scalars[name] for scalars in metrics]).mean() for name in metrics[0]}
 
 
-def generator_losses(players: Players, fake: Translation, batch: Batch) -> dict[str, Tensor]:
+def compute_generator_losses(
+    networks: TranslatorNetworks, fake: GeneratorOutput, batch: TranslatorBatch
+) -> dict[str, Tensor]:
     """Returns the losses of translated renders, of captures sent through the generator, of pairs that of
-    what still differs, and those of what else there is in ``players`` and ``batch``.
+    what still differs, and those of what else there is in ``networks`` and ``batch``.
     """
-    players.discriminator.requires_grad_(False)
-    verdict = judge(players, augment(fake.rgb, batch.augmentation))
-    players.discriminator.requires_grad_(True)
-    kept = translate(players, batch.real)
-    after = fake.raw
-    if batch.others is not None:
-        after = torch.cat([after, translate(players, batch.others).raw])
+    networks.discriminator.requires_grad_(False)
+    verdict = discriminate(networks, augment(fake.rgb, batch.augmentation))
+    networks.discriminator.requires_grad_(True)
+    kept = translate_patches(networks, batch.real)
+    after = fake.unclamped
+    if batch.unmatched_sim is not None:
+        after = torch.cat([after, translate_patches(networks, batch.unmatched_sim).unclamped])
     losses = {
-        "adversarial": generator_hinge(verdict),
+        "adversarial": generator_hinge_loss(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
-        "structure": structure_loss(_before(batch), after.clamp(0.0, 1.0)),
-        "unshared": unshared_loss(_before(batch), after.clamp(0.0, 1.0)),
+        "structure": structure_loss(_concatenate_renders(batch), after.clamp(0.0, 1.0)),
+        "unshared": structure_residual_loss(_concatenate_renders(batch), after.clamp(0.0, 1.0)),
         "range": range_loss(after),
     }
-    if batch.registered is not None:
-        losses["paired"] = paired_loss(fake.raw, batch.real.rgb, batch.registered)
-    if players.look is not None:
+    if batch.registration_mask is not None:
+        losses["paired"] = paired_loss(fake.unclamped, batch.real.rgb, batch.registration_mask)
+    if networks.predict_maps is not None:
         with torch.no_grad():
-            said = players.look(batch.sim.rgb)
-        losses["perception"] = perception_loss(said, players.look(fake.rgb))
-    if players.lpips is not None:
+            said = networks.predict_maps(batch.sim.rgb)
+        losses["perception"] = perception_consistency_loss(said, networks.predict_maps(fake.rgb))
+    if networks.lpips is not None:
         # in bfloat16 a level of difference would be lost
-        losses["lpips"] = players.lpips(batch.sim.rgb, fake.rgb).mean()
-    if players.projector is not None:
-        seen = [players.generator.features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
-        losses["nce"] = nce_loss(players.projector, seen[0], seen[1], batch.places)
-    if batch.film is not None:
-        made = [translate(players, p).rgb for p in (batch.film.earlier, batch.film.later)]
-        losses["flow"] = flow_loss(batch.film, *made)
+        losses["lpips"] = networks.lpips(batch.sim.rgb, fake.rgb).mean()
+    if networks.projector is not None:
+        seen = [networks.generator.extract_features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
+        losses["nce"] = nce_loss(networks.projector, seen[0], seen[1], batch.nce_locations)
+    if batch.frame_pairs is not None:
+        made = [
+            translate_patches(networks, p).rgb
+            for p in (batch.frame_pairs.earlier, batch.frame_pairs.later)
+        ]
+        losses["flow"] = flow_loss(batch.frame_pairs, *made)
     return losses
 
 
@@ -311,19 +323,19 @@ def nce_loss(
     projector: PatchProjector,
     before: Sequence[Tensor],
     after: Sequence[Tensor],
-    places: Sequence[Tensor],
+    locations: Sequence[Tensor],
 ) -> Tensor:
-    """Returns how hard places of renders are to find again in translations: ``patch_nce``, as a mean over
+    """Returns how hard places of renders are to find again in translations: ``patch_nce_loss``, as a mean over
     layers.
 
     Args:
         projector: of the features.
         before, after: features (n, c, h, w) of each layer, of renders and translations.
-        places: of each layer (p,).
+        locations: of each layer (p,).
     """
-    pairs = zip(projector(after, places), projector(before, places), strict=True)
-    return torch.stack([patch_nce(found, source) for found, source in pairs]).mean()
+    pairs = zip(projector(after, locations), projector(before, locations), strict=True)
+    return torch.stack([patch_nce_loss(found, source) for found, source in pairs]).mean()
 
 
-def _rng(config: TranslatorConfig, path: str) -> torch.Generator:
-    return torch.Generator().manual_seed(integer_seed(config.seed, path))
+def _build_rng(config: TranslatorConfig, path: str) -> torch.Generator:
+    return torch.Generator().manual_seed(derive_seed(config.seed, path))

@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sim2cam.adapt.tiles import STRIDE, spans
-from sim2cam.adapt.transfers.transfer import Frame
-from sim2cam.adapt.translator.buffers import buffer_channels, count_channels
+from sim2cam.adapt.tiles import STRIDE, split_into_tiles
+from sim2cam.adapt.transfers.transfer import GBufferFrame
+from sim2cam.adapt.translator.buffers import build_buffer_channels, count_channels
 from sim2cam.adapt.translator.card import TranslatorCard, card_from_json
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.generator import Generator, Translation
-from sim2cam.adapt.translator.patches import thumbnail_of
+from sim2cam.adapt.translator.generator import Generator, GeneratorOutput
+from sim2cam.adapt.translator.patches import make_thumbnail
 from sim2cam.learn.device import find_device
 from sim2cam.learn.run_folder import WEIGHTS
-from sim2cam.learn.weight_file import check_sizes, fill_network, load_weights, save_weights
+from sim2cam.learn.weight_file import check_sizes, load_into_network, load_weights, save_weights
 
 TILE_PX = 1536
 """Longest side that goes through the generator at once, without what is seen around it."""
@@ -40,7 +40,7 @@ class Translator:
     buffers: tuple[str, ...]
     device: torch.device
 
-    def apply(self, frame: Frame, rng: np.random.Generator) -> NDArray[np.uint8]:
+    def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns the translated image, RGB of the size of ``frame``.
 
         Raises:
@@ -52,7 +52,7 @@ class Translator:
         return np.ascontiguousarray(levels.cpu().numpy())
 
     @torch.inference_mode()
-    def translate(self, frame: Frame, rng: np.random.Generator) -> Translation:
+    def translate(self, frame: GBufferFrame, rng: np.random.Generator) -> GeneratorOutput:
         """Returns what the generator makes of an image, of which the right and lower edge are
         repeated up to a multiple of ``STRIDE``.
 
@@ -62,21 +62,27 @@ class Translator:
         Raises:
             Sim2CamError: the frame lacks a buffer that the translator was trained with.
         """
-        rgb = _pad(np.ascontiguousarray(frame.rgb.transpose(2, 0, 1), np.float32) / 255.0)
-        buffers = _pad(buffer_channels(frame, self.buffers))
+        rgb = _pad_to_stride(np.ascontiguousarray(frame.rgb.transpose(2, 0, 1), np.float32) / 255.0)
+        buffers = _pad_to_stride(build_buffer_channels(frame, self.buffers))
         noise = rng.standard_normal((1, *rgb.shape[1:]), np.float32)
         planes = [
             torch.from_numpy(values).to(self.device)[None] for values in (rgb, buffers, noise)
         ]
-        thumbnail = torch.from_numpy(thumbnail_of(frame.rgb)).to(self.device)[None]
+        thumbnail = torch.from_numpy(make_thumbnail(frame.rgb)).to(self.device)[None]
         raw, local = torch.empty_like(planes[0]), torch.empty_like(planes[0])
-        for rows in spans(rgb.shape[1], self.generator.reach_px, TILE_PX):
-            for columns in spans(rgb.shape[2], self.generator.reach_px, TILE_PX):
-                seen = (plane[:, :, rows.seen, columns.seen] for plane in planes)
-                part: Translation = self.generator(*seen, thumbnail)
-                raw[:, :, rows.made, columns.made] = part.raw[:, :, rows.kept, columns.kept]
-                local[:, :, rows.made, columns.made] = part.local[:, :, rows.kept, columns.kept]
-        return Translation(raw, part.colour, local)
+        for rows in split_into_tiles(rgb.shape[1], self.generator.receptive_radius_px, TILE_PX):
+            for columns in split_into_tiles(
+                rgb.shape[2], self.generator.receptive_radius_px, TILE_PX
+            ):
+                seen = (plane[:, :, rows.input_slice, columns.input_slice] for plane in planes)
+                part: GeneratorOutput = self.generator(*seen, thumbnail)
+                raw[:, :, rows.output_slice, columns.output_slice] = part.unclamped[
+                    :, :, rows.crop_slice, columns.crop_slice
+                ]
+                local[:, :, rows.output_slice, columns.output_slice] = part.residual[
+                    :, :, rows.crop_slice, columns.crop_slice
+                ]
+        return GeneratorOutput(raw, part.colour_delta, local)
 
 
 def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Generator:
@@ -90,13 +96,13 @@ def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Gener
     )
 
 
-def save_translator(path: Path, state: Mapping[str, Tensor], card: TranslatorCard) -> None:
+def save_translator(path: Path, state_dict: Mapping[str, Tensor], card: TranslatorCard) -> None:
     """Writes the weights of a generator and their card.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    save_weights(path, state, card.to_json())
+    save_weights(path, state_dict, card.to_json())
 
 
 def load_translator(path: Path, *, device: str = "cpu") -> Translator:
@@ -122,11 +128,11 @@ def load_translator(path: Path, *, device: str = "cpu") -> Translator:
         channels={"buffers (channels)": count_channels(card.buffers)},
     )
     generator = build_generator(card.config, card.buffers)
-    fill_network(file, generator, tensors)
-    return translator_of(generator, card.buffers, place)
+    load_into_network(file, generator, tensors)
+    return build_translator(generator, card.buffers, place)
 
 
-def translator_of(
+def build_translator(
     generator: Generator, buffers: tuple[str, ...], device: torch.device
 ) -> Translator:
     """Returns a generator, ready to be applied."""
@@ -135,7 +141,7 @@ def translator_of(
     return Translator(generator.eval().requires_grad_(False), buffers, device)
 
 
-def _pad(channels: NDArray[np.float32]) -> NDArray[np.float32]:
+def _pad_to_stride(channels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns (c, h, w) with the last row and column repeated up to a multiple of ``STRIDE``."""
     height, width = channels.shape[1:]
     return np.pad(channels, [(0, 0), (0, -height % STRIDE), (0, -width % STRIDE)], mode="edge")

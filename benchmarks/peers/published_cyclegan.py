@@ -61,7 +61,7 @@ class PublishedCycleGan:
         self._discriminators = _adam(*self._judges.values())
         self._pools = {name: _Pool() for name in self._judges}
 
-    def play(self, step: int) -> None:
+    def train_step(self, step: int) -> None:
         """Teaches the generators, then the discriminators."""
         sim, real = self._draw(step)
         fake_real = self.generator(sim)

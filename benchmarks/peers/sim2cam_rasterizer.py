@@ -16,8 +16,8 @@ import numpy as np
 from peers import measure
 from sim2cam import __version__
 from sim2cam.render.gbuffer import Channel
-from sim2cam.render.optics.views import optics_of
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.optics.views import build_optics
+from sim2cam.render.rasterizer import get_rasterizer
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
 from sim2cam.surfaces.textures import encode_srgb
@@ -38,9 +38,9 @@ def main() -> None:
     asked = measure.arguments()
     lines = (asked.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
     scenes = [Scene.from_json(line) for line in lines]
-    view = optics_of(scenes[0].cameras[0]).pinhole
+    view = build_optics(scenes[0].cameras[0]).pinhole
     assert view is not None
-    drawing = rasterizer()
+    drawing = get_rasterizer()
     every = drawing.channels
 
     def timed(
@@ -48,19 +48,19 @@ def main() -> None:
     ) -> measure.Timing:
         def frame(number: int) -> Any:
             drawing.load(lit[number % len(lit)])
-            return drawing.draw(view, channels & every, samples=samples)
+            return drawing.render(view, channels & every, samples=samples)
 
         return measure.timed(what, frame, asked)
 
     def prepare(number: int) -> None:
         drawing.load(scenes[number % len(scenes)])
-        drawing.draw(
+        drawing.render(
             replace(view, width=16, height=16), {"radiance"}
         )  # which needs the shadow maps
 
     sunlit = [sunlit_alone(scene) for scene in scenes]
     prepare(0)
-    seen = drawing.draw(view, every, samples=4)
+    seen = drawing.render(view, every, samples=4)
     before = measure.resident_mb()
     timings = [
         timed("RGB, depth", RGB_DEPTH),
@@ -70,7 +70,9 @@ def main() -> None:
         timed("all channels, one hard light", every, 1, sunlit),
         timed("all channels, 4 samples, one hard light", every, 4, sunlit),
         measure.timed("shadow maps", prepare, asked),
-        *_channels(prepare, lambda channels: drawing.draw(view, channels, samples=1), every, asked),
+        *_channels(
+            prepare, lambda channels: drawing.render(view, channels, samples=1), every, asked
+        ),
     ]
     picture = measure.Picture(
         encode_srgb(seen["radiance"]), seen["depth_m"], seen["bodies"].astype(np.int64)

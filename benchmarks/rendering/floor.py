@@ -17,10 +17,10 @@ from rendering.spread import Clock, spread
 from rendering.steps import settled
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.render.backends.opengl.context import open_context
-from sim2cam.render.backends.opengl.framebuffers import Attachment, Targets
-from sim2cam.render.backends.opengl.program import Program
-from sim2cam.render.optics.views import optics_of
-from sim2cam.render.optics.warp import LABEL_DENSITY
+from sim2cam.render.backends.opengl.framebuffers import Attachment, RenderTargets
+from sim2cam.render.backends.opengl.program import GLProgram
+from sim2cam.render.optics.views import build_optics
+from sim2cam.render.optics.warp import LABEL_OVERSAMPLING
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.camera import Camera
 
@@ -44,7 +44,7 @@ def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str,
     clock, screen = Clock(), _Screen()
     rng = np.random.default_rng(0)
     for camera in settled(recipe, 0, Clock()).cameras:
-        color, labels = _view(camera, 1), _view(camera, LABEL_DENSITY)
+        color, labels = _view(camera, 1), _view(camera, LABEL_OVERSAMPLING)
         screen.color(color, Clock())  # makes room
         screen.labels(labels, Clock())
         for _ in range(_REPEATS):
@@ -59,8 +59,8 @@ def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str,
 
 
 def _view(camera: Camera, density: int) -> PinholeView:
-    optics = optics_of(camera)
-    return optics.pinhole or optics.faces[0].view(density, 0)[0]
+    optics = build_optics(camera)
+    return optics.pinhole or optics.patches[0].make_view(density, 0)[0]
 
 
 class _Screen:
@@ -68,7 +68,7 @@ class _Screen:
 
     def __init__(self) -> None:
         self._gl = gl = open_context("egl").gl
-        self._targets = Targets(gl)
+        self._targets = RenderTargets(gl)
         self._corners = gl.glGenVertexArrays(1)
         self._color, self._labels = _program(gl, _COLOR), _program(gl, _LABELS)
         self._radiance = Attachment(0, gl.GL_RGBA32F, (gl.GL_RGBA, gl.GL_FLOAT), np.float32, 4)
@@ -95,7 +95,7 @@ class _Screen:
                 self._targets.read(output, view.width, view.height)
 
     def _write(
-        self, program: Program, outputs: tuple[Attachment, ...], samples: int, view: PinholeView
+        self, program: GLProgram, outputs: tuple[Attachment, ...], samples: int, view: PinholeView
     ) -> None:
         gl = self._gl
         self._targets.bind(outputs, samples, view.width, view.height)
@@ -106,8 +106,8 @@ class _Screen:
         gl.glFinish()
 
 
-def _program(gl: Any, shader: str) -> Program:
+def _program(gl: Any, shader: str) -> GLProgram:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "floor.frag"
         path.write_text(f"#version 410 core\n{shader}\n", encoding="utf-8")
-        return Program(gl, "screen.vert", str(path))
+        return GLProgram(gl, "screen.vert", str(path))

@@ -12,9 +12,9 @@ import numpy as np
 from peers.measure import resident_mb
 
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.rasterizer import get_rasterizer
 
 SIZES_PX = ((160, 120), (96, 128), (200, 150), (128, 96))
 """From scene to scene."""
@@ -35,10 +35,10 @@ def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
     for index in itertools.count():
         width, height = SIZES_PX[index % len(SIZES_PX)]
         sized = replace(recipe, render=replace(recipe.render, width=width, height=height))
-        scene = settled_scene(sized, 0, index).scene
-        rasterizer().load(scene)
+        scene = simulate_scene(sized, 0, index).scene
+        get_rasterizer().load(scene)
         for camera in scene.cameras:
-            shoot(scene, camera, rasterizer(), recipe.render.channels)
+            shoot(scene, camera, get_rasterizer(), recipe.render.channels)
             frame += 1
             if frame % every == 0 or frame == frames:
                 curve.append((frame, resident_mb()))

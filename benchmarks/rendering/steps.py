@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from rendering.spread import Clock, spread
 from sim2cam import images
-from sim2cam.data.channels import encode
+from sim2cam.data.channels import encode_channel
 from sim2cam.data.writer import NewSample, write_shard
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.render.frame import LABEL_CHANNELS, annotate
 from sim2cam.render.gbuffer import Channel, GBuffer
-from sim2cam.render.optics.views import blind_spot, optics_of
-from sim2cam.render.optics.warp import color_through, labels_through
-from sim2cam.render.physics.simulation import settle
-from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
+from sim2cam.render.optics.views import build_optics, find_blind_corner
+from sim2cam.render.optics.warp import warp_labels, warp_radiance
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.rasterizer import PinholeView, convert_to_instance_ids, get_rasterizer
 from sim2cam.render.sensor.sensor import develop
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
@@ -91,12 +91,14 @@ def settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
     size = (recipe.render.width, recipe.render.height)
     for attempt in itertools.count():
         with clock("chance"):
-            drawn = draw(recipe.domain, SEED, index, views=recipe.render.views, attempt=attempt)
-            draft = compose(drawn, *size)
-            problem = blind_spot(draft)
+            drawn = sample_factors(
+                recipe.domain, SEED, index, views=recipe.render.views, attempt=attempt
+            )
+            draft = build_scene(drawn, *size)
+            problem = find_blind_corner(draft)
         if problem is None:
             with clock("physics"):
-                scene, certificate = settle(draft)
+                scene, certificate = simulate(draft)
             if certificate.rejection is None:
                 return scene
     raise AssertionError
@@ -107,20 +109,20 @@ def _load(scene: Scene, clock: Clock) -> None:
     view = PinholeView(scene.cameras[0].pose, 16, 16, 16.0, 7.5, 7.5)
     for step in ("first load", "shadow maps"):
         with clock(step):
-            rasterizer().load(scene)
-            rasterizer().draw(view, {"radiance"})  # draws the shadow maps and waits for them
+            get_rasterizer().load(scene)
+            get_rasterizer().render(view, {"radiance"})  # draws the shadow maps and waits for them
 
 
 def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
     """Returns what is written of a camera's picture; the steps are those of ``shoot``."""
     with clock("lens: maps"):
-        optics = optics_of(camera)
+        optics = build_optics(camera)
     drawn: dict[PinholeView, GBuffer] = {}
 
     def rasterized(view: PinholeView, channels: Collection[Channel], what: str) -> GBuffer:
         if view not in drawn:
             with clock(what):
-                drawn[view] = rasterizer().draw(view, channels)
+                drawn[view] = get_rasterizer().render(view, channels)
         return drawn[view]
 
     def color(view: PinholeView) -> NDArray[np.float32]:
@@ -129,25 +131,25 @@ def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSampl
     def labels(view: PinholeView) -> GBuffer:
         return rasterized(view, LABEL_CHANNELS, "rasterize labels")
 
-    color_through(optics, color)  # draws; what follows only warps
+    warp_radiance(optics, color)  # draws; what follows only warps
     with clock("lens: colour"):
-        radiance = color_through(optics, color)
+        radiance = warp_radiance(optics, color)
     drawn.clear()
-    labels_through(optics, labels)
+    warp_labels(optics, labels)
     with clock("lens: labels"):
-        truth = labels_through(optics, labels)
+        truth = warp_labels(optics, labels)
     with clock("sensor"):
         developed = develop(radiance, camera.sensor)
     with clock("labels"):
-        ids = instance_ids(scene, truth["bodies"])
+        ids = convert_to_instance_ids(scene, truth["bodies"])
         objects = annotate(scene, camera, ids, truth["cover"])
     with clock("encode RGB (JPEG)"):
         jpeg = images.encode_jpeg(developed, camera.sensor.jpeg_quality)
     with clock("encode depth (PNG)"):
-        encode("depth", truth["depth_m"])
+        encode_channel("depth", truth["depth_m"])
     with clock("encode ids (PNG)"):
-        encode("ids", ids)
+        encode_channel("ids", ids)
     return NewSample(
-        index=number, picture=jpeg, width=camera.width, height=camera.height, origin="sim",
-        objects=objects, channels={"depth": truth["depth_m"], "ids": ids}, facts={"lens": camera.lens},
+        index=number, image_bytes=jpeg, width=camera.width, height=camera.height, origin="sim",
+        objects=objects, channels={"depth": truth["depth_m"], "ids": ids}, metadata={"lens": camera.lens},
     )  # fmt: skip

@@ -16,9 +16,9 @@ from sim2cam import images
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.meshes.skin import skin_of
-from sim2cam.render.physics.simulation import settle
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.skin import build_texture_set
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture, TextureFamily
@@ -60,7 +60,7 @@ class Tabletop:
 
     def triangles(self) -> int:
         """Returns how many triangles there are in all, table and all."""
-        return sum(len(mesh_of(body.asset).faces) for body in self.frames[0].bodies)
+        return sum(len(build_mesh(body.asset).faces) for body in self.frames[0].bodies)
 
 
 def make_tabletop(name: str, objects: int, frames: int) -> Tabletop:
@@ -76,7 +76,7 @@ def make_tabletop(name: str, objects: int, frames: int) -> Tabletop:
     table = Body("table", Ground(4.0), _table_look(), Pose(), is_fixed=True)
     bodies = [_object(i, rng) for i in range(objects)]
     scene = Scene((table, *bodies), _light(), (_camera(columns * _SPACING_M),))
-    return Tabletop(name, tuple(settle(_thrown(scene, columns, rng))[0] for _ in range(frames)))
+    return Tabletop(name, tuple(simulate(_thrown(scene, columns, rng))[0] for _ in range(frames)))
 
 
 def export(tabletop: Tabletop, folder: Path) -> None:
@@ -109,8 +109,8 @@ def _export_body(
     body: Body, index: int, folder: Path, arrays: dict[str, NDArray[Any]]
 ) -> dict[str, Any]:
     """Adds the arrays of a body, writes its picture and returns the rest."""
-    mesh, skin = mesh_of(body.asset), skin_of(body)
-    colors, uvs = repeating(skin.colors, mesh.uvs * skin.turns)
+    mesh, skin = build_mesh(body.asset), build_texture_set(body)
+    colors, uvs = repeating(skin.colors, mesh.uvs * skin.uv_scale)
     upright = np.ascontiguousarray(colors[::-1])
     picture = f"{index}.png"
     write_bytes(folder / picture, images.encode_png(upright))
@@ -182,7 +182,7 @@ def _camera(region_m: float) -> Camera:
     eye = np.array([0.1, -0.75, 0.85]) * 1.55 * region_m
     middle = (SIDE_PX - 1) / 2
     lens = BrownConrady(_FOCAL_PX, _FOCAL_PX, middle, middle)
-    return Camera(Pose.looking_at(vec3(eye), (0, 0, 0), 0.0), SIDE_PX, SIDE_PX, lens, _NEUTRAL)
+    return Camera(Pose.look_at(vec3(eye), (0, 0, 0), 0.0), SIDE_PX, SIDE_PX, lens, _NEUTRAL)
 
 
 def _thrown(scene: Scene, columns: int, rng: np.random.Generator) -> Scene:

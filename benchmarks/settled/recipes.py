@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rendering.commands import run
 
-from sim2cam.data.card import card_of
+from sim2cam.data.card import build_card
 from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.data.reader import read_dataset, read_scenes
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, read_rgb
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.domain_survey import FactorSurvey, survey_of
+from sim2cam.randomize.domain_survey import FactorHistogram, compute_factor_histograms
 
 _SHOWN = (2, 4)  # rows and columns of a contact sheet
 _TILE_PX = 240
@@ -51,9 +51,11 @@ def measure_recipe(
     report, dataset = check_dataset(data), read_dataset(data)
     _write_sheet([sample.rgb for sample in dataset.samples], sheet)
     scenes = list(read_scenes(data))
-    rejections = card_of(dataset).rejections
+    rejections = build_card(dataset).rejections
     thrown = sum(rejections.values())
-    surveyed = survey_of(load_recipe(name).domain, (scene.drawn for scene in scenes))
+    surveyed = compute_factor_histograms(
+        load_recipe(name).domain, (scene.sampled_values for scene in scenes)
+    )
     return {
         "name": name,
         "samples": report.samples,
@@ -66,7 +68,7 @@ def measure_recipe(
     }
 
 
-def coverage(surveyed: tuple[FactorSurvey, ...]) -> dict[str, Any]:
+def coverage(surveyed: tuple[FactorHistogram, ...]) -> dict[str, Any]:
     """Returns how what was kept lies in what was asked.
 
     That is ``bins`` of all factors in which draws are expected, how many of them are ``empty``, and
@@ -76,9 +78,9 @@ def coverage(surveyed: tuple[FactorSurvey, ...]) -> dict[str, Any]:
     bins = empty = 0
     bent = ("", 0.0)
     for one in surveyed:
-        if one.asked is None or one.is_fixed or not one.count:
+        if one.expected is None or one.is_fixed or not one.count:
             continue
-        asked, drawn = np.array(one.asked), np.array(one.drawn)
+        asked, drawn = np.array(one.expected), np.array(one.observed)
         expected = asked >= _FEW
         bins += int(expected.sum())
         empty += int((drawn[expected] == 0).sum())

@@ -17,15 +17,15 @@ from sim2cam.assets.mesh import collider_of
 from sim2cam.data.writer import write_json
 from sim2cam.errors import SceneError
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scene_sampling import SettledScene, settled_scene
-from sim2cam.render.physics.colliders import Part, parts_of
-from sim2cam.render.physics.contacts import supports_in
-from sim2cam.render.physics.inertia import balance_of
-from sim2cam.render.physics.world import ROLLING_M
+from sim2cam.pipeline.scene_sampling import SettledScene, simulate_scene
+from sim2cam.render.physics.colliders import CollisionPart, build_collision_parts
+from sim2cam.render.physics.contacts import build_support_graph
+from sim2cam.render.physics.inertia import compute_inertial_frame
+from sim2cam.render.physics.world import ROLLING_FRICTION_M
 from sim2cam.scene.fasteners import Bolt, Nut
 from sim2cam.scene.packages import Tin
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Box, Cylinder, Die, Ground, MeshFile, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Die, Ground, MeshFile, Sphere
 from sim2cam.scene.tubes import Tubes
 from sim2cam.scene.twisty import TwistyCube
 
@@ -68,11 +68,11 @@ def measure_block(block: Block) -> Path:
     recipe, settled, starved = load_recipe(block.recipe), [], 0
     for index in range(block.number * BLOCK, (block.number + 1) * BLOCK):
         try:
-            settled.append(settled_scene(recipe, block.seed, index))
+            settled.append(simulate_scene(recipe, block.seed, index))
         except SceneError:
             starved += 1
     scenes = block.result.with_suffix(".scenes.json")
-    write_json(scenes, {"scenes": [_neutral(one.scene) for one in settled]}, in_lines=False)
+    write_json(scenes, {"scenes": [_neutral(one.scene) for one in settled]}, indented=False)
     told = block.result.with_suffix(".moved.json")
     ended = run(
         [block.python, "-m", "peers.mujoco_rest", str(scenes.resolve()), str(told.resolve())]
@@ -81,7 +81,7 @@ def measure_block(block: Block) -> Path:
         raise SystemExit(f"MuJoCo could not let the scenes go:\n{ended.errors}")
     moved = json.loads(told.read_text(encoding="utf-8"))["scenes"]
     facts = [_facts(*pair) for pair in zip(settled, moved, strict=True)]
-    write_json(block.result, {"starved": starved, "scenes": facts}, in_lines=False)
+    write_json(block.result, {"starved": starved, "scenes": facts}, indented=False)
     scenes.unlink()
     told.unlink()
     return block.result
@@ -89,7 +89,7 @@ def measure_block(block: Block) -> Path:
 
 def floating(settled: SettledScene) -> tuple[str, ...]:
     """Returns the bodies that nothing fixed carries, by way of whatever others."""
-    supports = supports_in(settled.certificate.contacts)
+    supports = build_support_graph(settled.certificate.contacts)
     held = {body.name for body in settled.scene.bodies if body.is_fixed}
     while True:
         more = {name for name, by in supports.items() if held.intersection(by)} - held
@@ -144,7 +144,7 @@ def _neutral(scene: Scene) -> list[dict[str, Any]]:
             "rotation_wxyz": body.pose.rotation_wxyz,
             "mass_kg": 0.0 if body.is_fixed else body.mass_kg,
             "friction": body.friction,
-            "rolling_m": ROLLING_M.get(body.asset.kind, 0.0),
+            "rolling_m": ROLLING_FRICTION_M.get(body.asset.kind, 0.0),
             **_balance(body),
             **_shape(body),
         }
@@ -156,11 +156,11 @@ def _balance(body: Body) -> dict[str, Any]:
     """Returns where the mass of a body lies in its frame, its principal axes, and its moments about
     them over its mass; no moments of a simple shape about its middle, which every engine knows.
     """
-    balance = balance_of(body)
+    balance = compute_inertial_frame(body)
     return {
         "center_m": balance.frame.position_m,
         "axes_wxyz": balance.frame.rotation_wxyz,
-        "moments_m2": balance.moments_m2,
+        "moments_m2": balance.specific_moments_m2,
     }
 
 
@@ -179,16 +179,16 @@ def _shape(body: Body) -> dict[str, Any]:
             parts = [part.tolist() for part in collider_of(body.asset).parts]
             shape = {"kind": "parts", "parts_m": parts}
         case TwistyCube() | Bolt() | Nut() | Tubes():
-            corners = [_corners(part).tolist() for part in parts_of(body.asset)]
+            corners = [_corners(part).tolist() for part in build_collision_parts(body.asset)]
             shape = {"kind": "parts", "parts_m": corners}
         case _:
             shape = {"kind": "box", "half_m": [side / 2 for side in body.asset.size_m]}
     return shape
 
 
-def _corners(part: Part) -> np.ndarray:
+def _corners(part: CollisionPart) -> np.ndarray:
     """Returns corners (n, 3) of a solid in the frame of the whole; what is round has flat sides."""
-    if isinstance(part.shape, Box):
+    if isinstance(part.shape, Cuboid):
         local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.shape.size_m
         return part.pose.apply(local)
     turns = np.linspace(0, 2 * math.pi, 24, endpoint=False)

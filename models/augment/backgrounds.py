@@ -15,80 +15,82 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.sample import Dataset
-from sim2cam.models.augment.dead_leaves import collage
-from sim2cam.models.augment.overlay import hidden, laid
-from sim2cam.models.training.images import Picture, PictureStore, known_owners
+from sim2cam.models.augment.dead_leaves import render_dead_leaves
+from sim2cam.models.augment.overlay import composite, occlude
+from sim2cam.models.training.images import AnnotatedImage, ImageCache, get_complete_instance_map
 
-BEHIND_SHARE, BEFORE_SHARE = 0.5, 0.5
+BACKGROUND_PROBABILITY, OCCLUDER_PROBABILITY = 0.5, 0.5
 """Of the pictures that get another backdrop, and of those that get pieces."""
 
-_SCALES = (0.4, 2.0)  # by which backdrops shrink, from where they fill the picture
-_PIECE_CHANCE = 0.5  # of each object
-_OFF_CENTRE = 0.6  # at most, of a piece from the middle of the box, in its longer sides
-_REACHES = (0.2, 0.6)  # of a piece, in longer sides of the box
-_CORNERS = (3, 8)
+_SHRINK_RANGE = (0.4, 2.0)  # by which backdrops shrink, from where they fill the picture
+_OBJECT_OCCLUDER_PROBABILITY = 0.5  # of each object
+_MAX_CENTRE_OFFSET = 0.6  # at most, of a piece from the middle of the box, in its longer sides
+_OCCLUDER_RADIUS_RANGE = (0.2, 0.6)  # of a piece, in longer sides of the box
+_CORNER_COUNT_RANGE = (3, 8)
 
 
-class Backdrops:
+class BackgroundAugmentation:
     """Pictures that show nothing of what is learned; may be used by several threads.
 
     Args:
-        pictures: without labels; None with ``collages`` alone.
+        images: without labels; None with ``dead_leaves`` alone.
         cache_bytes: budget of decoded images.
         amodal: whether boxes are of whole objects, and stay as they are where pieces hide something.
-        collages: whether collages serve too, half of the time where there are pictures.
+        dead_leaves: whether collages serve too, half of the time where there are pictures.
     """
 
     def __init__(
-        self, pictures: Dataset | None, cache_bytes: int, *, amodal: bool, collages: bool = False
+        self, images: Dataset | None, cache_bytes: int, *, amodal: bool, dead_leaves: bool = False
     ) -> None:
-        samples = () if pictures is None else pictures.samples
-        self._store = PictureStore([samples], (), cache_bytes)
-        self._count = len(samples)
+        samples = () if images is None else images.samples
+        self._image_cache = ImageCache([samples], (), cache_bytes)
+        self._n_images = len(samples)
         self._amodal = amodal
-        self._collage_share = (0.5 if samples else 1.0) if collages else 0.0
+        self._dead_leaves_probability = (0.5 if samples else 1.0) if dead_leaves else 0.0
 
-    def fill(self, processes: int) -> None:
+    def preload(self, processes: int) -> None:
         """Decodes them as ``PictureStore.fill`` does."""
-        self._store.fill(processes)
+        self._image_cache.preload(processes)
 
-    def around(self, picture: Picture, rng: np.random.Generator) -> Picture:
+    def apply(self, image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
         """Returns a picture with or without another backdrop, with or without pieces before its objects.
 
         One of which it is not known which pixels show objects is returned as it is.
 
         Args:
-            picture: as it was rendered.
+            image: as it was rendered.
             rng: source of chance.
 
         Raises:
             InputError: a backdrop cannot be read.
         """
-        owners = known_owners(picture)
+        owners = get_complete_instance_map(image)
         if owners is None:
-            return picture
-        if rng.random() < BEHIND_SHARE:
-            rgb = laid(picture.rgb, self._other(picture.rgb.shape[:2], rng), owners == 0)
-            picture = replace(picture, rgb=rgb)
-        if rng.random() < BEFORE_SHARE:
-            pieces = _draw_pieces(picture, rng)
-            rgb = laid(picture.rgb, self._other(picture.rgb.shape[:2], rng), pieces)
-            picture = hidden(replace(picture, rgb=rgb), owners, pieces, amodal=self._amodal)
-        return picture
+            return image
+        if rng.random() < BACKGROUND_PROBABILITY:
+            rgb = composite(image.rgb, self._make_background(image.rgb.shape[:2], rng), owners == 0)
+            image = replace(image, rgb=rgb)
+        if rng.random() < OCCLUDER_PROBABILITY:
+            pieces = _sample_occluders(image, rng)
+            rgb = composite(image.rgb, self._make_background(image.rgb.shape[:2], rng), pieces)
+            image = occlude(replace(image, rgb=rgb), owners, pieces, amodal=self._amodal)
+        return image
 
-    def _other(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
+    def _make_background(
+        self, shape: tuple[int, int], rng: np.random.Generator
+    ) -> NDArray[np.uint8]:
         """Returns a collage or a part of a backdrop (height, width, 3)."""
-        if self._collage_share and rng.random() < self._collage_share:
-            return collage(shape, rng)
-        return self._window(shape, rng)
+        if self._dead_leaves_probability and rng.random() < self._dead_leaves_probability:
+            return render_dead_leaves(shape, rng)
+        return self._sample_window(shape, rng)
 
-    def _window(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
+    def _sample_window(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Returns a part of a backdrop (height, width, 3), larger or smaller than it is, mirrored half of the
         time; where it is too small for all of the picture, it goes on as in a mirror.
         """
-        rgb = self._store.get(0, int(rng.integers(self._count))).rgb
+        rgb = self._image_cache.get(0, int(rng.integers(self._n_images))).rgb
         filling = max(shape[0] / rgb.shape[0], shape[1] / rgb.shape[1])
-        scale = filling / exp(rng.uniform(log(_SCALES[0]), log(_SCALES[1])))
+        scale = filling / exp(rng.uniform(log(_SHRINK_RANGE[0]), log(_SHRINK_RANGE[1])))
         sides = [
             min(ceil(want / scale), have) for want, have in zip(shape, rgb.shape[:2], strict=True)
         ]
@@ -106,18 +108,18 @@ class Backdrops:
         return np.ascontiguousarray(part[:, ::-1] if rng.random() < 0.5 else part, np.uint8)
 
 
-def _draw_pieces(picture: Picture, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _sample_occluders(image: AnnotatedImage, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Returns where polygons lie, over and beside some of the objects (h, w)."""
-    pieces = np.zeros(picture.rgb.shape[:2], np.uint8)
-    for outline in picture.outlines:
-        if rng.random() >= _PIECE_CHANCE:
+    pieces = np.zeros(image.rgb.shape[:2], np.uint8)
+    for outline in image.outlines:
+        if rng.random() >= _OBJECT_OCCLUDER_PROBABILITY:
             continue
         low, high = outline.min(axis=0), outline.max(axis=0)
         longer = float((high - low).max())
-        middle = (low + high) / 2 + longer * rng.uniform(-_OFF_CENTRE, _OFF_CENTRE, 2)
-        count = int(rng.integers(*_CORNERS, endpoint=True))
+        middle = (low + high) / 2 + longer * rng.uniform(-_MAX_CENTRE_OFFSET, _MAX_CENTRE_OFFSET, 2)
+        count = int(rng.integers(*_CORNER_COUNT_RANGE, endpoint=True))
         angles = 2 * np.pi * (np.arange(count) + rng.uniform(0, 1, count)) / count
-        reach = longer * rng.uniform(*_REACHES) * rng.uniform(0.5, 1, (count, 1))
+        reach = longer * rng.uniform(*_OCCLUDER_RADIUS_RANGE) * rng.uniform(0.5, 1, (count, 1))
         corners = middle + reach * np.column_stack([np.cos(angles), np.sin(angles)])
         cv2.fillPoly(pieces, [np.round(corners).astype(np.int32)], 1)
     return pieces.astype(np.bool_)

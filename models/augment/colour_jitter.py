@@ -13,45 +13,47 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.images import LUMA
-from sim2cam.models.augment.overlay import laid
-from sim2cam.models.training.images import Picture, known_owners
+from sim2cam.images import LUMA_WEIGHTS
+from sim2cam.models.augment.overlay import composite
+from sim2cam.models.training.images import AnnotatedImage, get_complete_instance_map
 
-RECOLOURED_SHARE = 0.75  # of the objects
+JITTER_PROBABILITY = 0.75  # of the objects
 
-_CHROMA = (0.5, 2.5)  # how far colours lie from grey, as a share of how far they lay
-_GAIN = (0.8, 1.25)  # of each channel
-_GAMMA = (0.7, 1.5)  # power of all values, dark to light
+_CHROMA_RANGE = (0.5, 2.5)  # how far colours lie from grey, as a share of how far they lay
+_GAIN_RANGE = (0.8, 1.25)  # of each channel
+_GAMMA_RANGE = (0.7, 1.5)  # power of all values, dark to light
 
 
-def recoloured(picture: Picture, rng: np.random.Generator) -> Picture:
+def jitter_instance_colours(image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
     """Returns a picture with some of its objects in other shades, each in its own.
 
     One of which it is not known which pixels show objects is returned as it is.
 
     Args:
-        picture: as it was rendered.
+        image: as it was rendered.
         rng: source of chance.
     """
-    owners = known_owners(picture)
+    owners = get_complete_instance_map(image)
     if owners is None:
-        return picture
-    count = len(picture.outlines)
-    is_changed = np.concatenate([[False], rng.random(count) < RECOLOURED_SHARE])
-    chroma, gamma = (_draw(rng, around, (count, 1)) for around in (_CHROMA, _GAMMA))
-    gains = _draw(rng, _GAIN, (count, 3))
+        return image
+    count = len(image.outlines)
+    is_changed = np.concatenate([[False], rng.random(count) < JITTER_PROBABILITY])
+    chroma, gamma = (
+        _sample_log_uniform(rng, around, (count, 1)) for around in (_CHROMA_RANGE, _GAMMA_RANGE)
+    )
+    gains = _sample_log_uniform(rng, _GAIN_RANGE, (count, 3))
     where = is_changed[owners]
     of = owners[where] - 1
-    values = picture.rgb[where].astype(np.float32) / 255
-    grey = values @ np.array(LUMA, np.float32)[:, None]
+    values = image.rgb[where].astype(np.float32) / 255
+    grey = values @ np.array(LUMA_WEIGHTS, np.float32)[:, None]
     shaded = (grey + chroma[of] * (values - grey)) * gains[of]
-    changed = picture.rgb.copy()
+    changed = image.rgb.copy()
     changed[where] = np.round(255 * shaded.clip(0, 1) ** gamma[of])
-    return replace(picture, rgb=laid(picture.rgb, changed, where))
+    return replace(image, rgb=composite(image.rgb, changed, where))
 
 
-def _draw(
-    rng: np.random.Generator, around: tuple[float, float], shape: tuple[int, int]
+def _sample_log_uniform(
+    rng: np.random.Generator, bounds: tuple[float, float], shape: tuple[int, int]
 ) -> NDArray[np.float32]:
     """Returns draws whose logarithm is uniform."""
-    return np.exp(rng.uniform(log(around[0]), log(around[1]), shape)).astype(np.float32)
+    return np.exp(rng.uniform(log(bounds[0]), log(bounds[1]), shape)).astype(np.float32)

@@ -13,72 +13,87 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.models.augment.overlay import hidden, laid
-from sim2cam.models.training.images import Keypoints, Picture, hull_of, known_owners
+from sim2cam.models.augment.overlay import composite, occlude
+from sim2cam.models.training.images import (
+    AnnotatedImage,
+    Keypoints,
+    compute_hull,
+    get_complete_instance_map,
+)
 
-MOST_OTHERS = 2
+MAX_PASTED_IMAGES = 2
 """Pictures whose objects are laid into one, at most; each number is as frequent as the others."""
 
 T = TypeVar("T", bound=np.generic)
 
-_OFF_CENTRE = 0.6  # at most, of an object from the one that it is laid at, in its longer sides
+_MAX_CENTRE_OFFSET = (
+    0.6  # at most, of an object from the one that it is laid at, in its longer sides
+)
 
 
-def crowded(picture: Picture, other: Picture, rng: np.random.Generator, *, amodal: bool) -> Picture:
+def paste_objects(
+    image: AnnotatedImage, source_image: AnnotatedImage, rng: np.random.Generator, *, amodal: bool
+) -> AnnotatedImage:
     """Returns a picture with the objects of another one before its own, one of them at one of these.
 
     They are as they were, all moved alike, by whole pixels. Where either picture has no objects, or it is not
     known which pixels show them, it is returned as it is.
 
     Args:
-        picture: whose objects lie behind.
-        other: whose objects are cut out.
+        image: whose objects lie behind.
+        source_image: whose objects are cut out.
         rng: source of chance.
         amodal: whether boxes are of whole objects, and stay as they are where something hides these.
     """
-    behind, before = known_owners(picture), known_owners(other)
-    if behind is None or before is None or not (picture.outlines and other.outlines):
-        return picture
-    shift = _draw_shift(picture, other, rng)
-    owners = _shifted(before, shift, behind.shape, np.uint16(0))
-    rgb = _shifted(other.rgb, shift, behind.shape, np.uint8(0))
+    behind, before = get_complete_instance_map(image), get_complete_instance_map(source_image)
+    if behind is None or before is None or not (image.outlines and source_image.outlines):
+        return image
+    shift = _sample_shift(image, source_image, rng)
+    owners = _shift_image(before, shift, behind.shape, np.uint16(0))
+    rgb = _shift_image(source_image.rgb, shift, behind.shape, np.uint8(0))
     is_laid = owners > 0
-    back = hidden(picture, behind, is_laid, amodal=amodal)
-    front = _moved(other, before, owners, shift, amodal=amodal)
-    assert back.owners is not None
-    points = picture.points
-    if points is not None and other.points is not None:
-        moved = _shifted(other.points, shift, behind.shape, np.float16(np.nan))
+    back = occlude(image, behind, is_laid, amodal=amodal)
+    front = _shift_labels(source_image, before, owners, shift, amodal=amodal)
+    assert back.instance_map is not None
+    points = image.object_coordinates
+    if points is not None and source_image.object_coordinates is not None:
+        moved = _shift_image(
+            source_image.object_coordinates, shift, behind.shape, np.float16(np.nan)
+        )
         points = points.copy()
         points[is_laid] = moved[is_laid]
-    return Picture(
-        rgb=laid(picture.rgb, rgb, is_laid),
+    return AnnotatedImage(
+        rgb=composite(image.rgb, rgb, is_laid),
         outlines=(*back.outlines, *front.outlines),
         categories=np.concatenate([back.categories, front.categories]),
         ignored=np.concatenate([back.ignored, front.ignored]),
-        visible=np.concatenate([back.visible, front.visible]),
-        inside=np.concatenate([back.inside, front.inside]),
-        turns_freely=picture.turns_freely and other.turns_freely,
-        keypoints=_joined(back.keypoints, front.keypoints),
-        owners=np.where(is_laid, owners + np.uint16(len(back.categories)), back.owners),
-        points=points,
-        is_complete=picture.is_complete and other.is_complete,
+        visible_fractions=np.concatenate([back.visible_fractions, front.visible_fractions]),
+        inside_fractions=np.concatenate([back.inside_fractions, front.inside_fractions]),
+        is_rotatable=image.is_rotatable and source_image.is_rotatable,
+        keypoints=_concatenate_keypoints(back.keypoints, front.keypoints),
+        instance_map=np.where(is_laid, owners + np.uint16(len(back.categories)), back.instance_map),
+        object_coordinates=points,
+        is_fully_labelled=image.is_fully_labelled and source_image.is_fully_labelled,
     )
 
 
-def _draw_shift(picture: Picture, other: Picture, rng: np.random.Generator) -> NDArray[np.int64]:
+def _sample_shift(
+    image: AnnotatedImage, source_image: AnnotatedImage, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Returns by how many pixels (x, y) the objects of the other picture are moved."""
-    there, here = (one.outlines[int(rng.integers(len(one.outlines)))] for one in (picture, other))
+    there, here = (
+        one.outlines[int(rng.integers(len(one.outlines)))] for one in (image, source_image)
+    )
     (low, high), (own_low, own_high) = ((o.min(axis=0), o.max(axis=0)) for o in (there, here))
-    off = rng.uniform(-_OFF_CENTRE, _OFF_CENTRE, 2) * float((high - low).max())
+    off = rng.uniform(-_MAX_CENTRE_OFFSET, _MAX_CENTRE_OFFSET, 2) * float((high - low).max())
     return np.asarray(np.round((low + high - own_low - own_high) / 2 + off), np.int64)
 
 
-def _shifted(
-    values: NDArray[T], shift: NDArray[np.int64], shape: tuple[int, ...], filling: T
+def _shift_image(
+    values: NDArray[T], shift: NDArray[np.int64], shape: tuple[int, ...], fill_value: T
 ) -> NDArray[T]:
     """Returns an image (h, w, ...) moved over one of another shape (h, w), with a filling where it does not lie."""
-    moved = np.full((*shape, *values.shape[2:]), filling, values.dtype)
+    moved = np.full((*shape, *values.shape[2:]), fill_value, values.dtype)
     (left, top), (height, width) = shift, values.shape[:2]
     rows = slice(max(top, 0), max(min(top + height, shape[0]), 0))
     columns = slice(max(left, 0), max(min(left + width, shape[1]), 0))
@@ -89,35 +104,41 @@ def _shifted(
     return moved
 
 
-def _moved(
-    other: Picture, before: NDArray[np.uint16], owners: NDArray[np.uint16], shift: NDArray[np.int64], *, amodal: bool
-) -> Picture:  # fmt: skip
+def _shift_labels(
+    source_image: AnnotatedImage, source_instance_map: NDArray[np.uint16], shifted_instance_map: NDArray[np.uint16], shift: NDArray[np.int64], *, amodal: bool
+) -> AnnotatedImage:  # fmt: skip
     """Returns the labels of objects that were moved; what is cut off is as hidden as what others hide."""
-    count = len(other.categories) + 1
-    had, has = (np.bincount(o.ravel(), minlength=count)[1:] for o in (before, owners))
-    outlines = [outline + shift for outline in other.outlines]
+    count = len(source_image.categories) + 1
+    had, has = (
+        np.bincount(o.ravel(), minlength=count)[1:]
+        for o in (source_instance_map, shifted_instance_map)
+    )
+    outlines = [outline + shift for outline in source_image.outlines]
     for index in np.flatnonzero((has < had) & (has > 0) & (not amodal)):
-        hull = hull_of(owners == index + 1)
+        hull = compute_hull(shifted_instance_map == index + 1)
         assert hull is not None
         outlines[index] = hull
-    keypoints = other.keypoints
+    keypoints = source_image.keypoints
     if keypoints is not None:
-        keypoints = replace(keypoints, places=keypoints.places + shift)
+        keypoints = replace(keypoints, points_xy=keypoints.points_xy + shift)
     return replace(
-        other,
+        source_image,
         outlines=tuple(outlines),
-        visible=other.visible * other.inside * has / np.maximum(had, 1),
-        inside=np.ones(len(other.inside)),
-        ignored=other.ignored | ((had > 0) & (has == 0)),
+        visible_fractions=source_image.visible_fractions
+        * source_image.inside_fractions
+        * has
+        / np.maximum(had, 1),
+        inside_fractions=np.ones(len(source_image.inside_fractions)),
+        ignored=source_image.ignored | ((had > 0) & (has == 0)),
         keypoints=keypoints,
     )
 
 
-def _joined(one: Keypoints | None, other: Keypoints | None) -> Keypoints | None:
-    if one is None or other is None:
+def _concatenate_keypoints(first: Keypoints | None, second: Keypoints | None) -> Keypoints | None:
+    if first is None or second is None:
         return None
     return Keypoints(
-        np.concatenate([one.places, other.places]),
-        np.concatenate([one.seen, other.seen]),
-        np.concatenate([one.mirrored, other.mirrored]),
+        np.concatenate([first.points_xy, second.points_xy]),
+        np.concatenate([first.visibility, second.visibility]),
+        np.concatenate([first.flip_indices, second.flip_indices]),
     )

@@ -14,15 +14,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-_LEAVES = (60, 500)  # of a collage
-_RADII = (0.012, 0.4)  # of leaves, in longer sides of the picture
-_LATER = 2.0  # times as large, at most, are leaves as others that fell before
-_PRINTED_SHARE = 0.3  # of the leaves
-_COLOURS = (3, 12)  # of a collage, from which leaves take theirs
-_GREY_SHARE = 0.3  # of these
-_CORNERS = (3, 7)
-_SHADES = (0.6, 1.3)  # of the light, here and there
-_BLURS_PX = (0.0, 1.5)
+_LEAF_COUNT_RANGE = (60, 500)  # of a collage
+_RADIUS_RANGE = (0.012, 0.4)  # of leaves, in longer sides of the picture
+_ORDER_JITTER = 2.0  # times as large, at most, are leaves as others that fell before
+_PRINT_PROBABILITY = 0.3  # of the leaves
+_PALETTE_SIZE_RANGE = (3, 12)  # of a collage, from which leaves take theirs
+_GREY_PROBABILITY = 0.3  # of these
+_CORNER_COUNT_RANGE = (3, 7)
+_SHADING_RANGE = (0.6, 1.3)  # of the light, here and there
+_BLUR_SIGMA_RANGE_PX = (0.0, 1.5)
 _GLYPHS = "ABCDEFGHKLMNPRSTUVXYZ0123456789"
 
 Colour = tuple[int, int, int]
@@ -30,36 +30,40 @@ Canvas = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 
-def collage(shape: tuple[int, int], rng: np.random.Generator) -> Canvas:
+def render_dead_leaves(shape: tuple[int, int], rng: np.random.Generator) -> Canvas:
     """Returns a picture (height, width, 3), sRGB.
 
     Args:
         shape: height and width, pixels.
         rng: source of chance.
     """
-    palette = [_colour(rng) for _ in range(rng.integers(*_COLOURS, endpoint=True))]
+    palette = [
+        _sample_colour(rng) for _ in range(rng.integers(*_PALETTE_SIZE_RANGE, endpoint=True))
+    ]
     canvas = np.full((*shape, 3), palette[0], np.uint8)
-    count = round(_log_uniform(rng, _LEAVES))
-    radii = max(shape) * np.exp(rng.uniform(log(_RADII[0]), log(_RADII[1]), count))
+    count = round(_sample_log_uniform(rng, _LEAF_COUNT_RANGE))
+    radii = max(shape) * np.exp(rng.uniform(log(_RADIUS_RANGE[0]), log(_RADIUS_RANGE[1]), count))
     # large ones would hide all others, so they fall sooner
-    order = np.argsort(-radii * _LATER ** rng.random(count))
+    order = np.argsort(-radii * _ORDER_JITTER ** rng.random(count))
     for radius in radii[order]:
         middle = rng.uniform(-radius, np.array(shape[::-1]) + radius)
         front, back = (palette[i] for i in rng.integers(len(palette), size=2))
-        leaf = _leaf(middle, radius, rng)
+        leaf = _sample_leaf(middle, radius, rng)
         cv2.fillPoly(canvas, [leaf], back, cv2.LINE_AA)
-        if rng.random() < _PRINTED_SHARE:
-            _PRINTS[rng.integers(len(_PRINTS))](canvas, middle, float(radius), front, rng)
-    return _lit(canvas, rng)
+        if rng.random() < _PRINT_PROBABILITY:
+            _PRINT_FUNCTIONS[rng.integers(len(_PRINT_FUNCTIONS))](
+                canvas, middle, float(radius), front, rng
+            )
+    return _apply_shading(canvas, rng)
 
 
-def _colour(rng: np.random.Generator) -> Colour:
-    saturation = 0.1 * rng.random() if rng.random() < _GREY_SHARE else rng.random()
+def _sample_colour(rng: np.random.Generator) -> Colour:
+    saturation = 0.1 * rng.random() if rng.random() < _GREY_PROBABILITY else rng.random()
     red, green, blue = colorsys.hsv_to_rgb(rng.random(), saturation, rng.random())
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
-def _leaf(middle: Floats, radius: float, rng: np.random.Generator) -> NDArray[np.int32]:
+def _sample_leaf(centre: Floats, radius: float, rng: np.random.Generator) -> NDArray[np.int32]:
     """Returns the corners (n, 2) of a round, a square or a crooked leaf."""
     squeezed = radius * np.array([1.0, rng.uniform(0.2, 1.0)])
     turn = rng.uniform(0, 2 * np.pi)
@@ -69,75 +73,77 @@ def _leaf(middle: Floats, radius: float, rng: np.random.Generator) -> NDArray[np
     elif kind == 1:
         angles, reach = np.pi * (np.arange(4) / 2 + 0.25), np.ones((4, 1))
     else:
-        count = int(rng.integers(*_CORNERS, endpoint=True))
+        count = int(rng.integers(*_CORNER_COUNT_RANGE, endpoint=True))
         angles = 2 * np.pi * (np.arange(count) + rng.random(count)) / count
         reach = rng.uniform(0.5, 1, (count, 1))
     corners = squeezed * reach * np.column_stack([np.cos(angles), np.sin(angles)])
-    return np.asarray(np.round(middle + corners @ _turned(turn).T), np.int32)
+    return np.asarray(np.round(centre + corners @ _rotation_matrix(turn).T), np.int32)
 
 
-def _letters(
-    canvas: Canvas, middle: Floats, radius: float, ink: Colour, rng: np.random.Generator
+def _print_text(
+    canvas: Canvas, centre: Floats, radius: float, ink: Colour, rng: np.random.Generator
 ) -> None:
     """Prints lines of text."""
     lines = int(rng.integers(1, 5))
     size = radius / (15 * lines)
     for line in range(lines):
         text = "".join(rng.choice(list(_GLYPHS), rng.integers(2, 9)))
-        place = middle + radius * np.array([-0.6, (line + 1) / lines - 0.5])
+        place = centre + radius * np.array([-0.6, (line + 1) / lines - 0.5])
         font = int(rng.choice([cv2.FONT_HERSHEY_SIMPLEX, cv2.FONT_HERSHEY_TRIPLEX]))
         thick = max(1, round(2 * size))
         corner = (int(place[0]), int(place[1]))
         cv2.putText(canvas, text, corner, font, size, ink, thick, cv2.LINE_AA)
 
 
-def _cells(
-    canvas: Canvas, middle: Floats, radius: float, ink: Colour, rng: np.random.Generator
+def _print_checkerboard(
+    canvas: Canvas, centre: Floats, radius: float, ink: Colour, rng: np.random.Generator
 ) -> None:
     """Prints cells of a turned grid, as of chessboards, markers and codes."""
     count = int(rng.integers(3, 9))
     is_dark = np.indices((count, count)).sum(0) % 2 == 0
     if rng.random() < 0.5:
         is_dark = rng.random((count, count)) < 0.5
-    side, turned = 1.2 * radius / count, _turned(rng.uniform(0, 2 * np.pi))
+    side, turned = 1.2 * radius / count, _rotation_matrix(rng.uniform(0, 2 * np.pi))
     square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) - count / 2
-    cells = side * (square + np.argwhere(is_dark)[:, None]) @ turned.T + middle
+    cells = side * (square + np.argwhere(is_dark)[:, None]) @ turned.T + centre
     cv2.fillPoly(canvas, list(np.round(cells).astype(np.int32)), ink, cv2.LINE_AA)
 
 
-def _strokes(
-    canvas: Canvas, middle: Floats, radius: float, ink: Colour, rng: np.random.Generator
+def _print_strokes(
+    canvas: Canvas, centre: Floats, radius: float, ink: Colour, rng: np.random.Generator
 ) -> None:
     """Draws lines side by side, or a bent one as of a cable."""
     thick = max(1, round(radius * rng.uniform(0.02, 0.15)))
-    turned = _turned(rng.uniform(0, 2 * np.pi)).T
+    turned = _rotation_matrix(rng.uniform(0, 2 * np.pi)).T
     if rng.random() < 0.5:
         across = np.linspace(-0.7, 0.7, int(rng.integers(2, 9)))
         ends = np.array([[[-0.7, y], [0.7, y]] for y in across])
     else:
         ends = np.cumsum(rng.normal(0, 0.4, (1, 12, 2)), axis=1)
         ends -= ends.mean(axis=1, keepdims=True)
-    lines = np.round(radius * ends @ turned + middle).astype(np.int32)
+    lines = np.round(radius * ends @ turned + centre).astype(np.int32)
     cv2.polylines(canvas, list(lines), False, ink, thick, cv2.LINE_AA)
 
 
-_PRINTS = (_letters, _cells, _strokes)
+_PRINT_FUNCTIONS = (_print_text, _print_checkerboard, _print_strokes)
 
 
-def _lit(canvas: Canvas, rng: np.random.Generator) -> Canvas:
+def _apply_shading(canvas: Canvas, rng: np.random.Generator) -> Canvas:
     """Returns a picture in light that is brighter here than there, as sharp as chance has it."""
     height, width = canvas.shape[:2]
-    shades = np.exp(rng.uniform(log(_SHADES[0]), log(_SHADES[1]), (4, 4))).astype(np.float32)
+    shades = np.exp(rng.uniform(log(_SHADING_RANGE[0]), log(_SHADING_RANGE[1]), (4, 4))).astype(
+        np.float32
+    )
     light = cv2.resize(shades, (width, height), interpolation=cv2.INTER_CUBIC)
     shown = cv2.multiply(canvas, cv2.merge([light] * 3), dtype=cv2.CV_8U)
-    sigma = rng.uniform(*_BLURS_PX)
+    sigma = rng.uniform(*_BLUR_SIGMA_RANGE_PX)
     return np.asarray(cv2.GaussianBlur(shown, (0, 0), sigma) if sigma > 0.3 else shown)
 
 
-def _turned(angle: float) -> Floats:
+def _rotation_matrix(angle: float) -> Floats:
     cosine, sine = np.cos(angle), np.sin(angle)
     return np.array([[cosine, -sine], [sine, cosine]])
 
 
-def _log_uniform(rng: np.random.Generator, ends: tuple[float, float]) -> float:
-    return exp(rng.uniform(log(ends[0]), log(ends[1])))
+def _sample_log_uniform(rng: np.random.Generator, bounds: tuple[float, float]) -> float:
+    return exp(rng.uniform(log(bounds[0]), log(bounds[1])))

@@ -15,7 +15,7 @@ import albumentations as A  # noqa: N812, TID251
 import cv2
 
 
-class Photometric:
+class PhotometricAugmentation:
     """Draws and applies a change of look that moves nothing; may be used by several threads."""
 
     def __init__(self) -> None:
@@ -24,19 +24,26 @@ class Photometric:
     def __call__(self, rgb: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
         """Returns the changed image (height, width, 3); equal seeds give equal changes."""
         if not hasattr(self._local, "compose"):
-            self._local.compose = _compose()
+            self._local.compose = _build_pipeline()
         compose: A.Compose = self._local.compose
         # one state for all: set_random_seed would start every transform from the same numbers
         compose.set_random_state(np.random.default_rng(seed), random.Random(seed))
         return np.asarray(compose(image=rgb)["image"], dtype=np.uint8)
 
 
-def _compose() -> A.Compose:
+def _build_pipeline() -> A.Compose:
     """Returns the changes in the order in which a camera makes them."""
-    return A.Compose([*_light(), *_optics(), *_sensor(), *_processing()])
+    return A.Compose(
+        [
+            *_lighting_transforms(),
+            *_optics_transforms(),
+            *_sensor_transforms(),
+            *_processing_transforms(),
+        ]
+    )
 
 
-def _light() -> list[A.BasicTransform | A.BaseCompose]:
+def _lighting_transforms() -> list[A.BasicTransform | A.BaseCompose]:
     return [
         A.RandomShadow(
             shadow_roi=(0, 0, 1, 1),
@@ -49,7 +56,7 @@ def _light() -> list[A.BasicTransform | A.BaseCompose]:
     ]
 
 
-def _optics() -> list[A.BasicTransform | A.BaseCompose]:
+def _optics_transforms() -> list[A.BasicTransform | A.BaseCompose]:
     softer = {"downscale": cv2.INTER_AREA, "upscale": cv2.INTER_LINEAR}
     return [
         A.OneOf(
@@ -63,7 +70,7 @@ def _optics() -> list[A.BasicTransform | A.BaseCompose]:
     ]
 
 
-def _sensor() -> list[A.BasicTransform | A.BaseCompose]:
+def _sensor_transforms() -> list[A.BasicTransform | A.BaseCompose]:
     return [
         A.OneOf(
             [
@@ -76,7 +83,7 @@ def _sensor() -> list[A.BasicTransform | A.BaseCompose]:
     ]
 
 
-def _processing() -> list[A.BasicTransform | A.BaseCompose]:
+def _processing_transforms() -> list[A.BasicTransform | A.BaseCompose]:
     return [
         A.OneOf(
             [

@@ -13,27 +13,27 @@ from torch.nn import functional
 
 from sim2cam import images
 from sim2cam.learn.onnx import Outputs, write_onnx
-from sim2cam.models.augment.crops import SMOOTH_BELOW
+from sim2cam.models.augment.crops import SUPERSAMPLE_BELOW_SCALE
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.inference.detections import DUPLICATE_IOU
-from sim2cam.models.inference.detector import LoadedDetector
-from sim2cam.models.inference.differentiable import filled_up, magnified
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Detector, is_peak
-from sim2cam.models.network.roi_crops import PLAIN, View, side_px
-from sim2cam.models.reliability.confidence import calibrated, slopes_and_offsets
+from sim2cam.models.inference.detections import NMS_IOU
+from sim2cam.models.inference.detector import NativeDetector
+from sim2cam.models.inference.differentiable import pad_images, resize_images
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectorNetwork, is_peak
+from sim2cam.models.network.roi_crops import DEFAULT_ROI_VIEW, RoiView, get_roi_side_px
+from sim2cam.models.reliability.confidence import calibrate_scores, stack_calibration
 
-_HALVINGS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five
-MOST = 100  # detections that the graph returns, however unsure
-_OUTPUTS = "boxes", "scores", "labels"
-_LEAST_PX, _MOST_PX = 64, 8192
-_EXAMPLES_PX = (192, 264), (333, 250)
+_PYRAMID_LEVELS = 4  # of a picture, for close-ups; ``PAD_TO_PX`` allows five
+MAX_EXPORTED_DETECTIONS = 100  # detections that the graph returns, however unsure
+_OUTPUT_NAMES = "boxes", "scores", "labels"
+_MIN_SIDE_PX, _MAX_SIDE_PX = 64, 8192
+_EXAMPLE_SIZES_PX = (192, 264), (333, 250)
 """How much, high and wide, of photos that a graph has to see as its network does: of noise a trained network
 is unsure, and what it then finds hangs on rounding."""
-_LOST = 0.02
+_MAX_UNMATCHED_SHARE = 0.02
 """Largest share of all scores whose detections another run has not: two as sure, or mostly one another,
 may change places by rounding, what is computed wrongly changes all."""
-_ROUNDING = 1e-6  # of scores
-_NEAR = 0.01  # of the larger side of a box, and of a score: what is the same detection
+_SCORE_EPSILON = 1e-6  # of scores
+_MATCH_TOLERANCE = 0.01  # of the larger side of a box, and of a score: what is the same detection
 
 
 class DetectorGraph(nn.Module):
@@ -46,17 +46,17 @@ class DetectorGraph(nn.Module):
 
     scaling: Tensor | None
 
-    def __init__(self, detector: LoadedDetector) -> None:
+    def __init__(self, detector: NativeDetector) -> None:
         super().__init__()
-        self.network: Detector = copy.deepcopy(detector.network)
+        self.network: DetectorNetwork = copy.deepcopy(detector.network)
         self.network.keypoints = self.network.masks = None
-        self.side = side_px(poses=bool(detector.card.objects))
-        self.views = detector.card.views
+        self.roi_side_px = get_roi_side_px(poses=bool(detector.card.objects))
+        self.roi_views = detector.card.roi_views
         if self.network.reader is not None:
             self.network.reader.surface = None  # poses are found by more than tensors
-        self.scale = detector.card.magnification
-        self.margin = detector.card.box_margin
-        scaling = slopes_and_offsets(detector.card.scaling, detector.card.categories)
+        self.input_scale = detector.card.input_scale
+        self.box_expansion = detector.card.box_expansion
+        scaling = stack_calibration(detector.card.score_calibration, detector.card.categories)
         self.register_buffer("scaling", scaling, persistent=False)
 
     def forward(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -67,16 +67,18 @@ class DetectorGraph(nn.Module):
         """
         height, width = rgb.shape[1], rgb.shape[2]
         picture = rgb.permute(0, 3, 1, 2).float()
-        image = magnified(picture, self.scale)
-        maps = self.network(filled_up(self.network, image))
+        image = resize_images(picture, self.input_scale)
+        maps = self.network(pad_images(self.network, image))
         heat = maps.heat[0].sigmoid()  # (h, w)
         probability, label = maps.classes[0].softmax(0).max(0)
         score = (heat * probability).sqrt()
         if self.scaling is not None:
-            score = calibrated(score, self.scaling[label])
+            score = calibrate_scores(score, self.scaling[label])
         score = torch.where(is_peak(heat), score, torch.zeros_like(heat))
         # the smallest pictures have fewer places than that
-        best, where = functional.pad(score.flatten(), (0, MOST)).topk(MOST)
+        best, where = functional.pad(score.flatten(), (0, MAX_EXPORTED_DETECTIONS)).topk(
+            MAX_EXPORTED_DETECTIONS
+        )
         where = where.clamp(max=heat.numel() - 1)
         across = torch.arange(heat.shape[1]).expand(heat.shape[0], -1).flatten()[where]
         down = torch.arange(heat.shape[0])[:, None].expand(-1, heat.shape[1]).flatten()[where]
@@ -85,62 +87,70 @@ class DetectorGraph(nn.Module):
         low, high = centre - sides[:, :2], centre + sides[:, 2:]
         label = label.flatten()[where]
         if self.network.reader is not None and self.network.reader.category is not None:
-            tight = torch.cat([low, high], 1) / self.scale
-            whole, fill = filled_up(self.network, picture), self.network.mean
-            seen = [close_ups(whole, fill, tight, self.side, view) for view in self.views]
-            logits = self.network.read_close_ups(torch.cat(seen)).categories
+            tight = torch.cat([low, high], 1) / self.input_scale
+            whole, fill = pad_images(self.network, picture), self.network.mean
+            seen = [
+                crop_rois(whole, fill, tight, self.roi_side_px, view) for view in self.roi_views
+            ]
+            logits = self.network.classify_crops(torch.cat(seen)).category_logits
             assert logits is not None
-            shares = logits.softmax(1).reshape(len(self.views), MOST, -1).mean(0)
+            shares = (
+                logits.softmax(1).reshape(len(self.roi_views), MAX_EXPORTED_DETECTIONS, -1).mean(0)
+            )
             probability, label = shares.max(1)
             read = (heat.flatten()[where] * probability).sqrt()
-            read = read if self.scaling is None else calibrated(read, self.scaling[label])
-            best, order = torch.where(best > 0, read, best).topk(MOST)
+            read = read if self.scaling is None else calibrate_scores(read, self.scaling[label])
+            best, order = torch.where(best > 0, read, best).topk(MAX_EXPORTED_DETECTIONS)
             low, high, label = low[order], high[order], label[order]
-        more = self.margin * (high - low)
+        more = self.box_expansion * (high - low)
         edges = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in (width, height)])
         low, high = (
             torch.minimum(ends.clamp(min=0.0), edges)
-            for ends in ((low - more) / self.scale, (high + more) / self.scale)
+            for ends in ((low - more) / self.input_scale, (high + more) / self.input_scale)
         )
         boxes = torch.cat([low, high], 1)
-        kept = best * (1.0 - _is_duplicate(boxes))
+        kept = best * (1.0 - _find_duplicates(boxes))
         return boxes * (kept > 0)[:, None], kept, label * (kept > 0)
 
 
-def close_ups(
-    picture: Tensor, fill: Tensor, boxes_xyxy: Tensor, side: int, view: View = PLAIN
+def crop_rois(
+    image: Tensor,
+    fill_colour: Tensor,
+    boxes_xyxy: Tensor,
+    side: int,
+    roi_view: RoiView = DEFAULT_ROI_VIEW,
 ) -> Tensor:
-    """Returns close-ups (n, 3, side, side) of boxes (n, 4), as ``close_up`` cuts them.
+    """Returns close-ups (n, 3, side, side) of boxes (n, 4), as ``crop_roi`` cuts them.
 
     Where that takes the mean of many pixels, here a pixel of a picture of half, a quarter, ... of the size is.
 
     Args:
-        picture: (1, 3, h, w), with sides that ``PAD_TO_PX`` divides.
-        fill: its colour outside (1, 3, 1, 1).
+        image: (1, 3, h, w), with sides that ``PAD_TO_PX`` divides.
+        fill_colour: its colour outside (1, 3, 1, 1).
         boxes_xyxy: in its pixels.
         side: of a close-up.
-        view: how objects are looked at.
+        roi_view: how objects are looked at.
     """
     middle = (boxes_xyxy[:, :2] + boxes_xyxy[:, 2:]) / 2
-    reach = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / view.fill
+    reach = (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2]).amax(1).clamp(min=1.0) / roi_view.box_fraction
     steps = (torch.arange(side) + 0.5) / side - 0.5
-    across = -steps if view.is_mirrored else steps
+    across = -steps if roi_view.is_flipped else steps
     places = torch.stack([across.expand(side, -1), steps[:, None].expand(-1, side)], 2)
     places = middle[:, None, None] + reach[:, None, None, None] * places
-    size = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in picture.shape[:1:-1]])
+    size = torch.cat([torch.full((1,), n, dtype=torch.float32) for n in image.shape[:1:-1]])
     grid = (2 * places / size - 1).flatten(0, 1)[None]  # rows of all close-ups below one another
-    halvings = (reach / side * SMOOTH_BELOW).log2().ceil().clamp(0, _HALVINGS)
+    halvings = (reach / side * SUPERSAMPLE_BELOW_SCALE).log2().ceil().clamp(0, _PYRAMID_LEVELS)
     found = torch.zeros(len(boxes_xyxy), 3, side, side)
-    level = picture - fill
-    for number in range(_HALVINGS + 1):
+    level = image - fill_colour
+    for number in range(_PYRAMID_LEVELS + 1):
         seen = functional.grid_sample(level, grid, align_corners=False)[0]  # (3, n * s, s)
         seen = seen.reshape(3, -1, side, side).transpose(0, 1)
         found = torch.where((halvings == number)[:, None, None, None], seen, found)
         level = functional.avg_pool2d(level, 2)
-    return found + fill
+    return found + fill_colour
 
 
-def export_detector(detector: LoadedDetector, path: Path) -> tuple[str, ...]:
+def export_detector(detector: NativeDetector, path: Path) -> tuple[str, ...]:
     """Writes a detector as ONNX, whose card is the file's metadata ``card``; returns what the graph lacks,
     in words.
 
@@ -150,31 +160,31 @@ def export_detector(detector: LoadedDetector, path: Path) -> tuple[str, ...]:
         OutputError: the folder cannot be written.
     """
     shapes = (
-        torch.export.Dim("height", min=_LEAST_PX, max=_MOST_PX),
-        torch.export.Dim("width", min=_LEAST_PX, max=_MOST_PX),
+        torch.export.Dim("height", min=_MIN_SIDE_PX, max=_MAX_SIDE_PX),
+        torch.export.Dim("width", min=_MIN_SIDE_PX, max=_MAX_SIDE_PX),
     )
     photos = Path(str(files("sim2cam"))) / "recipes" / "standin" / "style"
-    example, other = map(_part, sorted(photos.iterdir()), _EXAMPLES_PX)
+    example, other = map(_read_example, sorted(photos.iterdir()), _EXAMPLE_SIZES_PX)
     write_onnx(
         path,
         DetectorGraph(detector).eval(),
         {"rgb": example},
         {"rgb": other},
         {"rgb": dict(enumerate(shapes, 1))},
-        _OUTPUTS,
+        _OUTPUT_NAMES,
         {"card": detector.card.to_json()},
         compare=_compare_detections,
     )
-    return _lacks(detector.card)
+    return _list_missing_outputs(detector.card)
 
 
-def _lacks(card: DetectorCard) -> tuple[str, ...]:
+def _list_missing_outputs(card: DetectorCard) -> tuple[str, ...]:
     """Returns what ``predict`` tells and the graph does not."""
     only_predicted = {
         "masks": card.masks,
         "keypoints": any(card.keypoints.values()),
         "poses": bool(card.objects),
-        "how unlike what was trained on a picture is": card.novelty is not None,
+        "how unlike what was trained on a picture is": card.ood_threshold is not None,
     }
     return tuple(
         f"{what}: not in the graph, which tells boxes, scores and labels alone; predict does"
@@ -183,7 +193,7 @@ def _lacks(card: DetectorCard) -> tuple[str, ...]:
     )
 
 
-def _is_duplicate(boxes: Tensor) -> Tensor:
+def _find_duplicates(boxes: Tensor) -> Tensor:
     """Returns 1.0 for each box (n, 4), by falling score, that is mostly a surer one's, else 0.0."""
     low = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
     high = torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
@@ -191,27 +201,36 @@ def _is_duplicate(boxes: Tensor) -> Tensor:
     area = (boxes[:, 2:] - boxes[:, :2]).prod(1)
     overlap = shared / (area[:, None] + area - shared).clamp(min=1e-9)
     surer = torch.ones_like(overlap).tril(-1)
-    return ((overlap > DUPLICATE_IOU).float() * surer).amax(1)
+    return ((overlap > NMS_IOU).float() * surer).amax(1)
 
 
-def _compare_detections(ours: Outputs, theirs: Outputs) -> str:
+def _compare_detections(expected: Outputs, actual: Outputs) -> str:
     """Returns how detections differ, in words; empty where each has its like among the others."""
-    lost = max(_lost(ours, theirs), _lost(theirs, ours))
-    return f"{lost:.1%} of the scores are of other detections" if not lost <= _LOST else ""
+    lost = max(
+        _compute_unmatched_share(expected, actual), _compute_unmatched_share(actual, expected)
+    )
+    return (
+        f"{lost:.1%} of the scores are of other detections"
+        if not lost <= _MAX_UNMATCHED_SHARE
+        else ""
+    )
 
 
-def _lost(ours: Outputs, theirs: Outputs) -> float:
+def _compute_unmatched_share(detections: Outputs, reference: Outputs) -> float:
     """Returns the share of our scores whose detections have no like among theirs."""
-    boxes, scores, labels = (ours[name] for name in _OUTPUTS)
-    other_boxes, other_scores, other_labels = (theirs[name] for name in _OUTPUTS)
+    boxes, scores, labels = (detections[name] for name in _OUTPUT_NAMES)
+    other_boxes, other_scores, other_labels = (reference[name] for name in _OUTPUT_NAMES)
     side = (boxes[:, 2:] - boxes[:, :2]).max(1).clip(min=1.0)
-    is_near = np.abs(boxes[:, None] - other_boxes).max(2) <= _NEAR * side[:, None]
-    is_as_sure = np.abs(scores[:, None] - other_scores) <= _NEAR * scores[:, None] + _ROUNDING
+    is_near = np.abs(boxes[:, None] - other_boxes).max(2) <= _MATCH_TOLERANCE * side[:, None]
+    is_as_sure = (
+        np.abs(scores[:, None] - other_scores)
+        <= _MATCH_TOLERANCE * scores[:, None] + _SCORE_EPSILON
+    )
     has_like = (is_near & is_as_sure & (labels[:, None] == other_labels)).any(1)
-    return float(scores[~has_like].sum() / (scores.sum() + _ROUNDING))
+    return float(scores[~has_like].sum() / (scores.sum() + _SCORE_EPSILON))
 
 
-def _part(photo: Path, size_px: tuple[int, int]) -> Tensor:
+def _read_example(photo: Path, size_px: tuple[int, int]) -> Tensor:
     """Returns the upper left (1, h, w, 3) uint8 of a photo."""
     height, width = size_px
     return torch.from_numpy(images.read_rgb(photo)[None, :height, :width].copy())

@@ -7,17 +7,19 @@ import torch
 from numpy.typing import NDArray
 
 from sim2cam.learn.device import autocast
-from sim2cam.models.inference.detector import LoadedDetector
-from sim2cam.models.network.backbones import TRUNK_CHANNELS
+from sim2cam.models.inference.detector import NativeDetector
+from sim2cam.models.network.backbones import BACKBONE_CHANNELS
 
-FEATURES = sum(TRUNK_CHANNELS)
+FEATURE_DIM = sum(BACKBONE_CHANNELS)
 """Numbers of a picture."""
 
 
 @torch.inference_mode()
-def trunk_features(detector: LoadedDetector, rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
+def extract_backbone_features(
+    detector: NativeDetector, rgb: NDArray[np.uint8]
+) -> NDArray[np.float64]:
     """Returns the means over a picture of all channels of the trunk, fine to coarse; of a residual trunk they
-    are ``FEATURES``.
+    are ``FEATURE_DIM``.
 
     Args:
         detector: from ``load_detector``; its heads and its magnification have no part in it.

@@ -16,22 +16,22 @@ from sim2cam.errors import UsageError
 from sim2cam.geometry.central_lens import CentralLens
 from sim2cam.geometry.poses import Pose, quaternion, vec3
 from sim2cam.metrics.detection import Detection
-from sim2cam.models.inference.detections import Plane, Prediction, Surface
+from sim2cam.models.inference.detections import NormalizedPoints, Prediction, SurfacePoints
 from sim2cam.models.inference.detector import AnyDetector
-from sim2cam.models.inference.pose_refinement import refined_pose
-from sim2cam.models.training.images import PIXEL_CENTRE
+from sim2cam.models.inference.pose_refinement import refine_pose
+from sim2cam.models.training.images import PIXEL_CENTRE_OFFSET
 
 Floats = NDArray[np.float64]
 
-NO_SHAPES: Mapping[str, Floats] = MappingProxyType({})
+NO_MESHES: Mapping[str, Floats] = MappingProxyType({})
 
-_AGREED = 3.0  # spreads of the middle point, within which points agree on a pose
-_SETTLED = 1e-5  # relative change of the sum, at which it has come to rest
-_NEAREST = 1e-3  # of the first distance, to which no point comes on the way
+_RANSAC_THRESHOLD_SCALES = 3.0  # spreads of the middle point, within which points agree on a pose
+_COST_TOLERANCE = 1e-5  # relative change of the sum, at which it has come to rest
+_MIN_DEPTH_RATIO = 1e-3  # of the first distance, to which no point comes on the way
 
 
 @dataclass(frozen=True)
-class Placed:
+class PoseDetection:
     """An object that was found, and how it lies.
 
     Attributes:
@@ -42,7 +42,7 @@ class Placed:
     detection: Detection
     pose: Pose | None
 
-    def seen_corners(self, corners_m: Floats, lens: CentralLens) -> Floats | None:
+    def project_corners(self, corners_m: Floats, lens: CentralLens) -> Floats | None:
         """Returns where the corners (8, 2) of its box in space are, pixels as boxes have them.
 
         None without a pose, and where the lens does not see all of them.
@@ -52,51 +52,51 @@ class Placed:
             lens: through which they are seen.
         """
         points = None if self.pose is None else self.pose.apply(corners_m)
-        if points is None or not lens.sees(points).all():
+        if points is None or not lens.can_project(points).all():
             return None
-        return lens.project(points) + PIXEL_CENTRE
+        return lens.project(points) + PIXEL_CENTRE_OFFSET
 
 
-def placed_in(
-    seen: Prediction,
+def estimate_poses(
+    prediction: Prediction,
     rgb: NDArray[np.uint8],
     lens: CentralLens,
-    shapes: Mapping[str, Floats] = NO_SHAPES,
-) -> tuple[Placed, ...]:
+    meshes: Mapping[str, Floats] = NO_MESHES,
+) -> tuple[PoseDetection, ...]:
     """Returns what was seen in an image, with its poses, surest first.
 
     Args:
-        seen: by a detector that was trained with poses, in an image taken through the lens.
-        rgb, lens, shapes: as ``placed`` takes them.
+        prediction: by a detector that was trained with poses, in an image taken through the lens.
+        rgb, lens, meshes: as ``placed`` takes them.
     """
-    assert seen.surfaces is not None  # of all that a detector with objects finds
+    assert prediction.surfaces is not None  # of all that a detector with objects finds
     return tuple(
-        placed(one, surface, rgb, lens, shapes)
-        for one, surface in zip(seen.detections, seen.surfaces, strict=True)
+        estimate_pose(one, surface, rgb, lens, meshes)
+        for one, surface in zip(prediction.detections, prediction.surfaces, strict=True)
     )
 
 
-def placed(
+def estimate_pose(
     detection: Detection,
-    surface: Surface,
+    surface_points: SurfacePoints,
     rgb: NDArray[np.uint8],
     lens: CentralLens,
-    shapes: Mapping[str, Floats] = NO_SHAPES,
-) -> Placed:
+    meshes: Mapping[str, Floats] = NO_MESHES,
+) -> PoseDetection:
     """Returns an object that was found, with its pose.
 
     Args:
         detection: the object.
-        surface: what is seen of it.
+        surface_points: what is seen of it.
         rgb: the image (height, width, 3).
         lens: through which it was taken.
-        shapes: triangles (n, 3, 3) of objects in their own frames, by category, metres. Of these, poses are
-            brought to where their outlines fit the image (``refined_pose``).
+        meshes: triangles (n, 3, 3) of objects in their own frames, by category, metres. Of these, poses are
+            brought to where their outlines fit the image (``refine_pose``).
     """
-    pose = solve_pose(surface, lens)
-    if pose is not None and detection.category in shapes:
-        pose = refined_pose(rgb, lens, pose, surface, shapes[detection.category])
-    return Placed(detection, pose)
+    pose = solve_pose(surface_points, lens)
+    if pose is not None and detection.category in meshes:
+        pose = refine_pose(rgb, lens, pose, surface_points, meshes[detection.category])
+    return PoseDetection(detection, pose)
 
 
 def check_poses(detector: AnyDetector) -> None:
@@ -111,7 +111,7 @@ def check_poses(detector: AnyDetector) -> None:
         )
 
 
-def solve_pose(surface: Surface, lens: CentralLens) -> Pose | None:
+def solve_pose(surface_points: SurfacePoints, lens: CentralLens) -> Pose | None:
     """Returns the pose that explains where points of an object are seen; None where none does.
 
     It starts with SQPnP (Terzakis and Lourakis 2020) on the points that agree, by RANSAC, and ends at
@@ -119,49 +119,67 @@ def solve_pose(surface: Surface, lens: CentralLens) -> Pose | None:
     detector is not sure of counts little, and a point that is far off does not pull the others with it.
 
     Args:
-        surface: what is seen.
+        surface_points: what is seen.
         lens: through which it is.
     """
-    plane = surface.plane(lens)
-    found = None if plane is None else _fitted(plane)
+    plane = surface_points.project_to_plane(lens)
+    found = None if plane is None else _refine_plane_pose(plane)
     if plane is None or found is None:
         return None
-    back = plane.ahead.inv()
+    back = plane.camera_rotation.inv()
     return Pose(quaternion(back * found[0]), vec3(back.apply(found[1])))
 
 
-def _fitted(plane: Plane) -> tuple[Rotation, Floats] | None:
+def _refine_plane_pose(normalized_points: NormalizedPoints) -> tuple[Rotation, Floats] | None:
     """Returns where the points are nearest to their places, over their spreads."""
-    points_m = plane.points_m
-    start, first = _begun(points_m, plane.places, _AGREED * float(np.median(plane.spreads)))
+    points_m = normalized_points.object_points_m
+    start, first = _solve_initial_pose(
+        points_m,
+        normalized_points.plane_points,
+        _RANSAC_THRESHOLD_SCALES * float(np.median(normalized_points.uncertainties)),
+    )
     begun = start.apply(points_m) + first
-    if not _is_before(begun):
+    if not _is_in_front(begun):
         return None
 
-    def moved(step: Floats) -> tuple[Rotation, Floats]:
+    def apply_step(step: Floats) -> tuple[Rotation, Floats]:
         return Rotation.from_rotvec(step[:3]) * start, first + step[3:]
 
-    def residuals(step: Floats) -> Floats:
-        rotation, position = moved(step)
+    def compute_residuals(step: Floats) -> Floats:
+        rotation, position = apply_step(step)
         seen = rotation.apply(points_m) + position
-        off = seen[:, :2] / np.maximum(seen[:, 2:], _NEAREST * begun[:, 2].min()) - plane.places
-        return np.asarray(off / plane.spreads[:, None]).ravel()
+        off = (
+            seen[:, :2] / np.maximum(seen[:, 2:], _MIN_DEPTH_RATIO * begun[:, 2].min())
+            - normalized_points.plane_points
+        )
+        return np.asarray(off / normalized_points.uncertainties[:, None]).ravel()
 
-    found = moved(
-        least_squares(residuals, np.zeros(6), loss="cauchy", x_scale="jac", ftol=_SETTLED).x
+    found = apply_step(
+        least_squares(
+            compute_residuals, np.zeros(6), loss="cauchy", x_scale="jac", ftol=_COST_TOLERANCE
+        ).x
     )
-    return found if _is_before(found[0].apply(points_m) + found[1]) else None
+    return found if _is_in_front(found[0].apply(points_m) + found[1]) else None
 
 
-def _begun(points_m: Floats, places: Floats, reach: float) -> tuple[Rotation, Floats]:
+def _solve_initial_pose(
+    points_m: Floats, plane_points: Floats, reprojection_error: float
+) -> tuple[Rotation, Floats]:
     """Returns about where points are, from those whose places agree to a reach, or else from all."""
     for method in (cv2.SOLVEPNP_SQPNP, cv2.SOLVEPNP_EPNP):
         try:
             agreed, turn, shift, _ = cv2.solvePnPRansac(
-                points_m, places, np.eye(3), None, reprojectionError=reach, flags=method
+                points_m,
+                plane_points,
+                np.eye(3),
+                None,
+                reprojectionError=reprojection_error,
+                flags=method,
             )
             if not agreed:
-                agreed, turn, shift = cv2.solvePnP(points_m, places, np.eye(3), None, flags=method)
+                agreed, turn, shift = cv2.solvePnP(
+                    points_m, plane_points, np.eye(3), None, flags=method
+                )
         except cv2.error:  # the first refuses places that are nearly one, as of what is far away
             continue
         if not agreed:
@@ -170,5 +188,5 @@ def _begun(points_m: Floats, places: Floats, reach: float) -> tuple[Rotation, Fl
     return Rotation.identity(), np.full(3, np.nan)
 
 
-def _is_before(points_m: Floats) -> bool:
+def _is_in_front(points_m: Floats) -> bool:
     return bool(np.isfinite(points_m).all() and (points_m[:, 2] > 0).all())

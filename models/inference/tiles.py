@@ -8,19 +8,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.learn.device import autocast
-from sim2cam.models.inference.detections import scaled
-from sim2cam.models.network.detector import STRIDE_PX, Detector, Maps
+from sim2cam.models.inference.detections import rescale_image
+from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNetwork
 
 PAD_TO_PX = 32
 TILE_PX = 1536
 """Sides, at the network's scale, of what is looked at in one go: larger pictures would not fit into memory."""
 
-AROUND_PX = 128
+CONTEXT_PX = 128
 """What a tile's network sees around it, beyond which ``nano`` sees nothing and the larger ones hardly anything."""
 
 
 @torch.inference_mode()
-def maps_of(network: Detector, rgb: NDArray[np.uint8], scale: float) -> tuple[Maps, Tensor]:
+def compute_maps(
+    network: DetectorNetwork, rgb: NDArray[np.uint8], input_scale: float
+) -> tuple[DetectionMaps, Tensor]:
     """Returns the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
 
     What categories and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
@@ -29,28 +31,30 @@ def maps_of(network: Detector, rgb: NDArray[np.uint8], scale: float) -> tuple[Ma
     Args:
         network: what predicts.
         rgb: (height, width, 3) uint8.
-        scale: magnification before the network.
+        input_scale: magnification before the network.
     """
-    rgb = scaled(rgb, scale)
+    rgb = rescale_image(rgb, input_scale)
     height, width = rgb.shape[:2]
     rows = [
-        [_maps_of_tile(network, rgb, (y, x)) for x in range(0, width, TILE_PX)]
+        [_compute_tile_maps(network, rgb, (y, x)) for x in range(0, width, TILE_PX)]
         for y in range(0, height, TILE_PX)
     ]
     (first, *_), *_ = rows
     if max(height, width) <= TILE_PX:
         return first
     maps = {
-        name: _joined([[getattr(maps, name) for maps, _ in row] for row in rows])
+        name: _join_tiles([[getattr(maps, name) for maps, _ in row] for row in rows])
         for name, values in first[0]._asdict().items()
         if values is not None
     }
-    return first[0]._replace(**maps), _joined([[features for _, features in row] for row in rows])
+    return first[0]._replace(**maps), _join_tiles(
+        [[features for _, features in row] for row in rows]
+    )
 
 
-def _maps_of_tile(
-    network: Detector, rgb: NDArray[np.uint8], corner: tuple[int, int]
-) -> tuple[Maps, Tensor]:
+def _compute_tile_maps(
+    network: DetectorNetwork, rgb: NDArray[np.uint8], corner: tuple[int, int]
+) -> tuple[DetectionMaps, Tensor]:
     """Returns maps and features of a square of ``TILE_PX`` of a picture, or what there is of it.
 
     Args:
@@ -58,18 +62,18 @@ def _maps_of_tile(
         rgb: the picture.
         corner: row and column of the square's upper left pixel.
     """
-    y, x = (max(start - AROUND_PX, 0) for start in corner)
-    piece = rgb[y : corner[0] + TILE_PX + AROUND_PX, x : corner[1] + TILE_PX + AROUND_PX]
+    y, x = (max(start - CONTEXT_PX, 0) for start in corner)
+    piece = rgb[y : corner[0] + TILE_PX + CONTEXT_PX, x : corner[1] + TILE_PX + CONTEXT_PX]
     height, width = piece.shape[:2]
     device = network.mean.device
     image = torch.from_numpy(np.array(piece)).to(device).permute(2, 0, 1)[None]
-    padded = network.mean.expand(1, 3, _rounded_up(height), _rounded_up(width)).clone(
+    padded = network.mean.expand(1, 3, _round_up_side(height), _round_up_side(width)).clone(
         memory_format=torch.channels_last
     )
     padded[:, :, :height, :width] = image
     with autocast(device, on_cpu=True):
-        features = network.features(padded)
-        maps = network.read(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
+        features = network.extract_features(padded)
+        maps = network.apply_heads(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
     rows, columns = (
         slice((start - begun) // STRIDE_PX, -(-min(start + TILE_PX - begun, side) // STRIDE_PX))
         for start, begun, side in zip(corner, (y, x), (height, width), strict=True)
@@ -78,10 +82,10 @@ def _maps_of_tile(
     return maps._replace(**cut), features[..., rows, columns]
 
 
-def _joined(rows: list[list[Tensor]]) -> Tensor:
+def _join_tiles(rows: list[list[Tensor]]) -> Tensor:
     """Returns the map of a picture (..., h, w) from those of its tiles."""
     return torch.cat([torch.cat(row, dim=-1) for row in rows], dim=-2)
 
 
-def _rounded_up(side: int) -> int:
+def _round_up_side(side: int) -> int:
     return -(-side // PAD_TO_PX) * PAD_TO_PX

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sim2cam.learn.distributed import divisor
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Maps, point_places
+from sim2cam.learn.distributed import reduce_divisor
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, decode_points
 from sim2cam.models.network.roi_classifier import SurfaceMaps
-from sim2cam.models.network.targets import Targets
+from sim2cam.models.network.targets import DetectorTargets
 
 LOSS_WEIGHTS = {
     "heat": 1.0,
@@ -27,27 +27,27 @@ LOSS_WEIGHTS = {
     "surface": 2.0,
 }
 LABEL_SMOOTHING = 0.02
-SIDES_WEIGHT = 0.5
+LOG_SIDES_WEIGHT = 0.5
 
 
 @dataclass(frozen=True)
 class TargetTensors:
     """A batch of ``Targets`` on the device: the same fields with a leading axis of images."""
 
-    heat: Tensor
-    heat_weight: Tensor
+    heatmap: Tensor
+    heatmap_weight: Tensor
     log_sides: Tensor
     categories: Tensor
     object_weight: Tensor
-    owner: Tensor
+    object_indices: Tensor
     keypoints: Tensor | None = None
-    seen: Tensor | None = None
-    shown: Tensor | None = None
-    votes: Tensor | None = None
-    is_read: Tensor | None = None
+    keypoint_visibility: Tensor | None = None
+    semantic: Tensor | None = None
+    centre_offsets: Tensor | None = None
+    has_category: Tensor | None = None
 
     @classmethod
-    def of(cls, targets: Targets, device: torch.device) -> TargetTensors:
+    def from_targets(cls, targets: DetectorTargets, device: torch.device) -> TargetTensors:
         """Returns the targets of several crops on a device."""
         values = {field.name: getattr(targets, field.name) for field in fields(targets)}
         return cls(
@@ -55,39 +55,42 @@ class TargetTensors:
         )
 
 
-def detector_losses(maps: Maps, targets: TargetTensors) -> dict[str, Tensor]:
+def detector_losses(maps: DetectionMaps, targets: TargetTensors) -> dict[str, Tensor]:
     """Returns the terms of the loss, each a mean over objects: ``heat box category``, the last over those
     whose category is learned.
 
     With keypoints, ``keypoints seen`` are two more; with masks, ``shown votes``, means over cells.
     """
-    n_objects = divisor(targets.object_weight.sum())
+    n_objects = reduce_divisor(targets.object_weight.sum())
     found = {
-        "heat": heat_loss(maps.heat.float(), targets.heat, targets.heat_weight) / n_objects,
+        "heat": heatmap_loss(maps.heatmap.float(), targets.heatmap, targets.heatmap_weight)
+        / n_objects,
         "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
-        "category": _category_loss(maps.classes.float(), targets),
+        "category": _category_loss(maps.class_logits.float(), targets),
     }
     log_sides = maps.log_sides.float()
     if maps.keypoints is not None and targets.keypoints is not None:
         keypoints = maps.keypoints.float()
         found["keypoints"] = _keypoint_loss(keypoints, log_sides, targets.keypoints, targets)
-        found["seen"] = _seen_loss(keypoints, targets)
-    if maps.segments is not None and targets.shown is not None:
-        found["shown"] = _shown_loss(maps.segments.float(), targets.shown)
-    if maps.votes is not None and targets.votes is not None:
-        found["votes"] = _vote_loss(maps.votes.float(), targets)
+        found["seen"] = _keypoint_visibility_loss(keypoints, targets)
+    if maps.segmentation is not None and targets.semantic is not None:
+        found["shown"] = _semantic_loss(maps.segmentation.float(), targets.semantic)
+    if maps.centre_offsets is not None and targets.centre_offsets is not None:
+        found["votes"] = _centre_offset_loss(maps.centre_offsets.float(), targets)
     return found
 
 
-def reading_loss(logits: Tensor, categories: Tensor) -> Tensor:
+def roi_category_loss(logits: Tensor, categories: Tensor) -> Tensor:
     """Returns the mean cross-entropy of close-ups (n, c), short of those that show no category: -1 (n,)."""
     losses = functional.cross_entropy(
         logits, categories, ignore_index=-1, reduction="sum", label_smoothing=LABEL_SMOOTHING
     )
-    return losses / divisor((categories >= 0).sum())
+    return losses / reduce_divisor((categories >= 0).sum())
 
 
-def surface_losses(said: SurfaceMaps, truth: Tensor, turns: Tensor) -> dict[str, Tensor]:
+def surface_losses(
+    surface_maps: SurfaceMaps, object_coordinates: Tensor, symmetry_rotations: Tensor
+) -> dict[str, Tensor]:
     """Returns ``outline``, how badly it is told which cells show the object, and ``surface``, how badly which
     points; means over cells, then over close-ups.
 
@@ -95,30 +98,30 @@ def surface_losses(said: SurfaceMaps, truth: Tensor, turns: Tensor) -> dict[str,
     looks the same, the nearest to what is said of the whole close-up counts.
 
     Args:
-        said: of close-ups, for the category of each.
-        truth: points over the reach of the object (n, 3, h, w), NaN where it is not shown. Where it is
+        surface_maps: of close-ups, for the category of each.
+        object_coordinates: points over the reach of the object (n, 3, h, w), NaN where it is not shown. Where it is
             shown nowhere, nothing is known and nothing learned.
-        turns: of each category (n, s, 3, 3).
+        symmetry_rotations: of each category (n, s, 3, 3).
     """
-    is_shown = truth[:, 0].isfinite()
+    is_shown = object_coordinates[:, 0].isfinite()
     cells = is_shown.sum((1, 2))
     known = cells > 0
     outline = functional.binary_cross_entropy_with_logits(
-        said.shown, is_shown.to(said.shown.dtype), reduction="none"
+        surface_maps.mask_logits, is_shown.to(surface_maps.mask_logits.dtype), reduction="none"
     ).mean((1, 2))
-    turned = torch.einsum("nsij,njhw->nsihw", turns, truth.nan_to_num())
+    turned = torch.einsum("nsij,njhw->nsihw", symmetry_rotations, object_coordinates.nan_to_num())
     with torch.no_grad():
-        points, _ = said.points()
+        points, _ = surface_maps.decode_coordinates()
         off = (points[:, None] - turned).abs().sum(2)  # (n, s, h, w)
         nearest = (off * is_shown[:, None]).sum((2, 3)).argmin(1)
     turned = turned[torch.arange(len(turned), device=turned.device), nearest]
-    told = _between_bins(said.bins.log_softmax(2), turned).mean(1)
+    told = _soft_bin_cross_entropy(surface_maps.coordinate_logits.log_softmax(2), turned).mean(1)
     surface = (told * is_shown).sum((1, 2)) / cells.clamp(min=1)
-    each = divisor(known.sum())
+    each = reduce_divisor(known.sum())
     return {"outline": (outline * known).sum() / each, "surface": surface.sum() / each}
 
 
-def _between_bins(log_probability: Tensor, values: Tensor) -> Tensor:
+def _soft_bin_cross_entropy(log_probability: Tensor, values: Tensor) -> Tensor:
     """Returns cross-entropies (n, a, h, w) of values from -1 to 1 and bins (n, a, b, h, w)."""
     last = log_probability.shape[2] - 1
     place = (values.clamp(-1, 1) + 1) / 2 * last
@@ -134,24 +137,24 @@ def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
     return torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
 
 
-def heat_loss(logits: Tensor, heat: Tensor, weight: Tensor) -> Tensor:
+def heatmap_loss(logits: Tensor, heatmap: Tensor, weight: Tensor) -> Tensor:
     """Returns the summed penalty-reduced focal loss (Zhou et al., Objects as Points, eq. 1)."""
     probability = logits.sigmoid()
     at_centre = -((1 - probability) ** 2) * functional.logsigmoid(logits)
-    elsewhere = -((1 - heat) ** 4) * probability**2 * functional.logsigmoid(-logits)
-    return (torch.where(heat == 1, at_centre, elsewhere) * weight).sum()
+    elsewhere = -((1 - heatmap) ** 4) * probability**2 * functional.logsigmoid(-logits)
+    return (torch.where(heatmap == 1, at_centre, elsewhere) * weight).sum()
 
 
 def generalized_iou(sides: Tensor, target: Tensor) -> Tensor:
     """Returns the generalized IoU (n,) of boxes given by positive sides (n, 4) from one point."""
     near, far = torch.minimum(sides, target), torch.maximum(sides, target)
-    shared = _area(near)
-    union = _area(sides) + _area(target) - shared
-    hull = _area(far)
+    shared = _compute_areas(near)
+    union = _compute_areas(sides) + _compute_areas(target) - shared
+    hull = _compute_areas(far)
     return shared / union - (hull - union) / hull
 
 
-def _area(sides: Tensor) -> Tensor:
+def _compute_areas(sides: Tensor) -> Tensor:
     left, top, right, bottom = sides.unbind(-1)
     return (left + right) * (top + bottom)
 
@@ -162,13 +165,13 @@ def _box_loss(log_sides: Tensor, targets: TargetTensors) -> Tensor:
     said = log_sides.permute(0, 2, 3, 1)[chosen]  # (k, 4)
     truth = targets.log_sides.permute(0, 2, 3, 1)[chosen]
     overlap = 1 - generalized_iou(said.exp() * UNIT_PX, truth.exp() * UNIT_PX)
-    return ((overlap + SIDES_WEIGHT * (said - truth).abs().mean(-1)) * weight).sum()
+    return ((overlap + LOG_SIDES_WEIGHT * (said - truth).abs().mean(-1)) * weight).sum()
 
 
 def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
     weight = targets.object_weight
-    if targets.is_read is not None:
-        weight = weight * targets.is_read
+    if targets.has_category is not None:
+        weight = weight * targets.has_category
     chosen = weight > 0
     losses = functional.cross_entropy(
         logits.permute(0, 2, 3, 1)[chosen],
@@ -176,11 +179,11 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
         reduction="none",
         label_smoothing=LABEL_SMOOTHING,
     )
-    return (losses * weight[chosen]).sum() / divisor(weight.sum())
+    return (losses * weight[chosen]).sum() / reduce_divisor(weight.sum())
 
 
 def _keypoint_loss(
-    points: Tensor, log_sides: Tensor, truths: Tensor, targets: TargetTensors
+    points: Tensor, log_sides: Tensor, target_keypoints: Tensor, targets: TargetTensors
 ) -> Tensor:
     """Returns the mean over objects and points of how far they are off, and of how well that is told.
 
@@ -191,50 +194,50 @@ def _keypoint_loss(
     Args:
         points: ``keypoints`` of ``Maps``.
         log_sides: of ``Maps``.
-        truths: those of ``Targets``; what is not known is not learned.
+        target_keypoints: those of ``Targets``; what is not known is not learned.
         targets: which cells learn what.
     """
     image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)  # (k,) each
-    truth = truths[targets.owner[image, row, column]]  # (k, p, 2)
+    truth = target_keypoints[targets.object_indices[image, row, column]]  # (k, p, 2)
     learned = truth.isfinite().flatten(1).any(1)
     image, row, column, truth = image[learned], row[learned], column[learned], truth[learned]
     weight = targets.object_weight[image, row, column]
     said = points[image, targets.categories[image, row, column], :, :, row, column]  # (k, p, 4)
     sides = log_sides.detach()[image, :, row, column]
     centres = (torch.stack([column, row], 1) + 0.5) * STRIDE_PX
-    places, spreads, unit_px = point_places(said, sides, centres)
+    places, spreads, unit_px = decode_points(said, sides, centres)
     known = truth[..., 0].isfinite()  # (k, p)
     truth = torch.where(truth.isfinite(), truth, places.detach())
     off_px = (places - truth).abs().sum(2)
     told = off_px.detach() / spreads + 2 * (spreads / unit_px).log()  # two coordinates
     each = ((off_px / unit_px + told) * known).sum(1) / known.sum(1)
-    return (each * weight).sum() / divisor(weight.sum())
+    return (each * weight).sum() / reduce_divisor(weight.sum())
 
 
-def _seen_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
+def _keypoint_visibility_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
     """Returns the mean over objects and known keypoints of how badly it is told which are seen."""
     image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)
-    assert targets.seen is not None  # where keypoints are
-    truth = targets.seen[targets.owner[image, row, column]]  # (k, p)
+    assert targets.keypoint_visibility is not None  # where keypoints are
+    truth = targets.keypoint_visibility[targets.object_indices[image, row, column]]  # (k, p)
     known = truth.isfinite()
     logits = keypoints[image, targets.categories[image, row, column], :, 3, row, column]
     losses = functional.binary_cross_entropy_with_logits(
         logits, truth.nan_to_num(), reduction="none"
     )
     weight = known * targets.object_weight[image, row, column, None]
-    return (losses * weight).sum() / divisor(weight.sum())
+    return (losses * weight).sum() / reduce_divisor(weight.sum())
 
 
-def _shown_loss(logits: Tensor, shown: Tensor) -> Tensor:
+def _semantic_loss(logits: Tensor, semantic: Tensor) -> Tensor:
     """Returns the mean over the known cells of how badly it is told what they show."""
-    losses = functional.cross_entropy(logits, shown, ignore_index=-1, reduction="sum")
-    return losses / divisor((shown >= 0).sum())
+    losses = functional.cross_entropy(logits, semantic, ignore_index=-1, reduction="sum")
+    return losses / reduce_divisor((semantic >= 0).sum())
 
 
-def _vote_loss(votes: Tensor, targets: TargetTensors) -> Tensor:
+def _centre_offset_loss(centre_offsets: Tensor, targets: TargetTensors) -> Tensor:
     """Returns the mean over the cells of objects of how far their votes are off, in ``UNIT_PX``."""
-    assert targets.shown is not None
-    assert targets.votes is not None
-    is_object = targets.shown > 0
-    off = (votes - targets.votes).abs().sum(1)
-    return (off * is_object).sum() / divisor(is_object.sum())
+    assert targets.semantic is not None
+    assert targets.centre_offsets is not None
+    is_object = targets.semantic > 0
+    off = (centre_offsets - targets.centre_offsets).abs().sum(1)
+    return (off * is_object).sum() / reduce_divisor(is_object.sum())

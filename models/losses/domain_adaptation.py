@@ -12,26 +12,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.learn.distributed import over_all, sharing
+from sim2cam.learn.distributed import all_reduce_sum, get_group_size
 from sim2cam.models.losses.detection import TargetTensors, detector_losses, total_loss
-from sim2cam.models.network.decoding import decode
-from sim2cam.models.network.detector import STRIDE_PX, Detector, Maps, is_peak
-from sim2cam.models.network.targets import Targets, stacked, targets_of
+from sim2cam.models.network.decoding import decode_maps
+from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNetwork, is_peak
+from sim2cam.models.network.targets import DetectorTargets, make_targets, stack_targets
 
-INSTANCES = 8  # of each crop, that the critic judges
-CRITIC_CHANNELS = 32
-NORM_CROPS = 512  # on which statistics of batch normalization are measured, at least
+OBJECTS_PER_CROP = 8  # of each crop, that the critic judges
+DISCRIMINATOR_CHANNELS = 32
+ADABN_CROPS = 512  # on which statistics of batch normalization are measured, at least
 CORAL_WEIGHT = 10.0
-REVERSED = 0.1  # of the critic's gradient that reaches the features, as Chen and others have it
+GRADIENT_REVERSAL_SCALE = (
+    0.1  # of the critic's gradient that reaches the features, as Chen and others have it
+)
 
-SURE = 0.6
+MIN_TEACHER_SCORE = 0.6
 """Score from which on what the teacher finds is learned."""
 
-UNSURE = 0.1
+MIN_TEACHER_IGNORE_SCORE = 0.1
 """Score from which on what it finds is not unlearned."""
 
 
-class Critic(nn.Module):
+class DomainDiscriminator(nn.Module):
     """Tells features of captures from those of labelled data, cell by cell and object by object.
 
     The image and the instance level of Chen and others (2018, "Domain Adaptive Faster R-CNN"), without
@@ -44,8 +46,8 @@ class Critic(nn.Module):
 
     def __init__(self, channels: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.image = _judge(channels)
-        self.instance = _judge(channels)
+        self.image = _build_discriminator_head(channels)
+        self.instance = _build_discriminator_head(channels)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
@@ -53,7 +55,7 @@ class Critic(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def losses(
-        self, features: Tensor, heat: Tensor, labelled: int, strength: float
+        self, features: Tensor, heatmap: Tensor, n_labelled: int, strength: float
     ) -> dict[str, Tensor]:
         """Returns how badly domains are told, ``image`` and ``instance``: mean cross-entropies.
 
@@ -62,80 +64,84 @@ class Critic(nn.Module):
 
         Args:
             features: of images (n, c, h, w).
-            heat: logits of objects' centres (n, h, w), whose highest peaks are taken for objects.
-            labelled: how many of the images, at the front, are labelled; the others are captures.
+            heatmap: logits of objects' centres (n, h, w), whose highest peaks are taken for objects.
+            n_labelled: how many of the images, at the front, are labelled; the others are captures.
             strength: of the gradient that reaches the features.
         """
-        shown = reversed_gradient(features, strength)
-        objects = at_peaks(shown, heat)
+        shown = reverse_gradient(features, strength)
+        objects = gather_peak_features(shown, heatmap)
         judged = {"image": self.image(shown), "instance": self.instance(objects)}
-        return {name: _domain_loss(logits, labelled) for name, logits in judged.items()}
+        return {name: _domain_loss(logits, n_labelled) for name, logits in judged.items()}
 
 
 def adaptation_losses(
     features: Tensor,
-    maps: Maps,
-    labelled: int,
+    maps: DetectionMaps,
+    n_labelled: int,
     *,
     strength: float,
-    critic: Critic | None,
-    taught: Maps | None,
+    discriminator: DomainDiscriminator | None,
+    teacher_maps: DetectionMaps | None,
 ) -> dict[str, Tensor]:
-    """Returns what captures add to the loss of a step: ``image instance``, ``taught`` or ``coral``.
+    """Returns what captures add to the loss of a step: ``image instance``, ``teacher_maps`` or ``coral``.
 
     Args:
         features: of images, of which the first are labelled and the others captures (n, c, h, w).
         maps: of the same.
-        labelled: how many are.
+        n_labelled: how many are.
         strength: of the adaptation.
-        critic: of domain-adversarial training; None otherwise.
-        taught: what the teacher says of the captures; None without one.
+        discriminator: of domain-adversarial training; None otherwise.
+        teacher_maps: what the teacher says of the captures; None without one.
     """
-    if critic is not None:
-        return critic.losses(features, maps.heat.float(), labelled, REVERSED * strength)
-    if taught is not None:
-        return {"taught": strength * taught_loss(maps.of(slice(labelled, None)), taught)}
-    first, second = cells_of(features[:labelled]), cells_of(features[labelled:])
+    if discriminator is not None:
+        return discriminator.losses(
+            features, maps.heatmap.float(), n_labelled, GRADIENT_REVERSAL_SCALE * strength
+        )
+    if teacher_maps is not None:
+        return {
+            "taught": strength * teacher_loss(maps.select(slice(n_labelled, None)), teacher_maps)
+        }
+    first, second = flatten_cells(features[:n_labelled]), flatten_cells(features[n_labelled:])
     return {"coral": CORAL_WEIGHT * strength * coral_loss(first, second)}
 
 
-def strength_at(step: int, steps: int) -> float:
+def compute_strength(step: int, steps: int) -> float:
     """Returns how much of an adaptation's full weight a step has, 0 at first, nearly 1 from a third on:
     2 / (1 + exp(-10 p)) - 1 after a share p of the steps (Ganin and others 2016).
     """
     return 2 / (1 + math.exp(-10 * step / steps)) - 1
 
 
-def coral_loss(first: Tensor, second: Tensor) -> Tensor:
+def coral_loss(source_features: Tensor, target_features: Tensor) -> Tensor:
     """Returns the distance between the covariances of two sets of features (n, d) and (m, d).
 
     It is their squared Frobenius distance over 4 d² (Sun and Saenko 2016, "Deep CORAL", eq. 1).
     """
-    apart = _covariance(first) - _covariance(second)
-    return apart.square().sum() / (4 * first.shape[1] ** 2)
+    apart = _compute_covariance(source_features) - _compute_covariance(target_features)
+    return apart.square().sum() / (4 * source_features.shape[1] ** 2)
 
 
-def cells_of(features: Tensor) -> Tensor:
+def flatten_cells(features: Tensor) -> Tensor:
     """Returns the features (n h w, c) of all cells of images (n, c, h, w)."""
     return features.permute(0, 2, 3, 1).flatten(0, 2)
 
 
-def reversed_gradient(values: Tensor, strength: float) -> Tensor:
+def reverse_gradient(values: Tensor, strength: float) -> Tensor:
     """Returns equal values through which gradients go turned around, times ``strength``."""
     return (1 + strength) * values.detach() - strength * values
 
 
-def at_peaks(features: Tensor, heat: Tensor) -> Tensor:
-    """Returns the features (n, c, ``INSTANCES``, 1) of images (n, c, h, w) where heat (n, h, w) peaks
+def gather_peak_features(features: Tensor, heatmap: Tensor) -> Tensor:
+    """Returns the features (n, c, ``OBJECTS_PER_CROP``, 1) of images (n, c, h, w) where heat (n, h, w) peaks
     highest.
     """
-    heat = heat.detach()
-    height = torch.where(is_peak(heat), heat, -torch.inf).flatten(1)
-    where = height.topk(INSTANCES).indices[:, None].expand(-1, features.shape[1], -1)
+    heatmap = heatmap.detach()
+    height = torch.where(is_peak(heatmap), heatmap, -torch.inf).flatten(1)
+    where = height.topk(OBJECTS_PER_CROP).indices[:, None].expand(-1, features.shape[1], -1)
     return features.flatten(2).gather(2, where)[..., None]
 
 
-def taught_loss(said: Maps, taught: Maps) -> Tensor:
+def teacher_loss(student_maps: DetectionMaps, teacher_maps: DetectionMaps) -> Tensor:
     """Returns how far maps are from what a teacher found in other views of the same crops.
 
     Boxes and categories of which it is sure are learned as labels are, what it is not sure of is not
@@ -144,37 +150,41 @@ def taught_loss(said: Maps, taught: Maps) -> Tensor:
     Teacher").
 
     Args:
-        said: of the student.
-        taught: of the teacher; no gradient comes here.
+        student_maps: of the student.
+        teacher_maps: of the teacher; no gradient comes here.
     """
-    count, height, width = said.heat.shape
+    count, height, width = student_maps.heatmap.shape
     size_px = (height * STRIDE_PX, width * STRIDE_PX)
-    lessons = [taught_targets(taught.of(slice(i, i + 1)), size_px) for i in range(count)]
-    targets = TargetTensors.of(stacked(lessons), said.heat.device)
-    return total_loss(detector_losses(said, targets))
+    lessons = [
+        make_teacher_targets(teacher_maps.select(slice(i, i + 1)), size_px) for i in range(count)
+    ]
+    targets = TargetTensors.from_targets(stack_targets(lessons), student_maps.heatmap.device)
+    return total_loss(detector_losses(student_maps, targets))
 
 
 @torch.no_grad()
-def taught_targets(maps: Maps, size_px: tuple[int, int]) -> Targets:
+def make_teacher_targets(maps: DetectionMaps, size_px: tuple[int, int]) -> DetectorTargets:
     """Returns what a teacher's maps of one crop teach.
 
     Args:
         maps: of one image.
         size_px: height and width of the crop.
     """
-    found = decode(maps)
+    found = decode_maps(maps)
     edges = np.tile(size_px[::-1], 2)
     boxes = found.boxes.double().numpy().clip(0, edges)
     scores = found.scores.numpy()
-    is_sure = scores >= SURE
-    ignored = boxes[~is_sure & (scores >= UNSURE)]
+    is_sure = scores >= MIN_TEACHER_SCORE
+    ignored = boxes[~is_sure & (scores >= MIN_TEACHER_IGNORE_SCORE)]
     if not is_sure.any():
         ignored = np.array([[0, 0, *edges[:2]]], np.float64)
-    return targets_of(boxes[is_sure], found.categories.numpy()[is_sure], ignored, size_px)
+    return make_targets(boxes[is_sure], found.categories.numpy()[is_sure], ignored, size_px)
 
 
 @torch.no_grad()
-def adapted_norms(network: Detector, crops: Iterable[NDArray[np.uint8]]) -> dict[str, Tensor]:
+def adapt_batch_norm(
+    network: DetectorNetwork, crops: Iterable[NDArray[np.uint8]]
+) -> dict[str, Tensor]:
     """Returns a network's state with statistics of batch normalization that are those of captures.
 
     That is AdaBN (Li and others 2016, "Revisiting Batch Normalization for Practical Domain
@@ -196,25 +206,25 @@ def adapted_norms(network: Detector, crops: Iterable[NDArray[np.uint8]]) -> dict
     return measured.state_dict()
 
 
-def _covariance(values: Tensor) -> Tensor:
+def _compute_covariance(features: Tensor) -> Tensor:
     """Returns the covariance (d, d) of features (n, d), in all processes together."""
-    if sharing() == 1:
-        return torch.cov(values.T)
-    count = len(values) * sharing()
-    centred = values - over_all(values.sum(0)) / count
-    return over_all(centred.T @ centred) / (count - 1)
+    if get_group_size() == 1:
+        return torch.cov(features.T)
+    count = len(features) * get_group_size()
+    centred = features - all_reduce_sum(features.sum(0)) / count
+    return all_reduce_sum(centred.T @ centred) / (count - 1)
 
 
-def _judge(channels: int) -> nn.Sequential:
+def _build_discriminator_head(channels: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(channels, CRITIC_CHANNELS, 1),
+        nn.Conv2d(channels, DISCRIMINATOR_CHANNELS, 1),
         nn.ReLU(inplace=True),
-        nn.Conv2d(CRITIC_CHANNELS, 1, 1),
+        nn.Conv2d(DISCRIMINATOR_CHANNELS, 1, 1),
     )
 
 
-def _domain_loss(logits: Tensor, labelled: int) -> Tensor:
+def _domain_loss(logits: Tensor, n_labelled: int) -> Tensor:
     """Returns the mean cross-entropy of logits (n, ...) of captures, of which the first are none."""
     is_capture = torch.zeros_like(logits)
-    is_capture[labelled:] = 1
+    is_capture[n_labelled:] = 1
     return functional.binary_cross_entropy_with_logits(logits, is_capture)

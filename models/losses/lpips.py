@@ -9,7 +9,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from sim2cam.errors import BackendError
-from sim2cam.models.network.pretrained import downloaded
+from sim2cam.models.network.pretrained import download_weights
 
 LPIPS_WEIGHTS = {
     "vgg": "VGG16_Weights.IMAGENET1K_V1",
@@ -34,10 +34,10 @@ def check_lpips(network: str) -> None:
         raise BackendError(
             'LPIPS needs the package lpips. Run: pip install "sim2cam[lpips]", or set lpips_weight = 0.'
         ) from error
-    downloaded(LPIPS_WEIGHTS[network])
+    download_weights(LPIPS_WEIGHTS[network])
 
 
-def lpips_distances(network: str, device: str) -> Callable[[Tensor, Tensor], Tensor]:
+def make_lpips_distance(network: str, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Returns what gives the distances (n,), 0 or more, of pictures (n, 3, h, w), 0 to 1, from others (Zhang et
     al., 2018, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", version 0.1).
 
@@ -57,8 +57,8 @@ def lpips_distances(network: str, device: str) -> Callable[[Tensor, Tensor], Ten
         warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")
         model = lpips.LPIPS(net=network, verbose=False)
     model.requires_grad_(requires_grad=False).to(device)
-    return functools.partial(_distances, model)
+    return functools.partial(_compute_distances, model)
 
 
-def _distances(model: Callable[..., Tensor], first: Tensor, second: Tensor) -> Tensor:
+def _compute_distances(model: Callable[..., Tensor], first: Tensor, second: Tensor) -> Tensor:
     return model(first, second, normalize=True).flatten()

@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from sim2cam.models.compat import BasicBlock, ResNet
 
-TRUNK_CHANNELS = (64, 128, 256)  # at stride 4, 8 and 16
+BACKBONE_CHANNELS = (64, 128, 256)  # at stride 4, 8 and 16
 
 
-class Trunk(nn.Module):
-    """Features of an image at strides 4, 8 and 16, of ``TRUNK_CHANNELS`` channels."""
+class ResNetBackbone(nn.Module):
+    """Features of an image at strides 4, 8 and 16, of ``BACKBONE_CHANNELS`` channels."""
 
     def __init__(self, blocks: tuple[int, int, int]) -> None:
         super().__init__()
@@ -23,7 +23,9 @@ class Trunk(nn.Module):
         # Marks of two or three pixels do not survive a strided 7x7 kernel and a pooling: small
         # kernels instead, as in ResNet-C (He et al. 2019), and a strided one for the pooling.
         self.stem = nn.Sequential(
-            convolution(3, 32, stride=2), convolution(32, 32), convolution(32, 64, stride=2)
+            build_conv_block(3, 32, stride=2),
+            build_conv_block(32, 32),
+            build_conv_block(32, 64, stride=2),
         )
         self.stages = nn.ModuleList([resnet.layer1, resnet.layer2, resnet.layer3])
 
@@ -35,7 +37,7 @@ class Trunk(nn.Module):
         return features[1:]
 
 
-class Grid(nn.Module):
+class DilatedBackbone(nn.Module):
     """Features of an image at strides 4 and 8: no residual blocks, no pyramid.
 
     Dilated convolutions see around a cell (Yu and Koltun 2016) where a pyramid would go on to coarser ones.
@@ -49,13 +51,13 @@ class Grid(nn.Module):
         super().__init__()
         half, quarter, eighth = channels
         self.fine = nn.Sequential(
-            convolution(3, half, stride=2),
-            convolution(half, quarter, stride=2),
-            convolution(quarter, quarter),
+            build_conv_block(3, half, stride=2),
+            build_conv_block(half, quarter, stride=2),
+            build_conv_block(quarter, quarter),
         )
         self.coarse = nn.Sequential(
-            convolution(quarter, eighth, stride=2),
-            *(convolution(eighth, eighth, dilation=dilation) for dilation in dilations),
+            build_conv_block(quarter, eighth, stride=2),
+            *(build_conv_block(eighth, eighth, dilation=dilation) for dilation in dilations),
         )
 
     def forward(self, image: Tensor) -> list[Tensor]:
@@ -65,36 +67,40 @@ class Grid(nn.Module):
 
 
 class Neck(nn.Module):
-    """Features (n, outputs, h/4, w/4) of those of a ``Trunk``.
+    """Features (n, outputs, h/4, w/4) of those of a ``ResNetBackbone``.
 
     Args:
         channels: to which all strides are brought.
-        outputs: channels.
+        out_channels: channels.
     """
 
-    def __init__(self, channels: int, outputs: int) -> None:
+    def __init__(self, channels: int, out_channels: int) -> None:
         super().__init__()
-        self.lateral = nn.ModuleList([nn.Conv2d(c, channels, 1) for c in TRUNK_CHANNELS])
-        self.merge_8 = convolution(channels, channels)
-        self.merge_4 = convolution(channels, outputs)
+        self.lateral = nn.ModuleList([nn.Conv2d(c, channels, 1) for c in BACKBONE_CHANNELS])
+        self.merge_8 = build_conv_block(channels, channels)
+        self.merge_4 = build_conv_block(channels, out_channels)
 
-    def forward(self, stages: list[Tensor]) -> Tensor:
+    def forward(self, features: list[Tensor]) -> Tensor:
         """Returns the features."""
-        fine, middle, coarse = stages
-        x = self.lateral[1](middle) + doubled(self.lateral[2](coarse))
-        x = self.lateral[0](fine) + doubled(self.merge_8(x))
+        fine, middle, coarse = features
+        x = self.lateral[1](middle) + upsample_2x(self.lateral[2](coarse))
+        x = self.lateral[0](fine) + upsample_2x(self.merge_8(x))
         return cast("Tensor", self.merge_4(x))
 
 
-def doubled(features: Tensor) -> Tensor:
+def upsample_2x(features: Tensor) -> Tensor:
     """Returns features at twice the size."""
     return functional.interpolate(features, scale_factor=2.0)
 
 
-def convolution(inputs: int, outputs: int, *, stride: int = 1, dilation: int = 1) -> nn.Sequential:
+def build_conv_block(
+    in_channels: int, out_channels: int, *, stride: int = 1, dilation: int = 1
+) -> nn.Sequential:
     """Returns a 3x3 convolution with batch normalization and ReLU."""
     return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, stride, padding=dilation, dilation=dilation, bias=False),
-        nn.BatchNorm2d(outputs),
+        nn.Conv2d(
+            in_channels, out_channels, 3, stride, padding=dilation, dilation=dilation, bias=False
+        ),
+        nn.BatchNorm2d(out_channels),
         nn.ReLU(inplace=True),
     )

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.network.detector import DetectorNetwork
 
 
-def folded(network: Detector) -> Detector:
+def fuse_batch_norm(network: DetectorNetwork) -> DetectorNetwork:
     """Returns a copy of a detector that says the same but for rounding, and sooner.
 
     In evaluation mode batch normalization multiplies and adds numbers that do not change, which the
@@ -25,11 +25,11 @@ def folded(network: Detector) -> Detector:
     copied = copy.deepcopy(network)
     with torch.no_grad():
         for module in list(copied.modules()):
-            _fold_children(module)
+            _fuse_children(module)
     return copied.requires_grad_(requires_grad=False).to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def _fold_children(module: nn.Module) -> None:
+def _fuse_children(module: nn.Module) -> None:
     """Replaces convolutions and the normalization that follows each; children stand as they are used."""
     children = list(module.named_children())
     for (name, child), (next_name, following) in itertools.pairwise(children):

@@ -8,40 +8,48 @@ import torch
 from torch import Tensor
 
 from sim2cam.models.inference.detections import MAX_DETECTIONS, SCORE_FLOOR
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Maps, is_peak, point_places
-from sim2cam.models.reliability.confidence import calibrated
+from sim2cam.models.network.detector import (
+    STRIDE_PX,
+    UNIT_PX,
+    DetectionMaps,
+    decode_points,
+    is_peak,
+)
+from sim2cam.models.reliability.confidence import calibrate_scores
 
 
-class Decoded(NamedTuple):
+class DecodedDetections(NamedTuple):
     """What the maps of one image say.
 
     Attributes:
         boxes: (n, 4) pixels.
         scores: (n,) the surest first.
         categories: class indices (n,).
-        heat: probability of there being an object (n,).
+        objectness: probability of there being an object (n,).
         probabilities: of the categories (n, c).
         keypoints: places, spreads and how sure it is that each is seen (n, k, 4), pixels; None without
             keypoints.
-        surfaces: of every cell of their close-ups, the logit of its showing the object, which point, and how
+        surface_maps: of every cell of their close-ups, the logit of its showing the object, which point, and how
             far off that is, as ``SurfaceMaps`` has them (n, 5, h, w); None without poses.
     """
 
     boxes: Tensor
     scores: Tensor
     categories: Tensor
-    heat: Tensor
+    objectness: Tensor
     probabilities: Tensor
     keypoints: Tensor | None
-    surfaces: Tensor | None = None
+    surface_maps: Tensor | None = None
 
-    def of(self, chosen: Tensor) -> Decoded:
+    def select(self, indices: Tensor) -> DecodedDetections:
         """Returns what is said of some objects, which a mask (n,) or their numbers choose."""
-        cut = {name: each[chosen] for name, each in self._asdict().items() if each is not None}
+        cut = {name: each[indices] for name, each in self._asdict().items() if each is not None}
         return self._replace(**cut)
 
 
-def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None = None) -> Decoded:
+def decode_maps(
+    maps: DetectionMaps, score_floor: float | None = None, calibration: Tensor | None = None
+) -> DecodedDetections:
     """Returns what lies at the peaks of the maps of one image.
 
     A score is the geometric mean of the probabilities of there being an object and of its category,
@@ -50,16 +58,16 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
     Args:
         maps: of one image.
         score_floor: as for ``look``.
-        scaling: slopes and offsets of logits, for each category (c, 2); scores stay when None.
+        calibration: slopes and offsets of logits, for each category (c, 2); scores stay when None.
     """
-    heat = maps.heat[0].float().sigmoid()  # (h, w)
-    probabilities = maps.classes[0].float().softmax(0)  # (c, h, w)
+    heat = maps.heatmap[0].float().sigmoid()  # (h, w)
+    probabilities = maps.class_logits[0].float().softmax(0)  # (c, h, w)
     probability, category = probabilities.max(0)  # (h, w) each
     scores = (heat * probability).sqrt()
     least = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
     is_found = is_peak(heat) & (scores >= least)
-    if scaling is not None:
-        scores = calibrated(scores, scaling.to(scores.device)[category])
+    if calibration is not None:
+        scores = calibrate_scores(scores, calibration.to(scores.device)[category])
     scores = torch.where(is_found, scores, torch.zeros_like(heat)).flatten()
     best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
     kept = is_found.flatten()[where]
@@ -72,17 +80,23 @@ def decode(maps: Maps, score_floor: float | None = None, scaling: Tensor | None 
     sides = log_sides.exp() * UNIT_PX
     boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
     chosen = category.flatten()[where]
-    keypoints = _points(maps.keypoints, chosen, where, log_sides, centre)
+    keypoints = _decode_keypoints(maps.keypoints, chosen, where, log_sides, centre)
     hot, shares = heat.flatten()[where], probabilities.flatten(1)[:, where].T
-    return Decoded(boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), shares.cpu(), keypoints)
+    return DecodedDetections(
+        boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), shares.cpu(), keypoints
+    )
 
 
-def _points(
-    said: Tensor | None, categories: Tensor, cells: Tensor, log_sides: Tensor, centres: Tensor
+def _decode_keypoints(
+    keypoint_maps: Tensor | None,
+    categories: Tensor,
+    cells: Tensor,
+    log_sides: Tensor,
+    centres: Tensor,
 ) -> Tensor | None:
     """Returns places and spreads of keypoints in some cells (n,), and how surely each is seen (n, k, 4)."""
-    if said is None:
+    if keypoint_maps is None:
         return None
-    points = said[0].float().flatten(3)[categories, :, :, cells]
-    places, spreads, _ = point_places(points, log_sides, centres)
+    points = keypoint_maps[0].float().flatten(3)[categories, :, :, cells]
+    places, spreads, _ = decode_points(points, log_sides, centres)
     return torch.cat([places, spreads[..., None], points[..., 3:].sigmoid()], 2).cpu()

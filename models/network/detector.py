@@ -9,65 +9,70 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.models.network.backbones import Grid, Neck, Trunk, convolution
-from sim2cam.models.network.roi_classifier import RESIDUAL_CHANNELS, Reader, Reading, SurfaceMaps
-from sim2cam.models.training.config import ARCHITECTURES, GridArchitecture
+from sim2cam.models.network.backbones import DilatedBackbone, Neck, ResNetBackbone, build_conv_block
+from sim2cam.models.network.roi_classifier import (
+    RESIDUAL_CHANNELS,
+    RoiNetwork,
+    RoiOutputs,
+    SurfaceMaps,
+)
+from sim2cam.models.training.config import ARCHITECTURES, DilatedArchitecture
 
 STRIDE_PX = 4
 UNIT_PX = 16.0  # a side of exp(0) units
 MAX_LOG_SIDE = 4.0  # sides from 0.3 to 870 px
 MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit values
 STD_RGB = (58.4, 57.1, 57.4)
-LOG_SPREADS = (-6.0, 3.0)
-BOX_MAPS = 5  # heat and the logarithms of four sides
-RARE = 0.01  # probability of an object's centre that an untrained detector gives every cell
+LOG_SCALE_RANGE = (-6.0, 3.0)
+BOX_CHANNELS = 5  # heat and the logarithms of four sides
+OBJECT_PRIOR = 0.01  # probability of an object's centre that an untrained detector gives every cell
 
 
-class Maps(NamedTuple):
+class DetectionMaps(NamedTuple):
     """What the detector says of every cell of ``STRIDE_PX`` pixels.
 
     Attributes:
-        heat: logit of the middle of what is seen of an object being here (n, h/4, w/4).
+        heatmap: logit of the middle of what is seen of an object being here (n, h/4, w/4).
         log_sides: natural logarithm of the distances in ``UNIT_PX`` from the cell's centre to the
             left, upper, right and lower edge of the object (n, 4, h/4, w/4).
-        classes: logits of the categories (n, c, h/4, w/4).
+        class_logits: logits of the categories (n, c, h/4, w/4).
         keypoints: for each category, where its named points are from the cell's centre, x and y, and the
-            natural logarithm of how far off that is, in the unit of ``point_places``, and the logit of each
+            natural logarithm of how far off that is, in the unit of ``decode_points``, and the logit of each
             being seen (n, c, k, 4, h/4, w/4), where a category that has fewer is never taught the last; None
             without any.
-        segments: logits of the cell showing nothing that is labelled, then each category (n, 1 + c, h/4, w/4);
+        segmentation: logits of the cell showing nothing that is labelled, then each category (n, 1 + c, h/4, w/4);
             None without masks.
-        votes: where the centre of the object is that it shows, x and y from the cell's centre in ``UNIT_PX``
+        centre_offsets: where the centre of the object is that it shows, x and y from the cell's centre in ``UNIT_PX``
             (n, 2, h/4, w/4); None without masks.
     """
 
-    heat: Tensor
+    heatmap: Tensor
     log_sides: Tensor
-    classes: Tensor
+    class_logits: Tensor
     keypoints: Tensor | None = None
-    segments: Tensor | None = None
-    votes: Tensor | None = None
+    segmentation: Tensor | None = None
+    centre_offsets: Tensor | None = None
 
-    def of(self, images: slice) -> Maps:
+    def select(self, images: slice) -> DetectionMaps:
         """Returns the maps of some of the images."""
         cut = {name: each[images] for name, each in self._asdict().items() if each is not None}
         return self._replace(**cut)
 
 
-class Detector(nn.Module):
+class DetectorNetwork(nn.Module):
     """Maps of a batch of images, of any size that 16 divides.
 
     Args:
         architecture: a key of ``ARCHITECTURES``.
         n_categories: how many categories it tells apart.
         generator: source of the initial weights, on the CPU.
-        poses: whether the points of surfaces are read from close-ups, which ``read_close_ups`` does.
-        keypoints: how many named points a category has at most; 0 finds none.
+        poses: whether the points of surfaces are read from close-ups, which ``classify_crops`` does.
+        n_keypoints: how many named points a category has at most; 0 finds none.
         masks: whether it says what every cell shows, and where the centre of that is (Cheng et al. 2020,
             "Panoptic-DeepLab").
         residual: whether a small head corrects boxes and categories that the others say; it says nothing
             at first.
-        reader: whether categories are read from close-ups too.
+        roi_classifier: whether categories are read from close-ups too.
     """
 
     mean: Tensor
@@ -80,52 +85,56 @@ class Detector(nn.Module):
         generator: torch.Generator,
         *,
         poses: bool = False,
-        keypoints: int = 0,
+        n_keypoints: int = 0,
         masks: bool = False,
         residual: bool = False,
-        reader: bool = False,
+        roi_classifier: bool = False,
     ) -> None:
         super().__init__()
         numbers = ARCHITECTURES[architecture]
         head = numbers.head_channels
         self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
-        self.trunk: Trunk | Grid
-        if isinstance(numbers, GridArchitecture):
-            self.trunk = Grid(numbers.channels, numbers.dilations)
-            self.spread = _spread(numbers.channels[-1], head)
+        self.trunk: ResNetBackbone | DilatedBackbone
+        if isinstance(numbers, DilatedArchitecture):
+            self.trunk = DilatedBackbone(numbers.channels, numbers.dilations)
+            self.spread = _build_upsampling(numbers.channels[-1], head)
         else:
-            self.trunk = Trunk(numbers.blocks)
+            self.trunk = ResNetBackbone(numbers.blocks)
             self.neck = Neck(numbers.neck_channels, head)
-        self.where = nn.Sequential(convolution(head, head), nn.Conv2d(head, BOX_MAPS, 1))
-        self.what = nn.Sequential(convolution(head, head), nn.Conv2d(head, n_categories, 1))
-        self.keypoints = _point_head(head, (n_categories, keypoints, 4)) if keypoints else None
-        self.masks = _mask_head(head, n_categories) if masks else None
-        self.residual = _residual_head(head, BOX_MAPS + n_categories) if residual else None
+        self.where = nn.Sequential(build_conv_block(head, head), nn.Conv2d(head, BOX_CHANNELS, 1))
+        self.what = nn.Sequential(build_conv_block(head, head), nn.Conv2d(head, n_categories, 1))
+        self.keypoints = (
+            _build_keypoint_head(head, (n_categories, n_keypoints, 4)) if n_keypoints else None
+        )
+        self.masks = _build_mask_head(head, n_categories) if masks else None
+        self.residual = (
+            _build_residual_head(head, BOX_CHANNELS + n_categories) if residual else None
+        )
         self.reader = (
-            Reader(n_categories, categories=reader, surfaces=poses, residual=residual)
-            if reader or poses
+            RoiNetwork(n_categories, classify=roi_classifier, surfaces=poses, residual=residual)
+            if roi_classifier or poses
             else None
         )
-        _initialise(self, generator)
+        _initialize_weights(self, generator)
 
-    def forward(self, rgb: Tensor) -> Maps:
+    def forward(self, rgb: Tensor) -> DetectionMaps:
         """Returns the maps of images (n, 3, h, w), RGB, 0 to 255, in floats or bytes."""
-        return self.read(self.features(rgb))
+        return self.apply_heads(self.extract_features(rgb))
 
-    def features(self, rgb: Tensor) -> Tensor:
+    def extract_features(self, rgb: Tensor) -> Tensor:
         """Returns what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
         image = (rgb - self.mean) / self.std
-        if isinstance(self.trunk, Grid):
+        if isinstance(self.trunk, DilatedBackbone):
             return cast("Tensor", self.spread(self.trunk(image)[-1]))
         return cast("Tensor", self.neck(self.trunk(image)))
 
-    def read_close_ups(self, rgb: Tensor) -> Reading:
+    def classify_crops(self, rgb: Tensor) -> RoiOutputs:
         """Returns what close-ups show, which are as ``forward`` takes images."""
         assert self.reader is not None
-        return cast("Reading", self.reader((rgb - self.mean) / self.std))
+        return cast("RoiOutputs", self.reader((rgb - self.mean) / self.std))
 
-    def read_surfaces(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
+    def predict_surfaces(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
         """Returns what close-ups show of the surfaces of objects.
 
         Args:
@@ -136,7 +145,7 @@ class Detector(nn.Module):
         assert self.reader.surface is not None
         return cast("SurfaceMaps", self.reader.surface(features, categories))
 
-    def read(self, features: Tensor, cells: tuple[int, int] | None = None) -> Maps:
+    def apply_heads(self, features: Tensor, cells: tuple[int, int] | None = None) -> DetectionMaps:
         """Returns the maps that the heads make of ``features``.
 
         Args:
@@ -145,25 +154,25 @@ class Detector(nn.Module):
                 are is then said at the peaks among them alone, which is several times cheaper and all that
                 is found; elsewhere their maps hold nothing of use. When None, of all cells, everywhere.
         """
-        where = self._where(features)
+        where = self._apply_box_head(features)
         more = None if self.residual is None else self.residual(features)
         if more is not None:
-            where = where + more[:, :BOX_MAPS]
+            where = where + more[:, :BOX_CHANNELS]
         rows, columns = cells or where.shape[2:]
         where = where[..., :rows, :columns]
         peaks = None if cells is None else is_peak(where[:, 0].float().sigmoid())
-        classes = _said(self.what, features, peaks)
+        classes = _apply_head(self.what, features, peaks)
         if more is not None:
-            classes = classes + more[:, BOX_MAPS:, :rows, :columns]
-        keypoints = _points(self.keypoints, features, peaks)
+            classes = classes + more[:, BOX_CHANNELS:, :rows, :columns]
+        keypoints = _apply_keypoint_head(self.keypoints, features, peaks)
         log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
-        found = Maps(where[:, 0], log_sides, classes, keypoints)
+        found = DetectionMaps(where[:, 0], log_sides, classes, keypoints)
         if self.masks is None:
             return found
         shown = self.masks(features)[..., :rows, :columns]
-        return found._replace(segments=shown[:, :-2], votes=shown[:, -2:])
+        return found._replace(segmentation=shown[:, :-2], centre_offsets=shown[:, -2:])
 
-    def _where(self, features: Tensor) -> Tensor:
+    def _apply_box_head(self, features: Tensor) -> Tensor:
         hidden, outputs = self.where
         read = hidden(features)
         # bfloat16 has steps of 3 px at the side of an object of 400
@@ -171,12 +180,12 @@ class Detector(nn.Module):
             return cast("Tensor", outputs(read.float()))
 
 
-def is_peak(heat: Tensor) -> Tensor:
+def is_peak(heatmap: Tensor) -> Tensor:
     """Returns where no neighbour of a cell is hotter, in a map (h, w) or in several (n, h, w)."""
-    return functional.max_pool2d(heat[None], 3, stride=1, padding=1)[0] == heat
+    return functional.max_pool2d(heatmap[None], 3, stride=1, padding=1)[0] == heatmap
 
 
-def point_places(
+def decode_points(
     points: Tensor, log_sides: Tensor, centres: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns places of points (k, p, 2), how far off they are (k, p), and the unit of both (k, 1).
@@ -193,50 +202,56 @@ def point_places(
     """
     unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
     places = centres[:, None] + points[..., :2] * unit_px[..., None]
-    return places, points[..., 2].clamp(*LOG_SPREADS).exp() * unit_px, unit_px
+    return places, points[..., 2].clamp(*LOG_SCALE_RANGE).exp() * unit_px, unit_px
 
 
-def _spread(inputs: int, outputs: int) -> nn.Sequential:
+def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
     """Returns the layers by which a cell of 8 pixels speaks for the four of ``STRIDE_PX`` in it (Shi et al.
     2016).
     """
     return nn.Sequential(
-        nn.Conv2d(inputs, 4 * outputs, 1, bias=False),
-        nn.BatchNorm2d(4 * outputs),
+        nn.Conv2d(in_channels, 4 * out_channels, 1, bias=False),
+        nn.BatchNorm2d(4 * out_channels),
         nn.ReLU(inplace=True),
         nn.PixelShuffle(2),
     )
 
 
-def _point_head(inputs: int, shape: tuple[int, int, int]) -> nn.Sequential:
+def _build_keypoint_head(in_channels: int, shape: tuple[int, int, int]) -> nn.Sequential:
     """Returns the layers that say numbers of points of categories in every cell."""
-    outputs = nn.Conv2d(inputs, math.prod(shape), 1)
-    return nn.Sequential(convolution(inputs, inputs), outputs, nn.Unflatten(1, shape))
-
-
-def _mask_head(inputs: int, n_categories: int) -> nn.Sequential:
-    """Returns the layers that say what every cell shows: nothing or a category, and two of a vote."""
-    return nn.Sequential(convolution(inputs, inputs), nn.Conv2d(inputs, 1 + n_categories + 2, 1))
-
-
-def _residual_head(inputs: int, outputs: int) -> nn.Sequential:
-    """Returns the layers that correct what others say; without batch normalization, for few pictures."""
+    outputs = nn.Conv2d(in_channels, math.prod(shape), 1)
     return nn.Sequential(
-        nn.Conv2d(inputs, RESIDUAL_CHANNELS, 3, padding=1),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(RESIDUAL_CHANNELS, outputs, 1),
+        build_conv_block(in_channels, in_channels), outputs, nn.Unflatten(1, shape)
     )
 
 
-def _points(head: nn.Sequential | None, features: Tensor, peaks: Tensor | None) -> Tensor | None:
+def _build_mask_head(in_channels: int, n_categories: int) -> nn.Sequential:
+    """Returns the layers that say what every cell shows: nothing or a category, and two of a vote."""
+    return nn.Sequential(
+        build_conv_block(in_channels, in_channels), nn.Conv2d(in_channels, 1 + n_categories + 2, 1)
+    )
+
+
+def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
+    """Returns the layers that correct what others say; without batch normalization, for few pictures."""
+    return nn.Sequential(
+        nn.Conv2d(in_channels, RESIDUAL_CHANNELS, 3, padding=1),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(RESIDUAL_CHANNELS, out_channels, 1),
+    )
+
+
+def _apply_keypoint_head(
+    head: nn.Sequential | None, features: Tensor, peaks: Tensor | None
+) -> Tensor | None:
     if head is None:
         return None
     # bfloat16 has steps of half a pixel at the edge of an object of 100
     with torch.autocast(features.device.type, enabled=False):
-        return _said(head, features.float(), peaks)
+        return _apply_head(head, features.float(), peaks)
 
 
-def _said(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor:
+def _apply_head(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor:
     """Returns what a head of a 3x3 convolution and more of 1x1 says: everywhere, or at peaks and 0 elsewhere.
 
     Args:
@@ -262,13 +277,13 @@ def _said(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor
     return maps.movedim((1, 2), (-2, -1))
 
 
-def residual_heads(detector: Detector) -> list[nn.Sequential]:
+def list_residual_heads(detector: DetectorNetwork) -> list[nn.Sequential]:
     """Returns the small heads of a detector that correct what others say; none where it has none."""
     reader = None if detector.reader is None else detector.reader.residual
     return [head for head in (detector.residual, reader) if head is not None]
 
 
-def _initialise(detector: Detector, generator: torch.Generator) -> None:
+def _initialize_weights(detector: DetectorNetwork, generator: torch.Generator) -> None:
     for module in detector.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(
@@ -294,7 +309,7 @@ def _initialise(detector: Detector, generator: torch.Generator) -> None:
     heat_bias = detector.where[1].bias
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():
-        heat_bias[0] = -math.log((1 - RARE) / RARE)
-    for corrects in residual_heads(detector):
+        heat_bias[0] = -math.log((1 - OBJECT_PRIOR) / OBJECT_PRIOR)
+    for corrects in list_residual_heads(detector):
         nn.init.zeros_(cast("Tensor", corrects[2].weight))
         nn.init.zeros_(cast("Tensor", corrects[2].bias))

@@ -11,10 +11,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sim2cam.errors import BackendError, CheckpointError, UsageError
-from sim2cam.learn.weight_file import SUFFIX
+from sim2cam.learn.weight_file import WEIGHTS_SUFFIX
 from sim2cam.models.compat import get_weight
 
-_PLACES = (
+_PREFIX_MAPS = (
     {"": ""}, {"": "backbone."}, {"": "backbone.body."},
     {"features.": "backbone."}, {"features.": "backbone.body."},
     {"layer1.": "trunk.stages.0.", "layer2.": "trunk.stages.1.", "layer3.": "trunk.stages.2."},
@@ -22,9 +22,9 @@ _PLACES = (
 """What names of tensors begin with in a file, and in the network: all of one, a classifier as its backbone, or a
 residual network's stages as those of an own architecture, whose stem is another."""
 
-_BACKBONES = ("backbone.", "trunk.stages.")
+_BACKBONE_PREFIXES = ("backbone.", "trunk.stages.")
 
-_LEAST_SHARE = 0.5  # of the backbone's numbers: a pyramid above it may be new
+_MIN_MATCHED_SHARE = 0.5  # of the backbone's numbers: a pyramid above it may be new
 
 
 def check_pretrained(pretrained: str) -> None:
@@ -33,37 +33,43 @@ def check_pretrained(pretrained: str) -> None:
     Raises:
         UsageError: telling what does.
     """
-    if pretrained.endswith(SUFFIX):
+    if pretrained.endswith(WEIGHTS_SUFFIX):
         return
     try:
         get_weight(pretrained)
     except (ValueError, KeyError) as error:
         raise UsageError(
-            f"pretrained '{pretrained}' is not known. Give a {SUFFIX} file, or a name of torchvision's, as "
+            f"pretrained '{pretrained}' is not known. Give a {WEIGHTS_SUFFIX} file, or a name of torchvision's, as "
             "FCOS_ResNet50_FPN_Weights.COCO_V1 or, of a backbone, ResNet50_Weights.IMAGENET1K_V2"
         ) from error
 
 
-def begin_pretrained(model: nn.Module, pretrained: str) -> None:
+def load_pretrained(model: nn.Module, pretrained: str) -> None:
     """Gives a network the pretrained tensors whose names and shapes are its own.
 
     The others stay as they are: heads for other categories, and all but the backbone where the weights are
     a classifier's.
 
     Args:
-        model: as torchvision makes it, or an own ``Detector``.
+        model: as torchvision makes it, or an own ``DetectorNetwork``.
         pretrained: as ``check_pretrained`` lets it pass.
 
     Raises:
         BackendError: they cannot be downloaded.
         CheckpointError: the file is missing or broken, or the weights are of another backbone.
     """
-    given = _read(Path(pretrained)) if pretrained.endswith(SUFFIX) else downloaded(pretrained)
+    given = (
+        _read_tensors(Path(pretrained))
+        if pretrained.endswith(WEIGHTS_SUFFIX)
+        else download_weights(pretrained)
+    )
     own = model.state_dict()
-    taken = max((_fitting(given, own, place) for place in _PLACES), key=_numbers)
-    backbone = {name: value for name, value in own.items() if name.startswith(_BACKBONES)}
-    found = _numbers({name: taken[name] for name in backbone if name in taken})
-    if found <= _LEAST_SHARE * _numbers(backbone):
+    taken = max(
+        (_select_matching(given, own, place) for place in _PREFIX_MAPS), key=_count_elements
+    )
+    backbone = {name: value for name, value in own.items() if name.startswith(_BACKBONE_PREFIXES)}
+    found = _count_elements({name: taken[name] for name in backbone if name in taken})
+    if found <= _MIN_MATCHED_SHARE * _count_elements(backbone):
         raise CheckpointError(
             Path(pretrained),
             "less than half of the architecture's backbone is in these weights. Take those of the whole model, "
@@ -72,7 +78,7 @@ def begin_pretrained(model: nn.Module, pretrained: str) -> None:
     model.load_state_dict(taken, strict=False)
 
 
-def _read(path: Path) -> Mapping[str, Tensor]:
+def _read_tensors(path: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
         raise CheckpointError(path, "no such weights. Check the path.")
     try:
@@ -84,7 +90,7 @@ def _read(path: Path) -> Mapping[str, Tensor]:
     return found
 
 
-def downloaded(name: str) -> Mapping[str, Tensor]:
+def download_weights(name: str) -> Mapping[str, Tensor]:
     """Returns the tensors of weights that torchvision publishes, which are kept in the cache of torch.
 
     Raises:
@@ -103,18 +109,22 @@ def downloaded(name: str) -> Mapping[str, Tensor]:
     return found
 
 
-def _fitting(
-    given: Mapping[str, Tensor], own: Mapping[str, Tensor], place: Mapping[str, str]
+def _select_matching(
+    pretrained_state: Mapping[str, Tensor],
+    model_state: Mapping[str, Tensor],
+    prefix_map: Mapping[str, str],
 ) -> dict[str, Tensor]:
     """Returns the given tensors that fit, by their own names, where prefixes stand for others."""
     renamed = {
         after + name.removeprefix(before): value
-        for before, after in place.items()
-        for name, value in given.items()
+        for before, after in prefix_map.items()
+        for name, value in pretrained_state.items()
         if name.startswith(before)
     }
-    return {n: v for n, v in renamed.items() if n in own and own[n].shape == v.shape}
+    return {
+        n: v for n, v in renamed.items() if n in model_state and model_state[n].shape == v.shape
+    }
 
 
-def _numbers(tensors: Mapping[str, Tensor]) -> int:
+def _count_elements(tensors: Mapping[str, Tensor]) -> int:
     return sum(value.numel() for value in tensors.values())

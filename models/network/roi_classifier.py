@@ -7,27 +7,32 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from sim2cam.models.network.backbones import TRUNK_CHANNELS, Trunk, convolution, doubled
+from sim2cam.models.network.backbones import (
+    BACKBONE_CHANNELS,
+    ResNetBackbone,
+    build_conv_block,
+    upsample_2x,
+)
 
 RESIDUAL_CHANNELS = 32
 SURFACE_STRIDE_PX = 8
 SURFACE_BINS = 16  # of a coordinate, from -1 to 1
 _BLOCKS, _SURFACE_BLOCKS = (1, 1, 1), (1, 3, 1)
 _AXES = 3
-_OUTPUTS = 1 + _AXES * SURFACE_BINS  # of a cell
+_OUTPUT_CHANNELS = 1 + _AXES * SURFACE_BINS  # of a cell
 _CHANNELS = 128
-_NEAR = 2  # bins beside the most probable one, of which the mean is taken
+_PEAK_RADIUS_BINS = 2  # bins beside the most probable one, of which the mean is taken
 
 
-class Reading(NamedTuple):
+class RoiOutputs(NamedTuple):
     """What close-ups show.
 
     Attributes:
-        categories: logits (n, c); None where categories are not read.
+        category_logits: logits (n, c); None where categories are not read.
         features: what ``Reader.surface`` reads (n, k, h/8, w/8); None without poses.
     """
 
-    categories: Tensor | None
+    category_logits: Tensor | None
     features: Tensor | None
 
 
@@ -35,72 +40,78 @@ class SurfaceMaps(NamedTuple):
     """What close-ups show of an object, in every cell of ``SURFACE_STRIDE_PX`` pixels.
 
     Attributes:
-        shown: logit of its being shown (n, h/8, w/8).
-        bins: logits of where each coordinate of the point that is shown lies, in the object's frame over its
+        mask_logits: logit of its being shown (n, h/8, w/8).
+        coordinate_logits: logits of where each coordinate of the point that is shown lies, in the object's frame over its
             reach: of the ends of ``SURFACE_BINS`` - 1 equal parts of what lies between -1 and 1 (n, 3,
             ``SURFACE_BINS``, h/8, w/8).
     """
 
-    shown: Tensor
-    bins: Tensor
+    mask_logits: Tensor
+    coordinate_logits: Tensor
 
-    def points(self) -> tuple[Tensor, Tensor]:
+    def decode_coordinates(self) -> tuple[Tensor, Tensor]:
         """Returns which points are shown (n, 3, h/8, w/8), and how far off they are (n, h/8, w/8).
 
         A coordinate is the mean about its most probable bin: what could also lie somewhere else is not put
         between the two. How far off it is, is the standard deviation over all bins.
         """
-        probability = self.bins.softmax(2)
-        place = torch.linspace(-1, 1, SURFACE_BINS, device=self.bins.device)[:, None, None]
-        number = torch.arange(SURFACE_BINS, device=self.bins.device)[:, None, None]
+        probability = self.coordinate_logits.softmax(2)
+        place = torch.linspace(-1, 1, SURFACE_BINS, device=self.coordinate_logits.device)[
+            :, None, None
+        ]
+        number = torch.arange(SURFACE_BINS, device=self.coordinate_logits.device)[:, None, None]
         peak = probability.argmax(2, keepdim=True)
-        near = probability * ((number - peak).abs() <= _NEAR)
+        near = probability * ((number - peak).abs() <= _PEAK_RADIUS_BINS)
         points = (near * place).sum(2) / near.sum(2)
         off = (probability * (place - points[:, :, None]).square()).sum(2)
         return points, off.sum(1).sqrt()
 
 
-class Reader(nn.Module):
-    """Reads close-ups (n, 3, h, w), normalized as for ``Trunk``.
+class RoiNetwork(nn.Module):
+    """Reads close-ups (n, 3, h, w), normalized as for ``ResNetBackbone``.
 
     The point of the surface that a pixel shows is learned sooner than how the whole object lies, and is known
     as well of objects that are half hidden (Brachmann et al. 2014; Li et al. 2019, "CDPN").
 
     Args:
         n_categories: how many categories there are.
-        categories: whether it reads which one a close-up shows.
+        classify: whether it reads which one a close-up shows.
         surfaces: whether it reads which points of the surface are shown.
         residual: whether a small head corrects the categories; it says nothing at first.
     """
 
     def __init__(
-        self, n_categories: int, *, categories: bool, surfaces: bool, residual: bool = False
+        self, n_categories: int, *, classify: bool, surfaces: bool, residual: bool = False
     ) -> None:
         super().__init__()
-        channels = TRUNK_CHANNELS[-1]
-        self.trunk = Trunk(_SURFACE_BLOCKS if surfaces else _BLOCKS)
-        self.category = nn.Linear(channels, n_categories) if categories else None
-        self.residual = _residual_head(channels, n_categories) if categories and residual else None
+        channels = BACKBONE_CHANNELS[-1]
+        self.trunk = ResNetBackbone(_SURFACE_BLOCKS if surfaces else _BLOCKS)
+        self.category = nn.Linear(channels, n_categories) if classify else None
+        self.residual = (
+            _build_residual_head(channels, n_categories) if classify and residual else None
+        )
         self.surface: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
 
-    def forward(self, image: Tensor) -> Reading:
+    def forward(self, image: Tensor) -> RoiOutputs:
         """Returns what the close-ups show; logits are in single precision."""
         stages = self.trunk(image)
-        return Reading(
-            None if self.category is None else self._categories(stages[-1].mean((2, 3))),
-            None if self.surface is None else self.surface.features(stages),
+        return RoiOutputs(
+            None if self.category is None else self._classify(stages[-1].mean((2, 3))),
+            None if self.surface is None else self.surface.fuse_features(stages),
         )
 
-    def _categories(self, whole: Tensor) -> Tensor:
+    def _classify(self, pooled_features: Tensor) -> Tensor:
         """Returns the logits (n, c) that the means (n, k) over close-ups have."""
         assert self.category is not None
-        logits = cast("Tensor", self.category(whole)).float()
-        return logits if self.residual is None else logits + self.residual(whole).float()
+        logits = cast("Tensor", self.category(pooled_features)).float()
+        return logits if self.residual is None else logits + self.residual(pooled_features).float()
 
 
-def _residual_head(inputs: int, outputs: int) -> nn.Sequential:
+def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
     return nn.Sequential(
-        nn.Linear(inputs, RESIDUAL_CHANNELS), nn.ReLU(), nn.Linear(RESIDUAL_CHANNELS, outputs)
+        nn.Linear(in_channels, RESIDUAL_CHANNELS),
+        nn.ReLU(),
+        nn.Linear(RESIDUAL_CHANNELS, out_channels),
     )
 
 
@@ -109,23 +120,23 @@ class SurfaceHead(nn.Module):
 
     def __init__(self, n_categories: int) -> None:
         super().__init__()
-        _, fine, coarse = TRUNK_CHANNELS
+        _, fine, coarse = BACKBONE_CHANNELS
         self.whole = nn.Linear(coarse, coarse)
         self.coarse = nn.Conv2d(coarse, _CHANNELS, 1)
         self.fine = nn.Conv2d(fine, _CHANNELS, 1)
-        self.merge = convolution(_CHANNELS, _CHANNELS)
-        self.outputs = nn.Embedding(n_categories, _OUTPUTS * (_CHANNELS + 1))
+        self.merge = build_conv_block(_CHANNELS, _CHANNELS)
+        self.outputs = nn.Embedding(n_categories, _OUTPUT_CHANNELS * (_CHANNELS + 1))
 
-    def features(self, stages: list[Tensor]) -> Tensor:
-        """Returns what tells points (n, k, h/8, w/8), of what a ``Trunk`` returned.
+    def fuse_features(self, backbone_features: list[Tensor]) -> Tensor:
+        """Returns what tells points (n, k, h/8, w/8), of what a ``ResNetBackbone`` returned.
 
         Which point a cell shows depends on how all of the object lies: what the whole close-up shows is
         added everywhere.
         """
-        _, fine, coarse = stages
+        _, fine, coarse = backbone_features
         whole = self.whole(coarse.mean((2, 3))).relu()
         coarse = self.coarse(coarse + whole[:, :, None, None])
-        return cast("Tensor", self.merge(self.fine(fine) + doubled(coarse)))
+        return cast("Tensor", self.merge(self.fine(fine) + upsample_2x(coarse)))
 
     def forward(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
         """Returns it, in single precision.
@@ -134,7 +145,7 @@ class SurfaceHead(nn.Module):
             features: of the close-ups.
             categories: class indices (n,).
         """
-        kernels = self.outputs(categories).view(-1, _OUTPUTS, _CHANNELS + 1)
+        kernels = self.outputs(categories).view(-1, _OUTPUT_CHANNELS, _CHANNELS + 1)
         with torch.autocast(features.device.type, enabled=False):
             read = torch.baddbmm(kernels[..., -1:], kernels[..., :-1], features.float().flatten(2))
         said = read.reshape(*read.shape[:2], *features.shape[2:])

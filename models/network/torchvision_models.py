@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from sim2cam.errors import BackendError, UsageError, did_you_mean
+from sim2cam.errors import BackendError, UsageError, suggest_name
 from sim2cam.models.compat import detection, get_model, has_operators, list_models, segmentation
 from sim2cam.models.network.pretrained import check_pretrained
 
 if TYPE_CHECKING:
     from sim2cam.models.training.config import TrainConfig
 
-LACKS = {
+UNSUPPORTED_FEATURES = {
     "poses": "has no head for points of surfaces",
     "reader": "reads no close-ups",
     "min_read": "learns no box without its category",
@@ -27,51 +27,51 @@ LACKS = {
 }
 """What models of torchvision are asked for in vain, and why."""
 
-_KINDS = {"keypoints": "keypoint", "masks": "mask"}
+_TASK_NAME_PARTS = {"keypoints": "keypoint", "masks": "mask"}
 """What names of models that learn it hold."""
 
 
-def named_architectures() -> frozenset[str]:
+def list_torchvision_architectures() -> frozenset[str]:
     """Returns the names of torchvision's models for detection, masks, keypoints and segmentation."""
-    return frozenset(list_models(module=detection)) | _of_pixels()
+    return frozenset(list_models(module=detection)) | _list_segmentation_architectures()
 
 
-def tells_pixels(name: str) -> bool:
+def is_segmentation_architecture(name: str) -> bool:
     """Returns whether a model says what every pixel shows, and nothing of objects."""
-    return name in _of_pixels()
+    return name in _list_segmentation_architectures()
 
 
-def lacking(name: str, what: str) -> UsageError:
-    """Returns the error of asking a model for one of ``LACKS``."""
+def make_unsupported_error(name: str, feature: str) -> UsageError:
+    """Returns the error of asking a model for one of ``UNSUPPORTED_FEATURES``."""
     return UsageError(
-        f"{what}: {name} is a model of torchvision, which {LACKS[what]}. Leave it out, or take one of "
+        f"{feature}: {name} is a model of torchvision, which {UNSUPPORTED_FEATURES[feature]}. Leave it out, or take one of "
         "sim2cam's own architectures."
     )
 
 
-def check_named(config: TrainConfig, own: Collection[str]) -> None:
+def check_torchvision_config(config: TrainConfig, native_architectures: Collection[str]) -> None:
     """Refuses a training of a model that is not there, or cannot learn what is asked.
 
     Args:
         config: of the training.
-        own: names of sim2cam's own architectures.
+        native_architectures: names of sim2cam's own architectures.
 
     Raises:
         UsageError: naming the setting.
     """
-    name, known = config.architecture, named_architectures()
+    name, known = config.architecture, list_torchvision_architectures()
     if name not in known:
-        hint = did_you_mean(name, known.union(own))
+        hint = suggest_name(name, known.union(native_architectures))
         raise UsageError(f"architecture '{name}' is not known. {hint}")
     if config.pretrained:
         check_pretrained(config.pretrained)
     for setting in ("poses", "reader", "min_read", "adapt"):
         if getattr(config, setting):
-            raise lacking(name, setting)
+            raise make_unsupported_error(name, setting)
     if config.fine_tuning is not None and config.fine_tuning.residual:
-        raise lacking(name, "fine_tuning.residual")
-    for setting, word in _KINDS.items():
-        learns = word in name or (setting == "masks" and tells_pixels(name))
+        raise make_unsupported_error(name, "fine_tuning.residual")
+    for setting, word in _TASK_NAME_PARTS.items():
+        learns = word in name or (setting == "masks" and is_segmentation_architecture(name))
         if learns != getattr(config, setting):
             raise UsageError(
                 f"{name} learns {setting if learns else f'no {setting}'}: set {setting} = "
@@ -93,26 +93,26 @@ def check_operators(name: str) -> None:
     raise BackendError(
         f"{name} needs torchvision's compiled operators {needed}, which do not load beside torch "
         f"{torch.__version__}. Take both packages from one index, in a new environment: make setup "
-        f"TORCH_INDEX=URL; or take one of sim2cam's own architectures, or {', '.join(sorted(_of_pixels()))}."
+        f"TORCH_INDEX=URL; or take one of sim2cam's own architectures, or {', '.join(sorted(_list_segmentation_architectures()))}."
     )
 
 
-def named_model(
-    name: str, n_categories: int, generator: torch.Generator, *, keypoints: int = 0
+def build_torchvision_model(
+    name: str, n_categories: int, generator: torch.Generator, *, n_keypoints: int = 0
 ) -> nn.Module:
     """Returns a model of torchvision with weights from scratch; class 0 is the background.
 
     Args:
-        name: of ``named_architectures``.
+        name: of ``list_torchvision_architectures``.
         n_categories: how many categories it tells apart.
         generator: source of its weights, on the CPU; its state stays as it is.
-        keypoints: how many named points a category has at most, of a model that learns some.
+        n_keypoints: how many named points a category has at most, of a model that learns some.
 
     Raises:
         BackendError: the compiled operators that it needs do not load.
     """
     check_operators(name)
-    more = {"num_keypoints": keypoints} if keypoints else {}
+    more = {"num_keypoints": n_keypoints} if n_keypoints else {}
     with torch.random.fork_rng(devices=[]):  # torchvision draws weights from the global generator
         torch.set_rng_state(generator.get_state())
         model: nn.Module = get_model(
@@ -121,5 +121,5 @@ def named_model(
     return model
 
 
-def _of_pixels() -> frozenset[str]:
+def _list_segmentation_architectures() -> frozenset[str]:
     return frozenset(list_models(module=segmentation))

@@ -18,20 +18,20 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, logit
 from torch import Tensor
 
-from sim2cam.metrics.calibration import Confidences
+from sim2cam.metrics.calibration import ScoredDetections
 
-MIN_EACH = 20
+MIN_PER_OUTCOME = 20
 """Right and wrong detections that a scaling is measured on, at least."""
 
-_SLOPES = (0.05, 20.0)  # 1 / temperature, at least and at most
-_OFFSETS = (-20.0, 20.0)
-_NEAREST = 1e-7  # to 0 and 1: what single precision tells from them
+_SLOPE_BOUNDS = (0.05, 20.0)  # 1 / temperature, at least and at most
+_OFFSET_BOUNDS = (-20.0, 20.0)
+_SCORE_EPSILON = 1e-7  # to 0 and 1: what single precision tells from them
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Scaling:
+class ScoreCalibration:
     """What the logits of confidences are divided by, and what is added then.
 
     Attributes:
@@ -43,85 +43,93 @@ class Scaling:
     offsets: dict[str, float]
 
 
-def fitted_scaling(found: Confidences, categories: Sequence[str]) -> Scaling | None:
+def fit_score_calibration(
+    confidences: ScoredDetections, categories: Sequence[str]
+) -> ScoreCalibration | None:
     """Returns the scaling that makes what is known of detections likeliest.
 
-    A category of which fewer than ``MIN_EACH`` are right, or wrong, has the offset of all together;
+    A category of which fewer than ``MIN_PER_OUTCOME`` are right, or wrong, has the offset of all together;
     None where all together are as few.
 
     Args:
-        found: detections whose scores no scaling has changed.
+        confidences: detections whose scores no scaling has changed.
         categories: names of all that the detector tells apart.
     """
-    if not _is_enough(found.right):
+    if not _has_enough_outcomes(confidences.is_true_positive):
         return None
-    temperature, common = platt(found.scores, found.right)
+    temperature, common = fit_platt_scaling(confidences.scores, confidences.is_true_positive)
     offsets = dict.fromkeys(categories, common)
     for name in categories:
-        mine = found.categories == name
-        if _is_enough(found.right[mine]):
-            offsets[name] = _offset(found.scores[mine], found.right[mine], temperature)
-    return Scaling(temperature, offsets)
+        mine = confidences.categories == name
+        if _has_enough_outcomes(confidences.is_true_positive[mine]):
+            offsets[name] = _fit_offset(
+                confidences.scores[mine], confidences.is_true_positive[mine], temperature
+            )
+    return ScoreCalibration(temperature, offsets)
 
 
-def platt(scores: Floats, right: NDArray[np.bool_]) -> tuple[float, float]:
+def fit_platt_scaling(scores: Floats, is_correct: NDArray[np.bool_]) -> tuple[float, float]:
     """Returns temperature and offset of the least negative log-likelihood, which has one minimum.
 
     Args:
         scores: confidences (n,), 0 to 1.
-        right: whether each detection is (n,).
+        is_correct: whether each detection is (n,).
     """
-    logits, sign = _logits(scores), np.where(right, 1, -1)
+    logits, sign = _compute_logits(scores), np.where(is_correct, 1, -1)
     fit = minimize(
         lambda x: np.logaddexp(0, -sign * (x[0] * logits + x[1])).mean(),
         (1.0, 0.0),
         method="L-BFGS-B",
-        bounds=(_SLOPES, _OFFSETS),
+        bounds=(_SLOPE_BOUNDS, _OFFSET_BOUNDS),
     )
     return round(1 / float(fit.x[0]), 4), round(float(fit.x[1]), 4)
 
 
-def slopes_and_offsets(scaling: Scaling | None, categories: Sequence[str]) -> Tensor | None:
+def stack_calibration(
+    calibration: ScoreCalibration | None, categories: Sequence[str]
+) -> Tensor | None:
     """Returns what logits are multiplied by and what is added (c, 2), in the order of class indices.
 
     None without a scaling.
     """
-    if scaling is None:
+    if calibration is None:
         return None
-    rows = [(1 / scaling.temperature, scaling.offsets[name]) for name in categories]
+    rows = [(1 / calibration.temperature, calibration.offsets[name]) for name in categories]
     return torch.tensor(rows, dtype=torch.float32)
 
 
-def calibrated(scores: Tensor, rows: Tensor) -> Tensor:
+def calibrate_scores(scores: Tensor, slopes_offsets: Tensor) -> Tensor:
     """Returns calibrated scores.
 
     Args:
         scores: 0 to 1, of any shape.
-        rows: slope and offset for each score, in one more axis.
+        slopes_offsets: slope and offset for each score, in one more axis.
     """
-    return torch.sigmoid(torch.logit(scores) * rows[..., 0] + rows[..., 1])
+    return torch.sigmoid(torch.logit(scores) * slopes_offsets[..., 0] + slopes_offsets[..., 1])
 
 
-def before_calibration(found: Confidences, scaling: Scaling) -> Confidences:
+def undo_calibration(
+    confidences: ScoredDetections, calibration: ScoreCalibration
+) -> ScoredDetections:
     """Returns the same detections with the scores that they had before ``calibrated``."""
-    offsets = np.array([scaling.offsets[name] for name in found.categories], np.float64)
-    before = (_logits(found.scores) - offsets) * scaling.temperature
-    return replace(found, scores=expit(before))
+    offsets = np.array([calibration.offsets[name] for name in confidences.categories], np.float64)
+    before = (_compute_logits(confidences.scores) - offsets) * calibration.temperature
+    return replace(confidences, scores=expit(before))
 
 
-def _offset(scores: Floats, right: NDArray[np.bool_], temperature: float) -> float:
-    logits, sign = _logits(scores) / temperature, np.where(right, 1, -1)
+def _fit_offset(scores: Floats, is_correct: NDArray[np.bool_], temperature: float) -> float:
+    logits, sign = _compute_logits(scores) / temperature, np.where(is_correct, 1, -1)
     fit = minimize_scalar(
         lambda offset: np.logaddexp(0, -sign * (logits + offset)).mean(),
-        bounds=_OFFSETS,
+        bounds=_OFFSET_BOUNDS,
         method="bounded",
     )
     return round(float(fit.x), 4)
 
 
-def _logits(scores: Floats) -> Floats:
-    return np.asarray(logit(scores.clip(_NEAREST, 1 - _NEAREST)), np.float64)
+def _compute_logits(scores: Floats) -> Floats:
+    return np.asarray(logit(scores.clip(_SCORE_EPSILON, 1 - _SCORE_EPSILON)), np.float64)
 
 
-def _is_enough(right: NDArray[np.bool_]) -> bool:
-    return min(int(right.sum()), int((~right).sum())) >= MIN_EACH
+def _has_enough_outcomes(is_correct: NDArray[np.bool_]) -> bool:
+    return min(int(is_correct.sum()), int((~is_correct).sum())) >= MIN_PER_OUTCOME

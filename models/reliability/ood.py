@@ -22,16 +22,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from sim2cam.errors import CheckpointError
-from sim2cam.models.network.detector import STRIDE_PX, Detector
+from sim2cam.models.network.detector import STRIDE_PX, DetectorNetwork
 
-FALSE_ALARMS = 0.05
+MAX_FALSE_POSITIVE_RATE = 0.05
 """Share of familiar pictures that is called unlike, at most, where there are enough of them to tell."""
 
-LEAST_PICTURES = math.ceil(1 / FALSE_ALARMS) - 1
+MIN_CALIBRATION_IMAGES = math.ceil(1 / MAX_FALSE_POSITIVE_RATE) - 1
 """With fewer, even the furthest is not far enough for either of the two limits to keep to
-``FALSE_ALARMS``."""
+``MAX_FALSE_POSITIVE_RATE``."""
 
-SLACK = 1.1
+DISTANCE_SLACK = 1.1
 """Of the limit of distances, which move a little from hour to hour with one camera."""
 
 _RIDGE = 0.01  # of the mean variance: channels that never fire would have none
@@ -39,20 +39,20 @@ _PREFIX = "familiar."
 
 
 @dataclass(frozen=True)
-class Strangeness:
+class OodStatistics:
     """What of a picture is held against the limits of a card.
 
     Attributes:
         distance: as ``distance`` returns it.
-        doubt: as ``doubt`` returns it.
+        uncertainty: as ``uncertainty`` returns it.
     """
 
     distance: float
-    doubt: float
+    uncertainty: float
 
 
 @dataclass(frozen=True, eq=False)
-class Familiar:
+class FeatureDistribution:
     """What training crops look like to a detector.
 
     Attributes:
@@ -63,14 +63,14 @@ class Familiar:
     mean: Tensor
     whitening: Tensor
 
-    def tensors(self) -> dict[str, Tensor]:
+    def to_tensors(self) -> dict[str, Tensor]:
         """Returns what a weights file holds of it, by name."""
         return {f"{_PREFIX}mean": self.mean, f"{_PREFIX}whitening": self.whitening}
 
 
-def take_familiar(
+def split_feature_distribution(
     path: Path, tensors: Mapping[str, Tensor], channels: int
-) -> tuple[dict[str, Tensor], Familiar]:
+) -> tuple[dict[str, Tensor], FeatureDistribution]:
     """Returns the tensors of the network alone, and what its training crops look like.
 
     Args:
@@ -82,7 +82,9 @@ def take_familiar(
         CheckpointError: a tensor is missing, not finite or of another shape.
     """
     rest = dict(tensors)
-    wanted = Familiar(torch.zeros(channels), torch.zeros(channels, channels)).tensors()
+    wanted = FeatureDistribution(
+        torch.zeros(channels), torch.zeros(channels, channels)
+    ).to_tensors()
     for name, like in wanted.items():
         if name not in rest:
             raise CheckpointError(path, f"tensor {name} is missing, which its card asks for.")
@@ -96,10 +98,10 @@ def take_familiar(
         if not torch.isfinite(found).all():
             raise CheckpointError(path, f"tensor {name} holds values that are not finite.")
         wanted[name] = found
-    return rest, Familiar(*wanted.values())
+    return rest, FeatureDistribution(*wanted.values())
 
 
-def familiar_of(features: Tensor) -> Familiar:
+def fit_feature_distribution(features: Tensor) -> FeatureDistribution:
     """Returns the normal distribution of the features (n, c) of training crops, in half precision.
 
     That is how weights are stored, so what is measured with it holds for the file.
@@ -111,16 +113,18 @@ def familiar_of(features: Tensor) -> Familiar:
     factor = torch.linalg.cholesky(spread + ridge)
     identity = torch.eye(len(mean), dtype=torch.double)
     whitening = torch.linalg.solve_triangular(factor, identity, upper=False)
-    return Familiar(mean.half().float(), whitening.half().float())
+    return FeatureDistribution(mean.half().float(), whitening.half().float())
 
 
-def distance(familiar: Familiar, features: Tensor, tile_px: int) -> float:
+def compute_feature_distance(
+    feature_distribution: FeatureDistribution, features: Tensor, tile_px: int
+) -> float:
     """Returns how far a picture is from training crops: about 1 for one like them, 0 or more.
 
     It is the root of the mean squared Mahalanobis distance of its tiles, over that of a crop.
 
     Args:
-        familiar: of the training crops.
+        feature_distribution: of the training crops.
         features: of the picture (1, c, h/4, w/4), at the network's scale.
         tile_px: side of the training crops.
     """
@@ -128,22 +132,22 @@ def distance(familiar: Familiar, features: Tensor, tile_px: int) -> float:
     rows, columns = (max(1, round(side / cells)) for side in features.shape[2:])
     tiles = functional.adaptive_avg_pool2d(features.float().cpu(), (rows, columns))
     means = tiles[0].flatten(1).T
-    white = (means - familiar.mean) @ familiar.whitening.T
+    white = (means - feature_distribution.mean) @ feature_distribution.whitening.T
     return float(white.square().mean().sqrt())
 
 
-def doubt(heat: Tensor) -> float:
+def compute_uncertainty(heatmap: Tensor) -> float:
     """Returns how little sure a detector is of the surest object, 0 to 1: 1 of a picture without any.
 
     Args:
-        heat: logits of an object's centre in each cell.
+        heatmap: logits of an object's centre in each cell.
     """
-    return 1 - float(heat.float().max().sigmoid())
+    return 1 - float(heatmap.float().max().sigmoid())
 
 
-def limit_of(values: Sequence[float]) -> tuple[float, float]:
+def compute_conformal_threshold(values: Sequence[float]) -> tuple[float, float]:
     """Returns the value beyond which another picture of the kind lies with a chance of at most half of
-    ``FALSE_ALARMS``, and that chance: the quantile of split conformal prediction (Vovk and others 2005).
+    ``MAX_FALSE_POSITIVE_RATE``, and that chance: the quantile of split conformal prediction (Vovk and others 2005).
 
     Of few pictures it is the highest value, and the chance is higher.
 
@@ -151,12 +155,12 @@ def limit_of(values: Sequence[float]) -> tuple[float, float]:
         values: of pictures that decided nothing before, at least ``LEAST_PICTURES``.
     """
     count = len(values) + 1
-    rank = min(math.ceil(count * (1 - FALSE_ALARMS / 2)), len(values))
+    rank = min(math.ceil(count * (1 - MAX_FALSE_POSITIVE_RATE / 2)), len(values))
     return float(np.sort(np.array(values))[rank - 1]), (count - rank) / count
 
 
 @torch.inference_mode()
-def crop_features(network: Detector, rgb: NDArray[np.uint8]) -> Tensor:
+def extract_crop_features(network: DetectorNetwork, rgb: NDArray[np.uint8]) -> Tensor:
     """Returns the mean features (n, c) of crops (n, h, w, 3), RGB."""
     images = torch.from_numpy(rgb).to(network.mean.device).permute(0, 3, 1, 2)
-    return network.features(images).float().mean(dim=(2, 3)).cpu()
+    return network.extract_features(images).float().mean(dim=(2, 3)).cpu()

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.sample import ObjectLabel, Sample
-from sim2cam.metrics.slices import SIDES_PX, VISIBLE
-from sim2cam.models.training.config import Balance
+from sim2cam.metrics.slices import SIZE_EDGES_PX, VISIBILITY_EDGES
+from sim2cam.models.training.config import BalanceCriterion
 
-Bin = tuple[Balance, str | int]
+BalanceBin = tuple[BalanceCriterion, str | int]
 """What an object has in common with others, and in which respect."""
 
 
-def picture_chances(
-    samples: Sequence[Sample], balance: Sequence[Balance], min_visible: float
+def compute_image_probabilities(
+    samples: Sequence[Sample], balance: Sequence[BalanceCriterion], min_visible: float
 ) -> NDArray[np.float64]:
     """Returns the chance of each picture to be drawn (n,); they sum to 1.
 
@@ -31,23 +31,25 @@ def picture_chances(
         balance: by what objects are told apart.
         min_visible: objects less visible than this are not learned, so they do not count.
     """
-    held = [set(_bins_in(sample, balance, min_visible)) for sample in samples]
+    held = [set(_iter_sample_bins(sample, balance, min_visible)) for sample in samples]
     pictures = Counter(one for bins in held for one in bins)
     rarest = [min((pictures[one] for one in bins), default=len(samples)) for bins in held]
     weights = 1 / np.array(rarest, np.float64)
     return np.asarray(weights / weights.sum())
 
 
-def _bins_in(sample: Sample, balance: Sequence[Balance], min_visible: float) -> Iterator[Bin]:
+def _iter_sample_bins(
+    sample: Sample, balance: Sequence[BalanceCriterion], min_visible: float
+) -> Iterator[BalanceBin]:
     for label in sample.objects or ():
         visible = label.visible_fraction
         if not label.is_crowd and (visible is None or visible >= min_visible):
-            yield from (one for one in _bins_of(label) if one[0] in balance)
+            yield from (one for one in _iter_object_bins(label) if one[0] in balance)
 
 
-def _bins_of(label: ObjectLabel) -> Iterator[Bin]:
+def _iter_object_bins(label: ObjectLabel) -> Iterator[BalanceBin]:
     x0, y0, x1, y1 = label.box_xyxy
     yield "category", label.category
-    yield "size", bisect.bisect_right(SIDES_PX, max(x1 - x0, y1 - y0))
+    yield "size", bisect.bisect_right(SIZE_EDGES_PX, max(x1 - x0, y1 - y0))
     if label.visible_fraction is not None:
-        yield "visible", bisect.bisect_right(VISIBLE, label.visible_fraction)
+        yield "visible", bisect.bisect_right(VISIBILITY_EDGES, label.visible_fraction)

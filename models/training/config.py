@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from sim2cam.errors import UsageError, did_you_mean
-from sim2cam.learn.settings import check_least
+from sim2cam.errors import UsageError, suggest_name
+from sim2cam.learn.settings import check_minimums
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class GridArchitecture:
+class DilatedArchitecture:
     """A detector of another make: plain convolutions down to cells of 8 pixels, and no way back up.
 
     Attributes:
@@ -41,11 +41,11 @@ class GridArchitecture:
     head_channels: int
 
 
-ARCHITECTURES: Mapping[str, Architecture | GridArchitecture] = {
+ARCHITECTURES: Mapping[str, Architecture | DilatedArchitecture] = {
     "nano": Architecture(blocks=(1, 1, 1), neck_channels=64, head_channels=64),
     "small": Architecture(blocks=(2, 2, 2), neck_channels=96, head_channels=96),
     "base": Architecture(blocks=(3, 4, 6), neck_channels=128, head_channels=128),
-    "scout": GridArchitecture(channels=(24, 48, 88), dilations=(1, 2, 4, 1), head_channels=64),
+    "scout": DilatedArchitecture(channels=(24, 48, 88), dilations=(1, 2, 4, 1), head_channels=64),
 }
 """By size, and last one of another make, which is there to judge what the others see. The blocks of ``small``
 and ``base`` are those of residual networks of 18 and 34 layers (He et al. 2016), short of the last stage."""
@@ -56,7 +56,7 @@ class FineTuning:
     """How a training goes on from the weights of another one.
 
     Attributes:
-        head_rate: learning rate of the heads, as a share of the training's.
+        head_lr_scale: learning rate of the heads, as a share of the training's.
         layer_decay: what remains of the rate with each step away from the heads: the neck, then the
             trunk's stages from coarse to fine, then its stem (Howard and Ruder 2018, "Universal
             Language Model Fine-tuning", section 3.2).
@@ -64,7 +64,7 @@ class FineTuning:
             categories and learns at the full rate.
     """
 
-    head_rate: float = 0.25
+    head_lr_scale: float = 0.25
     layer_decay: float = 0.7
     residual: bool = False
 
@@ -81,12 +81,12 @@ class FineTuning:
                 )
 
 
-Alignment = Literal["adabn", "coral", "dann", "mean-teacher"]
+AdaptationMethod = Literal["adabn", "coral", "dann", "mean-teacher"]
 """How a detector is brought to captures without labels."""
 
 
 @dataclass(frozen=True)
-class Adaptation:
+class AdaptationConfig:
     """How a training takes in captures without labels.
 
     Attributes:
@@ -96,7 +96,7 @@ class Adaptation:
         weight: of what it adds, over what is usual; ``adabn`` adds nothing.
     """
 
-    method: Alignment
+    method: AdaptationMethod
     weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -105,23 +105,23 @@ class Adaptation:
         Raises:
             UsageError: naming the value.
         """
-        if self.method not in get_args(Alignment):
-            hint = did_you_mean(self.method, get_args(Alignment))
+        if self.method not in get_args(AdaptationMethod):
+            hint = suggest_name(self.method, get_args(AdaptationMethod))
             raise UsageError(f"adapt.method '{self.method}' is not known. {hint}")
         if not self.weight > 0:
             raise UsageError(f"adapt.weight must be above 0, not {self.weight}")
 
     @property
-    def joins_steps(self) -> bool:
+    def adapts_during_training(self) -> bool:
         """Whether every step sees captures; otherwise they come in after the last one."""
         return self.method != "adabn"
 
 
-Balance = Literal["category", "size", "visible"]
+BalanceCriterion = Literal["category", "size", "visible"]
 """By what objects are told apart, so that what is rare is drawn as often as what is not."""
 
 
-LATER = (
+OMITTED_WHEN_UNSET = (
     "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
     "start", "captures", "backdrops", "looks", "balance", "pretrained",
     "copy_paste", "recolour", "collages",
@@ -131,7 +131,7 @@ LATER = (
 MIN_CROP_PX = 32
 """Side of the smallest crop, which divides those of all."""
 
-_LEAST = {
+_MINIMUMS = {
     "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
     "cache_bytes": 0, "patience": 0,
 }  # fmt: skip
@@ -153,19 +153,19 @@ class TrainConfig:
         batch: crops a step.
         crop_px: side of a crop, a multiple of 32.
         scale_range: smallest and largest magnification of a crop.
-        quarter_turns, free_turns, flips: as ``CropRules`` has them. Turns are for objects that lie any way
+        rotate_90, rotate_any, flips: as ``CropConfig`` has them. Turns are for objects that lie any way
             round in pictures; a reader sees none of them turned.
         min_visible: objects less visible than this are neither learned nor unlearned.
-        min_read: of objects of which less is seen in a crop, the category is not learned, since what tells
+        min_category_visible: of objects of which less is seen in a crop, the category is not learned, since what tells
             it may be hidden.
-        reader: whether categories are read again from close-ups of what is found, all of one size, which
+        roi_classifier: whether categories are read again from close-ups of what is found, all of one size, which
             learns small marks from far fewer crops.
         photometric: whether colours, sharpness and noise are varied.
         copy_paste: whether objects of other pictures of a data set are laid before those of a picture, up to
             two pictures' (``crowded``), where it is known which pixels show them.
-        recolour: whether objects are seen in other shades of their colours, each in its own (``recoloured``),
+        instance_colour_jitter: whether objects are seen in other shades of their colours, each in its own (``recoloured``),
             where it is known which pixels show them: those of scans are what another camera made of them.
-        collages: whether objects are also seen before collages and behind pieces of them (``collage``), as before
+        dead_leaves: whether objects are also seen before collages and behind pieces of them (``collage``), as before
             backdrops, where it is known which pixels show them.
         amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
             then no crop is turned freely.
@@ -177,12 +177,12 @@ class TrainConfig:
         weight_decay: of kernels, decoupled.
         clip_norm: largest norm of a gradient.
         ema_decay: of the averaged weights, which are the result.
-        first_weights: of the data sets at the first step, in their order, where they are others
+        initial_mix: of the data sets at the first step, in their order, where they are others
             than later: plain scenes first are learned from sooner (Bengio et al. 2009, "Curriculum
             learning").
         mix_steps: over which these turn, evenly, into the weights of the data sets.
         balance: by what pictures of a data set are drawn so that the rare comes up as often as the frequent
-            (``picture_chances``): ``category``, ``size`` and ``visible``, or some of these; all pictures alike
+            (``compute_image_probabilities``): ``category``, ``size`` and ``visible``, or some of these; all pictures alike
             without.
         fine_tuning: how it goes on from the weights of another training; None where it begins anew.
         adapt: how captures without labels are taken in; None without them.
@@ -190,7 +190,7 @@ class TrainConfig:
             that found nothing better the training ends, with the best weights; 0 for all of its steps.
         bfloat16: whether convolutions are in bfloat16 on CPUs too that multiply it themselves, as they are on
             CUDA; a step takes little more than half the time then.
-        cache_bytes: budget of decoded images in memory, of which they take no more than ``CACHED_SHARE``; it
+        cache_bytes: budget of decoded images in memory, of which they take no more than ``CACHE_MEMORY_SHARE``; it
             decides speed only.
     """
 
@@ -201,30 +201,30 @@ class TrainConfig:
     batch: int = 16
     crop_px: int = 128
     scale_range: tuple[float, float] = (0.75, 1.4)
-    quarter_turns: bool = False
-    free_turns: bool = False
+    rotate_90: bool = False
+    rotate_any: bool = False
     flips: bool = True
     min_visible: float = 0.5
     photometric: bool = True
     copy_paste: bool = False
-    recolour: bool = False
-    collages: bool = False
+    instance_colour_jitter: bool = False
+    dead_leaves: bool = False
     amodal: bool = False
     poses: bool = False
     keypoints: bool = False
     masks: bool = False
-    min_read: float = 0.0
-    reader: bool = False
+    min_category_visible: float = 0.0
+    roi_classifier: bool = False
     learning_rate: float = 2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
     clip_norm: float = 10.0
     ema_decay: float = 0.998
-    first_weights: tuple[float, ...] = ()
+    initial_mix: tuple[float, ...] = ()
     mix_steps: int = 0
-    balance: tuple[Balance, ...] = ()
+    balance: tuple[BalanceCriterion, ...] = ()
     fine_tuning: FineTuning | None = None
-    adapt: Adaptation | None = None
+    adapt: AdaptationConfig | None = None
     patience: int = 0
     bfloat16: bool = False
     cache_bytes: int = 3 << 30
@@ -238,10 +238,10 @@ class TrainConfig:
         self._check_architecture()
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
-        check_least(self, _LEAST)
+        check_minimums(self, _MINIMUMS)
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
-        if self.reader and self.keypoints:
+        if self.roi_classifier and self.keypoints:
             raise UsageError("a reader needs keypoints = false: these are found for one category")
         if self.masks and self.amodal:
             raise UsageError("masks need amodal = false: what is hidden has no pixels")
@@ -250,30 +250,30 @@ class TrainConfig:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
         if not 0 < self.scale_range[0] <= self.scale_range[1]:
             raise UsageError(f"scale_range must rise from above 0, not {self.scale_range}")
-        self._check_shares()
+        self._check_fractions()
         self._check_mix()
         self._check_adapt()
 
     @property
-    def is_named(self) -> bool:
+    def is_torchvision(self) -> bool:
         """Whether what is trained is a model of torchvision."""
         return self.architecture not in ARCHITECTURES
 
     def to_json(self) -> dict[str, Any]:
         """Returns the settings as JSON values, without later ones that are not used."""
-        return {n: v for n, v in asdict(self).items() if v or n not in LATER}
+        return {n: v for n, v in asdict(self).items() if v or n not in OMITTED_WHEN_UNSET}
 
     def _check_architecture(self) -> None:
-        if self.is_named:
-            from sim2cam.models.network.torchvision_models import check_named
+        if self.is_torchvision:
+            from sim2cam.models.network.torchvision_models import check_torchvision_config
 
-            check_named(self, ARCHITECTURES)
+            check_torchvision_config(self, ARCHITECTURES)
         elif self.pretrained:
             from sim2cam.models.network.pretrained import check_pretrained
 
             check_pretrained(self.pretrained)
 
-    def _check_shares(self) -> None:
+    def _check_fractions(self) -> None:
         for name in ("min_visible", "min_read"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name} must be 0 to 1, not {getattr(self, name)}")
@@ -282,17 +282,17 @@ class TrainConfig:
 
     def _check_mix(self) -> None:
         for name in self.balance:
-            if name not in get_args(Balance):
-                hint = did_you_mean(name, get_args(Balance))
+            if name not in get_args(BalanceCriterion):
+                hint = suggest_name(name, get_args(BalanceCriterion))
                 raise UsageError(f"balance by '{name}' is not known. {hint}")
-        if bool(self.first_weights) != bool(self.mix_steps):
+        if bool(self.initial_mix) != bool(self.mix_steps):
             raise UsageError(
                 "first_weights say how data sets are mixed at the first step, and mix_steps in how many "
                 "steps that turns into their weights: give both or neither."
             )
-        if self.first_weights and not (min(self.first_weights) >= 0 < sum(self.first_weights)):
+        if self.initial_mix and not (min(self.initial_mix) >= 0 < sum(self.initial_mix)):
             raise UsageError(
-                f"first_weights must be 0 or more, and one above 0, not {self.first_weights}"
+                f"first_weights must be 0 or more, and one above 0, not {self.initial_mix}"
             )
 
     def _check_adapt(self) -> None:
@@ -309,7 +309,7 @@ class TrainConfig:
             )
 
 
-def trained_magnification(scale_range: Sequence[float]) -> float:
+def compute_trained_input_scale(scale_range: Sequence[float]) -> float:
     """Returns the magnification at which images are as crops of a training were: 1 where that is among
     those drawn, else their middle.
     """

@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.adapt.card import digest_of_sample
-from sim2cam.data.keypoints import keypoint_names, mirrored
-from sim2cam.data.reader import licences_of
+from sim2cam.adapt.card import compute_sample_digest
+from sim2cam.data.keypoints import find_flip_indices, get_keypoint_names
+from sim2cam.data.reader import read_licences
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, UsageError
 from sim2cam.models.training.config import TrainConfig
 
-Parts = tuple[tuple[Dataset, float], ...]
+WeightedDatasets = tuple[tuple[Dataset, float], ...]
 
-KEPT_DIGESTS = 64
+MAX_SKETCH_DIGESTS = 64
 """Of pictures trained on: where one in ten of them is scored too, that goes unnoticed once in 800 cases."""
 
-_SHOWN = 4  # names of keypoints in a message
+_MAX_LISTED_NAMES = 4  # names of keypoints in a message
 
 
 @dataclass(frozen=True)
-class PartRecord:
+class DatasetRecord:
     """What a card says of one data set.
 
     Attributes:
@@ -48,7 +48,7 @@ class PartRecord:
     licences: tuple[str, ...] = ()
 
 
-def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
+def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str, ...]:
     """Returns the categories, which all parts share.
 
     Raises:
@@ -56,11 +56,11 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
         InputError: a part without images, with images without labels, or with other categories; or no
             object in any of them.
     """
-    if not parts:
+    if not datasets:
         raise UsageError("no data to train on. Name at least one data set.")
-    _check_weights(parts, config)
-    first = parts[0][0]
-    for dataset, _ in parts:
+    _check_weights(datasets, config)
+    first = datasets[0][0]
+    for dataset, _ in datasets:
         if not dataset.samples:
             raise InputError(dataset.root, "no images to train on.")
         for sample in dataset.samples:
@@ -73,7 +73,7 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
                 f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore, or "
                 "add those that no picture shows to the data's list of categories.",
             )
-    samples = (sample for dataset, _ in parts for sample in dataset.samples)
+    samples = (sample for dataset, _ in datasets for sample in dataset.samples)
     if all(label.is_crowd for sample in samples for label in sample.objects or ()):
         raise InputError(
             first.root,
@@ -82,24 +82,26 @@ def check_parts(parts: Parts, config: TrainConfig) -> tuple[str, ...]:
     return first.categories
 
 
-def _check_weights(parts: Parts, config: TrainConfig) -> None:
-    first_weights = config.first_weights or (0.0,) * len(parts)
-    if len(first_weights) != len(parts):
+def _check_weights(datasets: WeightedDatasets, config: TrainConfig) -> None:
+    first_weights = config.initial_mix or (0.0,) * len(datasets)
+    if len(first_weights) != len(datasets):
         raise UsageError(
-            f"first_weights has {len(first_weights)} numbers for {len(parts)} data sets; give one each."
+            f"first_weights has {len(first_weights)} numbers for {len(datasets)} data sets; give one each."
         )
-    for (dataset, weight), first in zip(parts, first_weights, strict=True):
+    for (dataset, weight), first in zip(datasets, first_weights, strict=True):
         if not (weight >= 0 and weight + first > 0):
             raise UsageError(f"the weight of {dataset.root} must be above 0, not {weight}")
-    if not any(weight for _, weight in parts):
+    if not any(weight for _, weight in datasets):
         raise UsageError("the weights must not all be 0: nothing is left to train on in the end.")
 
 
-def taught_keypoints(parts: Parts, config: TrainConfig) -> dict[str, tuple[str, ...]]:
+def collect_keypoint_names(
+    datasets: WeightedDatasets, config: TrainConfig
+) -> dict[str, tuple[str, ...]]:
     """Returns the names of the keypoints that each category learns, by its name; empty without keypoints.
 
     Args:
-        parts: of which some may have no keypoints, as photos with boxes.
+        datasets: of which some may have no keypoints, as photos with boxes.
         config: of the training.
 
     Raises:
@@ -108,71 +110,75 @@ def taught_keypoints(parts: Parts, config: TrainConfig) -> dict[str, tuple[str, 
     """
     if not config.keypoints:
         return {}
-    names = keypoint_names(dataset for dataset, _ in parts)
+    names = get_keypoint_names(dataset for dataset, _ in datasets)
     if not any(names.values()):
         raise InputError(
-            parts[0][0].root,
+            datasets[0][0].root,
             "no object has keypoints to learn. Render it with the channel keypoints among --channels, or "
             "train without keypoints.",
         )
     for category, ours in names.items():
-        if config.flips and ours and mirrored(ours) is None:
+        if config.flips and ours and find_flip_indices(ours) is None:
             raise UsageError(
-                f"keypoints of category '{category}' ({_some(ours)}) do not say by the words left and "
+                f"keypoints of category '{category}' ({_abbreviate_names(ours)}) do not say by the words left and "
                 "right which of them change places in a mirror. Set flips = false in the recipe's [train]."
             )
     return names
 
 
-def begun_with(plain: Dataset, parts: Parts, config: TrainConfig) -> tuple[Parts, TrainConfig]:
+def add_curriculum(
+    easy_dataset: Dataset, datasets: WeightedDatasets, config: TrainConfig
+) -> tuple[WeightedDatasets, TrainConfig]:
     """Returns parts and settings of the same training, begun with plain scenes.
 
     Their share falls from all of the crops to none in the first third of the steps, which of the
     shares that were tried was the best one on photos (docs/decisions/0035-plain-scenes-first.md).
     """
-    first = (0.0,) * len(parts) + (1.0,)
-    begun = replace(config, first_weights=first, mix_steps=max(1, config.steps // 3))
-    return (*parts, (plain, 0.0)), begun
+    first = (0.0,) * len(datasets) + (1.0,)
+    begun = replace(config, initial_mix=first, mix_steps=max(1, config.steps // 3))
+    return (*datasets, (easy_dataset, 0.0)), begun
 
 
-def shares_at(step: int, parts: Parts, config: TrainConfig) -> NDArray[np.float64]:
+def compute_dataset_shares(
+    step: int, datasets: WeightedDatasets, config: TrainConfig
+) -> NDArray[np.float64]:
     """Returns the share of each part in the crops of a step, 0 for the first; they sum to 1."""
-    weights = np.array([weight for _, weight in parts], np.float64)
+    weights = np.array([weight for _, weight in datasets], np.float64)
     later: NDArray[np.float64] = weights / weights.sum()
     if step >= config.mix_steps:
         return later
-    first = np.array(config.first_weights) / np.sum(config.first_weights)
+    first = np.array(config.initial_mix) / np.sum(config.initial_mix)
     done = step / config.mix_steps
     return np.asarray((1 - done) * first + done * later)
 
 
-def part_records(parts: Parts) -> tuple[PartRecord, ...]:
+def make_dataset_records(datasets: WeightedDatasets) -> tuple[DatasetRecord, ...]:
     """Returns what the card says of each part, in order.
 
     Raises:
         InputError: an image cannot be read.
     """
-    total = sum(weight for _, weight in parts)
+    total = sum(weight for _, weight in datasets)
     return tuple(
-        PartRecord(
+        DatasetRecord(
             name=dataset.root.name,
             images=len(dataset.samples),
             origins=dict(sorted(Counter(s.origin for s in dataset.samples).items())),
             weight=round(weight / total, 6),
-            digest=labelled_digest(dataset),
-            licences=_licences(dataset),
+            digest=compute_dataset_digest(dataset),
+            licences=_collect_licences(dataset),
         )
-        for dataset, weight in parts
+        for dataset, weight in datasets
     )
 
 
-def _licences(dataset: Dataset) -> tuple[str, ...]:
-    found = (licences_of(source.root).values() for source in dataset.origins())
+def _collect_licences(dataset: Dataset) -> tuple[str, ...]:
+    found = (read_licences(source.root).values() for source in dataset.list_sources())
     return tuple(sorted(set().union(*found)))
 
 
-def lowest_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
-    """Returns the lowest digests of samples, ``KEPT_DIGESTS`` at most.
+def sketch_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
+    """Returns the lowest digests of samples, ``MAX_SKETCH_DIGESTS`` at most.
 
     Those of two sets show whether many pictures are in both, however large the sets are (Broder 1997,
     "On the resemblance and containment of documents").
@@ -180,10 +186,10 @@ def lowest_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
     Raises:
         InputError: a photo cannot be read.
     """
-    return tuple(sorted({digest_of_sample(sample) for sample in samples})[:KEPT_DIGESTS])
+    return tuple(sorted({compute_sample_digest(sample) for sample in samples})[:MAX_SKETCH_DIGESTS])
 
 
-def labelled_digest(dataset: Dataset) -> str:
+def compute_dataset_digest(dataset: Dataset) -> str:
     """Returns the SHA-256 over the names, images and labels of a data set, and its categories.
 
     Raises:
@@ -191,15 +197,19 @@ def labelled_digest(dataset: Dataset) -> str:
     """
     total = hashlib.sha256(json.dumps(dataset.categories).encode())
     for sample in dataset.samples:
-        total.update(f"{sample.name}\0{sample.digest or _content_digest(sample)}\0".encode())
+        total.update(
+            f"{sample.name}\0{sample.digest or _compute_content_digest(sample)}\0".encode()
+        )
     return total.hexdigest()
 
 
-def _some(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+def _abbreviate_names(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_MAX_LISTED_NAMES]) + (
+        ", ..." if len(names) > _MAX_LISTED_NAMES else ""
+    )
 
 
-def _content_digest(sample: Sample) -> str:
+def _compute_content_digest(sample: Sample) -> str:
     try:
         content = hashlib.sha256(sample.rgb.read_bytes())
     except OSError as error:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 from torch import nn
 
-from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import CheckpointError
-from sim2cam.models.card import DetectorCard, StartRecord
+from sim2cam.models.card import DetectorCard, InitialWeightsRecord
 from sim2cam.models.inference.detector import AnyDetector, load_detector
-from sim2cam.models.network.detector import Detector, residual_heads
+from sim2cam.models.network.detector import DetectorNetwork, list_residual_heads
 from sim2cam.models.training.config import FineTuning, TrainConfig
 
-_DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
+_LAYER_DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
            "trunk.stages.0": 4, "trunk.stem": 5, "spread": 1, "trunk.coarse": 2, "trunk.fine": 3,
            "model.backbone": 1}  # fmt: skip
 """How many steps below the heads layers are, by the beginnings of their names."""
 
 
 @dataclass(frozen=True)
-class Start:
+class InitialWeights:
     """Weights that a training begins with.
 
     Attributes:
@@ -34,7 +34,7 @@ class Start:
 
     path: Path
     detector: AnyDetector
-    record: StartRecord
+    record: InitialWeightsRecord
 
     @property
     def card(self) -> DetectorCard:
@@ -42,7 +42,7 @@ class Start:
         return self.detector.card
 
     def check_objects(
-        self, objects: Mapping[str, KnownObject], keypoints: Mapping[str, tuple[str, ...]]
+        self, objects: Mapping[str, ObjectGeometry], keypoints: Mapping[str, tuple[str, ...]]
     ) -> None:
         """Refuses weights that find the poses or keypoints of other objects than the data have.
 
@@ -54,7 +54,7 @@ class Start:
             CheckpointError: naming the category.
         """
         for category, known in objects.items():
-            if not known.is_like(self.card.objects[category]):
+            if not known.matches(self.card.objects[category]):
                 raise CheckpointError(
                     self.path,
                     f"finds poses of objects of category '{category}' that are of another size than "
@@ -70,7 +70,9 @@ class Start:
                 )
 
 
-def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> Start:
+def load_initial_weights(
+    path: Path, categories: tuple[str, ...], config: TrainConfig
+) -> InitialWeights:
     """Returns the weights that a training begins with.
 
     Args:
@@ -85,7 +87,9 @@ def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> 
     detector = load_detector(path)
     card = detector.card
     if card.architecture != config.architecture:
-        raise _other(path, "architecture", f'"{card.architecture}"', f'"{config.architecture}"')
+        raise _make_mismatch_error(
+            path, "architecture", f'"{card.architecture}"', f'"{config.architecture}"'
+        )
     if set(card.categories) != set(categories):
         raise CheckpointError(
             path,
@@ -98,44 +102,48 @@ def load_start(path: Path, categories: tuple[str, ...], config: TrainConfig) -> 
         "keypoints": bool(card.keypoints),
         "masks": card.masks,
         "amodal": card.is_amodal,
-        "reader": card.reader,
+        "reader": card.roi_classifier,
     }
     for name, was in learned.items():
         if was != getattr(config, name):
-            raise _other(path, name, str(was).lower(), str(not was).lower())
+            raise _make_mismatch_error(path, name, str(was).lower(), str(not was).lower())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    before = card.start.data if card.start else ()
-    return Start(path, detector, StartRecord(path.name, digest, (*before, *card.data)))
+    before = card.initial_weights.data if card.initial_weights else ()
+    return InitialWeights(
+        path, detector, InitialWeightsRecord(path.name, digest, (*before, *card.data))
+    )
 
 
-def rate_share(name: str, tuning: FineTuning | None) -> float:
+def compute_lr_scale(name: str, fine_tuning: FineTuning | None) -> float:
     """Returns the learning rate of a parameter of the detector, as a share of the training's.
 
     Args:
         name: of the parameter.
-        tuning: None of a training that begins anew.
+        fine_tuning: None of a training that begins anew.
     """
-    if tuning is None or tuning.residual:
+    if fine_tuning is None or fine_tuning.residual:
         return 1.0
-    depth = next((d for layer, d in _DEPTHS.items() if name.startswith(f"{layer}.")), 0)
-    return tuning.head_rate * tuning.layer_decay**depth
+    depth = next((d for layer, d in _LAYER_DEPTHS.items() if name.startswith(f"{layer}.")), 0)
+    return fine_tuning.head_lr_scale * fine_tuning.layer_decay**depth
 
 
-def begin_with(network: nn.Module, start: nn.Module) -> None:
+def copy_weights(network: nn.Module, source_network: nn.Module) -> None:
     """Gives a network the weights of another one; a residual head that that does not have stays."""
-    network.load_state_dict(network.state_dict() | start.state_dict())
+    network.load_state_dict(network.state_dict() | source_network.state_dict())
 
 
-def freeze(network: Detector) -> None:
+def freeze_except_residual(network: DetectorNetwork) -> None:
     """Lets nothing of a network learn but its residual heads."""
     network.requires_grad_(requires_grad=False)
-    for head in residual_heads(network):
+    for head in list_residual_heads(network):
         head.requires_grad_(requires_grad=True)
 
 
-def _other(path: Path, name: str, was: str, now: str) -> CheckpointError:
+def _make_mismatch_error(
+    path: Path, name: str, trained_value: str, configured_value: str
+) -> CheckpointError:
     return CheckpointError(
         path,
-        f"was trained with {name} = {was}, not {now}. Set {name} = {was} in the recipe's [train], or "
+        f"was trained with {name} = {trained_value}, not {configured_value}. Set {name} = {trained_value} in the recipe's [train], or "
         "name other weights.",
     )

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sim2cam.data.sample import SELF_LABELLED, Dataset, ObjectLabel
-from sim2cam.data.set_operations import pictures_alone
+from sim2cam.data.sample import PSEUDO_LABELLED, Dataset, ObjectLabel
+from sim2cam.data.set_operations import strip_annotations
 from sim2cam.metrics.detection import Detection
-from sim2cam.models.inference.detector import AnyDetector, predict_dataset
+from sim2cam.models.inference.detector import AnyDetector, detect_dataset
 
-SURE = 0.5
+MIN_LABEL_SCORE = 0.5
 """Score from which on what is found is a label."""
 
-UNSURE = 0.1
+MIN_IGNORE_SCORE = 0.1
 """Score from which on what is found is labelled at all, as a crowd."""
 
 
-def labelled(
+def pseudo_label(
     detector: AnyDetector,
-    captures: Dataset,
+    images: Dataset,
     *,
-    sure: float = SURE,
+    min_score: float = MIN_LABEL_SCORE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
     """Returns captures with what a detector finds in them as their labels, to train on.
@@ -32,36 +32,40 @@ def labelled(
     learned: its margin, which fits them to how people draw theirs, is left out.
 
     Args:
-        detector: whose categories they get. Its confidences are calibrated (``with_trust``), or ``sure``
+        detector: whose categories they get. Its confidences are calibrated (``calibrate_detector``), or ``min_score``
             is no probability.
-        captures: pictures; labels of theirs are not looked at.
-        sure: score from which on what is found is a label, ``UNSURE`` to 1.
+        images: pictures; labels of theirs are not looked at.
+        min_score: score from which on what is found is a label, ``UNSURE`` to 1.
         progress: is told how many images of how many are done.
 
     Raises:
-        ValueError: ``sure`` is out of range.
+        ValueError: ``min_score`` is out of range.
         InputError: an image cannot be read.
     """
-    if not UNSURE <= sure <= 1:
-        raise ValueError(f"sure must be {UNSURE} to 1, not {sure}")
-    tight = replace(detector, card=replace(detector.card, box_margin=0.0))
-    found = predict_dataset(tight, captures, score_floor=UNSURE, progress=progress)
+    if not MIN_IGNORE_SCORE <= min_score <= 1:
+        raise ValueError(f"sure must be {MIN_IGNORE_SCORE} to 1, not {min_score}")
+    tight = replace(detector, card=replace(detector.card, box_expansion=0.0))
+    found = detect_dataset(tight, images, score_floor=MIN_IGNORE_SCORE, progress=progress)
     samples = tuple(
         replace(
             sample,
-            objects=tuple(filter(_has_area, (_label(one, sure) for one in found[sample.name]))),
-            origin=SELF_LABELLED,
+            objects=tuple(
+                filter(_has_area, (_make_label(one, min_score) for one in found[sample.name]))
+            ),
+            origin=PSEUDO_LABELLED,
         )
-        for sample in pictures_alone(captures).samples
+        for sample in strip_annotations(images).samples
     )
-    return replace(captures, categories=detector.card.categories, samples=samples)
+    return replace(images, categories=detector.card.categories, samples=samples)
 
 
-def _label(found: Detection, sure: float) -> ObjectLabel:
-    left, top, right, bottom = found.box_xyxy
+def _make_label(detection: Detection, min_score: float) -> ObjectLabel:
+    left, top, right, bottom = detection.box_xyxy
     area_px = (right - left) * (bottom - top)
-    is_unsure = found.score < sure
-    return ObjectLabel(found.category, found.box_xyxy, area_px, is_crowd=is_unsure, mask=found.mask)
+    is_unsure = detection.score < min_score
+    return ObjectLabel(
+        detection.category, detection.box_xyxy, area_px, is_crowd=is_unsure, mask=detection.mask
+    )
 
 
 def _has_area(label: ObjectLabel) -> bool:

@@ -20,75 +20,88 @@ from torch.func import functional_call
 from sim2cam.data.sample import Dataset
 from sim2cam.learn.checkpoint import (
     Checkpoint,
-    kept,
-    optimizer_tensors,
+    collect_optimizer_state,
+    open_checkpointer,
     restore_optimizer,
 )
-from sim2cam.learn.device import autocast, full_memory_told, give_memory_back, memory_bytes
+from sim2cam.learn.device import autocast, explain_out_of_memory, get_memory_bytes, release_memory
 from sim2cam.learn.distributed import (
-    as_first_finds,
+    all_reduce_mean,
     average_gradients,
-    joined,
-    mean_over_all,
-    share_norms,
+    broadcast_from_main,
+    join_process_group,
+    synchronize_batch_norms,
     wait_for_all,
 )
-from sim2cam.learn.ema import WeightAverage
-from sim2cam.learn.launch import is_first
-from sim2cam.learn.prefetch import Ahead, made_by_processes
-from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS, Record, open_run, read_record
-from sim2cam.models.augment.backgrounds import Backdrops
-from sim2cam.models.augment.crops import CropRules
+from sim2cam.learn.ema import ExponentialMovingAverage
+from sim2cam.learn.launch import is_main_process
+from sim2cam.learn.prefetch import Prefetcher, prefetch_in_processes
+from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS, MetricsLog, open_run, read_metrics_log
+from sim2cam.models.augment.backgrounds import BackgroundAugmentation
+from sim2cam.models.augment.crops import CropConfig
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import (
     AnyDetector,
-    LoadedDetector,
+    NativeDetector,
     load_detector,
     save_detector,
 )
-from sim2cam.models.inference.torchvision_detector import NamedDetector
+from sim2cam.models.inference.torchvision_detector import TorchvisionDetector
 from sim2cam.models.losses.detection import (
     TargetTensors,
     detector_losses,
-    reading_loss,
+    roi_category_loss,
     surface_losses,
     total_loss,
 )
 from sim2cam.models.losses.domain_adaptation import (
-    NORM_CROPS,
-    Critic,
+    ADABN_CROPS,
+    DomainDiscriminator,
+    adapt_batch_norm,
     adaptation_losses,
-    adapted_norms,
-    strength_at,
+    compute_strength,
 )
-from sim2cam.models.network.detector import STRIDE_PX, Detector, Maps
-from sim2cam.models.network.pretrained import begin_pretrained
-from sim2cam.models.network.roi_crops import close_ups_a_crop
+from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNetwork
+from sim2cam.models.network.pretrained import load_pretrained
+from sim2cam.models.network.roi_crops import count_roi_crops
 from sim2cam.models.network.torchvision_models import check_operators
-from sim2cam.models.network.torchvision_network import NamedNetwork, drawn_from, named_network
+from sim2cam.models.network.torchvision_network import (
+    TorchvisionNetwork,
+    build_torchvision_network,
+    seed_global_rng,
+)
 from sim2cam.models.training.batches import (
-    Awaited,
-    Batch,
     BatchMaker,
-    CloseUps,
-    ViewMaker,
-    Views,
+    DetectorBatch,
+    RoiCrops,
+    TargetViewMaker,
+    TargetViews,
+    TimedIterator,
 )
 from sim2cam.models.training.config import ARCHITECTURES, TrainConfig
-from sim2cam.models.training.datasets import Parts, shares_at
-from sim2cam.models.training.early_stopping import Looks, look_steps
-from sim2cam.models.training.fine_tuning import begin_with, freeze, rate_share
-from sim2cam.models.training.images import PictureStore, Tasks
-from sim2cam.models.training.setup import UNAIDED, Aids, Lesson, lesson_of
-from sim2cam.models.training.tuning import ap50_on
-from sim2cam.seeds import integer_seed
+from sim2cam.models.training.datasets import WeightedDatasets, compute_dataset_shares
+from sim2cam.models.training.early_stopping import EarlyStopping, compute_evaluation_interval
+from sim2cam.models.training.fine_tuning import (
+    compute_lr_scale,
+    copy_weights,
+    freeze_except_residual,
+)
+from sim2cam.models.training.images import ImageCache, Tasks
+from sim2cam.models.training.setup import (
+    NO_AUXILIARY_DATA,
+    AuxiliaryData,
+    TrainingSetup,
+    make_training_setup,
+)
+from sim2cam.models.training.tuning import compute_ap50
+from sim2cam.seeds import derive_seed
 
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
-CACHED_SHARE = 0.6
+CACHE_MEMORY_SHARE = 0.6
 """Of the machine's memory that decoded images take at most."""
 
-BACKDROPS_PART = 8
+BACKGROUND_CACHE_DIVISOR = 8
 """The part of the memory of decoded images that backdrops take is one in so many."""
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -129,31 +142,31 @@ class TrainProgress:
         )
 
 
-@full_memory_told()
+@explain_out_of_memory()
 def train_detector(
-    parts: Parts,
+    datasets: WeightedDatasets,
     config: TrainConfig,
     run_dir: Path,
     *,
-    aids: Aids = UNAIDED,
+    auxiliary_data: AuxiliaryData = NO_AUXILIARY_DATA,
     resume: bool = False,
     device: str = "cpu",
     progress: Callable[[TrainProgress], None] | None = None,
-    checkpoint_s: float = 30.0,
-    line_steps: int = 20,
+    checkpoint_interval_s: float = 30.0,
+    log_interval_steps: int = 20,
 ) -> AnyDetector:
     """Returns the detector whose averaged weights are then in ``run_dir/weights.safetensors``.
 
     Args:
-        parts: labelled data sets with their weights.
+        datasets: labelled data sets with their weights.
         config: everything else that decides the result.
         run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
-        aids: what there is beside labelled data.
+        auxiliary_data: what there is beside labelled data.
         resume: goes on from the checkpoint, where there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
         progress: is told of every line of the record.
-        checkpoint_s: seconds between checkpoints.
-        line_steps: steps between lines of the record.
+        checkpoint_interval_s: seconds between checkpoints.
+        log_interval_steps: steps between lines of the record.
 
     Raises:
         InputError: the data cannot be trained on.
@@ -167,146 +180,157 @@ def train_detector(
         Sim2CamError: the loss is no longer finite.
     """
     check_operators(config.architecture)
-    with joined(device) as place:
+    with join_process_group(device) as place:
         _train(
-            lesson_of(parts, config, aids),
+            make_training_setup(datasets, config, auxiliary_data),
             place,
             run_dir,
             resume=resume,
             progress=progress,
-            checkpoint_s=checkpoint_s,
-            line_steps=line_steps,
+            checkpoint_interval_s=checkpoint_interval_s,
+            log_interval_steps=log_interval_steps,
         )
-    give_memory_back()
+    release_memory()
     return load_detector(run_dir / WEIGHTS, device=str(place))
 
 
 def _train(
-    lesson: Lesson,
-    place: torch.device,
+    setup: TrainingSetup,
+    device: torch.device,
     run_dir: Path,
     *,
     resume: bool,
     progress: Callable[[TrainProgress], None] | None,
-    checkpoint_s: float,
-    line_steps: int,
+    checkpoint_interval_s: float,
+    log_interval_steps: int,
 ) -> None:
     """Trains to the last step and, in the first process, writes what came of it."""
-    config, identity = lesson.config, lesson.identity()
-    run = (_NamedRun if config.is_named else _OwnRun)(lesson, place)
-    record = Record(run_dir, "Lower learning_rate")
+    config, identity = setup.config, setup.identity()
+    run = (_TorchvisionRun if config.is_torchvision else _NativeRun)(setup, device)
+    record = MetricsLog(run_dir, "Lower learning_rate")
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         record.resume(run.restore(checkpoint))
-    card = lesson.card()
+    card = setup.make_card()
     batches, views = (
-        batch_maker(lesson.parts, card.categories, lesson.tasks, config, lesson.backdrops),
-        _views(lesson),
+        build_batch_maker(
+            setup.datasets, card.categories, setup.tasks, config, setup.background_images
+        ),
+        _build_view_maker(setup),
     )
 
-    with kept(run_dir / CHECKPOINT, checkpoint_s) as keeper:
-        made = Awaited(made_ahead(batches, views, config, run.steps_left, place))
+    with open_checkpointer(run_dir / CHECKPOINT, checkpoint_interval_s) as keeper:
+        made = TimedIterator(prefetch_batches(batches, views, config, run.remaining_steps, device))
         for batch, seen in made:
-            record.add(mean_over_all(run.train_step(batch, seen)))
-            run.look(card)
+            record.add(all_reduce_mean(run.train_step(batch, seen)))
+            run.evaluate(card)
             line = None
-            if run.step % line_steps == 0 or run.is_done:
+            if run.step % log_interval_steps == 0 or run.is_done:
                 losses, step_s = record.take_means(run.step)
                 line = TrainProgress(
-                    run.step, config.steps, losses, run.learning_rate, step_s, made.take_wait_s()
+                    run.step,
+                    config.steps,
+                    losses,
+                    run.learning_rate,
+                    step_s,
+                    made.pop_mean_wait_s(),
                 )
-            if is_first():
+            if is_main_process():
                 if line is not None:
                     record.write(line)
-                keeper.take(lambda: run.checkpoint(identity, record.pending), is_last=run.is_done)
+                keeper.update(
+                    lambda: run.make_checkpoint(identity, record.pending), is_last=run.is_done
+                )
                 if line is not None and progress is not None:
                     progress(line)
             if run.is_done:
                 break
-    card = replace(card, steps=run.best_step, looks=tuple(run.looks.looks))
-    weights = run.weights(views)
-    if is_first():
+    card = replace(card, steps=run.best_step, evaluations=tuple(run.early_stopping.evaluations))
+    weights = run.compute_weights(views)
+    if is_main_process():
         save_detector(run_dir / WEIGHTS, weights, card)
     wait_for_all()
 
 
-def made_ahead(
-    batches: BatchMaker,
-    views: ViewMaker | None,
+def prefetch_batches(
+    batch_maker: BatchMaker,
+    view_maker: TargetViewMaker | None,
     config: TrainConfig,
     steps: range,
-    place: torch.device,
-) -> Iterator[tuple[Batch, Views | None]]:
+    device: torch.device,
+) -> Iterator[tuple[DetectorBatch, TargetViews | None]]:
     """Returns what steps learn from, made while a network learns from that of those before."""
 
-    def make(step: int) -> tuple[Batch, Views | None]:
-        joins = config.adapt is not None and config.adapt.joins_steps
-        batch = batches.make(step)
-        if not config.is_named:
+    def make(step: int) -> tuple[DetectorBatch, TargetViews | None]:
+        joins = config.adapt is not None and config.adapt.adapts_during_training
+        batch = batch_maker.make(step)
+        if not config.is_torchvision:
             batch = replace(batch, crops=())  # from which they alone learn
-        return batch, views.make(step) if views and joins else None
+        return batch, view_maker.make(step) if view_maker and joins else None
 
-    if place.type == "cpu" or not steps:
-        return map(Ahead(make, steps.stop), steps)
+    if device.type == "cpu" or not steps:
+        return map(Prefetcher(make, steps.stop), steps)
     processes = torch.get_num_threads()
-    batches.fill(processes)
-    return made_by_processes(make, steps, processes)
+    batch_maker.preload(processes)
+    return prefetch_in_processes(make, steps, processes)
 
 
-class _Run(ABC, Generic[Network]):
+class _TrainingRun(ABC, Generic[Network]):
     """A training between two steps."""
 
-    def __init__(self, lesson: Lesson, device: torch.device) -> None:
-        self._lesson, self._config = lesson, lesson.config
+    def __init__(self, setup: TrainingSetup, device: torch.device) -> None:
+        self._setup, self._config = setup, setup.config
         self._device = device
-        config = lesson.config
-        generator = torch.Generator().manual_seed(integer_seed(config.seed, "weights"))
-        self.network = self._new_network(generator)
-        if lesson.start is not None:
-            begin_with(self.network, lesson.start.detector.network)
+        config = setup.config
+        generator = torch.Generator().manual_seed(derive_seed(config.seed, "weights"))
+        self.network = self._build_network(generator)
+        if setup.initial_weights is not None:
+            copy_weights(self.network, setup.initial_weights.detector.network)
         elif config.pretrained:
-            begin_pretrained(self._pretrainable(), config.pretrained)
-        share_norms(self.network)
+            load_pretrained(self._get_pretrainable(), config.pretrained)
+        synchronize_batch_norms(self.network)
         self._freeze()
         self.network.to(device)
-        self._critic = _critic(config)
-        if self._critic is not None:
-            self._critic.to(device)
-        self.average = WeightAverage(self.network, config.ema_decay)
-        self.optimizer = _optimizer(self.network, self._critic, config)
+        self._discriminator = _build_discriminator(config)
+        if self._discriminator is not None:
+            self._discriminator.to(device)
+        self.weight_average = ExponentialMovingAverage(self.network, config.ema_decay)
+        self.optimizer = _build_optimizer(self.network, self._discriminator, config)
         self.learning_rate = 0.0
-        self.looks = Looks(config.patience)
+        self.early_stopping = EarlyStopping(config.patience)
         self.step = 0
 
     @property
     def is_done(self) -> bool:
         """Whether no step is left."""
-        return self.step == self._config.steps or self.looks.are_over
+        return self.step == self._config.steps or self.early_stopping.should_stop
 
     @property
-    def steps_left(self) -> range:
+    def remaining_steps(self) -> range:
         """The numbers of the steps that are left, unless looks end them before."""
         return range(self.step, self.step if self.is_done else self._config.steps)
 
-    def train_step(self, batch: Batch, views: Views | None) -> dict[str, Tensor]:
+    def train_step(
+        self, batch: DetectorBatch, target_views: TargetViews | None
+    ) -> dict[str, Tensor]:
         """Returns the losses of one more step."""
-        self.learning_rate = _learning_rate(self._config, self.step)
+        self.learning_rate = _compute_learning_rate(self._config, self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * group["share"]
-        losses, total = self._losses(batch, views)
+        losses, total = self._compute_losses(batch, target_views)
         self.optimizer.zero_grad(set_to_none=True)
         total.backward()  # type: ignore[no-untyped-call]
         average_gradients(self.optimizer)
         nn.utils.clip_grad_norm_(self.network.parameters(), self._config.clip_norm)
         self.optimizer.step()
-        self.average.update(self.network, self.step)
+        self.weight_average.update(self.network, self.step)
         self.step += 1
         return {name: value.detach() for name, value in (losses | {"total": total}).items()}
 
     @abstractmethod
-    def _new_network(self, generator: torch.Generator) -> Network:
+    def _build_network(self, generator: torch.Generator) -> Network:
         """Returns what is trained, with weights from scratch."""
 
-    def _pretrainable(self) -> nn.Module:
+    def _get_pretrainable(self) -> nn.Module:
         """Returns what may begin with published weights."""
         return self.network
 
@@ -314,55 +338,63 @@ class _Run(ABC, Generic[Network]):
         """Lets some layers be as they are."""
 
     @abstractmethod
-    def _losses(self, batch: Batch, views: Views | None) -> tuple[dict[str, Tensor], Tensor]:
+    def _compute_losses(
+        self, batch: DetectorBatch, target_views: TargetViews | None
+    ) -> tuple[dict[str, Tensor], Tensor]:
         """Returns the losses of a step by name, and what is learned of all of them."""
 
     @abstractmethod
-    def _detector(self, card: DetectorCard) -> AnyDetector:
+    def _make_detector(self, card: DetectorCard) -> AnyDetector:
         """Returns what predicts with the averaged weights."""
 
-    def look(self, card: DetectorCard) -> None:
+    def evaluate(self, card: DetectorCard) -> None:
         """Takes in how good the averaged weights are on development captures, where it is time to.
 
         Raises:
             InputError: a capture cannot be read, or has no labels.
         """
-        dev, steps = self._lesson.dev, self._config.steps
-        if dev is None or (self.step % look_steps(steps) and self.step < steps):
+        dev, steps = self._setup.validation_set, self._config.steps
+        if dev is None or (self.step % compute_evaluation_interval(steps) and self.step < steps):
             return
-        detector = self._detector(card)
-        score = as_first_finds(lambda: ap50_on(detector, dev), self._device)
-        self.looks.take(self.step, score, self.average.state)
+        detector = self._make_detector(card)
+        score = broadcast_from_main(lambda: compute_ap50(detector, dev), self._device)
+        self.early_stopping.update(self.step, score, self.weight_average.state)
 
-    def weights(self, views: ViewMaker | None) -> dict[str, Tensor]:
+    def compute_weights(self, view_maker: TargetViewMaker | None) -> dict[str, Tensor]:
         """Returns the averaged weights: the best of those looked at, or else the last.
 
         Args:
-            views: of captures that they are brought to; None without any.
+            view_maker: of captures that they are brought to; None without any.
         """
-        return self.looks.best or self.average.state
+        return self.early_stopping.best_weights or self.weight_average.state
 
     @property
     def best_step(self) -> int:
         """The step after which the weights were those that are returned."""
-        return self.looks.best_step if self.looks.looks else self.step
+        return self.early_stopping.best_step if self.early_stopping.evaluations else self.step
 
-    def checkpoint(self, identity: Mapping[str, Any], pending: Mapping[str, Tensor]) -> Checkpoint:
-        """Returns all that the next step depends on, and what is ``pending`` in the record."""
+    def make_checkpoint(
+        self, identity: Mapping[str, Any], pending_record: Mapping[str, Tensor]
+    ) -> Checkpoint:
+        """Returns all that the next step depends on, and what is ``pending_record`` in the record."""
         groups = {
             "network": self.network.state_dict(),
-            "average": self.average.state,
-            "optimizer": optimizer_tensors(self.network, self.optimizer),
-            "best": self.looks.best,
-            "record": pending,
+            "average": self.weight_average.state,
+            "optimizer": collect_optimizer_state(self.network, self.optimizer),
+            "best": self.early_stopping.best_weights,
+            "record": pending_record,
         }
-        if self._critic is not None:
-            groups["critic"] = self._critic.state_dict()
-            groups["critic optimizer"] = optimizer_tensors(self._critic, self.optimizer)
+        if self._discriminator is not None:
+            groups["critic"] = self._discriminator.state_dict()
+            groups["critic optimizer"] = collect_optimizer_state(
+                self._discriminator, self.optimizer
+            )
         tensors = {
             f"{g}:{name}": value for g, named in groups.items() for name, value in named.items()
         }
-        facts = {"looks": self.looks.looks} if self.looks.looks else {}
+        facts = (
+            {"looks": self.early_stopping.evaluations} if self.early_stopping.evaluations else {}
+        )
         return Checkpoint(self.step, identity, tensors, facts)
 
     def restore(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
@@ -372,152 +404,168 @@ class _Run(ABC, Generic[Network]):
             group, _, name = key.partition(":")
             groups[group][name] = value
         self.network.load_state_dict(groups["network"])
-        self.average.load(groups["average"])
+        self.weight_average.load(groups["average"])
         restore_optimizer(self.network, self.optimizer, groups["optimizer"])
-        if self._critic is not None:
-            self._critic.load_state_dict(groups["critic"])
-            restore_optimizer(self._critic, self.optimizer, groups["critic optimizer"])
+        if self._discriminator is not None:
+            self._discriminator.load_state_dict(groups["critic"])
+            restore_optimizer(self._discriminator, self.optimizer, groups["critic optimizer"])
         best = {name: value.to(self._device) for name, value in groups["best"].items()}
-        self.looks = Looks(self._config.patience, checkpoint.facts.get("looks", ()), best)
+        self.early_stopping = EarlyStopping(
+            self._config.patience, checkpoint.extra_state.get("looks", ()), best
+        )
         self.step = checkpoint.step
         return groups["record"]
 
-    def _pixels(self, rgb: NDArray[np.uint8]) -> Tensor:
+    def _to_tensor(self, rgb: NDArray[np.uint8]) -> Tensor:
         return torch.from_numpy(rgb).to(self._device).permute(0, 3, 1, 2)
 
-    def _averaged(self, state: Mapping[str, Tensor]) -> Network:
+    def _copy_network(self, state: Mapping[str, Tensor]) -> Network:
         """Returns a network with some weights, in evaluation mode."""
         network = copy.deepcopy(self.network).eval()
         network.load_state_dict(dict(state))
         return network
 
 
-class _OwnRun(_Run[Detector]):
+class _NativeRun(_TrainingRun[DetectorNetwork]):
     """A training of one of our own networks."""
 
-    def __init__(self, lesson: Lesson, device: torch.device) -> None:
-        super().__init__(lesson, device)
-        turns = lesson.tasks.turns
-        self._turns = None if turns is None else torch.from_numpy(turns).float().to(device)
+    def __init__(self, setup: TrainingSetup, device: torch.device) -> None:
+        super().__init__(setup, device)
+        turns = setup.tasks.symmetry_rotations
+        self._symmetry_rotations = (
+            None if turns is None else torch.from_numpy(turns).float().to(device)
+        )
 
-    def weights(self, views: ViewMaker | None) -> dict[str, Tensor]:
+    def compute_weights(self, view_maker: TargetViewMaker | None) -> dict[str, Tensor]:
         """Returns the averaged weights, with statistics of captures where the recipe asks for these."""
-        state = super().weights(views)
-        if views is None or self._config.adapt is None or self._config.adapt.joins_steps:
+        state = super().compute_weights(view_maker)
+        if (
+            view_maker is None
+            or self._config.adapt is None
+            or self._config.adapt.adapts_during_training
+        ):
             return state
         first = self._config.steps
-        steps = range(first, first - (-NORM_CROPS // self._config.batch))
-        return adapted_norms(self._averaged(state), (views.make(step).plain for step in steps))
+        steps = range(first, first - (-ADABN_CROPS // self._config.batch))
+        return adapt_batch_norm(
+            self._copy_network(state), (view_maker.make(step).plain for step in steps)
+        )
 
-    def _new_network(self, generator: torch.Generator) -> Detector:
-        config, tasks = self._config, self._lesson.tasks
-        network = Detector(
+    def _build_network(self, generator: torch.Generator) -> DetectorNetwork:
+        config, tasks = self._config, self._setup.tasks
+        network = DetectorNetwork(
             config.architecture,
-            len(self._lesson.categories),
+            len(self._setup.categories),
             generator,
-            poses=tasks.turns is not None,
-            keypoints=max(map(len, tasks.keypoints.values()), default=0),
+            poses=tasks.symmetry_rotations is not None,
+            n_keypoints=max(map(len, tasks.keypoints.values()), default=0),
             masks=tasks.masks,
-            residual=self._lesson.has_residual,
-            reader=config.reader,
+            residual=self._setup.has_residual,
+            roi_classifier=config.roi_classifier,
         )
         return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def _freeze(self) -> None:
-        if self._lesson.is_frozen:
-            freeze(self.network)
+        if self._setup.is_frozen:
+            freeze_except_residual(self.network)
 
-    def _detector(self, card: DetectorCard) -> LoadedDetector:
-        return LoadedDetector(self._averaged(self.average.state), card)
+    def _make_detector(self, card: DetectorCard) -> NativeDetector:
+        return NativeDetector(self._copy_network(self.weight_average.state), card)
 
-    def _losses(self, batch: Batch, views: Views | None) -> tuple[dict[str, Tensor], Tensor]:
-        rgb = self._pixels(batch.rgb)
+    def _compute_losses(
+        self, batch: DetectorBatch, target_views: TargetViews | None
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        rgb = self._to_tensor(batch.rgb)
         labelled = len(rgb)
-        targets = TargetTensors.of(batch.targets, self._device)
-        taught = self._taught(views)
-        if views is not None:
-            rgb = torch.cat([rgb, self._pixels(views.varied)])
-        self.network.train(not self._lesson.is_frozen)  # its statistics stay as well
+        targets = TargetTensors.from_targets(batch.targets, self._device)
+        taught = self._compute_teacher_maps(target_views)
+        if target_views is not None:
+            rgb = torch.cat([rgb, self._to_tensor(target_views.augmented)])
+        self.network.train(not self._setup.is_frozen)  # its statistics stay as well
         with autocast(self._device, on_cpu=self._config.bfloat16):
-            features = self.network.features(rgb)
-            maps = self.network.read(features)
-        said = maps if views is None else maps.of(slice(labelled))
+            features = self.network.extract_features(rgb)
+            maps = self.network.apply_heads(features)
+        said = maps if target_views is None else maps.select(slice(labelled))
         losses = detector_losses(said, targets)
-        if batch.close_ups is not None:
-            losses |= self._reading_losses(batch.close_ups)
+        if batch.roi_crops is not None:
+            losses |= self._compute_roi_losses(batch.roi_crops)
         total = total_loss(losses)
-        if self._config.adapt is not None and views is not None:
-            strength = self._config.adapt.weight * strength_at(self.step, self._config.steps)
+        if self._config.adapt is not None and target_views is not None:
+            strength = self._config.adapt.weight * compute_strength(self.step, self._config.steps)
             more = adaptation_losses(
                 features.float(),
                 maps,
                 labelled,
                 strength=strength,
-                critic=self._critic,
-                taught=taught,
+                discriminator=self._discriminator,
+                teacher_maps=taught,
             )
             losses |= more
             total = total + torch.stack(list(more.values())).sum()
         return losses, total
 
-    def _reading_losses(self, shown: CloseUps) -> dict[str, Tensor]:
+    def _compute_roi_losses(self, roi_crops: RoiCrops) -> dict[str, Tensor]:
         with autocast(self._device, on_cpu=self._config.bfloat16):
-            reading = self.network.read_close_ups(self._pixels(shown.rgb))
-        categories = torch.from_numpy(shown.categories).to(self._device)
+            reading = self.network.classify_crops(self._to_tensor(roi_crops.rgb))
+        categories = torch.from_numpy(roi_crops.categories).to(self._device)
         losses = {}
-        if reading.categories is not None:
-            losses["reading"] = reading_loss(reading.categories, categories)
-        if reading.features is not None and self._turns is not None:
-            assert shown.surfaces is not None
+        if reading.category_logits is not None:
+            losses["reading"] = roi_category_loss(reading.category_logits, categories)
+        if reading.features is not None and self._symmetry_rotations is not None:
+            assert roi_crops.object_coordinates is not None
             known = categories.clamp(min=0)
-            surfaces = self.network.read_surfaces(reading.features, known)
-            truth = torch.from_numpy(shown.surfaces).to(self._device)
-            losses |= surface_losses(surfaces, truth, self._turns[known])
+            surfaces = self.network.predict_surfaces(reading.features, known)
+            truth = torch.from_numpy(roi_crops.object_coordinates).to(self._device)
+            losses |= surface_losses(surfaces, truth, self._symmetry_rotations[known])
         return losses
 
     @torch.no_grad()
-    def _taught(self, views: Views | None) -> Maps | None:
+    def _compute_teacher_maps(self, target_views: TargetViews | None) -> DetectionMaps | None:
         """Returns what the averaged weights say of captures as they are; None where they do not teach."""
         if (
-            views is None
+            target_views is None
             or self._config.adapt is None
             or self._config.adapt.method != "mean-teacher"
         ):
             return None
         self.network.eval()
         with autocast(self._device, on_cpu=self._config.bfloat16):
-            maps = functional_call(self.network, self.average.state, (self._pixels(views.plain),))
-        return cast("Maps", maps)
+            maps = functional_call(
+                self.network, self.weight_average.state, (self._to_tensor(target_views.plain),)
+            )
+        return cast("DetectionMaps", maps)
 
 
-class _NamedRun(_Run[NamedNetwork]):
+class _TorchvisionRun(_TrainingRun[TorchvisionNetwork]):
     """A training of a model of torchvision."""
 
-    def _new_network(self, generator: torch.Generator) -> NamedNetwork:
-        keypoints = self._lesson.tasks.keypoints
-        return named_network(
+    def _build_network(self, generator: torch.Generator) -> TorchvisionNetwork:
+        keypoints = self._setup.tasks.keypoints
+        return build_torchvision_network(
             self._config.architecture,
-            len(self._lesson.categories),
+            len(self._setup.categories),
             generator,
-            keypoints=max(map(len, keypoints.values()), default=0),
+            n_keypoints=max(map(len, keypoints.values()), default=0),
             crop_px=self._config.crop_px,
         )
 
-    def _pretrainable(self) -> nn.Module:
+    def _get_pretrainable(self) -> nn.Module:
         return self.network.model
 
-    def _detector(self, card: DetectorCard) -> NamedDetector:
-        return NamedDetector(self._averaged(self.average.state), card)
+    def _make_detector(self, card: DetectorCard) -> TorchvisionDetector:
+        return TorchvisionDetector(self._copy_network(self.weight_average.state), card)
 
-    def _losses(self, batch: Batch, views: Views | None) -> tuple[dict[str, Tensor], Tensor]:
-        assert views is None  # they do not adapt
+    def _compute_losses(
+        self, batch: DetectorBatch, target_views: TargetViews | None
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        assert target_views is None  # they do not adapt
         self.network.train()
-        chance = integer_seed(self._config.seed, f"proposals/{self.step}")
+        chance = derive_seed(self._config.seed, f"proposals/{self.step}")
         with (
-            drawn_from(chance, self._device),
+            seed_global_rng(chance, self._device),
             autocast(self._device, on_cpu=self._config.bfloat16),
         ):
-            losses = self.network.losses(self._pixels(batch.rgb), batch.crops)
+            losses = self.network.losses(self._to_tensor(batch.rgb), batch.crops)
         return losses, torch.stack(list(losses.values())).sum()
 
 
@@ -527,17 +575,17 @@ def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
     Raises:
         InputError: it is not that of a detector's training.
     """
-    return read_record(run_dir, TrainProgress)
+    return read_metrics_log(run_dir, TrainProgress)
 
 
-def _views(lesson: Lesson) -> ViewMaker | None:
+def _build_view_maker(setup: TrainingSetup) -> TargetViewMaker | None:
     """Returns what makes the captures of every step; None without any."""
-    if lesson.captures is None:
+    if setup.target_images is None:
         return None
-    config = lesson.config
-    return ViewMaker(
-        lesson.captures,
-        _crop_rules(config),
+    config = setup.config
+    return TargetViewMaker(
+        setup.target_images,
+        _make_crop_config(config),
         batch=config.batch,
         photometric=config.photometric,
         seed=config.seed,
@@ -545,78 +593,85 @@ def _views(lesson: Lesson) -> ViewMaker | None:
     )
 
 
-def batch_maker(
-    parts: Parts,
+def build_batch_maker(
+    datasets: WeightedDatasets,
     categories: tuple[str, ...],
     tasks: Tasks,
     config: TrainConfig,
-    backdrops: Dataset | None = None,
+    background_images: Dataset | None = None,
 ) -> BatchMaker:
     """Returns what makes the batches of a training.
 
     Args:
-        parts: labelled data sets with their weights.
+        datasets: labelled data sets with their weights.
         categories: names in the order of class indices.
         tasks: what is learned.
         config: how crops are drawn.
-        backdrops: what objects are also seen before; None without any.
+        background_images: what objects are also seen before; None without any.
     """
-    behind, cache_bytes = None, int(min(config.cache_bytes, CACHED_SHARE * memory_bytes()))
-    if backdrops is not None or config.collages:
-        share = 0 if backdrops is None else cache_bytes // BACKDROPS_PART
-        behind = Backdrops(backdrops, share, amodal=tasks.amodal, collages=config.collages)
+    behind, cache_bytes = (
+        None,
+        int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes())),
+    )
+    if background_images is not None or config.dead_leaves:
+        share = 0 if background_images is None else cache_bytes // BACKGROUND_CACHE_DIVISOR
+        behind = BackgroundAugmentation(
+            background_images, share, amodal=tasks.amodal, dead_leaves=config.dead_leaves
+        )
         cache_bytes -= share
-    samples = [dataset.samples for dataset, _ in parts]
+    samples = [dataset.samples for dataset, _ in datasets]
     return BatchMaker(
-        parts,
-        PictureStore(samples, categories, cache_bytes, tasks),
-        _crop_rules(config),
-        shares=lambda step: shares_at(step, parts, config),
+        datasets,
+        ImageCache(samples, categories, cache_bytes, tasks),
+        _make_crop_config(config),
+        dataset_shares=lambda step: compute_dataset_shares(step, datasets, config),
         batch=config.batch,
         photometric=config.photometric,
         seed=config.seed,
         tasks=tasks,
-        close_ups=close_ups_a_crop(categories=config.reader, poses=tasks.turns is not None),
-        backdrops=behind,
+        n_roi_crops=count_roi_crops(
+            roi_classifier=config.roi_classifier, poses=tasks.symmetry_rotations is not None
+        ),
+        background_augmentation=behind,
     )
 
 
-def _crop_rules(config: TrainConfig) -> CropRules:
-    return CropRules(
+def _make_crop_config(config: TrainConfig) -> CropConfig:
+    return CropConfig(
         crop_px=config.crop_px,
         scale_range=config.scale_range,
-        quarter_turns=config.quarter_turns,
-        free_turns=config.free_turns,
+        rotate_90=config.rotate_90,
+        rotate_any=config.rotate_any,
         flips=config.flips,
         min_visible=config.min_visible,
-        min_read=config.min_read,
+        min_category_visible=config.min_category_visible,
         balance=config.balance,
         copy_paste=config.copy_paste,
-        recolour=config.recolour,
+        instance_colour_jitter=config.instance_colour_jitter,
         amodal=config.amodal,
-        cell_px=1 if config.is_named else STRIDE_PX,
+        cell_px=1 if config.is_torchvision else STRIDE_PX,
     )
 
 
-def _critic(config: TrainConfig) -> Critic | None:
+def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
     """Returns the critic of domain-adversarial training; None without it."""
     if config.adapt is None or config.adapt.method != "dann":
         return None
-    generator = torch.Generator().manual_seed(integer_seed(config.seed, "critic"))
-    return Critic(ARCHITECTURES[config.architecture].head_channels, generator)
+    generator = torch.Generator().manual_seed(derive_seed(config.seed, "critic"))
+    return DomainDiscriminator(ARCHITECTURES[config.architecture].head_channels, generator)
 
 
-def _optimizer(
-    network: nn.Module, critic: Critic | None, config: TrainConfig
+def _build_optimizer(
+    network: nn.Module, discriminator: DomainDiscriminator | None, config: TrainConfig
 ) -> torch.optim.Optimizer:
     """Returns the optimizer; each of its groups has a ``share`` of the learning rate."""
     learned = [
-        (rate_share(name, config.fine_tuning), parameter)
+        (compute_lr_scale(name, config.fine_tuning), parameter)
         for name, parameter in network.named_parameters()
         if parameter.requires_grad
     ]
-    if critic is not None:
-        learned += [(1.0, parameter) for parameter in critic.parameters()]
+    if discriminator is not None:
+        learned += [(1.0, parameter) for parameter in discriminator.parameters()]
     groups: dict[tuple[float, bool], list[nn.Parameter]] = defaultdict(list)
     for share, parameter in learned:
         groups[share, parameter.ndim > 1].append(parameter)
@@ -630,7 +685,7 @@ def _optimizer(
     )
 
 
-def _learning_rate(config: TrainConfig, step: int) -> float:
+def _compute_learning_rate(config: TrainConfig, step: int) -> float:
     warmup = min(config.warmup_steps, config.steps // 2)
     if step < warmup:
         return config.learning_rate * (step + 1) / warmup

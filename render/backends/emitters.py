@@ -11,41 +11,44 @@ from numpy.typing import NDArray
 from sim2cam.assets import environment_map
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.geometry.sphere_points import GOLDEN_ANGLE_RAD
-from sim2cam.render.lighting.beams import Beam, falloffs, sky_radiance
+from sim2cam.render.lighting.beams import Beam, compute_falloff, compute_sky_radiance
 from sim2cam.scene.light import AreaLight, Environment, LocalLight, PointLight, SpotLight
 
 Floats = NDArray[np.float32]
 
-_SKY_ROWS = 256  # 0.012 rad a texel; lamps are wider
+_SKY_MAP_ROWS = 256  # 0.012 rad a texel; lamps are wider
 _SKY_TO_WORLD = np.array([[1, 0, 0, 0], [0, 0, -1, 0], [0, 1, 0, 0], [0, 0, 0, 1.0]])
-_CONE_PX = 512
-_ROUND_SPOTS = 32  # that stand for the disk as which a spot light's ball is seen
+_CONE_TEXTURE_PX = 512
+_SPOT_SAMPLES = 32  # that stand for the disk as which a spot light's ball is seen
 
 
-def emitters_of(mi: Any, environment: Environment) -> list[dict[str, Any]]:
+def build_emitters(mi: Any, environment: Environment) -> list[dict[str, Any]]:
     """Returns the sky with its lamps, then the local lights, as Mitsuba's scene description.
 
     Balls and rectangles that shine are seen by the camera, unlike in rasterizers.
     """
     sky = {
         "type": "envmap",
-        "bitmap": mi.Bitmap(sky_map(environment, _SKY_ROWS)),
+        "bitmap": mi.Bitmap(render_sky_map(environment, _SKY_MAP_ROWS)),
         "to_world": mi.ScalarTransform4f(_SKY_TO_WORLD),
     }
-    return [sky, *(part for light in environment.lights for part in _local(mi, light))]
+    return [
+        sky,
+        *(part for light in environment.lights for part in _build_local_emitters(mi, light)),
+    ]
 
 
-def sky_map(environment: Environment, rows: int) -> Floats:
+def render_sky_map(environment: Environment, rows: int) -> Floats:
     """Returns the radiance (rows, 2 rows, 3) from all directions, lamps with it.
 
     Row 0 looks up the world's z, the last one down; columns go round from y over x.
     """
-    directions = environment_map.directions_of(rows)
-    if environment.picture is None:
+    directions = environment_map.compute_texel_directions(rows)
+    if environment.environment_map is None:
         heights = directions[..., 2].ravel()
-        light = sky_radiance(environment, heights).reshape(directions.shape)
+        light = compute_sky_radiance(environment, heights).reshape(directions.shape)
     else:
-        light = environment_map.turned_light(environment.picture, rows)
+        light = environment_map.compute_rotated_sky_light(environment.environment_map, rows)
     for lamp in environment.lamps:
         away = np.arccos((directions @ lamp.direction).clip(-1, 1))
         lobe = np.exp(-((away / lamp.radius_rad) ** 2)) / (math.pi * lamp.radius_rad**2)
@@ -53,66 +56,75 @@ def sky_map(environment: Environment, rows: int) -> Floats:
     return np.asarray(light, dtype=np.float32)
 
 
-def _local(mi: Any, light: LocalLight) -> list[dict[str, Any]]:
+def _build_local_emitters(mi: Any, light: LocalLight) -> list[dict[str, Any]]:
     match light:
         case PointLight():
-            return [_ball(mi, light)]
+            return [_build_ball(mi, light)]
         case SpotLight():
-            return _spots(mi, light)
+            return _build_spots(mi, light)
         case AreaLight():
             half = np.diag([light.width_m / 2, light.height_m / 2, 1.0, 1.0])
             to_world = mi.ScalarTransform4f(light.pose.matrix() @ half)
-            return [{"type": "rectangle", "to_world": to_world, **_surface(light.radiance)}]
+            return [
+                {"type": "rectangle", "to_world": to_world, **_make_surface_emitter(light.radiance)}
+            ]
 
 
-def _ball(mi: Any, light: PointLight) -> dict[str, Any]:
+def _build_ball(mi: Any, light: PointLight) -> dict[str, Any]:
     if light.radius_m == 0:
         place = mi.ScalarPoint3f(*light.position_m)
-        return {"type": "point", "position": place, "intensity": _color(light.intensity)}
+        return {"type": "point", "position": place, "intensity": _make_rgb(light.intensity)}
     radiance = np.array(light.intensity) / (math.pi * light.radius_m**2)
     place = mi.ScalarPoint3f(*light.position_m)
-    return {"type": "sphere", "center": place, "radius": light.radius_m, **_surface(radiance)}
+    return {
+        "type": "sphere",
+        "center": place,
+        "radius": light.radius_m,
+        **_make_surface_emitter(radiance),
+    }
 
 
-def _spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
+def _build_spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
     """Returns a spot light, shared among points of the disk as which its ball is seen."""
-    count = _ROUND_SPOTS if light.radius_m > 0 else 1
+    count = _SPOT_SAMPLES if light.radius_m > 0 else 1
     target = vec3(np.add(light.position_m, light.direction))
-    pose = Pose.looking_at(light.position_m, target, 0.0)
+    pose = Pose.look_at(light.position_m, target, 0.0)
     i = np.arange(count)
     away, angle = light.radius_m * np.sqrt((i + 0.5) / count), i * GOLDEN_ANGLE_RAD
     offsets = np.stack([away * np.cos(angle), away * np.sin(angle), np.zeros(count)], axis=1)
-    cone = {"type": "bitmap", "bitmap": mi.Bitmap(_cone(light)), "raw": True}
-    edge = math.degrees(light.edge_rad)
+    cone = {"type": "bitmap", "bitmap": mi.Bitmap(_render_cone_texture(light)), "raw": True}
+    edge = math.degrees(light.outer_angle_rad)
     spot = {
         "type": "spot",
         "cutoff_angle": edge,
         "beam_width": edge * (1 - 1e-5),
         "texture": cone,
-        "intensity": _color(np.divide(light.intensity, count)),
+        "intensity": _make_rgb(np.divide(light.intensity, count)),
     }
     poses = [Pose(pose.rotation_wxyz, vec3(place)) for place in pose.apply(offsets)]
     return [spot | {"to_world": mi.ScalarTransform4f(pose.matrix())} for pose in poses]
 
 
-def _cone(light: SpotLight) -> Floats:
+def _render_cone_texture(light: SpotLight) -> Floats:
     """Returns the share (n, n, 3) of a spot's intensity over the square around its cone, at z = 1.
 
     Mitsuba's own fall-off is linear in the angle, ours is smooth in its cosine.
     """
-    line = ((np.arange(_CONE_PX) + 0.5) / _CONE_PX * 2 - 1) * math.tan(light.edge_rad)
+    line = ((np.arange(_CONE_TEXTURE_PX) + 0.5) / _CONE_TEXTURE_PX * 2 - 1) * math.tan(
+        light.outer_angle_rad
+    )
     cosines = 1 / np.sqrt(1 + line**2 + line[:, None] ** 2)
-    cone = (math.cos(light.full_rad), math.cos(light.edge_rad))
+    cone = (math.cos(light.inner_angle_rad), math.cos(light.outer_angle_rad))
     beam = Beam(np.zeros(3), True, np.ones(3), np.array(light.direction), cone)
-    share = falloffs(beam, cosines)
+    share = compute_falloff(beam, cosines)
     return np.repeat(share[..., None], 3, axis=2).astype(np.float32)
 
 
-def _surface(radiance: Any) -> dict[str, Any]:
+def _make_surface_emitter(radiance: Any) -> dict[str, Any]:
     """Returns what makes a shape shine and reflect nothing."""
-    black = {"type": "diffuse", "reflectance": _color((0.0, 0.0, 0.0))}
-    return {"emitter": {"type": "area", "radiance": _color(radiance)}, "bsdf": black}
+    black = {"type": "diffuse", "reflectance": _make_rgb((0.0, 0.0, 0.0))}
+    return {"emitter": {"type": "area", "radiance": _make_rgb(radiance)}, "bsdf": black}
 
 
-def _color(linear: Any) -> dict[str, Any]:
+def _make_rgb(linear: Any) -> dict[str, Any]:
     return {"type": "rgb", "value": [float(c) for c in linear]}

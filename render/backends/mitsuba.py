@@ -11,70 +11,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
-from sim2cam.render.backends.emitters import emitters_of
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.meshes.skin import Skin, skin_of
+from sim2cam.render.backends.emitters import build_emitters
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.skin import TextureSet, build_texture_set
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.material import Material
 from sim2cam.scene.scene import Body, Scene
 
 Floats = NDArray[np.float32]
 
-PATH_SEGMENTS = 5
+MAX_PATH_DEPTH = 5
 """Of the longest paths, from the eye to a light; with 2, light comes straight from its source."""
 
-LLVM_PATH = "DRJIT_LIBLLVM_PATH"
+LLVM_VARIABLE = "DRJIT_LIBLLVM_PATH"
 """Variable that names the library of LLVM, if paths are to be traced many at a time."""
 
-OLDEST_LLVM = 19
+MIN_LLVM_VERSION = 19
 """Older ones end the process: they know no minimum of two floats that keeps NaN on x86."""
 
-_LLVM_CURE = f"Name that of version {OLDEST_LLVM} or later, or unset it: light is traced without, four times slower."
+_LLVM_HINT = f"Name that of version {MIN_LLVM_VERSION} or later, or unset it: light is traced without, four times slower."
 
-_FULL_SPECULAR = 0.08  # reflectance that the principled material's specular 1 stands for
+_SPECULAR_ONE_F0 = 0.08  # reflectance that the principled material's specular 1 stands for
 _BLOCK_PX = 32  # given: left to Mitsuba, its chance follows the number of threads
 
 
-class Tracer:
+class PathTracer:
     """A settled scene in Mitsuba, ready to be seen from anywhere.
 
     Sets Mitsuba's variant for the whole process, see ``mitsuba``.
 
     Args:
         scene: bodies where they lie, and the light.
-        segments: of the longest paths, see ``PATH_SEGMENTS``.
+        max_depth: of the longest paths, see ``MAX_PATH_DEPTH``.
 
     Raises:
         BackendError: Mitsuba is not installed, or the LLVM that is named does not serve it.
     """
 
-    def __init__(self, scene: Scene, *, segments: int = PATH_SEGMENTS) -> None:
-        self._mi = mi = mitsuba()
+    def __init__(self, scene: Scene, *, max_depth: int = MAX_PATH_DEPTH) -> None:
+        self._mi = mi = load_mitsuba()
         parts: dict[str, Any] = {
             "type": "scene",
-            "integrator": {"type": "path", "max_depth": segments, "block_size": _BLOCK_PX},
+            "integrator": {"type": "path", "max_depth": max_depth, "block_size": _BLOCK_PX},
         }
-        for index, emitter in enumerate(emitters_of(mi, scene.environment)):
+        for index, emitter in enumerate(build_emitters(mi, scene.environment)):
             parts[f"light{index}"] = emitter
         for index, body in enumerate(scene.bodies):
-            parts[f"body{index}"] = _shape(mi, body)
+            parts[f"body{index}"] = _make_shape(mi, body)
         self._scene = mi.load_dict(parts)
 
-    def trace(self, view: PinholeView, *, paths: int, seed: int) -> Floats:
+    def trace(self, view: PinholeView, *, samples_per_pixel: int, seed: int) -> Floats:
         """Returns the linear radiance (h, w, 3) of a view.
 
         Args:
             view: what is seen.
-            paths: for each pixel.
+            samples_per_pixel: for each pixel.
             seed: which paths; equal seeds give equal pictures, on any number of threads.
         """
-        sensor = self._mi.load_dict(_sensor(self._mi, view))
-        image = self._mi.render(self._scene, sensor=sensor, spp=paths, seed=seed)
+        sensor = self._mi.load_dict(_make_sensor(self._mi, view))
+        image = self._mi.render(self._scene, sensor=sensor, spp=samples_per_pixel, seed=seed)
         return np.array(image, np.float32)[..., :3]
 
 
-def mitsuba() -> Any:
-    """Returns the module of Mitsuba, with its variant set: ``llvm_ad_rgb`` where ``LLVM_PATH`` names a
+def load_mitsuba() -> Any:
+    """Returns the module of Mitsuba, with its variant set: ``llvm_ad_rgb`` where ``LLVM_VARIABLE`` names a
     library, which takes a quarter of the time of ``scalar_rgb``, the one without.
 
     Raises:
@@ -86,25 +86,25 @@ def mitsuba() -> Any:
         raise BackendError(
             'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
         ) from error
-    library = os.environ.get(LLVM_PATH)
+    library = os.environ.get(LLVM_VARIABLE)
     variant = "llvm_ad_rgb" if library else "scalar_rgb"
     try:
         if mi.variant() != variant:
             mi.set_variant(variant)
     except ImportError as error:
         raise BackendError(
-            f"{LLVM_PATH} names '{library}', which is no library of LLVM. {_LLVM_CURE}"
+            f"{LLVM_VARIABLE} names '{library}', which is no library of LLVM. {_LLVM_HINT}"
         ) from error
-    if library and (found := _llvm_version()) < OLDEST_LLVM:
-        raise BackendError(f"{LLVM_PATH} names LLVM {found}, which is too old. {_LLVM_CURE}")
+    if library and (found := _get_llvm_version()) < MIN_LLVM_VERSION:
+        raise BackendError(f"{LLVM_VARIABLE} names LLVM {found}, which is too old. {_LLVM_HINT}")
     return mi
 
 
-def _llvm_version() -> int:
+def _get_llvm_version() -> int:
     return int(importlib.import_module("drjit").detail.llvm_version()[0])
 
 
-def _sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
+def _make_sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
     """Returns Mitsuba's camera, whose x goes left and y up."""
     to_world = view.pose.matrix() @ np.diag([-1.0, -1.0, 1.0, 1.0])
     return {
@@ -128,23 +128,23 @@ def _sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
     }
 
 
-def _shape(mi: Any, body: Body) -> Any:
+def _make_shape(mi: Any, body: Body) -> Any:
     """Returns a body as a mesh in the world, with its colours and relief."""
-    mesh, skin = mesh_of(body.asset), _unfolded(skin_of(body))
-    wrap = "mirror" if skin.finish is None else "repeat"
-    look = _look(body.material, _picture(mi, skin.colors, is_color=True, wrap=wrap))
-    if skin.finish is not None:
+    mesh, skin = build_mesh(body.asset), _unfold_mirrored(build_texture_set(body))
+    wrap = "mirror" if skin.roughness_metallic is None else "repeat"
+    look = _make_bsdf(body.material, _make_bitmap(mi, skin.colors, is_color=True, wrap=wrap))
+    if skin.roughness_metallic is not None:
         for name, level in zip(
-            ("roughness", "metallic"), np.moveaxis(skin.finish, -1, 0), strict=True
+            ("roughness", "metallic"), np.moveaxis(skin.roughness_metallic, -1, 0), strict=True
         ):
-            look[name] = _picture(mi, level[..., None], is_color=False, wrap=wrap)
+            look[name] = _make_bitmap(mi, level[..., None], is_color=False, wrap=wrap)
     if skin.normals is not None:
-        relief = _picture(mi, skin.normals, is_color=False, wrap=wrap)
+        relief = _make_bitmap(mi, skin.normals, is_color=False, wrap=wrap)
         look = {"type": "normalmap", "normalmap": relief, "bsdf": look}
     properties = mi.Properties()
     properties["bsdf"] = mi.load_dict(look)
     if body.material.emission > 0:
-        properties["emitter"] = mi.load_dict(_glow(mi, skin.colors, body.material.emission))
+        properties["emitter"] = mi.load_dict(_make_emitter(mi, skin.colors, body.material.emission))
     shape = mi.Mesh(
         body.name, len(mesh.vertices_m), len(mesh.faces), properties,
         has_vertex_normals=True, has_vertex_texcoords=True,
@@ -153,48 +153,53 @@ def _shape(mi: Any, body: Body) -> Any:
     buffers["vertex_positions"] = body.pose.apply(mesh.vertices_m).astype(np.float32).ravel()
     turned = body.pose.rotation().apply(mesh.normals)
     buffers["vertex_normals"] = turned.astype(np.float32).ravel()
-    buffers["vertex_texcoords"] = (mesh.uvs * skin.turns + skin.shift).astype(np.float32).ravel()
+    buffers["vertex_texcoords"] = (
+        (mesh.uvs * skin.uv_scale + skin.uv_offset).astype(np.float32).ravel()
+    )
     buffers["faces"] = mesh.faces.astype(np.uint32).ravel()
     buffers.update()
     return shape
 
 
-def _unfolded(skin: Skin) -> Skin:
+def _unfold_mirrored(textures: TextureSet) -> TextureSet:
     """Returns a skin with its mirrored copies beside it, their slopes mirrored, if it has a finish."""
-    if skin.finish is None or skin.normals is None:
-        return skin
-    colors, finish = _with_mirrored(skin.colors), _with_mirrored(skin.finish)
-    normals = _with_mirrored(skin.normals)
-    rows, columns = skin.normals.shape[:2]
+    if textures.roughness_metallic is None or textures.normals is None:
+        return textures
+    colors, finish = (
+        _append_mirrored(textures.colors),
+        _append_mirrored(textures.roughness_metallic),
+    )
+    normals = _append_mirrored(textures.normals)
+    rows, columns = textures.normals.shape[:2]
     normals[:, columns:, 0] = 255 - normals[:, columns:, 0]
     normals[rows:, :, 1] = 255 - normals[rows:, :, 1]
-    return Skin(colors, normals, skin.turns / 2, skin.shift / 2, finish)
+    return TextureSet(colors, normals, textures.uv_scale / 2, textures.uv_offset / 2, finish)
 
 
-def _with_mirrored(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    wide = np.concatenate([picture, picture[:, ::-1]], axis=1)
+def _append_mirrored(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    wide = np.concatenate([image, image[:, ::-1]], axis=1)
     return np.concatenate([wide, wide[::-1]])
 
 
-def _look(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
+def _make_bsdf(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "principled",
         "base_color": colors,
         "roughness": material.roughness,
-        "specular": material.specular / _FULL_SPECULAR,
+        "specular": material.specular / _SPECULAR_ONE_F0,
         "metallic": material.metallic,
     }
 
 
-def _glow(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]:
+def _make_emitter(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]:
     """Returns an emitter that sends out some times a surface's colours."""
     rgb, single = mi.Bitmap.PixelFormat.RGB, mi.Struct.Type.Float32
     linear = mi.Bitmap(np.ascontiguousarray(colors)).convert(rgb, single, False)
-    radiance = _picture(mi, np.array(linear) * np.float32(emission), is_color=False)
+    radiance = _make_bitmap(mi, np.array(linear) * np.float32(emission), is_color=False)
     return {"type": "area", "radiance": radiance}
 
 
-def _picture(
+def _make_bitmap(
     mi: Any, pixels: NDArray[Any], *, is_color: bool, wrap: str = "mirror"
 ) -> dict[str, Any]:
     return {

@@ -10,15 +10,17 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.surfaces.mesh import Mesh
 
-Window = tuple[slice, slice]
+PixelWindow = tuple[slice, slice]
 
 _NEAR_M = 0.02
-_FINEST_GRID = 16  # cv2 widens polygons by half a cell
+_MAX_SUBDIVISION = 16  # cv2 widens polygons by half a cell
 _MAX_GRID_SIDE = 4096
 _FRACTION_BITS = 4
 
 
-def silhouette(mesh: Mesh, pose: Pose, view: PinholeView) -> tuple[Window, NDArray[np.bool_]]:
+def rasterize_silhouette(
+    mesh: Mesh, pose: Pose, view: PinholeView
+) -> tuple[PixelWindow, NDArray[np.bool_]]:
     """Returns a window of the view and whether the mesh lies behind the centres of its pixels.
 
     Args:
@@ -31,17 +33,19 @@ def silhouette(mesh: Mesh, pose: Pose, view: PinholeView) -> tuple[Window, NDArr
     flat = corners[..., :2] / corners[..., 2:] * view.focal_px + [view.cx_px, view.cy_px]
     a, b, c = flat.swapaxes(0, 1)
     towards = (b - a)[:, 0] * (c - a)[:, 1] < (b - a)[:, 1] * (c - a)[:, 0]
-    return _filled(flat[towards], view)
+    return _fill_triangles(flat[towards], view)
 
 
-def _filled(triangles: NDArray[np.float64], view: PinholeView) -> tuple[Window, NDArray[np.bool_]]:
+def _fill_triangles(
+    triangles: NDArray[np.float64], view: PinholeView
+) -> tuple[PixelWindow, NDArray[np.bool_]]:
     """Returns a window and which of its pixel centres triangles (n, 3, 2) cover."""
     limit = (view.width, view.height)
     ends = triangles.reshape(-1, 2) if len(triangles) else np.zeros((1, 2))
     left, top = np.clip(np.floor(ends.min(axis=0)) - 1, 0, limit).astype(int)
     right, bottom = np.clip(np.ceil(ends.max(axis=0)) + 2, 0, limit).astype(int)
     window = (slice(top, bottom), slice(left, right))
-    cells = _cells(max(right - left, bottom - top))
+    cells = _choose_subdivision(max(right - left, bottom - top))
     grid = np.zeros(((bottom - top) * cells, (right - left) * cells), np.uint8)
     if grid.size:
         places = (triangles - [left, top] + 0.5) * cells * 2**_FRACTION_BITS
@@ -50,9 +54,9 @@ def _filled(triangles: NDArray[np.float64], view: PinholeView) -> tuple[Window, 
     return window, grid[cells // 2 :: cells, cells // 2 :: cells] > 0
 
 
-def _cells(side_px: int) -> int:
+def _choose_subdivision(side_px: int) -> int:
     """Returns how many cells a pixel is divided into, a power of two, fewer in large windows."""
-    cells = _FINEST_GRID
+    cells = _MAX_SUBDIVISION
     while cells > 2 and cells * side_px > _MAX_GRID_SIDE:
         cells //= 2
     return cells

@@ -9,57 +9,64 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.depth.infrared import Seen, stretch
-from sim2cam.render.labels.disparity import disparity_of, from_the_right
+from sim2cam.render.depth.infrared import DepthCameraInput, compute_ray_lengths
+from sim2cam.render.labels.disparity import convert_depth_disparity, warp_to_right_view
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import ActiveStereo
 
 Floats = NDArray[np.float32]
-Bytes = NDArray[np.uint8]
+ByteImage = NDArray[np.uint8]
 
-_STEPS_PER_PX = 16  # of OpenCV's matcher; its disparities are whole numbers of this
-_EXPOSED_QUANTILE, _EXPOSED_LEVEL = 0.98, 0.9  # automatic exposure lets few dots clip
-_SMOOTH, _EDGE = 8, 32  # penalties a pixel of the window, those of OpenCV's examples
-_CONTRAST_CAP = 31
-_REFINEMENTS = 3
-_LEAST_ENERGY = np.float32(1.0)  # grey levels squared: below it there is nothing to match
-_SPECK_PX, _SPECK_STEP_PX = 60, 1  # smaller islands are mistakes
+_SUBPIXEL_STEPS = 16  # of OpenCV's matcher; its disparities are whole numbers of this
+_EXPOSURE_QUANTILE, _EXPOSURE_LEVEL = 0.98, 0.9  # automatic exposure lets few dots clip
+_P1_PER_PX, _P2_PER_PX = 8, 32  # penalties a pixel of the window, those of OpenCV's examples
+_PREFILTER_CAP = 31
+_REFINEMENT_ITERATIONS = 3
+_MIN_GRADIENT_ENERGY = np.float32(1.0)  # grey levels squared: below it there is nothing to match
+_SPECKLE_WINDOW_PX, _SPECKLE_RANGE_PX = 60, 1  # smaller islands are mistakes
 
 
-def depth_by_stereo(view: PinholeView, seen: Seen, camera: ActiveStereo) -> Floats:
+def measure_active_stereo(
+    view: PinholeView, inputs: DepthCameraInput, camera: ActiveStereo
+) -> Floats:
     """Returns the depth (h, w) that the left camera reads, 0 where none is. Deterministic."""
-    left, right = infrared_pair(view, seen, camera)
-    disparity = _refine(left, right, _match(left, right, view, camera), camera)
-    read = disparity_of(disparity, view.focal_px, camera.baseline_m)
-    good = (read >= camera.min_range_m) & (read <= camera.max_range_m) & (seen.depth_m > 0)
+    left, right = render_infrared_pair(view, inputs, camera)
+    disparity = _refine_disparity(left, right, _match_stereo(left, right, view, camera), camera)
+    read = convert_depth_disparity(disparity, view.focal_px, camera.baseline_m)
+    good = (read >= camera.min_range_m) & (read <= camera.max_range_m) & (inputs.depth_m > 0)
     return np.where(good, read, np.float32(0))
 
 
-def infrared_pair(view: PinholeView, seen: Seen, camera: ActiveStereo) -> tuple[Bytes, Bytes]:
+def render_infrared_pair(
+    view: PinholeView, inputs: DepthCameraInput, camera: ActiveStereo
+) -> tuple[ByteImage, ByteImage]:
     """Returns what the left and the right camera see (h, w)."""
-    disparity = disparity_of(seen.depth_m, view.focal_px, camera.baseline_m)
-    lamp = np.where(seen.depth_m > 0, seen.returned, np.float32(0))
+    disparity = convert_depth_disparity(inputs.depth_m, view.focal_px, camera.baseline_m)
+    lamp = np.where(inputs.depth_m > 0, inputs.returned_light, np.float32(0))
     # Without the falloff, the light that comes back is about the reflectance.
-    ambient = np.minimum(lamp * (seen.depth_m * stretch(view)) ** 2, 1) * camera.ambient_share
-    right_disparity, right_lamp, right_ambient = _right_view(disparity, lamp, ambient)
+    ambient = (
+        np.minimum(lamp * (inputs.depth_m * compute_ray_lengths(view)) ** 2, 1)
+        * camera.ambient_share
+    )
+    right_disparity, right_lamp, right_ambient = _warp_layers_to_right(disparity, lamp, ambient)
     share = camera.projector_m / camera.baseline_m
-    dots = _dots(view, camera)
-    left = lamp * _thrown(dots, -share * disparity) + ambient
-    right = right_lamp * _thrown(dots, (1 - share) * right_disparity) + right_ambient
+    dots = _make_dot_pattern(view, camera)
+    left = lamp * _project_dots(dots, -share * disparity) + ambient
+    right = right_lamp * _project_dots(dots, (1 - share) * right_disparity) + right_ambient
     rng = np.random.default_rng(camera.noise_seed)
-    gain = _EXPOSED_LEVEL / max(float(np.quantile(left, _EXPOSED_QUANTILE)), 1e-12)
-    return _exposed(left * gain, camera, rng), _exposed(right * gain, camera, rng)
+    gain = _EXPOSURE_LEVEL / max(float(np.quantile(left, _EXPOSURE_QUANTILE)), 1e-12)
+    return _add_image_noise(left * gain, camera, rng), _add_image_noise(right * gain, camera, rng)
 
 
-def _searched_px(view: PinholeView, camera: ActiveStereo) -> int:
+def _count_disparities(view: PinholeView, camera: ActiveStereo) -> int:
     """Returns how many disparities are tried: those up to the nearest range, in sixteens."""
     nearest = view.focal_px * camera.baseline_m / camera.min_range_m
     return 16 * math.ceil((nearest + 1) / 16)
 
 
-def _dots(view: PinholeView, camera: ActiveStereo) -> Floats:
+def _make_dot_pattern(view: PinholeView, camera: ActiveStereo) -> Floats:
     """Returns the projected light (h, w + 2 s), 1 on average, that is s pixels wider each side."""
-    size = (view.height, view.width + 2 * _searched_px(view, camera))
+    size = (view.height, view.width + 2 * _count_disparities(view, camera))
     spacing_px = max(1.0, camera.dot_spacing_rad * view.focal_px)
     rng = np.random.default_rng(camera.pattern_seed)
     points = (rng.random(size) < spacing_px**-2).astype(np.float32)
@@ -67,32 +74,34 @@ def _dots(view: PinholeView, camera: ActiveStereo) -> Floats:
     return np.asarray(light / max(float(light.mean()), 1e-12), dtype=np.float32)
 
 
-def _thrown(dots: Floats, shift_px: Floats) -> Floats:
+def _project_dots(dots: Floats, shift_px: Floats) -> Floats:
     """Returns the dots (h, w) where a pixel's column in the pattern is shifted by (h, w)."""
     margin = (dots.shape[1] - shift_px.shape[1]) // 2
-    return _looked_up(dots, shift_px + margin)
+    return _shift_columns(dots, shift_px + margin)
 
 
-def _looked_up(picture: Floats, shift_px: Floats, how: int = cv2.INTER_LINEAR) -> Floats:
+def _shift_columns(
+    image: Floats, shift_px: Floats, interpolation: int = cv2.INTER_LINEAR
+) -> Floats:
     """Returns a picture (h, any) in the columns of (h, w) pixels plus their shift to the right."""
     height, width = shift_px.shape
     x = np.arange(width, dtype=np.float32) + shift_px
     y = np.broadcast_to(np.arange(height, dtype=np.float32)[:, None], x.shape)
-    return _floats(cv2.remap(picture, _floats(x), y, how))
+    return _as_float32(cv2.remap(image, _as_float32(x), y, interpolation))
 
 
-def _right_view(disparity: Floats, *layers: Floats) -> tuple[Floats, ...]:
+def _warp_layers_to_right(disparity: Floats, *layers: Floats) -> tuple[Floats, ...]:
     """Returns the disparity and layers (h, w) as the right camera sees them.
 
     What only the right camera sees is taken to be more of the farther surface beside it.
     """
-    found = from_the_right(disparity)
-    seen = [found, *(_looked_up(layer, found) for layer in layers)]
-    donor = _farther_neighbour(found)
+    found = warp_to_right_view(disparity)
+    seen = [found, *(_shift_columns(layer, found) for layer in layers)]
+    donor = _find_farther_neighbor(found)
     return tuple(np.take_along_axis(array, donor, axis=1) for array in seen)
 
 
-def _farther_neighbour(disparity: Floats) -> NDArray[np.intp]:
+def _find_farther_neighbor(disparity: Floats) -> NDArray[np.intp]:
     """Returns the column (h, w) itself, or in a gap that of the farther of its two ends."""
     width = disparity.shape[1]
     known, columns = disparity > 0, np.arange(1, width + 1)
@@ -103,7 +112,7 @@ def _farther_neighbour(disparity: Floats) -> NDArray[np.intp]:
     return np.where(at_left <= at_right, left, right) - 1
 
 
-def _exposed(light: Floats, camera: ActiveStereo, rng: np.random.Generator) -> Bytes:
+def _add_image_noise(light: Floats, camera: ActiveStereo, rng: np.random.Generator) -> ByteImage:
     """Returns a picture (h, w) with speckle, shot and read noise."""
     normal = rng.standard_normal((2, *light.shape), dtype=np.float32)
     shining = light * np.maximum(1 + camera.speckle_contrast * normal[0], 0)
@@ -112,51 +121,57 @@ def _exposed(light: Floats, camera: ActiveStereo, rng: np.random.Generator) -> B
     return np.asarray(np.rint(255 * np.clip(counted, 0, 1)), dtype=np.uint8)
 
 
-def _match(left: Bytes, right: Bytes, view: PinholeView, camera: ActiveStereo) -> Floats:
+def _match_stereo(
+    left: ByteImage, right: ByteImage, view: PinholeView, camera: ActiveStereo
+) -> Floats:
     """Returns the disparity (h, w) by semi-global matching (Hirschmueller 2008), 0 for none."""
-    searched = _searched_px(view, camera)
+    searched = _count_disparities(view, camera)
     area = camera.window_px**2
     matcher = cv2.StereoSGBM.create(
-        0, searched, camera.window_px, _SMOOTH * area, _EDGE * area, camera.left_right_px,
-        _CONTRAST_CAP, camera.uniqueness_percent, _SPECK_PX, _SPECK_STEP_PX,
+        0, searched, camera.window_px, _P1_PER_PX * area, _P2_PER_PX * area, camera.left_right_px,
+        _PREFILTER_CAP, camera.uniqueness_percent, _SPECKLE_WINDOW_PX, _SPECKLE_RANGE_PX,
         cv2.StereoSGBM_MODE_SGBM_3WAY,
     )  # fmt: skip
     # It leaves as many columns empty as it searches; a margin gives those back that both see.
     eyes = [
         cv2.copyMakeBorder(eye, 0, 0, searched, 0, cv2.BORDER_CONSTANT) for eye in (left, right)
     ]
-    found = matcher.compute(eyes[0], eyes[1])[:, searched:].astype(np.float32) / _STEPS_PER_PX
+    found = matcher.compute(eyes[0], eyes[1])[:, searched:].astype(np.float32) / _SUBPIXEL_STEPS
     both_see = np.arange(view.width, dtype=np.float32) >= found
     return np.where((found > 0) & both_see, found, np.float32(0))
 
 
-def _refine(left: Bytes, right: Bytes, matched: Floats, camera: ActiveStereo) -> Floats:
+def _refine_disparity(
+    left: ByteImage, right: ByteImage, initial_disparity: Floats, camera: ActiveStereo
+) -> Floats:
     """Returns the disparity (h, w) to a fraction of a pixel by least squares in each window.
 
     The matcher's own fractions crowd around whole pixels. What the residuals say of the error
     (Lucas and Kanade 1981; Foerstner 1982) decides which readings are kept.
     """
-    weight = _floats(matched > 0)
-    slope = _floats(cv2.Sobel(right, cv2.CV_32F, 1, 0, ksize=1) / 2)
-    count = np.maximum(_summed(weight, camera), 1)
-    found = matched
-    for _ in range(_REFINEMENTS):
-        residual = weight * (left - _looked_up(_floats(right), -found, cv2.INTER_CUBIC))
-        along = weight * _looked_up(slope, -found, cv2.INTER_CUBIC)
-        energy = _summed(along * along, camera) + _LEAST_ENERGY
-        change = _summed(along * residual, camera) / energy
-        variance = _summed(residual * residual, camera) / count / energy
-        found = np.clip(found - np.clip(change, -0.5, 0.5), matched - 1, matched + 1)
-    good = (matched > 0) & (variance < camera.max_error_px**2)
+    weight = _as_float32(initial_disparity > 0)
+    slope = _as_float32(cv2.Sobel(right, cv2.CV_32F, 1, 0, ksize=1) / 2)
+    count = np.maximum(_sum_windows(weight, camera), 1)
+    found = initial_disparity
+    for _ in range(_REFINEMENT_ITERATIONS):
+        residual = weight * (left - _shift_columns(_as_float32(right), -found, cv2.INTER_CUBIC))
+        along = weight * _shift_columns(slope, -found, cv2.INTER_CUBIC)
+        energy = _sum_windows(along * along, camera) + _MIN_GRADIENT_ENERGY
+        change = _sum_windows(along * residual, camera) / energy
+        variance = _sum_windows(residual * residual, camera) / count / energy
+        found = np.clip(
+            found - np.clip(change, -0.5, 0.5), initial_disparity - 1, initial_disparity + 1
+        )
+    good = (initial_disparity > 0) & (variance < camera.max_error_px**2)
     step = np.float32(camera.disparity_step_px)
     return np.where(good, np.rint(found / step) * step, np.float32(0))
 
 
-def _summed(layer: Floats, camera: ActiveStereo) -> Floats:
+def _sum_windows(layer: Floats, camera: ActiveStereo) -> Floats:
     """Returns the sum (h, w) over each window."""
     size = (camera.window_px, camera.window_px)
-    return _floats(cv2.boxFilter(layer, -1, size, normalize=False))
+    return _as_float32(cv2.boxFilter(layer, -1, size, normalize=False))
 
 
-def _floats(values: NDArray[Any]) -> Floats:
+def _as_float32(values: NDArray[Any]) -> Floats:
     return np.asarray(values, dtype=np.float32)

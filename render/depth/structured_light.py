@@ -11,79 +11,81 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.depth.infrared import Seen, cosines
-from sim2cam.render.labels.disparity import disparity_of, is_hidden
+from sim2cam.render.depth.infrared import DepthCameraInput, compute_incidence_cosines
+from sim2cam.render.labels.disparity import convert_depth_disparity, find_occluded_pixels
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import StructuredLight
 
 Floats = NDArray[np.float32]
-Flags = NDArray[np.bool_]
+BoolArray = NDArray[np.bool_]
 
-_EDGE_PX = 1.0  # neighbours whose disparities differ by more are two surfaces
-_LIT_SHARE = 0.5  # of a window, so that something is read
-_FAR = np.float32(1e9)
+_DISPARITY_EDGE_PX = 1.0  # neighbours whose disparities differ by more are two surfaces
+_MIN_LIT_FRACTION = 0.5  # of a window, so that something is read
+_UNREACHABLE_DISPARITY = np.float32(1e9)
 
 
-def depth_by_pattern(view: PinholeView, seen: Seen, camera: StructuredLight) -> Floats:
+def measure_structured_light(
+    view: PinholeView, inputs: DepthCameraInput, camera: StructuredLight
+) -> Floats:
     """Returns the depth (h, w) that is read, 0 where none is. Deterministic."""
     rng = np.random.default_rng(camera.noise_seed)
-    disparity = disparity_of(seen.depth_m, view.focal_px, camera.baseline_m)
-    incidence = np.arccos(cosines(view, seen))
-    lit = _lit(seen, disparity, incidence, camera, rng)
-    matched = _matched(disparity, lit, seen.returned, camera.window_px)
+    disparity = convert_depth_disparity(inputs.depth_m, view.focal_px, camera.baseline_m)
+    incidence = np.arccos(compute_incidence_cosines(view, inputs))
+    lit = _find_lit_pixels(inputs, disparity, incidence, camera, rng)
+    matched = _match_windows(disparity, lit, inputs.returned_light, camera.window_px)
 
     # Windows that reach over a rim read it too, where the noise would have its pole.
     grazing = np.minimum(incidence, camera.max_incidence_rad)
     slant = np.asarray(grazing / (np.pi / 2 - grazing), dtype=np.float32)
-    moved = _moved(matched, slant, camera, rng)
-    noise_px = _axial_noise_px(moved, slant, view, camera)
-    noisy = moved + noise_px * _smooth_noise(moved.shape, camera.window_px, rng)
+    moved = _add_lateral_noise(matched, slant, camera, rng)
+    noise_px = _compute_axial_noise_px(moved, slant, view, camera)
+    noisy = moved + noise_px * _sample_smooth_noise(moved.shape, camera.window_px, rng)
 
     step = np.float32(camera.disparity_step_px)
-    read = disparity_of(np.rint(noisy / step) * step, view.focal_px, camera.baseline_m)
-    good = (moved > 0) & (seen.depth_m > 0)
+    read = convert_depth_disparity(np.rint(noisy / step) * step, view.focal_px, camera.baseline_m)
+    good = (moved > 0) & (inputs.depth_m > 0)
     good &= (read >= camera.min_range_m) & (read <= camera.max_range_m)
     return np.where(good, read, np.float32(0))
 
 
-def _lit(
-    seen: Seen,
+def _find_lit_pixels(
+    inputs: DepthCameraInput,
     disparity: Floats,
     incidence: Floats,
     camera: StructuredLight,
     rng: np.random.Generator,
-) -> Flags:
+) -> BoolArray:
     """Returns where (h, w) the camera sees the pattern."""
     speckle = 1 + camera.speckle_contrast * rng.standard_normal(disparity.shape, dtype=np.float32)
-    light = seen.returned * speckle
+    light = inputs.returned_light * speckle
     good = (light >= camera.min_return) & (light <= camera.max_return)
     good &= (incidence <= camera.max_incidence_rad) & (disparity > 0)
-    return np.asarray(good & ~is_hidden(disparity))
+    return np.asarray(good & ~find_occluded_pixels(disparity))
 
 
-def _matched(disparity: Floats, lit: Flags, light: Floats, window_px: int) -> Floats:
+def _match_windows(disparity: Floats, lit: BoolArray, light: Floats, window_px: int) -> Floats:
     """Returns the disparity (h, w) that each window finds, 0 where it finds none."""
     size = (window_px, window_px)
     seen = np.where(lit, disparity, np.float32(0))
     share = cv2.blur(lit.astype(np.float32), size, borderType=cv2.BORDER_REPLICATE)
     total = cv2.blur(seen, size, borderType=cv2.BORDER_REPLICATE)
-    found = np.divide(total, share, out=np.zeros_like(total), where=share >= _LIT_SHARE)
-    contested = _near_edge(disparity, window_px) & (share >= _LIT_SHARE)
+    found = np.divide(total, share, out=np.zeros_like(total), where=share >= _MIN_LIT_FRACTION)
+    contested = _find_edge_windows(disparity, window_px) & (share >= _MIN_LIT_FRACTION)
     if contested.any():
-        found[contested] = _winner(contested, disparity, lit, light, window_px)
+        found[contested] = _resolve_contested_windows(contested, disparity, lit, light, window_px)
     return np.asarray(found, dtype=np.float32)
 
 
-def _near_edge(disparity: Floats, window_px: int) -> Flags:
+def _find_edge_windows(disparity: Floats, window_px: int) -> BoolArray:
     """Returns where (h, w) a window may hold two surfaces."""
     around = np.ones((3, 3), np.uint8)
     steps = cv2.dilate(disparity, around) - cv2.erode(disparity, around)
-    edge = (steps > _EDGE_PX).astype(np.uint8)
+    edge = (steps > _DISPARITY_EDGE_PX).astype(np.uint8)
     return np.asarray(cv2.dilate(edge, np.ones((window_px, window_px), np.uint8)) > 0)
 
 
-def _winner(
-    contested: Flags, disparity: Floats, lit: Flags, light: Floats, window_px: int
+def _resolve_contested_windows(
+    contested: BoolArray, disparity: Floats, lit: BoolArray, light: Floats, window_px: int
 ) -> Floats:
     """Returns the mean disparity (n,) of the surface that wins each contested window.
 
@@ -92,7 +94,7 @@ def _winner(
     """
     square = np.ones((window_px, window_px), np.uint8)
     nearest = cv2.dilate(np.where(lit, disparity, np.float32(0)), square)[contested]
-    farthest = cv2.erode(np.where(lit, disparity, _FAR), square)[contested]
+    farthest = cv2.erode(np.where(lit, disparity, _UNREACHABLE_DISPARITY), square)[contested]
     middle = (nearest + farthest) / 2
     margin = window_px // 2
     counts, energies, totals, values = (
@@ -115,29 +117,31 @@ def _winner(
     return np.asarray(total / np.maximum(count, 1), dtype=np.float32)
 
 
-def _moved(
+def _add_lateral_noise(
     disparity: Floats, slant: Floats, camera: StructuredLight, rng: np.random.Generator
 ) -> Floats:
     """Returns the disparity (h, w), with that of a pixel near by where it is of another surface."""
     height, width = disparity.shape
     sigma_px = camera.lateral_noise_px + camera.lateral_slant_px * slant
     down, right = (
-        np.rint(sigma_px * _smooth_noise(disparity.shape, camera.window_px, rng)).astype(np.intp)
+        np.rint(sigma_px * _sample_smooth_noise(disparity.shape, camera.window_px, rng)).astype(
+            np.intp
+        )
         for _ in range(2)
     )
     rows = np.clip(np.arange(height)[:, None] + down, 0, height - 1)
     columns = np.clip(np.arange(width) + right, 0, width - 1)
     near_by = disparity[rows, columns]
     # Within a surface the axial noise, which was measured on slanted ones too, holds this already.
-    is_other = np.abs(near_by - disparity) > _EDGE_PX
+    is_other = np.abs(near_by - disparity) > _DISPARITY_EDGE_PX
     return np.where(is_other, near_by, disparity)
 
 
-def _axial_noise_px(
+def _compute_axial_noise_px(
     disparity: Floats, slant: Floats, view: PinholeView, camera: StructuredLight
 ) -> Floats:
     """Returns the standard deviation (h, w) to add before quantization, which adds the rest."""
-    depth = disparity_of(disparity, view.focal_px, camera.baseline_m)
+    depth = convert_depth_disparity(disparity, view.focal_px, camera.baseline_m)
     far = depth - camera.axial_nearest_m
     sigma = camera.axial_noise_m + camera.axial_growth_per_m * far * far
     sigma += camera.axial_slant_m * slant * slant / np.sqrt(np.maximum(depth, camera.min_range_m))
@@ -146,7 +150,9 @@ def _axial_noise_px(
     return np.asarray(np.sqrt(variance), dtype=np.float32)
 
 
-def _smooth_noise(shape: tuple[int, ...], window_px: int, rng: np.random.Generator) -> Floats:
+def _sample_smooth_noise(
+    shape: tuple[int, ...], window_px: int, rng: np.random.Generator
+) -> Floats:
     """Returns standard normal noise (h, w) that windows share as far as they overlap."""
     padded = (shape[0] + window_px - 1, shape[1] + window_px - 1)
     white = rng.standard_normal(padded, dtype=np.float32)

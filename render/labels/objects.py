@@ -12,84 +12,98 @@ from numpy.typing import NDArray
 
 from sim2cam.data.sample import Keypoint, ObjectLabel, Occlusion
 from sim2cam.geometry.poses import Vec3, vec3
-from sim2cam.geometry.run_length import RunLengths
-from sim2cam.render.gbuffer import behind
-from sim2cam.render.labels.ground_truth import Shot, Track, occlusions, track
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.rasterizer import label_numbers
+from sim2cam.geometry.run_length import RleMask
+from sim2cam.render.gbuffer import decode_amodal_mask
+from sim2cam.render.labels.ground_truth import (
+    ProjectedPoint,
+    RenderedView,
+    count_occluded_pixels,
+    project_body_points,
+)
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.rasterizer import assign_label_ids
 from sim2cam.scene.shape import Asset, Board, MeshFile
-from sim2cam.scene.symmetry import keypoints_of
+from sim2cam.scene.symmetry import get_keypoints
 
-Labels = Sequence[ObjectLabel]
+ObjectLabels = Sequence[ObjectLabel]
 
-_LEAST_COSINE = 0.1  # between a face's normal and sight: flatter, no picture shows what is on it
+_MIN_VISIBLE_COSINE = (
+    0.1  # between a face's normal and sight: flatter, no picture shows what is on it
+)
 
 
-def with_amodal_masks(labels: Labels, cover: NDArray[np.uint32]) -> tuple[ObjectLabel, ...]:
+def add_amodal_masks(
+    labels: ObjectLabels, amodal_bits: NDArray[np.uint32]
+) -> tuple[ObjectLabel, ...]:
     """Returns the labels with the masks of whole objects.
 
     Args:
         labels: of one picture.
-        cover: (h, w, words) of it, as the G-buffer has it.
+        amodal_bits: (h, w, words) of it, as the G-buffer has it.
     """
     return tuple(
-        replace(label, amodal_mask=RunLengths.of(behind(cover, label.instance_id or 0)))
+        replace(
+            label,
+            amodal_mask=RleMask.from_mask(decode_amodal_mask(amodal_bits, label.instance_id or 0)),
+        )
         for label in labels
     )
 
 
-def with_keypoints(labels: Labels, shot: Shot) -> tuple[ObjectLabel, ...]:
+def add_keypoints(labels: ObjectLabels, view: RenderedView) -> tuple[ObjectLabel, ...]:
     """Returns the labels with their objects' keypoints.
 
     Args:
         labels: of one picture.
-        shot: the same picture.
+        view: the same picture.
     """
-    names = {number: name for name, number in label_numbers(shot.scene).items()}
-    bodies = {body.name: body for body in shot.scene.bodies}
+    names = {number: name for name, number in assign_label_ids(view.scene).items()}
+    bodies = {body.name: body for body in view.scene.bodies}
     found = []
     for label in labels:
         body = bodies[names[label.instance_id or 0]]
-        points = keypoints_of(body.asset)
-        tracks = track(np.array(list(points.values())).reshape(-1, 3), body.name, shot)
-        outward = _outward_at(body.asset)
+        points = get_keypoints(body.asset)
+        tracks = project_body_points(
+            np.array(list(points.values())).reshape(-1, 3), body.name, view
+        )
+        outward = _compute_keypoint_normals(body.asset)
         seen = tuple(
-            _keypoint(name, point, outward[name], where, label, shot)
+            _make_keypoint(name, point, outward[name], where, label, view)
             for (name, point), where in zip(points.items(), tracks, strict=True)
         )
         found.append(replace(label, keypoints=seen))
     return tuple(found)
 
 
-def occlusions_among(
-    labels: Labels, ids: NDArray[np.uint16], cover: NDArray[np.uint32]
+def find_occlusions(
+    labels: ObjectLabels, ids: NDArray[np.uint16], amodal_bits: NDArray[np.uint32]
 ) -> tuple[Occlusion, ...]:
     """Returns which of the labelled objects hide which, and in how many pixels.
 
     Args:
         labels: of one picture.
         ids: (h, w) instance ids of it.
-        cover: (h, w, words) of it, as the G-buffer has it.
+        amodal_bits: (h, w, words) of it, as the G-buffer has it.
     """
     seen = {label.instance_id for label in labels}
     return tuple(
         Occlusion(front, back, pixels)
-        for (front, back), pixels in occlusions(ids, cover).items()
+        for (front, back), pixels in count_occluded_pixels(ids, amodal_bits).items()
         if back in seen
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def _outward_at(asset: Asset) -> dict[str, Vec3]:
+def _compute_keypoint_normals(asset: Asset) -> dict[str, Vec3]:
     """Returns which way the surface faces at each keypoint of an asset, in its own frame."""
-    points = keypoints_of(asset)
+    points = get_keypoints(asset)
     if isinstance(asset, Board):
         return dict.fromkeys(points, (0.0, 0.0, 1.0))
     if not isinstance(asset, MeshFile) or not points:
         return points  # faces look away from the origin
     from trimesh.triangles import closest_point
 
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     corners = mesh.vertices_m[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     found = {}
@@ -99,17 +113,22 @@ def _outward_at(asset: Asset) -> dict[str, Vec3]:
     return found
 
 
-def _keypoint(
-    name: str, point_m: Vec3, outward: Vec3, where: Track, label: ObjectLabel, shot: Shot
+def _make_keypoint(
+    name: str,
+    point_m: Vec3,
+    surface_normal: Vec3,
+    projection: ProjectedPoint,
+    label: ObjectLabel,
+    view: RenderedView,
 ) -> Keypoint:
     """Returns a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
-    x, y = where.pixel
-    height, width = shot.drawn["bodies"].shape
+    x, y = projection.pixel
+    height, width = view.gbuffer["bodies"].shape
     if not (-0.5 <= x < width - 0.5 and -0.5 <= y < height - 0.5):
         return Keypoint(name, (0.0, 0.0), 0, point_m)
     assert label.pose is not None
     sight = label.pose.apply(np.array([point_m]))[0]
-    normal = label.pose.rotation().apply(outward)
+    normal = label.pose.rotation().apply(surface_normal)
     cosine = -normal @ sight / (np.linalg.norm(normal) * np.linalg.norm(sight))
-    visibility: Literal[1, 2] = 2 if where.visible and cosine > _LEAST_COSINE else 1
-    return Keypoint(name, where.pixel, visibility, point_m)
+    visibility: Literal[1, 2] = 2 if projection.visible and cosine > _MIN_VISIBLE_COSINE else 1
+    return Keypoint(name, projection.pixel, visibility, point_m)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from sim2cam.geometry.boxes import Box, keeps_off_edge
-from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.geometry.boxes import Box, is_inside_image
+from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Body
 
 
-def truncation_of(body: Body, camera: Camera, box_amodal: Box) -> float | None:
+def compute_truncation(body: Body, camera: Camera, amodal_box: Box) -> float | None:
     """Returns the share of a body's outline that lies beyond the picture's edge, 0 to 1.
 
     The outline is the hull of the mesh's corners in the picture's plane. None where the lens does not see
@@ -20,12 +20,12 @@ def truncation_of(body: Body, camera: Camera, box_amodal: Box) -> float | None:
     Args:
         body: where it is.
         camera: that sees some of it.
-        box_amodal: of what of it lies in the picture, pixels.
+        amodal_box: of what of it lies in the picture, pixels.
     """
-    if keeps_off_edge(box_amodal, camera.width, camera.height):
+    if is_inside_image(amodal_box, camera.width, camera.height):
         return 0.0
-    corners = (camera.pose.inverse() @ body.pose).apply(mesh_of(body.asset).vertices_m)
-    if not camera.lens.sees(corners).all():
+    corners = (camera.pose.inverse() @ body.pose).apply(build_mesh(body.asset).vertices_m)
+    if not camera.lens.can_project(corners).all():
         return None
     pixels = camera.lens.project(corners) + 0.5
     hull = cv2.convexHull(pixels.astype(np.float32))

@@ -12,33 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Vec3, vec3
-from sim2cam.objects.block import rounded_box
-from sim2cam.objects.die import die_shadow_faces, die_surface
-from sim2cam.objects.fasteners import bolt_surface, nut_surface
-from sim2cam.objects.packages import carton_surface, tin_surface
-from sim2cam.objects.tubes import tubes_surface
-from sim2cam.objects.twisty import twisty_surface
+from sim2cam.objects.block import build_rounded_box
+from sim2cam.objects.die import build_die_shadow_faces, build_die_surface
+from sim2cam.objects.fasteners import build_bolt_mesh, build_nut_mesh
+from sim2cam.objects.packages import build_carton_mesh, build_tin_mesh
+from sim2cam.objects.tubes import build_tubes_mesh
+from sim2cam.objects.twisty import build_twisty_mesh
 from sim2cam.scene.shape import (
     Asset,
-    Box,
+    Cuboid,
     Cylinder,
     Die,
     Ground,
     MeshFile,
     Sphere,
 )
-from sim2cam.surfaces.lathe import SEGMENTS, disc, frustum
-from sim2cam.surfaces.mesh import Mesh, grid_faces, joined, one_part, patch
+from sim2cam.surfaces.lathe import SEGMENTS, build_disc, build_frustum
+from sim2cam.surfaces.mesh import Mesh, join_meshes, make_grid_faces, make_patch, make_single_part
 
 Floats = NDArray[np.float64]
 
 _SPHERE_RINGS = 20
 _CORNER_SEGMENTS = 6
-_BOARD_CORNER_M = 5e-4  # as a saw leaves it
-_SHEET_CORNER_M = 2e-4
+_BOARD_CORNER_RADIUS_M = 5e-4  # as a saw leaves it
+_SHEET_CORNER_RADIUS_M = 2e-4
 
 
-def mesh_of(asset: Asset) -> Mesh:
+def build_mesh(asset: Asset) -> Mesh:
     """Returns the mesh of an asset.
 
     Raises:
@@ -50,31 +50,33 @@ def mesh_of(asset: Asset) -> Mesh:
 
             return content_of(asset).mesh
         case _:
-            return _made(asset)
+            return _build_shape(asset)
 
 
 @functools.lru_cache(maxsize=64)  # physics, drawing and labels of one scene ask for the same
-def _made(asset: Asset) -> Mesh:
+def _build_shape(asset: Asset) -> Mesh:
     """Returns the mesh of a shape that is made here."""
     match asset:
         case Ground():
-            return _ground(asset)
+            return _build_ground(asset)
         case Die():
-            return Mesh(*die_surface(asset), shadow_faces=die_shadow_faces(), is_closed=True)
+            return Mesh(
+                *build_die_surface(asset), shadow_faces=build_die_shadow_faces(), is_closed=True
+            )
         case _:
-            return replace(_MAKERS[asset.kind](asset), is_closed=True)
+            return replace(_MESH_BUILDERS[asset.kind](asset), is_closed=True)
 
 
 @functools.lru_cache(maxsize=1024)
-def extent_of(asset: Asset) -> tuple[Vec3, Vec3]:
+def compute_extent(asset: Asset) -> tuple[Vec3, Vec3]:
     """Returns two opposite corners, low and high, of the box around an asset in its own frame."""
-    vertices = mesh_of(asset).vertices_m
+    vertices = build_mesh(asset).vertices_m
     return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))
 
 
-def surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats:
+def sample_surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats:
     """Returns points (count, 3) of an asset's surface, evenly by area, in its own frame."""
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
     face = rng.choice(len(areas), count, p=areas / areas.sum())
@@ -84,7 +86,7 @@ def surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats
     return np.asarray(a[face] + u * (b - a)[face] + v * (c - a)[face])
 
 
-def _box(box: Box) -> Mesh:
+def _build_box(box: Cuboid) -> Mesh:
     parts = []
     for axis in range(3):
         for sign in (-1.0, 1.0):
@@ -93,18 +95,18 @@ def _box(box: Box) -> Mesh:
             corners = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) / 2
             points = normal / 2 + corners[:, :1] * tangent + corners[:, 1:] * bitangent
             points = points * box.size_m
-            parts.append(patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
-    return joined(parts)
+            parts.append(make_patch(points, normal, tangent, bitangent, [[0, 1, 2], [0, 2, 3]]))
+    return join_meshes(parts)
 
 
-def _slab(size_m: Vec3, corner_m: float) -> Mesh:
+def _build_slab(size_m: Vec3, corner_radius_m: float) -> Mesh:
     """Returns a plate with round corners; its atlas has the front (+z) at the left, the back beside it."""
     width, height, thick = size_m
     turns = np.linspace(0, math.pi / 2, _CORNER_SEGMENTS + 1) + np.arange(4)[:, None] * math.pi / 2
     outward = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)  # (4, n, 3)
-    inner = (width / 2 - corner_m, height / 2 - corner_m, 0.0)
+    inner = (width / 2 - corner_radius_m, height / 2 - corner_radius_m, 0.0)
     middles = np.array([[1, 1, 0], [-1, 1, 0], [-1, -1, 0], [1, -1, 0]]) * inner
-    outline = (middles[:, None] + corner_m * outward).reshape(-1, 3)
+    outline = (middles[:, None] + corner_radius_m * outward).reshape(-1, 3)
     outward = outward.reshape(-1, 3)
     n, up = len(outline), np.array([0.0, 0.0, thick / 2])
     fan = np.array([[n, i, (i + 1) % n] for i in range(n)])
@@ -114,7 +116,7 @@ def _slab(size_m: Vec3, corner_m: float) -> Mesh:
     for side, uvs, faces in ((1.0, left, fan), (-1.0, right, fan[:, ::-1])):
         x, z = side * np.eye(3)[0], side * np.eye(3)[2]
         points = np.vstack([outline, np.zeros(3)]) + side * up
-        flat = patch(points, z, x, np.cross(z, x), faces)
+        flat = make_patch(points, z, x, np.cross(z, x), faces)
         ends.append(replace(flat, uvs=np.vstack([uvs, [[0.5 - side / 4, 0.5]]])))
     ring = np.append(np.arange(n), 0)
     edge = Mesh(
@@ -122,26 +124,26 @@ def _slab(size_m: Vec3, corner_m: float) -> Mesh:
         np.tile(outward[ring], (2, 1)),
         np.tile(np.cross(np.eye(3)[2], outward[ring]), (2, 1)),
         np.tile(left[ring], (2, 1)),
-        grid_faces(2, n + 1),
-        one_part(2 * (n + 1)),
+        make_grid_faces(2, n + 1),
+        make_single_part(2 * (n + 1)),
     )
-    return joined([*ends, edge])
+    return join_meshes([*ends, edge])
 
 
-def _ground(ground: Ground) -> Mesh:
+def _build_ground(ground: Ground) -> Mesh:
     half = ground.side_m / 2
     points = np.array([[-half, -half, 0], [half, -half, 0], [half, half, 0], [-half, half, 0]])
     x, y, z = np.eye(3)
-    return patch(points, z, x, y, [[0, 1, 2], [0, 2, 3]])
+    return make_patch(points, z, x, y, [[0, 1, 2], [0, 2, 3]])
 
 
-def _cylinder(cylinder: Cylinder) -> Mesh:
+def _build_cylinder(cylinder: Cylinder) -> Mesh:
     radius, half = cylinder.radius_m, cylinder.height_m / 2
-    ends = [disc(radius, side * half, side) for side in (-1, 1)]
-    return joined([*ends, frustum((radius, radius), (-half, half))])
+    ends = [build_disc(radius, side * half, side) for side in (-1, 1)]
+    return join_meshes([*ends, build_frustum((radius, radius), (-half, half))])
 
 
-def _sphere(sphere: Sphere) -> Mesh:
+def _build_sphere(sphere: Sphere) -> Mesh:
     grid = np.meshgrid(
         np.linspace(0, 2 * math.pi, SEGMENTS + 1),
         np.linspace(math.pi, 0, _SPHERE_RINGS + 1),
@@ -155,24 +157,24 @@ def _sphere(sphere: Sphere) -> Mesh:
     grid_size = (_SPHERE_RINGS + 1, SEGMENTS + 1)
     points = normals * sphere.radius_m
     return Mesh(
-        points, normals, tangents, uvs, grid_faces(*grid_size), one_part(len(points)),
-        grid_faces(*grid_size, step=2),
+        points, normals, tangents, uvs, make_grid_faces(*grid_size), make_single_part(len(points)),
+        make_grid_faces(*grid_size, step=2),
     )  # fmt: skip
 
 
-_MAKERS: dict[str, Callable[[Any], Mesh]] = {
-    "box": _box,
-    "cylinder": _cylinder,
-    "sphere": _sphere,
-    "block": lambda block: rounded_box(block.size_m, block.rounding),
-    "board": lambda board: _slab(board.size_m, _BOARD_CORNER_M),
-    "card": lambda card: _slab(card.size_m, card.corner_m),
-    "twisty": twisty_surface,
-    "tin": tin_surface,
-    "carton": carton_surface,
-    "bolt": bolt_surface,
-    "nut": nut_surface,
-    "sheet": lambda sheet: _slab(sheet.size_m, _SHEET_CORNER_M),
-    "tubes": tubes_surface,
+_MESH_BUILDERS: dict[str, Callable[[Any], Mesh]] = {
+    "box": _build_box,
+    "cylinder": _build_cylinder,
+    "sphere": _build_sphere,
+    "block": lambda block: build_rounded_box(block.size_m, block.rounding),
+    "board": lambda board: _build_slab(board.size_m, _BOARD_CORNER_RADIUS_M),
+    "card": lambda card: _build_slab(card.size_m, card.corner_m),
+    "twisty": build_twisty_mesh,
+    "tin": build_tin_mesh,
+    "carton": build_carton_mesh,
+    "bolt": build_bolt_mesh,
+    "nut": build_nut_mesh,
+    "sheet": lambda sheet: _build_slab(sheet.size_m, _SHEET_CORNER_RADIUS_M),
+    "tubes": build_tubes_mesh,
 }
 """Of solids, by the ``kind`` of their asset."""

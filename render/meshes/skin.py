@@ -9,102 +9,104 @@ from numpy.typing import NDArray
 
 from sim2cam.assets.finish import file_finish
 from sim2cam.assets.mesh import content_of
-from sim2cam.render.meshes.atlas import ATLASES, atlas_finish
-from sim2cam.render.meshes.mesh import extent_of
+from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
+from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.scene.decal import Decal
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body
 from sim2cam.scene.shape import (
     Asset,
     Block,
-    Box,
+    Cuboid,
     Cylinder,
     Ground,
     MeshFile,
     Sphere,
 )
-from sim2cam.surfaces.finish import Finish, finish_of, has_finish
-from sim2cam.surfaces.textures import MAX_REPEAT_M, is_photo, photo_size_m, plane_map
+from sim2cam.surfaces.finish import MaterialMaps, build_material_maps, has_relief_or_wear
+from sim2cam.surfaces.textures import MAX_REPEAT_M, get_photo_size_m, is_photo, render_plane_texture
 
 
 @dataclass(frozen=True)
-class Skin:
+class TextureSet:
     """Pictures of a surface. Row 0 is v = 0; beyond 0..1 they repeat, every second time mirrored.
 
     Attributes:
         colors: sRGB uint8 (h, w, 3).
         normals: in tangent space, uint8 (h, w, 3); None for a smooth surface.
-        turns: what the mesh's uvs are multiplied by.
-        shift: what is added then; a half begins in the middle of the picture, where it shows no symmetry.
-        finish: roughness and metalness of each texel of the colours, uint8 (h, w, 2); None where the
+        uv_scale: what the mesh's uvs are multiplied by.
+        uv_offset: what is added then; a half begins in the middle of the picture, where it shows no symmetry.
+        roughness_metallic: roughness and metalness of each texel of the colours, uint8 (h, w, 2); None where the
             material's hold everywhere. With it the slopes of mirrored copies are mirrored, too.
     """
 
     colors: NDArray[np.uint8]
     normals: NDArray[np.uint8] | None
-    turns: float
-    shift: float = 0.0
-    finish: NDArray[np.uint8] | None = None
+    uv_scale: float
+    uv_offset: float = 0.0
+    roughness_metallic: NDArray[np.uint8] | None = None
 
 
-SkinKey = tuple[Asset, Material | Texture, tuple[Decal, ...] | None]
+TextureSetKey = tuple[Asset, Material | Texture, tuple[Decal, ...] | None]
 
 
-def skin_key(body: Body) -> SkinKey:
+def make_texture_set_key(body: Body) -> TextureSetKey:
     """Returns what a body's skin follows from."""
     material = body.material
     is_metal_tin = body.asset.kind == "tin" and material.metallic > 0
-    follows_look = has_finish(material) or is_metal_tin or body.decals
+    follows_look = has_relief_or_wear(material) or is_metal_tin or body.decals
     return body.asset, material if follows_look else material.texture, body.decals
 
 
-def skin_of(body: Body) -> Skin:
+def build_texture_set(body: Body) -> TextureSet:
     """Returns the skin of a body."""
     asset, texture = body.asset, body.material.texture
-    if asset.kind in ATLASES:
-        finish = atlas_finish(asset, body.material, body.decals or ())
+    if asset.kind in ATLAS_SPECS:
+        finish = build_atlas_maps(asset, body.material, body.decals or ())
         if finish is None:
-            return Skin(*ATLASES[asset.kind].maps(asset, texture), 1.0)
-        return _finished(finish, 1.0)
+            return TextureSet(*ATLAS_SPECS[asset.kind].render_maps(asset, texture), 1.0)
+        return _encode_texture_set(finish, 1.0)
     if isinstance(asset, MeshFile):
         picture = content_of(asset).colors
-        if picture is not None and has_finish(body.material):
-            return _finished(file_finish(asset, body.material), 1.0)
+        if picture is not None and has_relief_or_wear(body.material):
+            return _encode_texture_set(file_finish(asset, body.material), 1.0)
         if picture is not None:
-            return Skin(picture, None, 1.0)
-    span = _span_m(body)
-    if has_finish(body.material) or body.decals:
-        top = asset.size_m[:2] if isinstance(asset, Box) else (span / 2, span / 2)
-        finish = finish_of(body.material, span, body.decals or (), top if body.decals else None)
-        return _finished(finish, 1 / span, 0.5)
+            return TextureSet(picture, None, 1.0)
+    span = _compute_span_m(body)
+    if has_relief_or_wear(body.material) or body.decals:
+        top = asset.size_m[:2] if isinstance(asset, Cuboid) else (span / 2, span / 2)
+        finish = build_material_maps(
+            body.material, span, body.decals or (), top if body.decals else None
+        )
+        return _encode_texture_set(finish, 1 / span, 0.5)
     is_whole = isinstance(asset, Ground) and is_photo(texture)
-    return Skin(plane_map(texture, span), None, 1 / span, 0.5 if is_whole else 0.0)
+    return TextureSet(render_plane_texture(texture, span), None, 1 / span, 0.5 if is_whole else 0.0)
 
 
-def _finished(finish: Finish, turns: float, shift: float = 0.0) -> Skin:
-    colors, normals, looks = finish.encoded()
-    return Skin(colors, normals, turns, shift, looks)
+def _encode_texture_set(maps: MaterialMaps, uv_scale: float, uv_offset: float = 0.0) -> TextureSet:
+    colors, normals, looks = maps.encode()
+    return TextureSet(colors, normals, uv_scale, uv_offset, looks)
 
 
-def _span_m(body: Body) -> float:
+def _compute_span_m(body: Body) -> float:
     """Returns how many metres a plane picture covers."""
     asset, texture = body.asset, body.material.texture
     match asset:
         case Ground() if is_photo(texture):
-            return max(photo_size_m(texture))
-        case Box() if body.decals:  # which must not repeat
+            return max(get_photo_size_m(texture))
+        case Cuboid() if body.decals:  # which must not repeat
             return max(asset.size_m)
         case Ground() if body.decals:  # nor these, near by
             return 2 * MAX_REPEAT_M
         case Sphere():
             longest = 2 * asset.radius_m
-        case Box() | Block():
+        case Cuboid() | Block():
             longest = max(asset.size_m)
         case Cylinder():
             longest = max(2 * asset.radius_m, asset.height_m)
         case Ground():
             longest = asset.side_m
         case _:
-            low, high = extent_of(asset)
+            low, high = compute_extent(asset)
             longest = float(np.subtract(high, low).max())
     return min(longest, MAX_REPEAT_M)

@@ -9,29 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.meshes.skin import Skin
+from sim2cam.render.meshes.skin import TextureSet
 from sim2cam.render.rasterizer import PinholeView
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Table:
+class GroundPlane:
     """A level square and its picture.
 
     Attributes:
         index: of the body in the scene.
         side_m: length.
         pose: of the body.
-        skin: its picture.
+        textures: its picture.
     """
 
     index: int
     side_m: float
     pose: Pose
-    skin: Skin
+    textures: TextureSet
 
-    def depth_m(self, view: PinholeView) -> Floats:
+    def compute_depth_m(self, view: PinholeView) -> Floats:
         """Returns the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
         camera = (self.pose.inverse() @ view.pose).matrix().astype(np.float32)
         x = ((np.arange(view.width) - view.cx_px) / view.focal_px).astype(np.float32)
@@ -43,14 +43,14 @@ class Table:
             meets = (depth > 0) & (np.maximum(*ends) <= self.side_m / 2)
         return np.where(meets, depth, np.float32(0))
 
-    def colors_at(self, places: Floats, camera: Pose) -> NDArray[np.uint8]:
+    def sample_colors(self, points: Floats, camera: Pose) -> NDArray[np.uint8]:
         """Returns the colours (h, w, 3) where points (3, h, w) in the camera frame lie above it."""
         to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
-        texels_per_m = np.float32(self.skin.turns * len(self.skin.colors))
-        x, y = np.tensordot(to_table[:2, :3], places, 1) + to_table[:2, 3, None, None]
-        first = np.float32(self.skin.shift * len(self.skin.colors) - 0.5)
+        texels_per_m = np.float32(self.textures.uv_scale * len(self.textures.colors))
+        x, y = np.tensordot(to_table[:2, :3], points, 1) + to_table[:2, 3, None, None]
+        first = np.float32(self.textures.uv_offset * len(self.textures.colors) - 0.5)
         found = cv2.remap(
-            self.skin.colors,
+            self.textures.colors,
             x * texels_per_m + first,
             y * texels_per_m + first,
             cv2.INTER_LINEAR,

@@ -20,18 +20,18 @@ from sim2cam.scene.lens_effects import Defocus
 
 Floats = NDArray[np.float32]
 
-MOST_RADIUS_PX = 64.0
+MAX_RADIUS_PX = 64.0
 """Disks are not made larger."""
 
-_STEP_PX = 0.5  # between the radii of layers, up to:
-_FINE_PX = 4.0
-_GROWTH = 1.12  # of one layer's radius over the last, beyond that
-_SAMPLES = 8  # of a pixel on the rim of a disk, both ways
-_LEAST = 1e-6
-_PREFERENCE = 0.7  # log of the weight by which a layer is continued rather than one before it
+_RADIUS_STEP_PX = 0.5  # between the radii of layers, up to:
+_FINE_RADIUS_PX = 4.0
+_RADIUS_GROWTH = 1.12  # of one layer's radius over the last, beyond that
+_KERNEL_SUPERSAMPLING = 8  # of a pixel on the rim of a disk, both ways
+_MIN_COVERAGE = 1e-6
+_DEPTH_PREFERENCE = 0.7  # log of the weight by which a layer is continued rather than one before it
 
 
-def radius_px(depth_m: NDArray[np.float32], defocus: Defocus, focal_px: float) -> Floats:
+def compute_blur_radius(depth_m: NDArray[np.float32], defocus: Defocus, focal_px: float) -> Floats:
     """Returns the radius of each pixel's disk, above 0 behind what is sharp and below before it.
 
     Args:
@@ -41,79 +41,89 @@ def radius_px(depth_m: NDArray[np.float32], defocus: Defocus, focal_px: float) -
     """
     nearness = np.divide(1, depth_m, out=np.zeros_like(depth_m), where=depth_m > 0)
     radius = defocus.aperture_m * focal_px * (1 / defocus.focus_m - nearness) / 2
-    return np.asarray(np.clip(radius, -MOST_RADIUS_PX, MOST_RADIUS_PX), dtype=np.float32)
+    return np.asarray(np.clip(radius, -MAX_RADIUS_PX, MAX_RADIUS_PX), dtype=np.float32)
 
 
-def defocused(light: Floats, radius: Floats) -> Floats:
+def apply_defocus(light: Floats, radius_px: Floats) -> Floats:
     """Returns the light (h, w, 3) with every point spread over its disk (h, w), in pixels."""
-    layers = _layers(radius)
+    layers = _assign_layers(radius_px)
     found = np.unique(layers).tolist()
     if found == [0]:
         return light
-    largest = max(_radius_of(number) for number in found)
-    picture, covered = np.zeros_like(light), np.zeros((*radius.shape, 1), np.float32)
+    largest = max(_get_layer_radius(number) for number in found)
+    picture, covered = np.zeros_like(light), np.zeros((*radius_px.shape, 1), np.float32)
     for number in found:
-        _fill(picture, covered, light, layers == number, _radius_of(number))
-    return np.asarray(picture + (1 - covered) * _continued(light, layers, largest))
+        _composite_layer(picture, covered, light, layers == number, _get_layer_radius(number))
+    return np.asarray(picture + (1 - covered) * _inpaint_background(light, layers, largest))
 
 
-def disk(radius: float) -> Floats:
+def make_disk_kernel(radius_px: float) -> Floats:
     """Returns what a point becomes: a square (n, n), n odd, of shares that add up to 1."""
-    half = max(0, math.ceil(radius - 0.5))
-    points = (np.arange((2 * half + 1) * _SAMPLES) + 0.5) / _SAMPLES - half - 0.5
-    inside = points[:, None] ** 2 + points**2 <= radius**2
-    shares = inside.reshape(2 * half + 1, _SAMPLES, 2 * half + 1, _SAMPLES).sum(axis=(1, 3))
+    half = max(0, math.ceil(radius_px - 0.5))
+    points = (
+        (np.arange((2 * half + 1) * _KERNEL_SUPERSAMPLING) + 0.5) / _KERNEL_SUPERSAMPLING
+        - half
+        - 0.5
+    )
+    inside = points[:, None] ** 2 + points**2 <= radius_px**2
+    shares = inside.reshape(
+        2 * half + 1, _KERNEL_SUPERSAMPLING, 2 * half + 1, _KERNEL_SUPERSAMPLING
+    ).sum(axis=(1, 3))
     return np.asarray(shares / shares.sum(), dtype=np.float32)
 
 
-def _layers(radius: Floats) -> NDArray[np.int16]:
+def _assign_layers(radius_px: Floats) -> NDArray[np.int16]:
     """Returns the numbers (h, w) of the layers of pixels, higher farther away, 0 in focus."""
-    size = np.abs(radius)
-    fine = np.round(size / _STEP_PX)
-    coarse = np.round(np.log(np.maximum(size, _FINE_PX) / _FINE_PX) / math.log(_GROWTH))
-    number = np.where(size <= _FINE_PX, fine, _FINE_PX / _STEP_PX + coarse)
-    return np.copysign(number, radius).astype(np.int16)
+    size = np.abs(radius_px)
+    fine = np.round(size / _RADIUS_STEP_PX)
+    coarse = np.round(
+        np.log(np.maximum(size, _FINE_RADIUS_PX) / _FINE_RADIUS_PX) / math.log(_RADIUS_GROWTH)
+    )
+    number = np.where(size <= _FINE_RADIUS_PX, fine, _FINE_RADIUS_PX / _RADIUS_STEP_PX + coarse)
+    return np.copysign(number, radius_px).astype(np.int16)
 
 
-def _radius_of(number: int) -> float:
+def _get_layer_radius(layer: int) -> float:
     """Returns the radius of a layer's disks, pixels."""
-    coarse = abs(number) - _FINE_PX / _STEP_PX
-    return abs(number) * _STEP_PX if coarse <= 0 else _FINE_PX * _GROWTH**coarse
+    coarse = abs(layer) - _FINE_RADIUS_PX / _RADIUS_STEP_PX
+    return abs(layer) * _RADIUS_STEP_PX if coarse <= 0 else _FINE_RADIUS_PX * _RADIUS_GROWTH**coarse
 
 
-def _fill(
-    picture: Floats, covered: Floats, light: Floats, member: NDArray[np.bool_], radius: float
+def _composite_layer(
+    image: Floats, coverage: Floats, light: Floats, layer_mask: NDArray[np.bool_], radius_px: float
 ) -> None:
     """Adds one layer to what is not covered yet, in place.
 
     Args:
-        picture: (h, w, 3) light so far.
-        covered: (h, w, 1) share of each pixel that it fills.
+        image: (h, w, 3) light so far.
+        coverage: (h, w, 1) share of each pixel that it fills.
         light: (h, w, 3) of the sharp picture.
-        member: (h, w) whether a pixel is of the layer.
-        radius: of its disks, pixels.
+        layer_mask: (h, w) whether a pixel is of the layer.
+        radius_px: of its disks, pixels.
     """
-    part = _around(member, math.ceil(radius))
-    sheet = np.dstack([light[part], np.ones_like(covered[part])]) * member[part][..., None]
-    if radius >= _STEP_PX:
-        spread = cv2.filter2D(sheet, -1, disk(radius), borderType=cv2.BORDER_REPLICATE)
+    part = _find_layer_window(layer_mask, math.ceil(radius_px))
+    sheet = np.dstack([light[part], np.ones_like(coverage[part])]) * layer_mask[part][..., None]
+    if radius_px >= _RADIUS_STEP_PX:
+        spread = cv2.filter2D(
+            sheet, -1, make_disk_kernel(radius_px), borderType=cv2.BORDER_REPLICATE
+        )
         sheet = np.maximum(np.asarray(spread, dtype=np.float32), 0)  # large ones take an FFT
     share = sheet[..., 3:]
-    taken = np.minimum(share, 1 - covered[part])
-    picture[part] += sheet[..., :3] * (taken / np.maximum(share, _LEAST))
-    covered[part] += taken
+    taken = np.minimum(share, 1 - coverage[part])
+    image[part] += sheet[..., :3] * (taken / np.maximum(share, _MIN_COVERAGE))
+    coverage[part] += taken
 
 
-def _around(member: NDArray[np.bool_], margin: int) -> tuple[slice, slice]:
+def _find_layer_window(layer_mask: NDArray[np.bool_], margin: int) -> tuple[slice, slice]:
     """Returns the rows and columns that hold a layer, with a margin."""
-    sides = (np.flatnonzero(member.any(axis=axis)) for axis in (1, 0))
+    sides = (np.flatnonzero(layer_mask.any(axis=axis)) for axis in (1, 0))
     rows, columns = (slice(max(0, n[0] - margin), n[-1] + 1 + margin) for n in sides)
     return rows, columns
 
 
-def _continued(light: Floats, layers: NDArray[np.int16], reach: float) -> Floats:
+def _inpaint_background(light: Floats, layers: NDArray[np.int16], radius_px: float) -> Floats:
     """Returns the mean light (h, w, 3) around each pixel, of the farthest most by far."""
-    weight = np.exp(np.float32(_PREFERENCE) * (layers - layers.max()))[..., None]
+    weight = np.exp(np.float32(_DEPTH_PREFERENCE) * (layers - layers.max()))[..., None]
     weighted = np.dstack([light * weight, weight])
-    mean = np.asarray(cv2.GaussianBlur(weighted, (0, 0), max(reach, 1.0)), dtype=np.float32)
+    mean = np.asarray(cv2.GaussianBlur(weighted, (0, 0), max(radius_px, 1.0)), dtype=np.float32)
     return np.asarray(mean[..., :3] / np.maximum(mean[..., 3:], np.finfo(np.float32).tiny))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.optics.views import rays_of
+from sim2cam.render.optics.views import compute_pixel_rays
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Haze
 
 Floats = NDArray[np.float32]
 
 
-def through_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) -> Floats:
+def apply_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) -> Floats:
     """Returns the light (h, w, 3) that is left behind the air, with the air's own.
 
     Light is lost by Beer's law, and air gains what it scatters by Koschmieder's (Narasimhan and Nayar
@@ -26,15 +26,15 @@ def through_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) 
     """
     if haze.extinction_per_m == 0:
         return radiance  # also from infinitely far
-    left = np.exp(-haze.extinction_per_m * distances_m(camera, depth_m))[..., None]
+    left = np.exp(-haze.extinction_per_m * compute_distances_m(camera, depth_m))[..., None]
     air = np.array(haze.airlight, np.float32)
     return np.asarray(radiance * left + air * (1 - left), np.float32)
 
 
-def distances_m(camera: Camera, depth_m: Floats) -> Floats:
+def compute_distances_m(camera: Camera, depth_m: Floats) -> Floats:
     """Returns the way (h, w) from the camera to what is seen, infinite where nothing is."""
     far = np.where(depth_m > 0, depth_m, np.inf)
     if camera.lens.depth_along == "ray":
         return np.asarray(far, np.float32)
-    ahead = rays_of(camera.lens, camera.width, camera.height)[2]
+    ahead = compute_pixel_rays(camera.lens, camera.width, camera.height)[2]
     return np.asarray(far / ahead, np.float32)

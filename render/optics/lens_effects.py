@@ -13,24 +13,27 @@ from numpy.typing import NDArray
 from scipy.ndimage import affine_transform
 
 from sim2cam.geometry.lens import Lens
-from sim2cam.render.optics.defocus import defocused, radius_px
+from sim2cam.render.optics.defocus import apply_defocus, compute_blur_radius
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.lens_effects import Dirt, Droplets, FieldBlur, Glare, LateralColor
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float32]
 
-_COARSE = 4  # pixels a side over which wide spreads are first averaged
+_DOWNSCALE = 4  # pixels a side over which wide spreads are first averaged
 _BLOOM_SCALES = (1, 2, 4)
-_GHOST_BLUR = 0.01  # of the width
-_FIELD_SHARES = (0.25, 1.0)  # of the variance in the corners, at which the picture is blurred
-_SCATTERED = 0.5  # of the light that dirt takes
-_DROP_ZOOM = 4.0  # a drop shows what is this many times as wide
-_DROP_BLUR = 0.25  # of its radius, which is far out of focus
-_DROP_RIM = 0.3  # of its radius over which it fades
+_GHOST_BLUR_FRACTION = 0.01  # of the width
+_FIELD_VARIANCE_FRACTIONS = (
+    0.25,
+    1.0,
+)  # of the variance in the corners, at which the picture is blurred
+_DIRT_SCATTER_FRACTION = 0.5  # of the light that dirt takes
+_DROPLET_ZOOM = 4.0  # a drop shows what is this many times as wide
+_DROPLET_BLUR = 0.25  # of its radius, which is far out of focus
+_DROPLET_RIM = 0.3  # of its radius over which it fades
 
 
-def through_glass(radiance: Floats, camera: Camera, depth_m: Floats) -> Floats:
+def apply_lens_effects(radiance: Floats, camera: Camera, depth_m: Floats) -> Floats:
     """Returns the light (h, w, 3) behind a camera's lens; what has no depth is infinitely far.
 
     Args:
@@ -42,31 +45,33 @@ def through_glass(radiance: Floats, camera: Camera, depth_m: Floats) -> Floats:
     if glass is None:
         return radiance
     if glass.defocus:
-        focal_px = _focal_px(camera.lens, camera.width, camera.height)
-        light = defocused(light, radius_px(depth_m, glass.defocus, focal_px))
+        focal_px = _compute_central_focal_px(camera.lens, camera.width, camera.height)
+        light = apply_defocus(light, compute_blur_radius(depth_m, glass.defocus, focal_px))
     if glass.droplets:
-        light = with_droplets(light, glass.droplets)
+        light = apply_droplets(light, glass.droplets)
     if glass.dirt:
-        light = with_dirt(light, glass.dirt)
+        light = apply_dirt(light, glass.dirt)
     if glass.lateral_color:
-        light = with_lateral_color(light, glass.lateral_color, _principal_point(camera.lens))
+        light = apply_lateral_color(light, glass.lateral_color, _get_principal_point(camera.lens))
     if glass.field_blur:
-        light = with_field_blur(light, glass.field_blur)
+        light = apply_field_blur(light, glass.field_blur)
     if glass.glare:
-        light = with_glare(light, glass.glare, _principal_point(camera.lens))
+        light = apply_glare(light, glass.glare, _get_principal_point(camera.lens))
     return light
 
 
-def with_lateral_color(light: Floats, color: LateralColor, middle: tuple[float, float]) -> Floats:
+def apply_lateral_color(
+    light: Floats, lateral_color: LateralColor, center_px: tuple[float, float]
+) -> Floats:
     """Returns red and blue enlarged about a pixel, along cubic splines; green as it is.
 
     OpenCV's cubic interpolation moves edges up to half as far again as it is asked to, by less than a
     pixel; splines move them right.
     """
     shifted = light.copy()
-    for channel, share in ((0, color.red), (2, color.blue)):
+    for channel, share in ((0, lateral_color.red), (2, lateral_color.blue)):
         if share:
-            offset = [m * share / (1 + share) for m in reversed(middle)]
+            offset = [m * share / (1 + share) for m in reversed(center_px)]
             plane = affine_transform(
                 light[..., channel], [1 / (1 + share)] * 2, offset, order=3, mode="nearest"
             )
@@ -74,7 +79,7 @@ def with_lateral_color(light: Floats, color: LateralColor, middle: tuple[float, 
     return shifted
 
 
-def with_field_blur(light: Floats, blur: FieldBlur) -> Floats:
+def apply_field_blur(light: Floats, blur: FieldBlur) -> Floats:
     """Returns light under a point spread whose standard deviation grows linearly from the middle.
 
     The variance is right everywhere: that of a mixture is the mixture of the variances.
@@ -86,41 +91,44 @@ def with_field_blur(light: Floats, blur: FieldBlur) -> Floats:
     share = np.asarray((x * x + y * y) / 2, dtype=np.float32)[..., None]
     half, full = (
         np.asarray(cv2.GaussianBlur(light, (0, 0), blur.corner_px * math.sqrt(part)))
-        for part in _FIELD_SHARES
+        for part in _FIELD_VARIANCE_FRACTIONS
     )
-    knee = _FIELD_SHARES[0]
+    knee = _FIELD_VARIANCE_FRACTIONS[0]
     inner = light + (half - light) * np.minimum(share / knee, 1)
     return np.asarray(inner + (full - half) * np.maximum((share - knee) / (1 - knee), 0))
 
 
-def with_glare(light: Floats, glare: Glare, middle: tuple[float, float]) -> Floats:
+def apply_glare(light: Floats, glare: Glare, center_px: tuple[float, float]) -> Floats:
     """Returns light of which shares go astray; what is beside the picture is as bright as its mean."""
     kept = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
     spread = kept * light
     if glare.veil:
         spread = spread + np.float32(glare.veil) * light.mean(axis=(0, 1))
     if glare.bloom:
-        spread = spread + np.float32(glare.bloom) * _bloom(light, glare.bloom_radius)
+        spread = spread + np.float32(glare.bloom) * _compute_bloom(light, glare.bloom_radius)
     if glare.ghost:
-        soft, mean = _wide_blur(light, _GHOST_BLUR * light.shape[1]), light.mean(axis=(0, 1))
-        ghost = _enlarged(soft, -glare.ghost_scale, middle, tuple(mean.tolist()))
+        soft, mean = (
+            _blur_downscaled(light, _GHOST_BLUR_FRACTION * light.shape[1]),
+            light.mean(axis=(0, 1)),
+        )
+        ghost = _scale_about(soft, -glare.ghost_scale, center_px, tuple(mean.tolist()))
         spread = spread + np.float32(glare.ghost) * ghost
     return np.asarray(spread, dtype=np.float32)
 
 
-def with_dirt(light: Floats, dirt: Dirt) -> Floats:
+def apply_dirt(light: Floats, dirt: Dirt) -> Floats:
     """Returns light behind smears, which take some of it and scatter half of that."""
-    taken = np.float32(dirt.loss) * _smears(light.shape[:2], dirt)[..., None]
-    scattered = (taken * light).mean(axis=(0, 1)) * np.float32(_SCATTERED)
+    taken = np.float32(dirt.loss) * _generate_smears(light.shape[:2], dirt)[..., None]
+    scattered = (taken * light).mean(axis=(0, 1)) * np.float32(_DIRT_SCATTER_FRACTION)
     return np.asarray(light * (1 - taken) + scattered)
 
 
-def with_droplets(light: Floats, droplets: Droplets) -> Floats:
+def apply_droplets(light: Floats, droplets: Droplets) -> Floats:
     """Returns light with drops before it, each of which shows a wide part upside down, blurred."""
     if droplets.count == 0:
         return light
     height, width = light.shape[:2]
-    rng = stream(droplets.seed, "droplets")
+    rng = derive_rng(droplets.seed, "droplets")
     centres = rng.uniform(0, (width, height), (droplets.count, 2))
     radii = droplets.radius * width * rng.uniform(0.5, 1, droplets.count)
     y, x = np.mgrid[:height, :width].astype(np.float32)
@@ -128,63 +136,68 @@ def with_droplets(light: Floats, droplets: Droplets) -> Floats:
     for (cx, cy), radius in zip(centres.tolist(), radii.tolist(), strict=True):
         away = np.hypot(x - cx, y - cy) / np.float32(radius)
         inside = away < 1
-        map_x[inside] = cx - _DROP_ZOOM * (x[inside] - cx)
-        map_y[inside] = cy - _DROP_ZOOM * (y[inside] - cy)
-        cover = np.maximum(cover, np.clip((1 - away) / _DROP_RIM, 0, 1))
-    blurred = _wide_blur(light, _DROP_BLUR * _DROP_ZOOM * float(radii.mean()))
+        map_x[inside] = cx - _DROPLET_ZOOM * (x[inside] - cx)
+        map_y[inside] = cy - _DROPLET_ZOOM * (y[inside] - cy)
+        cover = np.maximum(cover, np.clip((1 - away) / _DROPLET_RIM, 0, 1))
+    blurred = _blur_downscaled(light, _DROPLET_BLUR * _DROPLET_ZOOM * float(radii.mean()))
     seen = cv2.remap(blurred, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT_101)
     return np.asarray(light + cover[..., None] * (seen - light))
 
 
-def _focal_px(lens: Lens, width: int, height: int) -> float:
+def _compute_central_focal_px(lens: Lens, width: int, height: int) -> float:
     """Returns the focal length of a lens in the middle of its picture, across."""
     middle = np.array([(width - 1) / 2, (height - 1) / 2])
     left, right = lens.unproject(middle + np.array([[-0.5, 0.0], [0.5, 0.0]]))
     return 1 / math.atan2(float(np.linalg.norm(np.cross(left, right))), float(left @ right))
 
 
-def _principal_point(lens: Lens) -> tuple[float, float]:
+def _get_principal_point(lens: Lens) -> tuple[float, float]:
     return lens.cx_px, lens.cy_px
 
 
-def _enlarged(
+def _scale_about(
     light: Floats,
     scale: float,
-    middle: tuple[float, float],
-    beyond: tuple[float, ...] | None = None,
+    center_px: tuple[float, float],
+    border_value: tuple[float, ...] | None = None,
 ) -> Floats:
     """Returns a picture some times as large about a pixel; below 0, upside down.
 
     Args:
         light: (h, w) or (h, w, 3).
         scale: not 0.
-        middle: the pixel (x, y) that stays.
-        beyond: light beyond the edges; None for that of the nearest pixel.
+        center_px: the pixel (x, y) that stays.
+        border_value: light beyond the edges; None for that of the nearest pixel.
     """
     height, width = light.shape[:2]
     to_source = np.array(
-        [[1 / scale, 0, middle[0] * (1 - 1 / scale)], [0, 1 / scale, middle[1] * (1 - 1 / scale)]]
+        [
+            [1 / scale, 0, center_px[0] * (1 - 1 / scale)],
+            [0, 1 / scale, center_px[1] * (1 - 1 / scale)],
+        ]
     )
     found = cv2.warpAffine(
         light,
         to_source,
         (width, height),
         flags=cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE if beyond is None else cv2.BORDER_CONSTANT,
-        borderValue=beyond or (0.0,),
+        borderMode=cv2.BORDER_REPLICATE if border_value is None else cv2.BORDER_CONSTANT,
+        borderValue=border_value or (0.0,),
     )
     return np.asarray(np.maximum(found, 0))
 
 
-def _bloom(light: Floats, radius: float) -> Floats:
-    wide = [_wide_blur(light, radius * scale * light.shape[1]) for scale in _BLOOM_SCALES]
+def _compute_bloom(light: Floats, radius_fraction: float) -> Floats:
+    wide = [
+        _blur_downscaled(light, radius_fraction * scale * light.shape[1]) for scale in _BLOOM_SCALES
+    ]
     return np.asarray(sum(wide) / np.float32(len(wide)))
 
 
-def _wide_blur(light: Floats, sigma_px: float) -> Floats:
+def _blur_downscaled(light: Floats, sigma_px: float) -> Floats:
     """Returns light under a wide normal law, computed on a coarser grid where that is enough."""
     height, width = light.shape[:2]
-    coarse = max(1, min(_COARSE, int(sigma_px)))
+    coarse = max(1, min(_DOWNSCALE, int(sigma_px)))
     small = cv2.resize(
         light, (-(-width // coarse), -(-height // coarse)), interpolation=cv2.INTER_AREA
     )
@@ -194,13 +207,13 @@ def _wide_blur(light: Floats, sigma_px: float) -> Floats:
     return np.asarray(cv2.resize(soft, (width, height), interpolation=cv2.INTER_LINEAR))
 
 
-def _smears(shape: tuple[int, int], dirt: Dirt) -> Floats:
+def _generate_smears(shape: tuple[int, int], dirt: Dirt) -> Floats:
     """Returns how thick (h, w) smears are, 0 to 1: smooth noise above the level of their coverage."""
     if dirt.coverage <= 0:
         return np.zeros(shape, np.float32)
     height, width = shape
     cells = max(4, math.ceil(2 / dirt.size))
-    noise = stream(dirt.seed, "dirt").standard_normal(
+    noise = derive_rng(dirt.seed, "dirt").standard_normal(
         (math.ceil(cells * height / width) + 4, cells + 4)
     )
     smooth = cv2.resize(

@@ -16,59 +16,61 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.geometry.motion import STILL
+from sim2cam.geometry.motion import ZERO_TWIST
 from sim2cam.render.gbuffer import Channel, GBuffer
-from sim2cam.render.labels.ground_truth import Shot, flow
-from sim2cam.render.optics.views import Optics, optics_of
-from sim2cam.render.optics.warp import color_through, labels_through
+from sim2cam.render.labels.ground_truth import RenderedView, compute_flow
+from sim2cam.render.optics.views import Optics, build_optics
+from sim2cam.render.optics.warp import warp_labels, warp_radiance
 from sim2cam.render.rasterizer import PinholeView, Rasterizer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.scene import Scene
 
 Floats = NDArray[np.float64]
 
-MAX_SLICES = 64
+MAX_TIME_SLICES = 64
 """Most slices of a picture; what moves more pixels than that leaves steps as long as it is over."""
 
-_BLUR_PX = 1.0  # in a slice; pixels are as wide, so that slices side by side leave no steps
-_SKEW_PX = 0.25  # from one band of rows to the next
-_GRID = 4  # motion is looked up at every fourth pixel, both ways
-_MOMENT = 0.05  # share of the whole time over which motion is measured
+_MAX_SLICE_BLUR_PX = (
+    1.0  # in a slice; pixels are as wide, so that slices side by side leave no steps
+)
+_MAX_BAND_SKEW_PX = 0.25  # from one band of rows to the next
+_MOTION_STRIDE = 4  # motion is looked up at every fourth pixel, both ways
+_MOTION_TIME_FRACTION = 0.05  # share of the whole time over which motion is measured
 
 
 @dataclass(frozen=True, eq=False)
-class Exposure:
+class ExposureResult:
     """What a camera gathered.
 
     Attributes:
         radiance: (h, w, 3), the mean over each row's exposure.
-        truth: label channels, at the middle of each row's exposure.
-        coverage: (h, w) share of its exposure in which a pixel saw the body that ``truth`` names.
+        ground_truth: label channels, at the middle of each row's exposure.
+        coverage: (h, w) share of its exposure in which a pixel saw the body that ``ground_truth`` names.
     """
 
     radiance: NDArray[np.float32]
-    truth: GBuffer
+    ground_truth: GBuffer
     coverage: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class _Slice:
+class _TimeSlice:
     """A part of the time in which a picture is exposed.
 
     Attributes:
-        seconds: its middle, from the middle of the whole.
-        first, last: rows that are exposed then, the last left out.
-        shares: of the exposure of each of them.
+        offset_s: its middle, from the middle of the whole.
+        start_row, stop_row: rows that are exposed then, the last left out.
+        row_weights: of the exposure of each of them.
     """
 
-    seconds: float
-    first: int
-    last: int
-    shares: NDArray[np.float32]
+    offset_s: float
+    start_row: int
+    stop_row: int
+    row_weights: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class _Stage:
+class _RenderContext:
     """What is drawn: a scene loaded in a rasterizer, and a camera with its optics."""
 
     scene: Scene
@@ -76,147 +78,162 @@ class _Stage:
     optics: Optics
     rasterizer: Rasterizer
 
-    def moves(self) -> bool:
+    def has_moving_bodies(self) -> bool:
         """Returns whether any body does."""
-        return any(body.course().twist != STILL for body in self.scene.bodies)
+        return any(body.get_motion().twist != ZERO_TWIST for body in self.scene.bodies)
 
-    def optics_at(self, moment: _Slice, *, of_many: bool) -> Optics:
+    def advance_to(self, time_slice: _TimeSlice, *, is_sliced: bool) -> Optics:
         """Brings everything to where it is in a slice and returns the optics of its rows."""
-        if not of_many:
+        if not is_sliced:
             return self.optics
-        if self.moves():
-            self.rasterizer.load(self.scene.after(moment.seconds))
-        there = self.optics.seen_from(self.camera.after(moment.seconds).pose)
-        return there.of_rows(moment.first, moment.last)
+        if self.has_moving_bodies():
+            self.rasterizer.load(self.scene.advance(time_slice.offset_s))
+        there = self.optics.with_pose(self.camera.advance(time_slice.offset_s).pose)
+        return there.crop_rows(time_slice.start_row, time_slice.stop_row)
 
     def rewind(self) -> None:
         """Brings everything back to the middle of the exposure."""
-        if self.moves():
+        if self.has_moving_bodies():
             self.rasterizer.load(self.scene)
 
-    def labels(self, optics: Optics, wanted: Collection[Channel]) -> GBuffer:
+    def render_labels(self, optics: Optics, channels: Collection[Channel]) -> GBuffer:
         """Returns label channels."""
-        return labels_through(optics, lambda view: self.rasterizer.draw(view, wanted))
+        return warp_labels(optics, lambda view: self.rasterizer.render(view, channels))
 
-    def radiance(self, optics: Optics) -> NDArray[np.float32]:
+    def render_radiance(self, optics: Optics) -> NDArray[np.float32]:
         """Returns the radiance (h, w, 3)."""
-        return color_through(optics, self._radiance)
+        return warp_radiance(optics, self._render_view_radiance)
 
-    def _radiance(self, view: PinholeView) -> NDArray[np.float32]:
-        return np.asarray(self.rasterizer.draw(view, {"radiance"})["radiance"])
+    def _render_view_radiance(self, view: PinholeView) -> NDArray[np.float32]:
+        return np.asarray(self.rasterizer.render(view, {"radiance"})["radiance"])
 
 
 def expose(
     scene: Scene,
     camera: Camera,
     rasterizer: Rasterizer,
-    wanted: Collection[Channel],
+    channels: Collection[Channel],
     *,
     with_coverage: bool = False,
-) -> Exposure:
+) -> ExposureResult:
     """Returns what a camera gathers of the scene loaded in the rasterizer, which stays loaded.
 
     Args:
         scene: bodies where they are, and moving as they do, in the middle of the exposure.
         camera: one that looks at it.
         rasterizer: with the scene loaded.
-        wanted: label channels, ``bodies`` and ``depth_m`` among them.
+        channels: label channels, ``bodies`` and ``compute_depth_m`` among them.
         with_coverage: whether the coverage of pixels is measured; it is 1 otherwise.
 
     Raises:
         LensError: the camera's lens does not see every pixel.
         BackendError: the rasterizer cannot give a channel.
     """
-    stage = _Stage(scene, camera, optics_of(camera), rasterizer)
-    speed = _fastest_px_s(stage)
-    truth = _truth(stage, _bands(camera, speed), wanted)
-    slices = _slices(camera, speed)
-    radiance, coverage = _gathered(stage, slices, truth["bodies"], with_coverage)
-    return Exposure(_with_flicker(radiance, stage, slices), truth, coverage)
+    stage = _RenderContext(scene, camera, build_optics(camera), rasterizer)
+    speed = _estimate_max_speed_px_s(stage)
+    truth = _render_bands(stage, _make_row_bands(camera, speed), channels)
+    slices = _make_time_slices(camera, speed)
+    radiance, coverage = _accumulate_slices(stage, slices, truth["bodies"], with_coverage)
+    return ExposureResult(_add_flicker(radiance, stage, slices), truth, coverage)
 
 
-def _with_flicker(
-    radiance: NDArray[np.float32], stage: _Stage, slices: list[_Slice]
+def _add_flicker(
+    radiance: NDArray[np.float32], context: _RenderContext, time_slices: list[_TimeSlice]
 ) -> NDArray[np.float32]:
     """Returns the radiance (h, w, 3) with what flickering lights add to each row over their mean.
 
     Light adds up: they are drawn once more, alone, and each row takes them as they are on the mean of
     its exposure.
     """
-    light, camera = stage.scene.environment, stage.camera
-    alone = light.unsteady()
+    light, camera = context.scene.environment, context.camera
+    alone = light.extract_flickering()
     if light.flicker is None or alone is None:
         return radiance
     exposure_s = camera.shutter.exposure_s if camera.shutter else 0.0
-    cycles = light.flicker.hertz * camera.row_seconds()
+    cycles = light.flicker.hertz * camera.compute_row_times_s()
     level = np.cos(2 * math.pi * cycles + light.flicker.phase_rad)
     level *= np.sinc(light.flicker.hertz * exposure_s)
-    dull = tuple(replace(b, material=replace(b.material, emission=0.0)) for b in stage.scene.bodies)
-    lit = replace(stage, scene=replace(stage.scene, bodies=dull, environment=alone))
+    dull = tuple(
+        replace(b, material=replace(b.material, emission=0.0)) for b in context.scene.bodies
+    )
+    lit = replace(context, scene=replace(context.scene, bodies=dull, environment=alone))
     lit.rasterizer.load(lit.scene)
     unseen = np.zeros((camera.height, camera.width), np.uint32)
-    most, _ = _gathered(lit, slices, unseen, False)
-    stage.rasterizer.load(stage.scene)
+    most, _ = _accumulate_slices(lit, time_slices, unseen, False)
+    context.rasterizer.load(context.scene)
     return np.asarray(radiance + most * level[:, None, None], np.float32)
 
 
-def truth_of(
-    scene: Scene, camera: Camera, rasterizer: Rasterizer, wanted: Collection[Channel]
+def render_ground_truth(
+    scene: Scene, camera: Camera, rasterizer: Rasterizer, channels: Collection[Channel]
 ) -> GBuffer:
     """Returns the label channels that ``expose`` gives, without gathering light."""
-    stage = _Stage(scene, camera, optics_of(camera), rasterizer)
-    return _truth(stage, _bands(camera, _fastest_px_s(stage)), wanted)
+    stage = _RenderContext(scene, camera, build_optics(camera), rasterizer)
+    return _render_bands(stage, _make_row_bands(camera, _estimate_max_speed_px_s(stage)), channels)
 
 
-def _truth(stage: _Stage, bands: list[_Slice], wanted: Collection[Channel]) -> GBuffer:
+def _render_bands(
+    context: _RenderContext, bands: list[_TimeSlice], channels: Collection[Channel]
+) -> GBuffer:
     """Returns label channels (h, ...), drawn band by band."""
     of_many = len(bands) > 1
-    parts = [stage.labels(stage.optics_at(band, of_many=of_many), wanted) for band in bands]
+    parts = [
+        context.render_labels(context.advance_to(band, is_sliced=of_many), channels)
+        for band in bands
+    ]
     if of_many:
-        stage.rewind()
+        context.rewind()
     return {channel: np.concatenate([part[channel] for part in parts]) for channel in parts[0]}
 
 
-def _gathered(
-    stage: _Stage, slices: list[_Slice], bodies: NDArray[np.uint32], with_coverage: bool
+def _accumulate_slices(
+    context: _RenderContext,
+    time_slices: list[_TimeSlice],
+    body_ids: NDArray[np.uint32],
+    with_coverage: bool,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Returns the radiance (h, w, 3), and the share (h, w) of time in which these bodies are seen."""
-    light = np.zeros((*bodies.shape, 3), np.float32)
-    share = np.full(bodies.shape, 0 if with_coverage else 1, np.float32)
-    of_many = len(slices) > 1
-    for moment in slices:
-        optics = stage.optics_at(moment, of_many=of_many)
-        rows = slice(moment.first, moment.last)
-        light[rows] += moment.shares[:, None, None] * stage.radiance(optics)
+    light = np.zeros((*body_ids.shape, 3), np.float32)
+    share = np.full(body_ids.shape, 0 if with_coverage else 1, np.float32)
+    of_many = len(time_slices) > 1
+    for moment in time_slices:
+        optics = context.advance_to(moment, is_sliced=of_many)
+        rows = slice(moment.start_row, moment.stop_row)
+        light[rows] += moment.row_weights[:, None, None] * context.render_radiance(optics)
         if with_coverage:
-            same = stage.labels(optics, {"bodies", "depth_m"})["bodies"] == bodies[rows]
-            share[rows] += moment.shares[:, None] * same
+            same = context.render_labels(optics, {"bodies", "depth_m"})["bodies"] == body_ids[rows]
+            share[rows] += moment.row_weights[:, None] * same
     if of_many:
-        stage.rewind()
-    return light, np.where(bodies > 0, np.minimum(share, 1), np.float32(0))
+        context.rewind()
+    return light, np.where(body_ids > 0, np.minimum(share, 1), np.float32(0))
 
 
-def _bands(camera: Camera, speed_px_s: float) -> list[_Slice]:
+def _make_row_bands(camera: Camera, speed_px_s: float) -> list[_TimeSlice]:
     """Returns bands of rows whose exposures are half over at about the same time."""
-    seconds = camera.row_seconds()
+    seconds = camera.compute_row_times_s()
     skew = speed_px_s * float(np.ptp(seconds))
-    count = min(camera.height, max(1, math.ceil(skew / _SKEW_PX)))
+    count = min(camera.height, max(1, math.ceil(skew / _MAX_BAND_SKEW_PX)))
     parts = np.array_split(np.arange(camera.height), count)
     return [
-        _Slice(float(seconds[rows].mean()), int(rows[0]), int(rows[-1]) + 1, _ones(len(rows)))
+        _TimeSlice(
+            float(seconds[rows].mean()),
+            int(rows[0]),
+            int(rows[-1]) + 1,
+            _make_unit_weights(len(rows)),
+        )
         for rows in parts
     ]
 
 
-def _slices(camera: Camera, speed_px_s: float) -> list[_Slice]:
+def _make_time_slices(camera: Camera, speed_px_s: float) -> list[_TimeSlice]:
     """Returns the slices in which a picture is exposed; their shares of each row add up to 1."""
-    middles = camera.row_seconds()
+    middles = camera.compute_row_times_s()
     exposure = camera.shutter.exposure_s if camera.shutter else 0.0
     skew = float(np.ptp(middles))
-    wanted = speed_px_s * max((exposure + skew) / _BLUR_PX, skew / _SKEW_PX)
-    count = min(MAX_SLICES, max(1, math.ceil(wanted)))
+    wanted = speed_px_s * max((exposure + skew) / _MAX_SLICE_BLUR_PX, skew / _MAX_BAND_SKEW_PX)
+    count = min(MAX_TIME_SLICES, max(1, math.ceil(wanted)))
     if count == 1:
-        return [_Slice(0.0, 0, camera.height, _ones(camera.height))]
+        return [_TimeSlice(0.0, 0, camera.height, _make_unit_weights(camera.height))]
     half = (exposure + skew) / 2
     edges = np.linspace(-half, half, count + 1)
     found = []
@@ -228,24 +245,28 @@ def _slices(camera: Camera, speed_px_s: float) -> list[_Slice]:
         rows = np.flatnonzero(until > since)
         shares = ((until - since)[rows] / exposure).astype(np.float32)
         if len(rows):
-            found.append(_Slice((start + end) / 2, int(rows[0]), int(rows[-1]) + 1, shares))
+            found.append(_TimeSlice((start + end) / 2, int(rows[0]), int(rows[-1]) + 1, shares))
     return found
 
 
-def _ones(count: int) -> NDArray[np.float32]:
+def _make_unit_weights(count: int) -> NDArray[np.float32]:
     return np.ones(count, np.float32)
 
 
-def _fastest_px_s(stage: _Stage) -> float:
+def _estimate_max_speed_px_s(context: _RenderContext) -> float:
     """Returns how fast the fastest point moves that is seen in the middle of the exposure."""
-    camera = stage.camera
-    if camera.shutter is None or not (stage.moves() or camera.course().twist != STILL):
+    camera = context.camera
+    if camera.shutter is None or not (
+        context.has_moving_bodies() or camera.get_motion().twist != ZERO_TWIST
+    ):
         return 0.0
-    drawn = stage.labels(stage.optics, {"bodies", "depth_m"})
+    drawn = context.render_labels(context.optics, {"bodies", "depth_m"})
     bodies = np.zeros_like(drawn["bodies"])
-    bodies[::_GRID, ::_GRID] = drawn["bodies"][::_GRID, ::_GRID]
-    seconds = _MOMENT * (camera.shutter.exposure_s + abs(camera.shutter.readout_s))
+    bodies[::_MOTION_STRIDE, ::_MOTION_STRIDE] = drawn["bodies"][::_MOTION_STRIDE, ::_MOTION_STRIDE]
+    seconds = _MOTION_TIME_FRACTION * (camera.shutter.exposure_s + abs(camera.shutter.readout_s))
     now = replace(camera, shutter=None)
-    then = Shot(stage.scene.after(seconds), now.after(seconds), drawn)
-    moved = flow(Shot(stage.scene, now, {**drawn, "bodies": bodies}), then).offset_px
+    then = RenderedView(context.scene.advance(seconds), now.advance(seconds), drawn)
+    moved = compute_flow(
+        RenderedView(context.scene, now, {**drawn, "bodies": bodies}), then
+    ).offset_px
     return float(np.nanmax(np.linalg.norm(moved, axis=-1))) / seconds

@@ -18,19 +18,19 @@ Masses stay as they are, so forces are as many times larger, and inertias by the
 """
 
 
-def empty_world() -> BulletClient:
+def reset_world() -> BulletClient:
     """Returns this process's world, emptied; what was made in it before is gone."""
-    world = _world()
+    world = _create_world()
     world.resetSimulation()
     return world
 
 
 @functools.cache
-def _world() -> BulletClient:
+def _create_world() -> BulletClient:
     """Returns a world without a window, which takes longer to make than many a scene to settle."""
     with silent_output():
         import pybullet
         from pybullet_utils.bullet_client import BulletClient
 
-        atexit.register(_world.cache_clear)  # while what closing it needs is there
+        atexit.register(_create_world.cache_clear)  # while what closing it needs is there
         return BulletClient(pybullet.DIRECT)

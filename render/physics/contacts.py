@@ -17,11 +17,11 @@ from sim2cam.render.physics.bullet import SCALE
 if TYPE_CHECKING:
     from pybullet_utils.bullet_client import BulletClient
 
-_CARRIES = 1e-3  # share of a force that has to point upwards; walls only lean
-_NO_FORCE_N = 1e-9
+_MIN_VERTICAL_FRACTION = 1e-3  # share of a force that has to point upwards; walls only lean
+_MIN_FORCE_N = 1e-9
 
 # of a contact point, as Bullet lists it
-_FIRST, _SECOND, _PLACE, _NORMAL, _GAP, _PUSH, _RUB, _RUB_WAY, _RUB_2, _RUB_WAY_2 = (
+_BODY_A, _BODY_B, _POSITION, _NORMAL, _DISTANCE, _NORMAL_FORCE, _FRICTION_1, _FRICTION_AXIS_1, _FRICTION_2, _FRICTION_AXIS_2 = (
     1, 2, 5, 7, 8, 9, 10, 11, 12, 13,
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ class Contact:
     depth_m: float
 
 
-def contacts_in(
+def collect_contacts(
     world: BulletClient, names: Mapping[int, str], substeps: int
 ) -> tuple[Contact, ...]:
     """Returns the contacts of the last step, or of the last part of it, a pair of bodies each.
@@ -57,19 +57,19 @@ def contacts_in(
     """
     points: dict[tuple[int, int], list[tuple[float, ...]]] = defaultdict(list)
     for point in world.getContactPoints():
-        points[point[_FIRST], point[_SECOND]].append(point)
+        points[point[_BODY_A], point[_BODY_B]].append(point)
     return tuple(
-        _contact(names[first], names[second], of_pair, substeps)
+        _make_contact(names[first], names[second], of_pair, substeps)
         for (first, second), of_pair in sorted(points.items())
     )
 
 
-def supports_in(contacts: Collection[Contact]) -> dict[str, tuple[str, ...]]:
+def build_support_graph(contacts: Collection[Contact]) -> dict[str, tuple[str, ...]]:
     """Returns the bodies that carry each body, by its name: the support graph of a scene."""
     found = defaultdict(list)
     for contact in contacts:
         size, up = math.hypot(*contact.force_n), contact.force_n[2]
-        if size > _NO_FORCE_N and abs(up) > _CARRIES * size:
+        if size > _MIN_FORCE_N and abs(up) > _MIN_VERTICAL_FRACTION * size:
             carried, carrier = contact.first, contact.second
             if up < 0:
                 carried, carrier = carrier, carried
@@ -77,7 +77,7 @@ def supports_in(contacts: Collection[Contact]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(carriers)) for name, carriers in sorted(found.items())}
 
 
-def energies_in(
+def compute_energies(
     world: BulletClient, handles: Collection[int], gravity_m_s2: float
 ) -> NDArray[np.float64]:
     """Returns the energy (n,) of moving bodies in joules: of motion, of spin, of height over z = 0.
@@ -101,16 +101,20 @@ def energies_in(
     return np.array(found)
 
 
-def _contact(first: str, second: str, points: list[tuple[float, ...]], substeps: int) -> Contact:
-    forces = np.array([_force(point) for point in points]) * substeps / SCALE
-    weights = np.linalg.norm(forces, axis=1) + _NO_FORCE_N
-    places = np.array([point[_PLACE] for point in points]) / SCALE
-    depth = max(0.0, *(-point[_GAP] / SCALE for point in points))
+def _make_contact(
+    first: str, second: str, points: list[tuple[float, ...]], substeps: int
+) -> Contact:
+    forces = np.array([_compute_force(point) for point in points]) * substeps / SCALE
+    weights = np.linalg.norm(forces, axis=1) + _MIN_FORCE_N
+    places = np.array([point[_POSITION] for point in points]) / SCALE
+    depth = max(0.0, *(-point[_DISTANCE] / SCALE for point in points))
     middle = np.average(places, axis=0, weights=weights)
     return Contact(first, second, vec3(forces.sum(axis=0)), vec3(middle), float(depth))
 
 
-def _force(point: tuple[float, ...]) -> NDArray[np.float64]:
+def _compute_force(point: tuple[float, ...]) -> NDArray[np.float64]:
     """Returns the force (3,) of the second body on the first at a point, in Bullet's units."""
-    ways = np.array([point[_NORMAL], point[_RUB_WAY], point[_RUB_WAY_2]], np.float64)
-    return np.asarray(np.array([point[_PUSH], point[_RUB], point[_RUB_2]], np.float64) @ ways)
+    ways = np.array([point[_NORMAL], point[_FRICTION_AXIS_1], point[_FRICTION_AXIS_2]], np.float64)
+    return np.asarray(
+        np.array([point[_NORMAL_FORCE], point[_FRICTION_1], point[_FRICTION_2]], np.float64) @ ways
+    )

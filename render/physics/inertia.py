@@ -12,51 +12,51 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sim2cam.assets.mesh import collider_of
-from sim2cam.geometry.inertia import principal_axes, spread_inside
+from sim2cam.geometry.inertia import compute_principal_axes, compute_solid_pseudo_inertia
 from sim2cam.geometry.poses import Pose, Vec3, vec3
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.physics.colliders import Compound
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.physics.colliders import CompoundAsset
 from sim2cam.scene.packages import Tin
 from sim2cam.scene.scene import Body
 from sim2cam.scene.shape import Asset, Cylinder, MeshFile, Sphere
 
 
 @dataclass(frozen=True)
-class Balance:
+class InertialFrame:
     """About which point and which axes a body turns by itself.
 
     Attributes:
         frame: with the centre of its mass for its origin, along its principal axes, in the body's own.
-        moments_m2: of inertia about these, over its mass; None of those that Bullet knows.
+        specific_moments_m2: of inertia about these, over its mass; None of those that Bullet knows.
     """
 
     frame: Pose
-    moments_m2: Vec3 | None
+    specific_moments_m2: Vec3 | None
 
 
-def balance_of(body: Body) -> Balance:
+def compute_inertial_frame(body: Body) -> InertialFrame:
     """Returns the balance of a body; a mass off the middle is spread around that as it was around it."""
     offset = np.array(body.mass_offset_m)
-    if body.is_fixed or not (offset.any() or isinstance(body.asset, Compound | MeshFile)):
-        return Balance(Pose(), None)
-    even = _even_balance(body.asset)
+    if body.is_fixed or not (offset.any() or isinstance(body.asset, CompoundAsset | MeshFile)):
+        return InertialFrame(Pose(), None)
+    even = _compute_uniform_frame(body.asset)
     place = vec3(even.frame.position_m + offset)
     return replace(even, frame=replace(even.frame, position_m=place))
 
 
 @functools.lru_cache(maxsize=256)
-def _even_balance(asset: Asset) -> Balance:
+def _compute_uniform_frame(asset: Asset) -> InertialFrame:
     """Returns the balance of an asset of one stuff, or of a file that says how its mass is spread."""
     match asset:
         case MeshFile():
-            return Balance(*principal_axes(collider_of(asset).spread))
+            return InertialFrame(*compute_principal_axes(collider_of(asset).spread))
         case Sphere():
             square = 0.4 * asset.radius_m**2
-            return Balance(Pose(), (square, square, square))
+            return InertialFrame(Pose(), (square, square, square))
         case Cylinder() | Tin():
             across = (3 * asset.radius_m**2 + asset.height_m**2) / 12
-            return Balance(Pose(), (across, across, asset.radius_m**2 / 2))
+            return InertialFrame(Pose(), (across, across, asset.radius_m**2 / 2))
         case _:
-            mesh = mesh_of(asset)
+            mesh = build_mesh(asset)
             triangles = np.asarray(mesh.vertices_m, np.float64)[mesh.faces]
-            return Balance(*principal_axes(spread_inside(triangles)))
+            return InertialFrame(*compute_principal_axes(compute_solid_pseudo_inertia(triangles)))

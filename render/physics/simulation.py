@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 
 from sim2cam.assets.mesh import collider_of
 from sim2cam.errors import SpecError
-from sim2cam.geometry.motion import Course
+from sim2cam.geometry.motion import RigidMotion
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.meshes.mesh import extent_of
+from sim2cam.render.meshes.mesh import compute_extent
 from sim2cam.render.physics.bullet import SCALE
-from sim2cam.render.physics.colliders import Compound, parts_of, thickness_m
-from sim2cam.render.physics.contacts import Contact, contacts_in, energies_in
-from sim2cam.render.physics.trajectory import STEP_S, Film, on_course
-from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, course_of, world_of
+from sim2cam.render.physics.colliders import (
+    CompoundAsset,
+    build_collision_parts,
+    compute_part_thickness_m,
+)
+from sim2cam.render.physics.contacts import Contact, collect_contacts, compute_energies
+from sim2cam.render.physics.trajectory import STEP_S, MotionRecording, apply_course
+from sim2cam.render.physics.world import GRAVITY_M_S2, GROUND_DEPTH_M, build_world, read_course
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.shape import Asset, Die, Ground, MeshFile
 
@@ -33,40 +37,40 @@ MAX_DRIFT_M = 3e-4
 MAX_TILT_RAD = math.radians(20)
 """A die that leans on others further than this has no plain value; its scene is drawn again."""
 
-_CHECK_EVERY = 24
-_CALM_CHECKS = 2
+_STEPS_PER_CHECK = 24
+_REST_CHECKS = 2
 _MAX_CHECKS = 60
-_DRIFT_STEPS = 120
+_RELEASE_STEPS = 120
 _MAX_SUBSTEPS = 64
-_SPARE = 0.8
-_LEAST_J = 1e-9
-_FALLEN_OFF_M = 2.0
-_SLIVER = 0.01  # of the volume of all parts
+_SUBSTEP_SAFETY = 0.8
+_MIN_ENERGY_J = 1e-9
+_MAX_TARGET_DISTANCE_M = 2.0
+_MIN_PART_VOLUME_FRACTION = 0.01  # of the volume of all parts
 
 
 @dataclass(frozen=True)
-class Rest:
+class RestCriterion:
     """What is taken for rest.
 
     Attributes:
-        grip: share of their friction with which bodies, let go again, must stay where they are; so they must
+        friction_scale: share of their friction with which bodies, let go again, must stay where they are; so they must
             with all of it.
-        taps: how often bodies that move then may come to rest anew, from where they went, before
+        max_restarts: how often bodies that move then may come to rest anew, from where they went, before
             the scene is rejected. Films, which show one way to rest, are not tapped.
     """
 
-    grip: float = 1.0
-    taps: int = 0
+    friction_scale: float = 1.0
+    max_restarts: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.grip <= 1:
-            raise ValueError(f"grip must be above 0 and at most 1, not {self.grip}")
-        if not 0 <= self.taps <= _MOST_TAPS:
-            raise ValueError(f"taps must be 0 to {_MOST_TAPS}, not {self.taps}")
+        if not 0 < self.friction_scale <= 1:
+            raise ValueError(f"grip must be above 0 and at most 1, not {self.friction_scale}")
+        if not 0 <= self.max_restarts <= _MAX_RESTARTS:
+            raise ValueError(f"taps must be 0 to {_MAX_RESTARTS}, not {self.max_restarts}")
 
 
-_MOST_TAPS = 100
-AT_FIRST = Rest()
+_MAX_RESTARTS = 100
+DEFAULT_REST = RestCriterion()
 """Bodies stay where they are with all of their friction, the first time."""
 
 
@@ -98,8 +102,8 @@ class PhysicsCertificate:
     rejection: str | None
 
 
-def settle(
-    scene: Scene, film: Film | None = None, rest: Rest = AT_FIRST
+def simulate(
+    scene: Scene, recording: MotionRecording | None = None, criterion: RestCriterion = DEFAULT_REST
 ) -> tuple[Scene, PhysicsCertificate]:
     """Returns the scene at rest, and how it got there. Deterministic.
 
@@ -108,25 +112,29 @@ def settle(
     Args:
         scene: bodies where they are let go. Those that arrive last touch nothing until all others are
             at rest.
-        film: of the same scene; records the way to rest.
-        rest: what is taken for rest.
+        recording: of the same scene; records the way to rest.
+        criterion: what is taken for rest.
 
     Raises:
         SpecError: a body that can move has no mass.
     """
     _check_masses(scene)
-    way = _Way(scene) if _below_table(scene) else _come_to_rest(scene, film)
-    drift = _let_go(way, rest.grip)
-    for _ in range(0 if film is not None else rest.taps):
-        if drift.meters <= MAX_DRIFT_M:
+    way = (
+        _SettlingRun(scene)
+        if _find_body_below_table(scene)
+        else _simulate_until_rest(scene, recording)
+    )
+    drift = _test_stability(way, criterion.friction_scale)
+    for _ in range(0 if recording is not None else criterion.max_restarts):
+        if drift.max_drift_m <= MAX_DRIFT_M:
             break
-        way = way.then(_come_to_rest(drift.scene))
-        drift = _let_go(way, rest.grip)
-    return way.scene, _certificate(way, drift.meters)
+        way = way.concatenate(_simulate_until_rest(drift.scene))
+        drift = _test_stability(way, criterion.friction_scale)
+    return way.scene, _make_certificate(way, drift.max_drift_m)
 
 
 @dataclass(frozen=True, eq=False)
-class _Way:
+class _SettlingRun:
     """How a scene came to rest, if it did.
 
     Attributes:
@@ -143,48 +151,50 @@ class _Way:
 
     @property
     def steps(self) -> int:
-        return (len(self.energies_j) - 1) * _CHECK_EVERY
+        return (len(self.energies_j) - 1) * _STEPS_PER_CHECK
 
-    def then(self, other: _Way) -> _Way:
+    def concatenate(self, other: _SettlingRun) -> _SettlingRun:
         """Returns this way and another that starts about where it ends."""
         return replace(other, energies_j=(*self.energies_j, *other.energies_j[1:]))
 
 
 @dataclass(frozen=True)
-class _Drift:
+class _ReleaseResult:
     """What letting go again a scene at rest did.
 
     Attributes:
-        meters: that a body moved at most.
+        max_drift_m: that a body moved at most.
         scene: bodies where they went.
     """
 
-    meters: float
+    max_drift_m: float
     scene: Scene
 
 
-def _come_to_rest(scene: Scene, film: Film | None = None) -> _Way:
-    client, handles = world_of([body for body in scene.bodies if not body.arrives_last])
+def _simulate_until_rest(scene: Scene, recording: MotionRecording | None = None) -> _SettlingRun:
+    client, handles = build_world([body for body in scene.bodies if not body.arrives_last])
     moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
-    masses, thin_m = np.array([body.mass_kg for body in moving]), _thinnest_m(scene)
+    masses, thin_m = np.array([body.mass_kg for body in moving]), _compute_min_thickness_m(scene)
     names = {one: name for name, of_body in handles.items() for one in of_body}
     energies, calm, speed, substeps = [], 0, 0.0, 1
     while True:
-        now = energies_in(client, moving.values(), GRAVITY_M_S2)
+        now = compute_energies(client, moving.values(), GRAVITY_M_S2)
         energies.append(float(now.sum()))
-        if len(energies) > _MAX_CHECKS or calm == _CALM_CHECKS:
+        if len(energies) > _MAX_CHECKS or calm == _REST_CHECKS:
             break
-        substeps = _substeps(now / masses, thin_m)
+        substeps = _choose_substeps(now / masses, thin_m)
         client.setPhysicsEngineParameter(numSubSteps=substeps)
-        for _ in range(_CHECK_EVERY):
+        for _ in range(_STEPS_PER_CHECK):
             client.stepSimulation()
-            if film is not None:
-                courses = {b.name: course_of(client, b, handle) for b, handle in moving.items()}
-                film.add(courses, contacts_in(client, names, substeps))
-        speed = max((_speed(client, handle) for handle in moving.values()), default=0.0)
+            if recording is not None:
+                courses = {b.name: read_course(client, b, handle) for b, handle in moving.items()}
+                recording.add(courses, collect_contacts(client, names, substeps))
+        speed = max((_measure_speed(client, handle) for handle in moving.values()), default=0.0)
         calm = calm + 1 if speed < MAX_REST_SPEED_M_S else 0
-    contacts = contacts_in(client, names, substeps)
-    return _Way(_stopped(client, scene, moving), tuple(energies), contacts, speed)
+    contacts = collect_contacts(client, names, substeps)
+    return _SettlingRun(
+        _read_resting_scene(client, scene, moving), tuple(energies), contacts, speed
+    )
 
 
 def _check_masses(scene: Scene) -> None:
@@ -196,98 +206,106 @@ def _check_masses(scene: Scene) -> None:
             )
 
 
-def _let_go(way: _Way, grip: float) -> _Drift:
+def _test_stability(run: _SettlingRun, friction_scale: float) -> _ReleaseResult:
     """Returns what half a second does to bodies that are let go again, at rest, with less friction, and
     if nothing moves then, with all of it: what may slip a little otherwise tips over.
 
     What cannot be used anyway is not let go.
     """
-    if _complaint(way):
-        return _Drift(0.0, way.scene)
-    slipping = _let_go_with(grip, way.scene)
-    if grip == 1 or slipping.meters > MAX_DRIFT_M:
+    if _find_rejection(run):
+        return _ReleaseResult(0.0, run.scene)
+    slipping = _release_bodies(friction_scale, run.scene)
+    if friction_scale == 1 or slipping.max_drift_m > MAX_DRIFT_M:
         return slipping
-    return max(slipping, _let_go_with(1.0, way.scene), key=lambda drift: drift.meters)
+    return max(slipping, _release_bodies(1.0, run.scene), key=lambda drift: drift.max_drift_m)
 
 
-def _let_go_with(grip: float, scene: Scene) -> _Drift:
+def _release_bodies(friction_scale: float, scene: Scene) -> _ReleaseResult:
     """Returns what half a second does to bodies that are let go again with a share of their friction.
 
     What leaned on its neighbours by forces that only built up as it came there falls then, what bodies
     that arrive last overlap is pushed away, what only its resistance to rolling held rolls, and what
     was about to slip slips.
     """
-    client, handles = world_of(scene.bodies)
+    client, handles = build_world(scene.bodies)
     for body in scene.bodies:
-        rubs = math.sqrt(grip) * body.friction  # frictions of two bodies multiply
+        rubs = math.sqrt(friction_scale) * body.friction  # frictions of two bodies multiply
         for handle in handles[body.name]:
             client.changeDynamics(
                 handle, -1, lateralFriction=rubs, rollingFriction=0.0, spinningFriction=0.0
             )
-    for _ in range(_DRIFT_STEPS):
+    for _ in range(_RELEASE_STEPS):
         client.stepSimulation()
     moving = {body: handles[body.name][0] for body in scene.bodies if not body.is_fixed}
-    after = _stopped(client, scene, moving)
+    after = _read_resting_scene(client, scene, moving)
     pairs = zip(scene.bodies, after.bodies, strict=True)
     moved = [math.dist(a.pose.position_m, b.pose.position_m) for a, b in pairs]
-    return _Drift(max(moved, default=0.0), after)
+    return _ReleaseResult(max(moved, default=0.0), after)
 
 
-def upward_face(die: Die, pose: Pose) -> tuple[str, float]:
+def find_upward_face(die: Die, pose: Pose) -> tuple[str, float]:
     """Returns the value of the die's upper face, and its angle off the vertical in radians."""
-    faces = die.face_normals()
+    faces = die.get_face_normals()
     ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
     best = int(np.argmax(ups))
     return list(faces)[best], float(math.acos(min(1.0, ups[best])))
 
 
-def _certificate(way: _Way, drift_m: float) -> PhysicsCertificate:
-    rejection, energies = _complaint(way), way.energies_j
+def _make_certificate(run: _SettlingRun, drift_m: float) -> PhysicsCertificate:
+    rejection, energies = _find_rejection(run), run.energies_j
     if rejection is None and drift_m > MAX_DRIFT_M:
         rejection = f"a body moves by {drift_m * 1e3:.1f} mm when it is let go again"
     gain = max(float(np.diff(energies).max(initial=0.0)), 0.0)
-    share = gain / max(energies[0] - energies[-1], gain, _LEAST_J)
+    share = gain / max(energies[0] - energies[-1], gain, _MIN_ENERGY_J)
     return PhysicsCertificate(
-        way.steps * STEP_S, way.steps, share, way.contacts, way.speed_m_s, drift_m,
-        _penetration_m(way), _tilt_rad(way.scene), rejection,
+        run.steps * STEP_S, run.steps, share, run.contacts, run.speed_m_s, drift_m,
+        _measure_penetration_m(run), _measure_tilt_rad(run.scene), rejection,
     )  # fmt: skip
 
 
-def _complaint(way: _Way) -> str | None:
+def _find_rejection(run: _SettlingRun) -> str | None:
     """Returns why a scene at the end of its way cannot be used, whatever letting it go again does."""
-    speed, penetration, tilt = way.speed_m_s, _penetration_m(way), _tilt_rad(way.scene)
-    loose = (body for body in way.scene.bodies if body.is_target and not body.is_fixed)
+    speed, penetration, tilt = (
+        run.speed_m_s,
+        _measure_penetration_m(run),
+        _measure_tilt_rad(run.scene),
+    )
+    loose = (body for body in run.scene.bodies if body.is_target and not body.is_fixed)
     away = max((math.hypot(*body.pose.position_m) for body in loose), default=0.0)
     reasons = {
-        f"still moving at {speed:.3f} m/s after {way.steps * STEP_S:.1f} s": (
+        f"still moving at {speed:.3f} m/s after {run.steps * STEP_S:.1f} s": (
             speed >= MAX_REST_SPEED_M_S
         ),
         f"bodies overlap by {penetration * 1e3:.2f} mm": penetration > MAX_PENETRATION_M,
         f"a die leans by {math.degrees(tilt):.1f} degrees": tilt > MAX_TILT_RAD,
-        f"a labelled body ended {away:.1f} m away": away > _FALLEN_OFF_M,
+        f"a labelled body ended {away:.1f} m away": away > _MAX_TARGET_DISTANCE_M,
     }
     found = (reason for reason, holds in reasons.items() if holds)
-    return _below_table(way.scene) or next(found, None)
+    return _find_body_below_table(run.scene) or next(found, None)
 
 
-def _penetration_m(way: _Way) -> float:
-    return max((contact.depth_m for contact in way.contacts), default=0.0)
+def _measure_penetration_m(run: _SettlingRun) -> float:
+    return max((contact.depth_m for contact in run.contacts), default=0.0)
 
 
-def _tilt_rad(scene: Scene) -> float:
-    return max((upward_face(die, body.pose)[1] for body, die in _dice(scene)), default=0.0)
+def _measure_tilt_rad(scene: Scene) -> float:
+    return max(
+        (find_upward_face(die, body.pose)[1] for body, die in _find_target_dice(scene)), default=0.0
+    )
 
 
-def _dice(scene: Scene) -> Iterator[tuple[Body, Die]]:
+def _find_target_dice(scene: Scene) -> Iterator[tuple[Body, Die]]:
     """Yields the bodies that are dice to be found, and what they are."""
     for body in scene.bodies:
         if isinstance(body.asset, Die) and body.is_target:
             yield body, body.asset
 
 
-def _below_table(scene: Scene) -> str | None:
+def _find_body_below_table(scene: Scene) -> str | None:
     """Returns which fixed thing from a file reaches below the table, if one does."""
-    sunk = {body.name: -_lowest_m(body) for body in scene.bodies if _is_fixed_file(body)}
+    sunk = {
+        body.name: -_compute_lowest_height_m(body) for body in scene.bodies if _is_fixed_file(body)
+    }
     deepest = max(sunk, key=lambda name: sunk[name], default="")
     if sunk.get(deepest, 0.0) <= MAX_PENETRATION_M:
         return None
@@ -298,27 +316,27 @@ def _is_fixed_file(body: Body) -> bool:
     return body.is_fixed and isinstance(body.asset, MeshFile)
 
 
-def _lowest_m(body: Body) -> float:
+def _compute_lowest_height_m(body: Body) -> float:
     """Returns how high above the table the lowest point is of what a thing from a file collides as."""
     assert isinstance(body.asset, MeshFile)
     parts = collider_of(body.asset).parts
     return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
 
 
-def _substeps(energies_j_kg: NDArray[np.float64], thin_m: float) -> int:
+def _choose_substeps(specific_energies_j_kg: NDArray[np.float64], thickness_m: float) -> int:
     """Returns in how many parts a step is simulated, so that nothing flies through anything.
 
     Args:
-        energies_j_kg: of the bodies, over their masses: so fast they can become.
-        thin_m: overlaps of this are pushed apart the wrong way.
+        specific_energies_j_kg: of the bodies, over their masses: so fast they can become.
+        thickness_m: overlaps of this are pushed apart the wrong way.
     """
-    fastest = math.sqrt(2 * max(energies_j_kg.max(initial=0.0), 0.0))
-    return max(1, min(_MAX_SUBSTEPS, math.ceil(fastest * STEP_S / (_SPARE * thin_m))))
+    fastest = math.sqrt(2 * max(specific_energies_j_kg.max(initial=0.0), 0.0))
+    return max(1, min(_MAX_SUBSTEPS, math.ceil(fastest * STEP_S / (_SUBSTEP_SAFETY * thickness_m))))
 
 
-def _thinnest_m(scene: Scene) -> float:
+def _compute_min_thickness_m(scene: Scene) -> float:
     """Returns half the thicknesses of the thinnest body that moves and the thinnest other one."""
-    thick = sorted((_thickness_m(body.asset), body.is_fixed) for body in scene.bodies)
+    thick = sorted((_compute_thickness_m(body.asset), body.is_fixed) for body in scene.bodies)
     first = next((n for n, (_, is_fixed) in enumerate(thick) if not is_fixed), None)
     if first is None:
         return math.inf
@@ -326,20 +344,20 @@ def _thinnest_m(scene: Scene) -> float:
     return (moving_m + min((thick_m for thick_m, _ in thick), default=math.inf)) / 2
 
 
-def _thickness_m(asset: Asset) -> float:
+def _compute_thickness_m(asset: Asset) -> float:
     """Returns the shortest side of a shape, or of its thinnest part; an endless table is thick."""
     if isinstance(asset, Ground):
         return GROUND_DEPTH_M
     if isinstance(asset, MeshFile):
-        return _mesh_thickness_m(asset)
-    if isinstance(asset, Compound):
-        return min(thickness_m(part) for part in parts_of(asset))
-    low, high = extent_of(asset)
+        return _compute_mesh_thickness_m(asset)
+    if isinstance(asset, CompoundAsset):
+        return min(compute_part_thickness_m(part) for part in build_collision_parts(asset))
+    low, high = compute_extent(asset)
     return float(np.subtract(high, low).min())
 
 
 @functools.lru_cache(maxsize=1024)
-def _mesh_thickness_m(asset: MeshFile) -> float:
+def _compute_mesh_thickness_m(asset: MeshFile) -> float:
     """Returns how thick the thinnest of the parts is that a file collides as.
 
     Slivers do not count: more of the solid lies beside them.
@@ -347,7 +365,7 @@ def _mesh_thickness_m(asset: MeshFile) -> float:
     from scipy.spatial import ConvexHull
 
     hulls = [ConvexHull(part) for part in collider_of(asset).parts]
-    least_m3 = _SLIVER * sum(hull.volume for hull in hulls)
+    least_m3 = _MIN_PART_VOLUME_FRACTION * sum(hull.volume for hull in hulls)
     across = [  # at the least, from a face to the corner furthest from it
         np.ptp(hull.points @ hull.equations[:, :3].T, axis=0).min()
         for hull in hulls
@@ -356,18 +374,18 @@ def _mesh_thickness_m(asset: MeshFile) -> float:
     return float(min(across))
 
 
-def _speed(client: BulletClient, handle: int) -> float:
+def _measure_speed(client: BulletClient, handle: int) -> float:
     """Returns linear speed in m/s plus the rim speed that the spin gives a body of 1 cm."""
     linear, angular = client.getBaseVelocity(handle)
     return math.hypot(*linear) / SCALE + 0.01 * math.hypot(*angular)
 
 
-def _stopped(client: BulletClient, scene: Scene, moving: Mapping[Body, int]) -> Scene:
+def _read_resting_scene(client: BulletClient, scene: Scene, moving: Mapping[Body, int]) -> Scene:
     """Returns the scene with bodies that can move where Bullet has them, at rest."""
     return replace(
         scene,
         bodies=tuple(
-            on_course(body, Course(course_of(client, body, moving[body]).pose))
+            apply_course(body, RigidMotion(read_course(client, body, moving[body]).pose))
             if body in moving
             else body
             for body in scene.bodies

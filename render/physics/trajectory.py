@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from sim2cam.geometry.motion import Course
+from sim2cam.geometry.motion import RigidMotion
 from sim2cam.render.physics.contacts import Contact
 from sim2cam.scene.scene import Body, Scene
 
 STEP_S = 1 / 240
 """Length of a step of the simulation."""
 
-_SAME_STEP = 1e-6
+_STEP_TOLERANCE = 1e-6
 
 
-class Film:
+class MotionRecording:
     """The courses of moving bodies after each step of a simulation, and what touched in it.
 
     Args:
@@ -24,44 +24,48 @@ class Film:
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._courses: list[dict[str, Course]] = []
+        self._courses: list[dict[str, RigidMotion]] = []
         self._contacts: list[tuple[Contact, ...]] = []
 
-    def add(self, courses: dict[str, Course], contacts: tuple[Contact, ...]) -> None:
+    def add(self, courses: dict[str, RigidMotion], contacts: tuple[Contact, ...]) -> None:
         """Appends where bodies are after one more step, how they move, and what touched in it."""
         self._courses.append(courses)
         self._contacts.append(contacts)
 
     def contacts_at(self, seconds: float) -> tuple[Contact, ...]:
         """Returns what touched in the step that ends, or is under way, at a time."""
-        return self._contacts[self._number(seconds) - 1] if seconds > 0 and self._contacts else ()
+        return (
+            self._contacts[self._count_steps(seconds) - 1] if seconds > 0 and self._contacts else ()
+        )
 
-    def at(self, seconds: float) -> Scene:
+    def scene_at(self, seconds: float) -> Scene:
         """Returns the scene at a time after the bodies were let go; before that they are held still.
 
         Between two steps bodies are where the later one, run backwards, has them: Bullet moves by
         the velocity that a step ends with (semi-implicit Euler).
         """
         if seconds <= 0 or not self._courses:
-            bodies = (on_course(body, Course(body.pose)) for body in self._scene.bodies)
+            bodies = (apply_course(body, RigidMotion(body.pose)) for body in self._scene.bodies)
             return replace(self._scene, bodies=tuple(bodies))
-        number = self._number(seconds)
+        number = self._count_steps(seconds)
         back = seconds - number * STEP_S
         courses = self._courses[number - 1]
         bodies = (
-            on_course(body, Course(courses[body.name].at(back), courses[body.name].twist))
+            apply_course(
+                body, RigidMotion(courses[body.name].compute_pose(back), courses[body.name].twist)
+            )
             if body.name in courses
             else body
             for body in self._scene.bodies
         )
         return replace(self._scene, bodies=tuple(bodies))
 
-    def _number(self, seconds: float) -> int:
+    def _count_steps(self, seconds: float) -> int:
         """Returns how many steps there are up to the end of that at a time."""
-        return min(math.ceil(seconds / STEP_S - _SAME_STEP), len(self._courses))
+        return min(math.ceil(seconds / STEP_S - _STEP_TOLERANCE), len(self._courses))
 
 
-def on_course(body: Body, course: Course) -> Body:
+def apply_course(body: Body, course: RigidMotion) -> Body:
     """Returns a body on its course."""
     twist = course.twist
     return replace(

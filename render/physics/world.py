@@ -13,11 +13,11 @@ import numpy as np
 
 from sim2cam.assets.decomposition import parts_obj
 from sim2cam.assets.mesh import collider_of
-from sim2cam.geometry.motion import Course, Twist
+from sim2cam.geometry.motion import RigidMotion, Twist
 from sim2cam.geometry.poses import Pose, Quaternion, quaternion, vec3
-from sim2cam.render.physics.bullet import SCALE, empty_world
-from sim2cam.render.physics.colliders import Compound, compound_shapes
-from sim2cam.render.physics.inertia import balance_of
+from sim2cam.render.physics.bullet import SCALE, reset_world
+from sim2cam.render.physics.colliders import CompoundAsset, create_compound_shapes
+from sim2cam.render.physics.inertia import compute_inertial_frame
 from sim2cam.render.physics.trajectory import STEP_S
 from sim2cam.scene.packages import Carton, Sheet, Tin
 from sim2cam.scene.scene import Body
@@ -25,8 +25,8 @@ from sim2cam.scene.shape import (
     Asset,
     Block,
     Board,
-    Box,
     Card,
+    Cuboid,
     Cylinder,
     Die,
     Ground,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 GRAVITY_M_S2 = 9.81
 GROUND_DEPTH_M = 0.5
-ROLLING_M = {
+ROLLING_FRICTION_M = {
     "cylinder": 5e-4,
     "tin": 5e-4,
     "bolt": 5e-4,
@@ -48,51 +48,53 @@ ROLLING_M = {
     "mesh": 2e-3,
 }
 """Resistance to rolling by kind, over the push on it; on flat faces it makes bodies jitter."""
-_ITERATIONS = 300  # of the solver, in each part of a step
-_BOUNCE_FROM_M_S = 0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
-_APART = 0.5  # share of an overlap that a step takes away; so bounces are as high as told
+_SOLVER_ITERATIONS = 300  # of the solver, in each part of a step
+_RESTITUTION_MIN_SPEED_M_S = (
+    0.1  # slower impacts do not bounce: gravity alone adds 0.04 m/s in a step
+)
+_CONTACT_ERP = 0.5  # share of an overlap that a step takes away; so bounces are as high as told
 
 
-def world_of(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]]:
+def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]]:
     """Returns Bullet's world with these bodies, and its numbers of them."""
-    client = empty_world()
+    client = reset_world()
     client.setGravity(0, 0, -GRAVITY_M_S2 * SCALE)
     client.setPhysicsEngineParameter(
         fixedTimeStep=STEP_S,
         numSubSteps=1,
-        numSolverIterations=_ITERATIONS,
+        numSolverIterations=_SOLVER_ITERATIONS,
         deterministicOverlappingPairs=1,
         useSplitImpulse=1,  # pushing bodies apart that overlap must not throw them
         splitImpulsePenetrationThreshold=0.0,
-        contactERP=_APART,
-        restitutionVelocityThreshold=_BOUNCE_FROM_M_S * SCALE,
+        contactERP=_CONTACT_ERP,
+        restitutionVelocityThreshold=_RESTITUTION_MIN_SPEED_M_S * SCALE,
     )
-    return client, {body.name: _add(client, body) for body in bodies}
+    return client, {body.name: _add_body(client, body) for body in bodies}
 
 
-def _add(client: BulletClient, body: Body) -> list[int]:
+def _add_body(client: BulletClient, body: Body) -> list[int]:
     """Returns Bullet's numbers of a body: one of what moves."""
-    if isinstance(body.asset, Compound):
-        shapes = compound_shapes(client, body.asset, is_fixed=body.is_fixed)
+    if isinstance(body.asset, CompoundAsset):
+        shapes = create_compound_shapes(client, body.asset, is_fixed=body.is_fixed)
     else:
-        shapes = [_collider(client, body.asset)]
-    return [_add_shape(client, body, shape) for shape in shapes]
+        shapes = [_create_collision_shape(client, body.asset)]
+    return [_add_multibody(client, body, shape) for shape in shapes]
 
 
-def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
-    balance, mass_kg = balance_of(body), 0.0 if body.is_fixed else body.mass_kg
+def _add_multibody(client: BulletClient, body: Body, shape: int) -> int:
+    balance, mass_kg = compute_inertial_frame(body), 0.0 if body.is_fixed else body.mass_kg
     handle = client.createMultiBody(
         mass_kg,
         shape,
         -1,
-        *_in_bullet(body.pose),
-        *_in_bullet(balance.frame),
+        *_convert_pose(body.pose),
+        *_convert_pose(balance.frame),
         useMaximalCoordinates=1,  # of Bullet's two kinds of bodies the one with split impulses
     )
-    if balance.moments_m2 is not None:
-        moments = np.multiply(balance.moments_m2, mass_kg * SCALE**2).tolist()
+    if balance.specific_moments_m2 is not None:
+        moments = np.multiply(balance.specific_moments_m2, mass_kg * SCALE**2).tolist()
         client.changeDynamics(handle, -1, mass=mass_kg, localInertiaDiagonal=moments)
-    rolling = ROLLING_M.get(body.asset.kind, 0.0) * SCALE
+    rolling = ROLLING_FRICTION_M.get(body.asset.kind, 0.0) * SCALE
     client.changeDynamics(
         handle, -1, lateralFriction=body.friction, restitution=body.restitution,
         rollingFriction=rolling, spinningFriction=rolling, linearDamping=body.drag, angularDamping=body.spin_drag,
@@ -104,13 +106,13 @@ def _add_shape(client: BulletClient, body: Body, shape: int) -> int:
     return int(handle)
 
 
-def _in_bullet(pose: Pose) -> tuple[list[float], Quaternion]:
+def _convert_pose(pose: Pose) -> tuple[list[float], Quaternion]:
     """Returns a pose in Bullet's units, whose quaternions end with w."""
     w, x, y, z = pose.rotation_wxyz
     return np.multiply(pose.position_m, SCALE).tolist(), (x, y, z, w)
 
 
-def _collider(client: BulletClient, asset: Asset) -> int:
+def _create_collision_shape(client: BulletClient, asset: Asset) -> int:
     """Returns the shape that an asset collides as, in its own frame."""
     match asset:
         case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
@@ -118,7 +120,7 @@ def _collider(client: BulletClient, asset: Asset) -> int:
                 client.GEOM_BOX, halfExtents=[asset.edge_m * SCALE / 2] * 3
             )
         # round edges and corners bend its way no more
-        case Box() | Block() | Board() | Card() | Carton() | Sheet():
+        case Cuboid() | Block() | Board() | Card() | Carton() | Sheet():
             sides = np.multiply(asset.size_m, SCALE / 2).tolist()
             shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=sides)
         case Cylinder() | Tin():
@@ -134,11 +136,11 @@ def _collider(client: BulletClient, asset: Asset) -> int:
                 collisionFramePosition=[0, 0, -GROUND_DEPTH_M * SCALE],
             )
         case MeshFile():
-            shape = _mesh_shape(client, asset)
+            shape = _create_mesh_shape(client, asset)
     return int(shape)
 
 
-def _mesh_shape(client: BulletClient, asset: MeshFile) -> int:
+def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:
     """Returns a file's shape: one convex solid from its corners, several from a file of each link,
     which stays the same however the joints stand.
     """
@@ -147,10 +149,10 @@ def _mesh_shape(client: BulletClient, asset: MeshFile) -> int:
         corners = (links[0].parts[0] * SCALE).tolist()
         return int(client.createCollisionShape(client.GEOM_MESH, vertices=corners))
     unposed = replace(asset, joints=(), keypoints=())
-    places, turns = zip(*(_in_bullet(link.pose) for link in links), strict=True)
+    places, turns = zip(*(_convert_pose(link.pose) for link in links), strict=True)
     shape = client.createCollisionShapeArray(
         [client.GEOM_MESH] * len(links),
-        fileNames=[str(_parts_file(unposed, link.link)) for link in links],
+        fileNames=[str(_write_parts_file(unposed, link.link)) for link in links],
         meshScales=[[SCALE] * 3] * len(links),
         collisionFramePositions=list(places),
         collisionFrameOrientations=list(turns),
@@ -159,23 +161,23 @@ def _mesh_shape(client: BulletClient, asset: MeshFile) -> int:
 
 
 @functools.lru_cache(maxsize=1024)
-def _parts_file(asset: MeshFile, link: int) -> Path:
+def _write_parts_file(asset: MeshFile, link: int) -> Path:
     """Returns an OBJ in this process's own folder with the parts of a link, in its frame."""
     (found,) = (one for one in collider_of(asset).links if one.link == link)
-    number = _parts_file.cache_info().misses  # Bullet remembers files by their names
-    path = Path(_own_folder().name, f"{number}.obj")
+    number = _write_parts_file.cache_info().misses  # Bullet remembers files by their names
+    path = Path(_get_temp_folder().name, f"{number}.obj")
     path.write_text(parts_obj(found.parts))
     return path
 
 
 @functools.cache
-def _own_folder() -> tempfile.TemporaryDirectory[str]:
+def _get_temp_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="sim2cam-")
 
 
-def course_of(client: BulletClient, body: Body, handle: int) -> Course:
+def read_course(client: BulletClient, body: Body, handle: int) -> RigidMotion:
     """Returns where a body is and how it moves; Bullet tells it of the frame of its balance."""
-    frame = balance_of(body).frame
+    frame = compute_inertial_frame(body).frame
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
     velocity, spin = client.getBaseVelocity(handle)
     px, py, pz = (float(c) / SCALE for c in position)
@@ -186,4 +188,4 @@ def course_of(client: BulletClient, body: Body, handle: int) -> Course:
         turn = quaternion(centre.rotation() * frame.rotation().inv())
     pose = Pose(turn, vec3(centre.position_m + to_origin))
     velocity_m_s = np.divide(velocity, SCALE) + np.cross(spin, to_origin)
-    return Course(pose, Twist(vec3(velocity_m_s), vec3(np.array(spin))))
+    return RigidMotion(pose, Twist(vec3(velocity_m_s), vec3(np.array(spin))))

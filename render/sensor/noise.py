@@ -10,11 +10,11 @@ from scipy.special import ndtri
 
 Floats = NDArray[np.float32]
 
-_LEVELS = 2**16
-_AT_ONCE = 2**15  # what is made of so many stays in the processor's cache
+_QUANTILE_COUNT = 2**16
+_CHUNK_SIZE = 2**15  # what is made of so many stays in the processor's cache
 
 
-def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+def sample_standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     """Returns deviates of mean 0 and variance 1, each one of 65,536 equally likely quantiles.
 
     None is larger than 4.4: after that, a pixel would have to be drawn 65,536 times to tell.
@@ -24,16 +24,16 @@ def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         shape: of what is returned.
     """
     drawn = np.empty(shape, np.float32)
-    flat, quantiles = drawn.reshape(-1), _quantiles()
-    for first in range(0, flat.size, _AT_ONCE):
-        part = flat[first : first + _AT_ONCE]
+    flat, quantiles = drawn.reshape(-1), _compute_quantiles()
+    for first in range(0, flat.size, _CHUNK_SIZE):
+        part = flat[first : first + _CHUNK_SIZE]
         quantiles.take(
-            rng.integers(_LEVELS, size=part.size, dtype=np.uint16), out=part, mode="clip"
+            rng.integers(_QUANTILE_COUNT, size=part.size, dtype=np.uint16), out=part, mode="clip"
         )
     return drawn
 
 
 @cache
-def _quantiles() -> Floats:
-    middles = ndtri((np.arange(_LEVELS) + 0.5) / _LEVELS)
+def _compute_quantiles() -> Floats:
+    middles = ndtri((np.arange(_QUANTILE_COUNT) + 0.5) / _QUANTILE_COUNT)
     return np.asarray(middles / middles.std(), dtype=np.float32)

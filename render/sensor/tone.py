@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 _MIDDLE_GREY = 0.18
-_COARSE = 4  # pixels a side over which large parts are told from small ones
-_PART = 1 / 16  # half the side of a large part, over the longer side of the picture
-_EDGE_STOPS = 1.0  # standard deviation of brightness that is an edge of a part
-_DARKEST = 1e-3
+_DOWNSCALE = 4  # pixels a side over which large parts are told from small ones
+_WINDOW_FRACTION = 1 / 16  # half the side of a large part, over the longer side of the picture
+_EDGE_STD_STOPS = 1.0  # standard deviation of brightness that is an edge of a part
+_MIN_LUMINANCE = 1e-3
 
 
-def toned(linear: Floats, contrast: float, shoulder: float, saturation: float) -> Floats:
+def apply_tone_curve(linear: Floats, contrast: float, shoulder: float, saturation: float) -> Floats:
     """Returns light (h, w, 3), 0 to 1, by a power law through middle grey, rolled off at white.
 
     Args:
@@ -28,13 +28,13 @@ def toned(linear: Floats, contrast: float, shoulder: float, saturation: float) -
     curved /= np.float32(_MIDDLE_GREY)
     cv2.pow(curved, contrast, curved)
     curved *= _MIDDLE_GREY
-    _roll_off(curved, shoulder)
+    _roll_off_highlights(curved, shoulder)
     colours = saturation * np.eye(3) + (1 - saturation) / 3
     cv2.transform(curved, colours.astype(np.float32), curved)
     return np.asarray(np.clip(curved, 0, 1, out=curved))
 
 
-def _roll_off(light: Floats, shoulder: float) -> None:
+def _roll_off_highlights(light: Floats, shoulder: float) -> None:
     """Bends what is brighter than the shoulder towards 1, in place."""
     if shoulder >= 1:
         np.minimum(light, 1, out=light)
@@ -48,7 +48,7 @@ def _roll_off(light: Floats, shoulder: float) -> None:
     np.copyto(light, bent, where=light > shoulder)
 
 
-def evened(linear: Floats, strength: float) -> Floats:
+def compress_local_tone(linear: Floats, strength: float) -> Floats:
     """Returns light (h, w, 3) whose large parts differ less; colours, and what is in them, stay.
 
     Large parts are told by the fast guided filter (He and Sun 2015, arXiv:1505.00996) of the
@@ -61,23 +61,25 @@ def evened(linear: Floats, strength: float) -> Floats:
     if strength <= 0:
         return linear
     height, width = linear.shape[:2]
-    size = (max(1, width // _COARSE), max(1, height // _COARSE))
-    stops = np.log2(np.maximum(linear.mean(axis=-1), _DARKEST))
-    guide = _guide(np.asarray(cv2.resize(stops, size, interpolation=cv2.INTER_AREA), np.float32))
+    size = (max(1, width // _DOWNSCALE), max(1, height // _DOWNSCALE))
+    stops = np.log2(np.maximum(linear.mean(axis=-1), _MIN_LUMINANCE))
+    guide = _fit_guided_filter(
+        np.asarray(cv2.resize(stops, size, interpolation=cv2.INTER_AREA), np.float32)
+    )
     slope, offset = (cv2.resize(plane, (width, height)) for plane in guide)
     part = slope * stops + offset
     gain = np.exp2(np.float32(strength) * (part.mean(dtype=np.float64) - part))
     return np.asarray(linear * gain[..., None], dtype=np.float32)
 
 
-def _guide(stops: Floats) -> tuple[Floats, Floats]:
+def _fit_guided_filter(luminance_stops: Floats) -> tuple[Floats, Floats]:
     """Returns slope and offset (h, w) that make large parts of a brightness out of it."""
-    side = 2 * round(_PART * max(stops.shape)) + 1
+    side = 2 * round(_WINDOW_FRACTION * max(luminance_stops.shape)) + 1
 
     def mean(plane: Floats) -> Floats:
         return np.asarray(cv2.blur(plane, (side, side), borderType=cv2.BORDER_REFLECT))
 
-    middle = mean(stops)
-    variance = np.maximum(mean(stops * stops) - middle * middle, 0)
-    slope = np.asarray(variance / (variance + _EDGE_STOPS**2), dtype=np.float32)
+    middle = mean(luminance_stops)
+    variance = np.maximum(mean(luminance_stops * luminance_stops) - middle * middle, 0)
+    slope = np.asarray(variance / (variance + _EDGE_STD_STOPS**2), dtype=np.float32)
     return mean(slope), mean(middle - slope * middle)

@@ -11,8 +11,13 @@ from numpy.typing import NDArray
 
 from sim2cam.assets.decomposition import decompose
 from sim2cam.assets.mesh_cache import MeshContent
-from sim2cam.geometry.inertia import could_be, placed, spread_at, spread_inside
-from sim2cam.geometry.sphere_points import spiral
+from sim2cam.geometry.inertia import (
+    compute_point_pseudo_inertia,
+    compute_solid_pseudo_inertia,
+    is_plausible_inertia,
+    transform_pseudo_inertia,
+)
+from sim2cam.geometry.sphere_points import make_fibonacci_directions
 from sim2cam.scene.articulation import JointStates
 
 Floats = NDArray[np.float64]
@@ -37,7 +42,9 @@ class Hull:
 
 def hull_of(vertices: Floats) -> Hull:
     """Returns the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
-    directions = spiral(1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS)
+    directions = make_fibonacci_directions(
+        1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS
+    )
     points = vertices[np.unique([(vertices @ way).argmax() for way in directions])]
     solid = _solid_of(points)
     return Hull(points, 0.0 if solid is None else float(solid.volume))
@@ -67,13 +74,15 @@ def spread_of(content: MeshContent, states: JointStates) -> Floats:
     """
     if len(content.spreads):
         assert content.articulation is not None
-        matrices = content.articulation.link_matrices(states)
-        return np.asarray(placed(content.spreads, matrices).sum(axis=0))
+        matrices = content.articulation.compute_link_matrices(states)
+        return np.asarray(transform_pseudo_inertia(content.spreads, matrices).sum(axis=0))
     vertices = content.mesh.vertices_m
     even = even_spread(content.solids(states) or (hull_of(vertices).points,))
     if content.is_closed and content.articulation is None:
-        within = spread_inside(vertices[content.mesh.faces])
-        if could_be(within, vertices, even):  # not so where faces cross, or some look inwards
+        within = compute_solid_pseudo_inertia(vertices[content.mesh.faces])
+        if is_plausible_inertia(
+            within, vertices, even
+        ):  # not so where faces cross, or some look inwards
             return within
     return even
 
@@ -84,7 +93,11 @@ def even_spread(solids: Sequence[Floats]) -> Floats:
     Flat ones have no part in it; where all are, it is a mass of 1 at their corners.
     """
     triangles = np.vstack([_skin_of(points) for points in solids])
-    return spread_inside(triangles) if len(triangles) else spread_at(np.vstack(solids))
+    return (
+        compute_solid_pseudo_inertia(triangles)
+        if len(triangles)
+        else compute_point_pseudo_inertia(np.vstack(solids))
+    )
 
 
 def _skin_of(points: Floats) -> Floats:

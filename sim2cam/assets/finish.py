@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from sim2cam.assets.mesh import read_mesh_file
 from sim2cam.assets.mesh_cache import MeshContent
 from sim2cam.errors import InputError
-from sim2cam.images import LINEAR
+from sim2cam.images import SRGB_TO_LINEAR
 from sim2cam.scene.material import Material
 from sim2cam.scene.shape import MeshFile
-from sim2cam.surfaces.finish import Finish, new_finish, relief_slopes, worn
-from sim2cam.surfaces.uv_charts import Charts, charts_of
+from sim2cam.surfaces.finish import MaterialMaps, apply_wear, compute_relief_slopes, make_plain_maps
+from sim2cam.surfaces.uv_charts import MeshTexels, map_mesh_texels
 
 _LEAST_PX, _MOST_PX = 256, 1024  # wear needs some texels, and time for each
 _LEAST_TEXELS = (
@@ -25,7 +25,7 @@ _LEAST_TEXELS = (
 _MOST_SHARED = 0.01
 
 
-def file_finish(asset: MeshFile, material: Material) -> Finish:
+def file_finish(asset: MeshFile, material: Material) -> MaterialMaps:
     """Returns the maps of a mesh with a picture, which is at most 1024 texels wide and high then.
 
     Raises:
@@ -34,9 +34,9 @@ def file_finish(asset: MeshFile, material: Material) -> Finish:
     unposed = replace(asset, joints=(), keypoints=())
     picture, charts = _picture_of(read_mesh_file(unposed)), _charts_of(unposed)
     _check_shared(asset, charts)
-    new = new_finish(LINEAR[picture].astype(np.float64), material)
-    new = replace(new, slopes=relief_slopes(material, charts.points, charts))
-    return worn(new, material.wear, charts) if material.wear else new
+    new = make_plain_maps(SRGB_TO_LINEAR[picture].astype(np.float64), material)
+    new = replace(new, slopes=compute_relief_slopes(material, charts.points, charts))
+    return apply_wear(new, material.wear, charts) if material.wear else new
 
 
 def check_own_texels(asset: MeshFile) -> None:
@@ -50,11 +50,11 @@ def check_own_texels(asset: MeshFile) -> None:
         _check_shared(asset, _charts_of(unposed))
 
 
-def _check_shared(asset: MeshFile, charts: Charts) -> None:
-    if charts.shared > _MOST_SHARED:
+def _check_shared(asset: MeshFile, charts: MeshTexels) -> None:
+    if charts.overlap_fraction > _MOST_SHARED:
         raise InputError(
             asset.path,
-            f"parts of it share {charts.shared:.0%} of the texels of its picture, so that relief and "
+            f"parts of it share {charts.overlap_fraction:.0%} of the texels of its picture, so that relief and "
             "wear would show on all of them alike. Unwrap it without overlaps, or leave out material, "
             "relief and wear of its surface.",
         )
@@ -75,7 +75,7 @@ def _picture_of(content: MeshContent) -> NDArray[np.uint8]:
 
 
 @functools.lru_cache(maxsize=4)
-def _charts_of(unposed: MeshFile) -> Charts:
+def _charts_of(unposed: MeshFile) -> MeshTexels:
     content = read_mesh_file(unposed)
     rows, columns = _picture_of(content).shape[:2]
-    return charts_of(content.mesh, (rows, columns))
+    return map_mesh_texels(content.mesh, (rows, columns))

@@ -21,10 +21,10 @@ from sim2cam.assets.mesh_files.reader import MESH_SUFFIXES, MODEL_SUFFIXES, SUFF
 from sim2cam.assets.model_files.mesh_names import find_mesh
 from sim2cam.assets.model_files.xml_file import MOST_XML_BYTES
 from sim2cam.assets.walk import is_file, walked
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.poses import Vec3, quaternion
-from sim2cam.scene.asset_facts import AssetCard, Interval
-from sim2cam.scene.image_facts import PictureCard
+from sim2cam.scene.asset_facts import AssetMetadata, PropertyRange
+from sim2cam.scene.image_facts import ImageMetadata
 from sim2cam.scene.symmetry import Symmetries
 
 MODELS_INFO = "models_info.json"
@@ -43,13 +43,13 @@ _MOST_TEXT_BYTES = 2**20
 _MOST_OFFSET = 0.02  # of an object's size, by which the axis of a symmetry may miss the origin
 
 _TABLES: dict[str, type[Any]] = {
-    "mass_kg": Interval,
-    "friction": Interval,
-    "restitution": Interval,
+    "mass_kg": PropertyRange,
+    "friction": PropertyRange,
+    "restitution": PropertyRange,
     "symmetries": Symmetries,
 }
 """Keys of cards that are tables of names of ours."""
-_EXAMPLES = {Interval: "low = 0.3, high = 0.3", Symmetries: "axes = [[0, 0, 1]]"}
+_EXAMPLES = {PropertyRange: "low = 0.3, high = 0.3", Symmetries: "axes = [[0, 0, 1]]"}
 
 
 def asset_names(folder: Path) -> tuple[str, ...]:
@@ -144,13 +144,13 @@ def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def category_of(name: str, card: AssetCard) -> str:
+def category_of(name: str, card: AssetMetadata) -> str:
     """Returns what an asset is labelled as: by its card, its folder, or its file."""
     path = Path(name)
     return card.category or (path.stem if len(path.parts) == 1 else path.parent.name)
 
 
-def read_card(path: Path) -> AssetCard:
+def read_card(path: Path) -> AssetMetadata:
     """Returns what is written beside an asset, in its TOML file and in BOP's ``models_info.json``.
 
     What both tell is as the TOML file has it.
@@ -159,24 +159,26 @@ def read_card(path: Path) -> AssetCard:
         InputError: naming that file, and what is wrong in it.
     """
     beside, info = path.with_suffix(".toml"), path.with_name(MODELS_INFO)
-    told = _table_of(beside, AssetCard) if beside.is_file() else {}
-    found = AssetCard()
+    told = _table_of(beside, AssetMetadata) if beside.is_file() else {}
+    found = AssetMetadata()
     if info.is_file() and path.stem.startswith("obj_") and path.stem[4:].isdecimal():
         found = _of_bop(info, path, told)
     return replace(found, **told)
 
 
-def read_picture_card(path: Path) -> PictureCard:
+def read_picture_card(path: Path) -> ImageMetadata:
     """Returns what is written beside a picture, in its TOML file.
 
     Raises:
         InputError: naming that file, and what is wrong in it.
     """
     beside = path.with_suffix(".toml")
-    return PictureCard(**_table_of(beside, PictureCard)) if beside.is_file() else PictureCard()
+    return (
+        ImageMetadata(**_table_of(beside, ImageMetadata)) if beside.is_file() else ImageMetadata()
+    )
 
 
-def _table_of(path: Path, kind: type[AssetCard | PictureCard]) -> dict[str, Any]:
+def _table_of(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:
     """Returns what a TOML file tells of the fields of a card, by their names."""
     try:
         table = tomllib.loads(_text(path))
@@ -202,7 +204,7 @@ def _check_keys(table: dict[str, Any], kind: type[Any], within: str, path: Path)
     known = [field.name for field in fields(kind)]
     for key in table:
         if key not in known:
-            raise InputError(path, f"unknown key '{within}{key}'. {did_you_mean(key, known)}")
+            raise InputError(path, f"unknown key '{within}{key}'. {suggest_name(key, known)}")
 
 
 class _Axis(BaseModel):
@@ -223,14 +225,14 @@ class _ModelInfo(BaseModel):
 _INFOS: TypeAdapter[dict[int, _ModelInfo]] = TypeAdapter(dict[int, _ModelInfo])
 
 
-def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetCard:
+def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetMetadata:
     """Returns what BOP has of a model; of its symmetries nothing if they are told elsewhere."""
     try:
         found = _INFOS.validate_json(_text(info)).get(int(path.stem[4:]))
     except ValidationError as error:
         raise InputError(info, f"{_first(error)}.") from error
     if found is None or "symmetries" in told:
-        return AssetCard(unit="mm")
+        return AssetMetadata(unit="mm")
     matrices = np.reshape(found.symmetries_discrete, (-1, 4, 4))
     offsets = [*matrices[:, :3, 3], *(np.array(one.offset) for one in found.symmetries_continuous)]
     if any(np.linalg.norm(offset) > _MOST_OFFSET * found.diameter for offset in offsets):
@@ -243,7 +245,7 @@ def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetCard:
         raise InputError(info, f"{path.stem}: symmetries_discrete: {error}.") from error
     turns = tuple(quaternion(rotation, canonical=True) for rotation in rotations)
     axes = tuple(one.axis for one in found.symmetries_continuous)
-    return AssetCard(unit="mm", symmetries=Symmetries(turns, axes))
+    return AssetMetadata(unit="mm", symmetries=Symmetries(turns, axes))
 
 
 def _text(path: Path) -> str:

@@ -29,7 +29,7 @@ from sim2cam.assets.mesh import parse_file
 from sim2cam.assets.mesh_cache import packed
 from sim2cam.assets.mesh_files.reader import Sources
 from sim2cam.errors import InputError, RepairWarning, Sim2CamError
-from sim2cam.geometry.inertia import center_of
+from sim2cam.geometry.inertia import compute_center_of_mass
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.scene.articulation import Articulation
 from sim2cam.scene.shape import MeshFile
@@ -265,14 +265,14 @@ def _measure(path: Path, folder: Path, when_read: Callable[[], None]) -> Measure
         parsed = parse_file(path, MeshFile.max_faces, folder)
         when_read()
         content, sources = taken_apart(parsed.content), parsed.sources
-    states = content.articulation.rest() if content.articulation else ()
+    states = content.articulation.get_rest_states() if content.articulation else ()
     vertices = content.posed(states).mesh.vertices_m
     hull = hull_of(vertices)
     if not content.parts and hull.volume == 0:
         problem = "is flat, and nothing without a thickness can lie on a table."
         raise InputError(path, f"{problem} Make it a solid, 0.5 mm thick or more.")
     user_cache.write(f"{sources.digest()}.npz", packed(content))
-    center = center_of(spread_of(content, states))
+    center = compute_center_of_mass(spread_of(content, states))
     return Measures(
         sources,
         vec3(vertices.min(axis=0)),

@@ -23,8 +23,8 @@ from sim2cam.assets.mesh_files.companions import Place, bounded
 from sim2cam.assets.mesh_files.reader import MODEL_SUFFIXES
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Vec3, vec3
-from sim2cam.scene.asset_facts import ASSUMED, AssetCard, AssetFacts, Interval
-from sim2cam.scene.shape import METRES, LengthUnit, MeshFile
+from sim2cam.scene.asset_facts import ASSUMED, AssetInfo, AssetMetadata, PropertyRange
+from sim2cam.scene.shape import METRES_PER_UNIT, LengthUnit, MeshFile
 
 Floats = NDArray[np.float64]
 
@@ -35,8 +35,8 @@ _METRIC: LengthUnit = "m"
 _METRIC_SUFFIXES = (".glb", ".gltf", ".dae", *MODEL_SUFFIXES)  # by their specifications
 _LARGEST_IN_METRES = 3.0  # numbers beyond are millimetres, as scans and CAD have them
 _DENSITIES_KG_M3 = (300.0, 1500.0)  # hollow plastic to filled
-_FRICTION = Interval(0.3, 0.8, ASSUMED)
-_RESTITUTION = Interval(0.1, 0.5, ASSUMED)
+_FRICTION = PropertyRange(0.3, 0.8, ASSUMED)
+_RESTITUTION = PropertyRange(0.1, 0.5, ASSUMED)
 _LEAST_MASS_KG = 1e-4
 _THIN_M = 5e-4
 _MOST_BESIDE = 0.5  # of an object's longest side, by which a keypoint may lie outside of its box
@@ -55,7 +55,7 @@ class Imported:
     """
 
     name: str
-    facts: AssetFacts | None = None
+    facts: AssetInfo | None = None
     problem: str | None = None
     repairs: tuple[str, ...] = ()
     guessed_unit: LengthUnit | None = None
@@ -109,7 +109,7 @@ def _is_text(name: str) -> bool:
 
 
 def _imported(
-    path: Path, name: str, card: AssetCard, found: Measures, unit: LengthUnit | None
+    path: Path, name: str, card: AssetMetadata, found: Measures, unit: LengthUnit | None
 ) -> Imported:
     """Returns an asset of these measures.
 
@@ -125,14 +125,14 @@ def _imported(
         problem = f"center_of_mass: a {suffix[1:].upper()} says itself where its links have theirs."
         raise InputError(path.with_suffix(".toml"), problem)
     known = told or _guessed_unit(longest)
-    metres = METRES[known]
+    metres = METRES_PER_UNIT[known]
     _check_size(path, longest * metres, known)
-    joints = found.articulation.rest() if found.articulation else ()
+    joints = found.articulation.get_rest_states() if found.articulation else ()
     _check_keypoints(path, card, found)
     points = {key: _times(metres, point) for key, point in card.keypoints.items()}
     if found.articulation:
-        points |= found.articulation.origins(joints)
-    facts = AssetFacts(
+        points |= found.articulation.compute_joint_origins(joints)
+    facts = AssetInfo(
         name=name,
         mesh=MeshFile(
             str(path),
@@ -146,9 +146,9 @@ def _imported(
         high_m=_times(metres, found.high),
         center_m=_times(metres, found.center),
         radius_m=found.radius * metres,
-        faces=found.faces,
-        is_closed=found.is_closed,
-        parts=found.parts,
+        n_faces=found.faces,
+        is_watertight=found.is_closed,
+        n_convex_parts=found.parts,
         mass_kg=card.mass_kg or _mass(path, found, metres),
         friction=card.friction or _FRICTION,
         restitution=card.restitution or _RESTITUTION,
@@ -190,7 +190,7 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
         )
 
 
-def _check_keypoints(path: Path, card: AssetCard, found: Measures) -> None:
+def _check_keypoints(path: Path, card: AssetMetadata, found: Measures) -> None:
     """Refuses keypoints far from the object, whose numbers are in another unit or frame."""
     low, high = np.array(found.low), np.array(found.high)
     most = _MOST_BESIDE * (high - low).max()
@@ -208,7 +208,7 @@ def _shown(point: Floats) -> str:
     return f"({', '.join(f'{one:g}' for one in point)})"
 
 
-def _mass_offset(path: Path, card: AssetCard, found: Measures, metres: float) -> Vec3 | None:
+def _mass_offset(path: Path, card: AssetMetadata, found: Measures, metres: float) -> Vec3 | None:
     """Returns how far from the centre of its shape an object balances; None when nobody said.
 
     Raises:
@@ -226,12 +226,12 @@ def _mass_offset(path: Path, card: AssetCard, found: Measures, metres: float) ->
     return _times(metres, vec3(np.subtract(card.center_of_mass, found.center)))
 
 
-def _mass(path: Path, found: Measures, metres: float) -> Interval:
+def _mass(path: Path, found: Measures, metres: float) -> PropertyRange:
     if found.mass_kg > 0:
-        return Interval(found.mass_kg, found.mass_kg, path.name)
+        return PropertyRange(found.mass_kg, found.mass_kg, path.name)
     volume_m3 = found.volume * metres**3
     low, high = (max(_LEAST_MASS_KG, volume_m3 * density) for density in _DENSITIES_KG_M3)
-    return Interval(
+    return PropertyRange(
         low, high, f"{ASSUMED}: {_DENSITIES_KG_M3[0]:g} to {_DENSITIES_KG_M3[1]:g} kg/m3"
     )
 

@@ -18,7 +18,7 @@ from sim2cam.assets.model_files.assembly import assembled
 from sim2cam.assets.repair import check_raw, smoothed, turned_outwards, without_slivers
 from sim2cam.assets.unwrap import painted, pictured, tangents_of, wrapped
 from sim2cam.errors import InputError
-from sim2cam.geometry.inertia import center_of
+from sim2cam.geometry.inertia import compute_center_of_mass
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.shape import MeshFile
 from sim2cam.surfaces.mesh import Mesh
@@ -163,7 +163,7 @@ class Collider:
     @property
     def center(self) -> Floats:
         """Centre (3,) of its mass, in the asset's own frame."""
-        return center_of(self.spread)
+        return compute_center_of_mass(self.spread)
 
     @property
     def parts(self) -> tuple[Floats, ...]:
@@ -179,7 +179,7 @@ def collider_of(asset: MeshFile) -> Collider:
     if content.articulation is None or not content.parts:
         parts = content.parts or (hull_of(content.mesh.vertices_m).points,)
         return Collider((LinkSolids(1, Pose(), parts),), spread)
-    matrices = content.articulation.link_matrices(asset.joints)
+    matrices = content.articulation.compute_link_matrices(asset.joints)
     links = tuple(
         LinkSolids(
             number,

@@ -56,7 +56,7 @@ class MeshContent:
         """Returns it with its joints at these states."""
         if self.articulation is None or not states:
             return self
-        before, after = (self.articulation.link_matrices(at) for at in ((), states))
+        before, after = (self.articulation.compute_link_matrices(at) for at in ((), states))
         moves = after @ np.linalg.inv(before)
         mesh, link = self.mesh, self.mesh.parts.astype(np.int64) - 1
         turned = {
@@ -70,7 +70,9 @@ class MeshContent:
         """Returns the parts as which it collides with its joints at these states, in its own frame."""
         if self.articulation is None:
             return self.parts
-        matrices = self.articulation.link_matrices(states)[np.array(self.links, np.int64) - 1]
+        matrices = self.articulation.compute_link_matrices(states)[
+            np.array(self.links, np.int64) - 1
+        ]
         placed = zip(self.parts, matrices, strict=True)
         return tuple(part @ matrix[:3, :3].T + matrix[:3, 3] for part, matrix in placed)
 

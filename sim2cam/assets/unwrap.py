@@ -41,7 +41,7 @@ def pictured(raw: RawMesh, uvs: Floats, path: Path) -> tuple[RawMesh, NDArray[np
         shown = " x ".join(map(str, raw.picture.size))
         often = f", which is repeated {most} times," if most > 1 else ""
         warn(path, f"its texture of {shown} pixels{often} is scaled down to {side}.")
-    tile = images.shrunk(raw.picture, side, path)[::-1]
+    tile = images.shrink_image(raw.picture, side, path)[::-1]
     return replace(raw, uvs=places), np.tile(tile, (repeats[1], repeats[0], 1))
 
 

@@ -7,14 +7,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from sim2cam.data.cache import cache_folder
+from sim2cam.data.cache import get_cache_folder
 
 _VERSION = "assets-5"  # counts up when assets are brought in differently
 
 
 def folder() -> Path:
     """Returns the folder of this cache, whether it is there or not."""
-    return cache_folder() / _VERSION
+    return get_cache_folder() / _VERSION
 
 
 def read(name: str) -> bytes | None:

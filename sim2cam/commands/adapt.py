@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import tyro
 
 from sim2cam.commands.console import Console
-from sim2cam.commands.options import Folder, SkipInvalid, Split, Talk, check_numbers
-from sim2cam.commands.runs import given, remove_damaged_shards, run_folder, steps_told, take_threads
+from sim2cam.commands.options import FolderOptions, OutputOptions, SkipInvalid, Split, check_numbers
+from sim2cam.commands.runs import (
+    drop_unset,
+    lock_run_folder,
+    make_step_callback,
+    remove_damaged_shards,
+    set_thread_budget,
+)
 from sim2cam.errors import Sim2CamError, UsageError
-from sim2cam.files import locked
-from sim2cam.learn.launch import is_first, process_count
+from sim2cam.files import lock_folder
+from sim2cam.learn.launch import get_world_size, is_main_process
 
 if TYPE_CHECKING:
-    from sim2cam.adapt.certificate.certificate import SetCertificate
-    from sim2cam.adapt.store import PlainMethod
-    from sim2cam.adapt.training.checkpoint_selection import Ending
-    from sim2cam.adapt.translator.perceptual_consistency import Perception
+    from sim2cam.adapt.certificate.certificate import DatasetCertificate
+    from sim2cam.adapt.store import ParameterFreeMethod
+    from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
+    from sim2cam.adapt.translator.perceptual_consistency import PerceptionModel
     from sim2cam.data.sample import Dataset
-    from sim2cam.pipeline.translation import Training
+    from sim2cam.pipeline.translation import TranslationConfig
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,13 @@ class AdaptTrain:
     """Detector whose finds must survive, by its file or the name of one that ships: it helps to choose which
     weights of the training ship and, if it is good on the renders, the learned translator is trained to leave
     what it sees."""
-    judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
     """A second detector, of another architecture: dice-judge, or a file."""
     preset: Literal["demo", "small", "large"] | None = None
     """Settings of the learned translator, instead of the recipe's: the least that shows something, what two
     cores can do, or what is for a GPU. They aim at two and twenty minutes and half an hour, which differs with
     the machine."""
-    dev: Path | None = None
+    validation: Path | None = None
     """Labelled captures, not among --real. They choose which weights of the training ship where the captures that
     are kept aside do not tell candidates apart; no weight is learned from their labels, nor from their pixels."""
     paired: bool = False
@@ -85,19 +91,19 @@ class AdaptTrain:
     """Write the curves for TensorBoard too, into the run folder."""
     workers: int = os.cpu_count() or 1
     """Threads, of all processes on this machine together."""
-    folder: Folder = field(default_factory=Folder)
+    folder: FolderOptions = field(default_factory=FolderOptions)
     split: Split = None
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Trains, or fits."""
-        from sim2cam.adapt.training.data_warnings import concerns
+        from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
-        from sim2cam.data.parts import DEV, LOOK
-        from sim2cam.data.real_images import check_labels_are_true, read_captures
-        from sim2cam.learn.tensorboard import Board
+        from sim2cam.data.parts import DEV, STYLE
+        from sim2cam.data.real_images import check_no_pseudo_labels, read_real_images
+        from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translation import (
             Certification,
@@ -107,44 +113,47 @@ class AdaptTrain:
         )
 
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
-        console = self.talk.console()
-        take_threads(self.workers, console)
-        sides = _side(self.sim, "trainA"), _side(self.real, "trainB")
-        read = partial(read_captures, skip_invalid=self.skip_invalid)
-        sim, real = read(sides[0]), read(sides[1], split=self.split, uses=LOOK)
-        _note_frames(console, sim, real)
+        console = self.output.make_console()
+        set_thread_budget(self.workers, console)
+        sides = (
+            _resolve_domain_folder(self.sim, "trainA"),
+            _resolve_domain_folder(self.real, "trainB"),
+        )
+        read = partial(read_real_images, skip_invalid=self.skip_invalid)
+        sim, real = read(sides[0]), read(sides[1], split=self.split, roles=STYLE)
+        _report_video_frames(console, sim, real)
         real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
-        self._check_for(method)
-        changes = given(steps=self.steps, seed=self.seed)
-        judges = _judges(self.task, self.judge)
-        training: Training
+        self._check_method_flags(method)
+        changes = drop_unset(steps=self.steps, seed=self.seed)
+        judges = _resolve_verifiers(self.task, self.verifier)
+        training: TranslationConfig
         if method == "translator":
             preset = options.translator if self.preset is None else PRESETS[self.preset]
             training = replace(preset, **changes)
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **changes))
         else:
-            choosing = [*dict(judges), *(["dev"] if self.dev else [])]
-            _check_fit(method, choosing, changes, tensorboard=self.tensorboard)
-            plain = cast("PlainMethod", method)
-            _warn(console, concerns(sim, real))
-            with locked(self.out):
+            choosing = [*dict(judges), *(["dev"] if self.validation else [])]
+            _check_fitted_method(method, choosing, changes, tensorboard=self.tensorboard)
+            plain = cast("ParameterFreeMethod", method)
+            _print_warnings(console, find_data_warnings(sim, real))
+            with lock_folder(self.out):
                 fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
-            self._tell(method, None)
+            self._report_result(method, None)
             return
-        dev = None if self.dev is None else read(self.dev, uses=DEV)
-        if dev is not None and self.dev is not None:
-            check_labels_are_true(dev, self.dev)
+        dev = None if self.validation is None else read(self.validation, roles=DEV)
+        if dev is not None and self.validation is not None:
+            check_no_pseudo_labels(dev, self.validation)
         odd = check_training(
             sim, real, training, self.out, judges, paired=self.paired, dev=dev, device=self.device
         )
-        _warn(console, odd)
-        console.say(_memory_words(training, sim, real, self.device))
-        perception = self._perception(training, judges, sim)
-        with run_folder(self.out, self.folder):
-            board = Board(self.out) if self.tensorboard else None
+        _print_warnings(console, odd)
+        console.info(_describe_memory(training, sim, real, self.device))
+        perception = self._load_perception(training, judges, sim)
+        with lock_run_folder(self.out, self.folder):
+            board = TensorBoardLogger(self.out) if self.tensorboard else None
             ending = train_network(
                 sim,
                 real,
@@ -153,15 +162,15 @@ class AdaptTrain:
                 certification=Certification(options.certificate, judges, dev),
                 resume=self.folder.resume,
                 device=self.device,
-                progress=steps_told(console, method, board),
+                progress=make_step_callback(console, method, board),
                 paired=self.paired,
                 perception=perception,
             )
-            if is_first():
+            if is_main_process():
                 write_training_page(self.out, ending, real)
-        self._tell(method, ending)
+        self._report_result(method, ending)
 
-    def _check_for(self, method: str) -> None:
+    def _check_method_flags(self, method: str) -> None:
         """Refuses what only the learned translator knows.
 
         Raises:
@@ -175,47 +184,47 @@ class AdaptTrain:
                     "--method translator."
                 )
 
-    def _perception(
+    def _load_perception(
         self,
-        training: Training,
-        judges: Sequence[tuple[str, Path]],
+        training: TranslationConfig,
+        verifiers: Sequence[tuple[str, Path]],
         renders: Dataset,
-    ) -> Perception | None:
+    ) -> PerceptionModel | None:
         """Returns the detector that the translator is trained to speak the same to; None, with why, without."""
         from sim2cam.adapt.translator.config import TranslatorConfig
-        from sim2cam.learn.distributed import own_device
-        from sim2cam.pipeline.verifiers import perception_of
+        from sim2cam.learn.distributed import select_local_device
+        from sim2cam.pipeline.verifiers import load_perception
 
-        task = dict(judges).get("task")
+        task = dict(verifiers).get("task")
         if (
             task is None
             or not isinstance(training, TranslatorConfig)
             or not training.perception_weight
         ):
             return None
-        found = perception_of(task, renders, own_device(self.device))
+        found = load_perception(task, renders, select_local_device(self.device))
         if isinstance(found, str):
-            self.talk.console().say(f"--task only judges, and teaches nothing: {found}")
+            self.output.make_console().info(f"--task only judges, and teaches nothing: {found}")
             return None
-        self.talk.console().say(
+        self.output.make_console().info(
             f"--task teaches too: its AP50 on {found.record.renders} renders is {found.record.ap50:.2f}"
         )
         return found
 
-    def _tell(self, method: str, ending: Ending | None) -> None:
+    def _report_result(self, method: str, outcome: TrainingOutcome | None) -> None:
         """Says what came of it."""
         words, facts = f"{method}: {self.out}", {"run": str(self.out), "method": method}
-        if ending is None:
-            self.talk.tell(words, **facts)
+        if outcome is None:
+            self.output.report(words, **facts)
             return
-        step, why = ending.selection.step, ending.selection.why
-        self.talk.tell(
+        step, why = outcome.selection.step, outcome.selection.reason
+        self.output.report(
             f"{words}; weights after step {step}: {why}",
             **facts,
             step=step,
-            warnings=list(ending.warnings),
+            warnings=list(outcome.warnings),
         )
-        _warn(self.talk.console(), ending.warnings)
+        _print_warnings(self.output.make_console(), outcome.warnings)
 
 
 @dataclass(frozen=True)
@@ -233,7 +242,7 @@ class AdaptApply:
     task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
     """Detector whose finds must survive: the one that the pictures are for, by its file or the name of one
     that ships."""
-    judge: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
+    verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
     """A second detector, of another architecture: dice-judge, or a file."""
     seed: int = 0
     """Decides what is drawn for every picture."""
@@ -246,69 +255,69 @@ class AdaptApply:
     """cpu, cuda or cuda:0."""
     verify: bool = False
     """With --resume, compare the hashes of all finished files, not only sizes and times."""
-    folder: Folder = field(default_factory=Folder)
+    folder: FolderOptions = field(default_factory=FolderOptions)
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Translates, and writes the certificate and its page."""
-        from sim2cam.data.real_images import read_captures
+        from sim2cam.data.real_images import read_real_images
         from sim2cam.data.writer import CERTIFICATE_PAGE
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.pipeline.translation import Certification, apply_transfer, translation_paths
+        from sim2cam.pipeline.translation import Certification, apply_transfer, list_image_pairs
         from sim2cam.report.certificate import write_certificate_page
 
-        workers = _own_workers(self.device) if self.workers is None else self.workers
+        workers = _default_workers(self.device) if self.workers is None else self.workers
         check_numbers(seed=self.seed, workers=workers, limit=self.limit)
-        sim = read_captures(self.data, skip_invalid=self.skip_invalid)
-        _note_frames(self.talk.console(), sim)
+        sim = read_real_images(self.data, skip_invalid=self.skip_invalid)
+        _report_video_frames(self.output.make_console(), sim)
         sim = sim.take(self.limit)
         limits = load_recipe(self.recipe).adapt.certificate
         if self.verify:
-            remove_damaged_shards(self.out, self.folder, self.talk)
+            remove_damaged_shards(self.out, self.folder, self.output)
         certificate = apply_transfer(
             self.translator,
             sim,
             self.out,
-            certification=Certification(limits, _judges(self.task, self.judge)),
+            certification=Certification(limits, _resolve_verifiers(self.task, self.verifier)),
             seed=self.seed,
             workers=workers,
             device=self.device,
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
-            progress=self.talk.console().progress("translating"),
+            progress=self.output.make_console().start_progress("translating"),
         )
         page = self.out / CERTIFICATE_PAGE
-        write_certificate_page(certificate, translation_paths(self.out, sim), page)
-        self._tell(certificate)
+        write_certificate_page(certificate, list_image_pairs(self.out, sim), page)
+        self._report_certificate(certificate)
 
-    def _tell(self, certificate: SetCertificate) -> None:
+    def _report_certificate(self, certificate: DatasetCertificate) -> None:
         """Says what came of it.
 
         Raises:
             Sim2CamError: no picture was kept.
         """
-        total, rejected = len(certificate.pictures), len(certificate.rejected)
-        self.talk.tell(
-            f"{self.out}: {certificate.kept} of {total} pictures, {rejected} rejected; "
-            f"{certificate.verdict}",
-            pictures=certificate.kept,
+        total, rejected = len(certificate.images), len(certificate.rejected_images)
+        self.output.report(
+            f"{self.out}: {certificate.accepted_count} of {total} pictures, {rejected} rejected; "
+            f"{certificate.decision}",
+            pictures=certificate.accepted_count,
             rejected=rejected,
-            verdict=certificate.verdict,
+            verdict=certificate.decision,
         )
-        for fault in certificate.faults:
-            self.talk.console().say(f"certificate: {fault}")
-        if not certificate.kept:
+        for fault in certificate.violations:
+            self.output.make_console().info(f"certificate: {fault}")
+        if not certificate.accepted_count:
             raise Sim2CamError(
                 f"{self.out}: all {total} translations were rejected; certificate.html shows why. "
                 "Train the translator longer, or take other captures."
             )
 
 
-def _check_fit(
+def _check_fitted_method(
     method: str,
-    choosing: Sequence[str],
-    given: Mapping[str, int],
+    selection_flags: Sequence[str],
+    overrides: Mapping[str, int],
     *,
     tensorboard: bool,
 ) -> None:
@@ -317,9 +326,9 @@ def _check_fit(
     Raises:
         UsageError: naming it.
     """
-    for flag in given:
+    for flag in overrides:
         raise UsageError(f"--{flag}: {method} is fitted at once, without chance. Leave it out.")
-    for flag in choosing:
+    for flag in selection_flags:
         cure = "Leave it out." if flag == "dev" else "Give it to adapt apply."
         raise UsageError(
             f"--{flag}: {method} is fitted, so there are no weights to choose from. {cure}"
@@ -328,58 +337,58 @@ def _check_fit(
         raise UsageError(
             f"--tensorboard: {method} is fitted, so there are no curves. Leave it out."
         )
-    if process_count() > 1:
+    if get_world_size() > 1:
         raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")
 
 
-def _own_workers(device: str) -> int:
+def _default_workers(device: str) -> int:
     return 1 if device.startswith("cuda") else os.cpu_count() or 1
 
 
-def _note_frames(console: Console, *given: Dataset) -> None:
-    from sim2cam.data.formats.video import frames_note
+def _report_video_frames(console: Console, *datasets: Dataset) -> None:
+    from sim2cam.data.formats.video import describe_frame_selection
 
-    for note in filter(None, map(frames_note, given)):
-        console.say(note)
+    for note in filter(None, map(describe_frame_selection, datasets)):
+        console.info(note)
 
 
-def _warn(console: Console, warnings: Sequence[str]) -> None:
+def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     for warning in warnings:
-        console.say(f"warning: {warning}")
+        console.info(f"warning: {warning}")
 
 
-def _memory_words(
-    training: Training,
+def _describe_memory(
+    training: TranslationConfig,
     sim: Dataset,
     real: Dataset,
     device: str,
 ) -> str:
-    from sim2cam.adapt.reference.memory import reference_memory
-    from sim2cam.adapt.translator.buffers import buffers_of
+    from sim2cam.adapt.reference.memory import estimate_reference_memory
+    from sim2cam.adapt.translator.buffers import list_common_buffers
     from sim2cam.adapt.translator.config import TranslatorConfig
-    from sim2cam.adapt.translator.memory import translator_memory
+    from sim2cam.adapt.translator.memory import estimate_translator_memory
 
     if isinstance(training, TranslatorConfig):
-        buffers = buffers_of(sim) if training.use_buffers else ()
-        need = translator_memory(training, sim, real, buffers)
+        buffers = list_common_buffers(sim) if training.use_buffers else ()
+        need = estimate_translator_memory(training, sim, real, buffers)
     else:
-        need = reference_memory(*training, sim, real)
+        need = estimate_reference_memory(*training, sim, real)
     images = f"{need.images_bytes / 1e9:.1f} GB of it for images"
     if device == "cpu":
-        return f"memory: about {need.on_cpu_bytes / 1e9:.1f} GB at the peak, {images}"
+        return f"memory: about {need.cpu_training_bytes / 1e9:.1f} GB at the peak, {images}"
     return (
-        f"memory: up to {need.of_gpu_bytes / 1e9:.1f} GB of the GPU's, and about "
-        f"{need.beside_gpu_bytes / 1e9:.1f} GB of the machine's, {images}"
+        f"memory: up to {need.gpu_bytes / 1e9:.1f} GB of the GPU's, and about "
+        f"{need.host_bytes / 1e9:.1f} GB of the machine's, {images}"
     )
 
 
-def _side(folder: Path, name: str) -> Path:
+def _resolve_domain_folder(folder: Path, name: str) -> Path:
     """Returns the folder of one side, where the given one has both as published translators take them."""
     return folder / name if (folder / name).is_dir() else folder
 
 
-def _judges(task: Path | None, judge: Path | None) -> tuple[tuple[str, Path], ...]:
-    from sim2cam.pipeline.verifiers import weights_file
+def _resolve_verifiers(task: Path | None, verifier: Path | None) -> tuple[tuple[str, Path], ...]:
+    from sim2cam.pipeline.verifiers import resolve_weights
 
-    given = (("task", task), ("judge", judge))
-    return tuple((name, weights_file(path)) for name, path in given if path is not None)
+    given = (("task", task), ("judge", verifier))
+    return tuple((name, resolve_weights(path)) for name, path in given if path is not None)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.commands.options import Overwrite, Talk, check_new, check_numbers
+from sim2cam.commands.options import OutputOptions, Overwrite, check_numbers, check_output_files
 from sim2cam.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
-    from sim2cam.adapt.calibration.camera_fit import CameraFit, Finding
-    from sim2cam.adapt.calibration.detector_drift import Witness
-    from sim2cam.adapt.calibration.drift import Drift as Found
-    from sim2cam.adapt.calibration.parameter_changes import Change
+    from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
+    from sim2cam.adapt.calibration.detector_drift import DetectorMonitor
+    from sim2cam.adapt.calibration.drift import DriftReport as Found
+    from sim2cam.adapt.calibration.parameter_changes import ParameterShift
     from sim2cam.scene.shape import Board
 
-_Run = Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")]
-_Board = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
+_MonitorWeights = Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")]
+_BoardText = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:DICTIONARY:SHARE")]
 
 
 @dataclass(frozen=True)
@@ -30,36 +30,38 @@ class Calibrate:
     """Folder of photos, one photo, or a list of them (COCO). Photos of a chessboard tell the lens."""
     out: Path | None = None
     """File to write, as camera.json; without it the result is only shown."""
-    board: _Board = None
+    board: _BoardText = None
     """A board of markers, as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the
     side of a marker over that of its square. Chessboards are found without."""
-    run: _Run = None
+    monitor: _MonitorWeights = None
     """A detector that is asked of the photos too, so that drift can tell when it answers otherwise."""
     seed: int = 0
     """Decides which photos are resampled and which cameras are tried."""
     overwrite: Overwrite = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Calibrates, writes and shows."""
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
-        from sim2cam.seeds import stream
+        from sim2cam.seeds import derive_rng
 
         check_numbers(seed=self.seed)
         if self.out is not None:
-            check_new(self.out, overwrite=self.overwrite, inputs=[self.captures])
-        board = None if self.board is None else _board(self.board)
-        console = self.talk.console()
-        rng = stream(self.seed, "calibrate")
-        witness = _witness(self.run)
-        fit = calibrate(self.captures, board, rng, console.progress("photos"), witness)
-        for line in _remarks(fit):
-            console.say(line)
+            check_output_files(self.out, overwrite=self.overwrite, inputs=[self.captures])
+        board = None if self.board is None else _parse_board(self.board)
+        console = self.output.make_console()
+        rng = derive_rng(self.seed, "calibrate")
+        witness = _load_monitor(self.monitor)
+        fit = calibrate(self.captures, board, rng, console.start_progress("photos"), witness)
+        for line in _describe_fit(fit):
+            console.info(line)
         if self.out is not None:
             write_camera(self.out, fit)
-            console.say(f"camera: {self.out}")
-        console.result(fit.to_json()) if self.talk.json else console.table(_table(fit))
+            console.info(f"camera: {self.out}")
+        console.print_json(fit.to_json()) if self.output.json else console.print_text(
+            _format_fit(fit)
+        )
 
 
 @dataclass(frozen=True)
@@ -70,41 +72,45 @@ class Drift:
     """What sim2cam calibrate wrote."""
     captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
     """New photos: a folder, one photo, or a list of them (COCO); best of what was photographed then."""
-    board: _Board = None
+    board: _BoardText = None
     """A board of markers in the photos, as calibrate takes it."""
-    run: _Run = None
+    monitor: _MonitorWeights = None
     """The detector that was asked when the camera was calibrated: its novelty and confidence are compared."""
     seed: int = 0
     """Decides which photos are exchanged and resampled."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Compares and shows."""
         from sim2cam.adapt.calibration.camera_fit import read_camera
-        from sim2cam.adapt.calibration.drift import drift
-        from sim2cam.seeds import stream
+        from sim2cam.adapt.calibration.drift import detect_drift
+        from sim2cam.seeds import derive_rng
 
         check_numbers(seed=self.seed)
-        board = None if self.board is None else _board(self.board)
+        board = None if self.board is None else _parse_board(self.board)
         fit = read_camera(self.camera)
-        console = self.talk.console()
-        rng = stream(self.seed, "drift")
-        witness = _witness(self.run)
-        found = drift(fit, self.captures, board, rng, console.progress("photos"), witness)
-        for line in _left_out(found):
-            console.say(line)
-        console.say(_verdict(found))
-        console.result(found.to_json()) if self.talk.json else console.table(_changes(found))
+        console = self.output.make_console()
+        rng = derive_rng(self.seed, "drift")
+        witness = _load_monitor(self.monitor)
+        found = detect_drift(
+            fit, self.captures, board, rng, console.start_progress("photos"), witness
+        )
+        for line in _list_excluded(found):
+            console.info(line)
+        console.info(_summarize_drift(found))
+        console.print_json(found.to_json()) if self.output.json else console.print_text(
+            _format_changes(found)
+        )
 
 
-def _witness(run: Path | None) -> Witness | None:
+def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
     """Returns the detector that ``--run`` names."""
-    from sim2cam.pipeline.verifiers import weights_file, witness_of
+    from sim2cam.pipeline.verifiers import load_monitor, resolve_weights
 
-    return None if run is None else witness_of(weights_file(run))
+    return None if weights is None else load_monitor(resolve_weights(weights))
 
 
-def _board(text: str) -> Board:
+def _parse_board(text: str) -> Board:
     """Returns the board of markers that ``--board`` names."""
     from sim2cam.scene.shape import Board
 
@@ -134,29 +140,29 @@ def _board(text: str) -> Board:
         ) from error
 
 
-def _remarks(fit: CameraFit) -> list[str]:
+def _describe_fit(fit: CameraFit) -> list[str]:
     """Returns what a person should know before the table."""
-    lines = [f"{fit.camera}: {fit.photos} photos, {fit.boards} with a board", *_left_out(fit)]
-    if any(fit.border):
+    lines = [f"{fit.camera}: {fit.photos} photos, {fit.boards} with a board", *_list_excluded(fit)]
+    if any(fit.border_px):
         lines.append(
             "dead border, pixels at the left, top, right and bottom: {}, {}, {}, {}".format(
-                *fit.border
+                *fit.border_px
             )
         )
-    if fit.brightest < 255:
-        lines.append(f"no level above {fit.brightest}")
-    if fit.turned:
-        names = ", ".join(f"{name} ({number})" for name, number in fit.turned.items())
+    if fit.max_level < 255:
+        lines.append(f"no level above {fit.max_level}")
+    if fit.rotated_boards:
+        names = ", ".join(f"{name} ({number})" for name, number in fit.rotated_boards.items())
         lines.append(
-            f"left out of the lens: {len(fit.turned)} photos of a board, as the camera was held another way "
+            f"left out of the lens: {len(fit.rotated_boards)} photos of a board, as the camera was held another way "
             f"(EXIF orientation): {names}"
         )
     if fit.lens is not None:
         for name, error in fit.lens.outliers.items():
             lines.append(f"board left out: {name}: {error:.2f} px off any lens")
         models = ", ".join(
-            [f"{name} {error:.3f}" for name, error in fit.lens.left_out_px.items()]
-            + [f"{name} does not see the whole picture" for name in fit.lens.blind]
+            [f"{name} {error:.3f}" for name, error in fit.lens.held_out_rms_px.items()]
+            + [f"{name} does not see the whole picture" for name in fit.lens.partial_view_models]
         )
         lines.append(
             f"lens: {fit.lens.kind}, {fit.lens.rms_px:.3f} px; on photos left out: {models}"
@@ -164,62 +170,71 @@ def _remarks(fit: CameraFit) -> list[str]:
     return lines
 
 
-def _left_out(found: CameraFit | Found) -> list[str]:
-    others = [f"{count} of another camera: {camera}" for camera, count in found.others.items()]
-    refused = [f"{name}: {reason}" for name, reason in found.refused.items()]
+def _list_excluded(result: CameraFit | Found) -> list[str]:
+    others = [
+        f"{count} of another camera: {camera}" for camera, count in result.other_cameras.items()
+    ]
+    refused = [f"{name}: {reason}" for name, reason in result.skipped.items()]
     return [f"left out: {line}" for line in (*others, *refused)]
 
 
-def _table(fit: CameraFit) -> str:
+def _format_fit(fit: CameraFit) -> str:
     """Returns parameter, value and interval, or why there is none."""
-    return _columns([(f.name, _number(f.value), _sure(f)) for f in fit.findings])
+    return _format_columns(
+        [(f.name, _format_value(f.value), _format_interval(f)) for f in fit.estimates]
+    )
 
 
-def _columns(rows: list[tuple[str, str, str]]) -> str:
+def _format_columns(rows: list[tuple[str, str, str]]) -> str:
     wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
     return "\n".join(f"{a:{wide[0]}}  {b:>{wide[1]}}  {c}".rstrip() for a, b, c in rows)
 
 
-def _verdict(found: Found) -> str:
+def _summarize_drift(drift_result: Found) -> str:
     """Returns in a sentence what moved."""
-    words = [change.words for change in found.changes if change.verdict == "moved"]
-    untold = sum(change.verdict == "untold" for change in found.changes)
-    still = len(found.changes) - len(words) - untold
+    words = [change.description for change in drift_result.shifts if change.status == "moved"]
+    untold = sum(change.status == "untold" for change in drift_result.shifts)
+    still = len(drift_result.shifts) - len(words) - untold
     moved = f"moved: {', '.join(words)}" if words else "nothing is seen to have moved"
-    return f"{found.camera}: {found.photos} photos; {moved}; {still} still, {untold} not told"
+    return f"{drift_result.camera}: {drift_result.photos} photos; {moved}; {still} still, {untold} not told"
 
 
-def _changes(found: Found) -> str:
+def _format_changes(drift_result: Found) -> str:
     """Returns verdict, shift and p-value of each number, or why there is none."""
-    return _columns([(change.words, change.verdict, _moved(change)) for change in found.changes])
+    return _format_columns(
+        [
+            (change.description, change.status, _format_shift(change))
+            for change in drift_result.shifts
+        ]
+    )
 
 
-def _moved(change: Change) -> str:
+def _format_shift(shift: ParameterShift) -> str:
     """Returns by how much a number moved, how surely, and the note."""
     parts = []
-    if change.shift is not None and change.ci95 is not None:
-        low, high = change.ci95
-        parts.append(f"{change.shift:+.2g} {change.unit} ({low:+.2g} to {high:+.2g})")
-    if change.p_value is not None:
-        parts.append(f"p {change.p_value:.2g}")
-    if change.note and change.verdict != "still":
-        parts.append(change.note)
+    if shift.shift is not None and shift.ci95 is not None:
+        low, high = shift.ci95
+        parts.append(f"{shift.shift:+.2g} {shift.unit} ({low:+.2g} to {high:+.2g})")
+    if shift.p_value is not None:
+        parts.append(f"p {shift.p_value:.2g}")
+    if shift.note and shift.status != "still":
+        parts.append(shift.note)
     return "; ".join(parts)
 
 
-def _number(value: float | str | None) -> str:
+def _format_value(value: float | str | None) -> str:
     if value is None:
         return "?"
     return value if isinstance(value, str) else f"{value:.5g}"
 
 
-def _sure(finding: Finding) -> str:
+def _format_interval(estimate: ParameterEstimate) -> str:
     """Returns the interval, the spread over photos and the note, as far as there are any."""
     parts = []
-    if finding.ci95 is not None:
-        parts.append(f"{finding.ci95[0]:.5g} to {finding.ci95[1]:.5g}")
-    if finding.spread:
-        parts.append(f"varies by {finding.spread:.2g}")
-    if finding.note:
-        parts.append(finding.note)
+    if estimate.ci95 is not None:
+        parts.append(f"{estimate.ci95[0]:.5g} to {estimate.ci95[1]:.5g}")
+    if estimate.photo_std:
+        parts.append(f"varies by {estimate.photo_std:.2g}")
+    if estimate.note:
+        parts.append(estimate.note)
     return "; ".join(parts)

@@ -14,21 +14,21 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-_ACTED_ON = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 """Control characters but tabs and line feeds; line separators; what turns the direction of text round."""
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return a text with escapes (backslash x1b) in place of control characters but tabs and line feeds."""
-    return _ACTED_ON.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def write(stream: TextIO, text: str) -> None:
     """Write a text to a stream, as ``printable`` returns it."""
-    stream.write(printable(text))
+    stream.write(escape_controls(text))
 
 
-def accept_any_text() -> None:
+def escape_unencodable() -> None:
     """Let stdout and stderr escape what their encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -44,62 +44,62 @@ class Console:
 
     def __init__(self, verbosity: int) -> None:
         self._verbosity = verbosity
-        self._live = sys.stderr.isatty() and verbosity >= 0
-        self._shown = 0.0
+        self._is_terminal = sys.stderr.isatty() and verbosity >= 0
+        self._last_update_s = 0.0
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """Tells a person something."""
         if self._verbosity >= 0:
             self._clear()
             write(sys.stderr, f"{text}\n")
 
-    def detail(self, text: str) -> None:
+    def debug(self, text: str) -> None:
         """Tells it only when asked for with -v."""
         if self._verbosity > 0:
-            self.say(text)
+            self.info(text)
 
-    def result(self, value: Mapping[str, Any]) -> None:
+    def print_json(self, value: Mapping[str, Any]) -> None:
         """Prints a result for a program."""
         sys.stdout.write(json.dumps(value, indent=1) + "\n")
 
-    def table(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         """Prints a result for a person."""
         write(sys.stdout, f"{text}\n")
 
-    def progress(self, what: str) -> Progress:
+    def start_progress(self, label: str) -> Progress:
         """Returns a counter that shows how far, how fast and how long still."""
-        return Progress(self, what)
+        return Progress(self, label)
 
-    def show(self, line: str, *, last: bool) -> None:
+    def update_status_line(self, line: str, *, is_last: bool) -> None:
         """Replaces the line at the bottom of the terminal."""
         now = time.monotonic()
-        if not self._live or (now - self._shown < 0.1 and not last):
+        if not self._is_terminal or (now - self._last_update_s < 0.1 and not is_last):
             return
-        self._shown = now
+        self._last_update_s = now
         self._clear()
-        write(sys.stderr, line + ("\n" if last else ""))
+        write(sys.stderr, line + ("\n" if is_last else ""))
         sys.stderr.flush()
 
     def _clear(self) -> None:
-        if self._live:
+        if self._is_terminal:
             sys.stderr.write("\r\x1b[K")
 
 
 class Progress:
     """Counts units of work; called with done and total."""
 
-    def __init__(self, console: Console, what: str) -> None:
+    def __init__(self, console: Console, label: str) -> None:
         self._console = console
-        self._what = what
-        self._start = time.monotonic()
-        self._first: int | None = None
+        self._label = label
+        self._start_s = time.monotonic()
+        self._first_done: int | None = None
 
     def __call__(self, done: int, total: int) -> None:
         """Shows the state; what was there before the start does not count for the rate."""
-        if self._first is None:
-            self._first = done
-        seconds = time.monotonic() - self._start
-        rate = (done - self._first) / seconds if seconds > 0 else 0.0
+        if self._first_done is None:
+            self._first_done = done
+        seconds = time.monotonic() - self._start_s
+        rate = (done - self._first_done) / seconds if seconds > 0 else 0.0
         left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
-        line = f"{self._what}: {done} of {total}, {rate:.2f} a second{left}"
-        self._console.show(line, last=done >= total)
+        line = f"{self._label}: {done} of {total}, {rate:.2f} a second{left}"
+        self._console.update_status_line(line, is_last=done >= total)

@@ -8,45 +8,45 @@ from typing import TYPE_CHECKING
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
-    from sim2cam.randomize.counterfactual import Change
+    from sim2cam.randomize.counterfactual import Intervention
     from sim2cam.randomize.sampling_context import Value
 
-_WORDS = {"true": True, "false": False}
+_BOOLEANS = {"true": True, "false": False}
 
 
-def change_of(redraw: str | None, settings: tuple[tuple[str, ...], ...]) -> Change:
+def parse_intervention(resample: str | None, settings: tuple[tuple[str, ...], ...]) -> Intervention:
     """Returns the change that the flags ask for.
 
     Args:
-        redraw: comma-separated groups.
+        resample: comma-separated groups.
         settings: ``FACTOR=VALUE`` each, of each flag.
 
     Raises:
         UsageError: a setting without a value, one that is given twice, or a group without a name.
     """
-    from sim2cam.randomize.counterfactual import Change
+    from sim2cam.randomize.counterfactual import Intervention
 
-    groups = [] if redraw is None else redraw.split(",")
+    groups = [] if resample is None else resample.split(",")
     if "" in groups:
-        raise UsageError(f"--redraw {redraw}: give GROUPS, as light,die/3.")
+        raise UsageError(f"--redraw {resample}: give GROUPS, as light,die/3.")
     found: dict[str, Value] = {}
-    for factor, value in map(_setting, itertools.chain.from_iterable(settings)):
+    for factor, value in map(_parse_setting, itertools.chain.from_iterable(settings)):
         if factor in found:
             raise UsageError(f"--set {factor} is given twice. Leave one of them out.")
         found[factor] = value
-    return Change(dict.fromkeys(groups, 1), found)
+    return Intervention(dict.fromkeys(groups, 1), found)
 
 
-def _setting(text: str) -> tuple[str, Value]:
+def _parse_setting(text: str) -> tuple[str, Value]:
     factor, equals, value = text.partition("=")
     if not (factor and equals and value):
         raise UsageError(f"--set {text}: give FACTOR=VALUE, as light/warmth=0.5.")
-    return factor, _value(value)
+    return factor, _parse_value(value)
 
 
-def _value(text: str) -> Value:
-    if text in _WORDS:
-        return _WORDS[text]
+def _parse_value(text: str) -> Value:
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
     for kind in (int, float):
         try:
             return kind(text)

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import tyro
 
-from sim2cam.commands.counterfactual import change_of
+from sim2cam.commands.counterfactual import parse_intervention
 from sim2cam.commands.options import (
-    Folder,
+    FolderOptions,
+    OutputOptions,
     Overwrite,
     SkipInvalid,
     Split,
-    Talk,
-    check_new,
     check_numbers,
+    check_output_files,
 )
 from sim2cam.commands.runs import remove_damaged_shards
 from sim2cam.errors import Sim2CamError, UsageError
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 
 if TYPE_CHECKING:
     from sim2cam.pipeline.recipe import Recipe
-    from sim2cam.randomize.counterfactual import Change
+    from sim2cam.randomize.counterfactual import Intervention
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Render:
     """Comma-separated, instead of the recipe's: depth, ids, parts, normals, coordinates, coverage,
     flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, raw, right, amodal_masks,
     keypoints, occlusions, symmetries."""
-    redraw: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
+    resample: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
     """Comma-separated groups, as light or die/3, that are drawn anew in every scene; all else stays
     as it is without this flag, so that pictures of equal names make pairs."""
     settings: Annotated[
@@ -62,7 +62,7 @@ class Render:
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
     """Take the settled scenes of this data set of the same recipe and seed instead of settling them
     again, for other --channels or on a machine without physics."""
-    pictures: bool = True
+    images: bool = True
     """Without them scenes are settled alone, for --scenes here or on another machine."""
     workers: int = os.cpu_count() or 1
     """Processes; the bytes are the same with any number."""
@@ -70,45 +70,45 @@ class Render:
     """Only say how long it would take and how large it would be, from four trial pictures."""
     verify: bool = False
     """With --resume, compare the hashes of all finished files, not only sizes and times."""
-    folder: Folder = field(default_factory=Folder)
-    talk: Talk = field(default_factory=Talk)
+    folder: FolderOptions = field(default_factory=FolderOptions)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Renders the data set."""
-        from sim2cam.pipeline.generation import estimate, generate, unfound
+        from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.render.rasterizer import rasterizer
+        from sim2cam.render.rasterizer import get_rasterizer
 
         check_numbers(seed=self.seed, workers=self.workers)
-        self._check_preview() if self.preview else self._check_out()
+        self._check_preview_flags() if self.preview else self._require_output()
         recipe = load_recipe(self.recipe)
         render = recipe.render
         if self.size is not None:
-            width, height = _size(self.size)
-            render = _checked(render, width=width, height=height)
+            width, height = _parse_size(self.size)
+            render = _replace_checked(render, width=width, height=height)
         if self.channels is not None:
             names = tuple(name for name in self.channels.split(",") if name)
-            render = _checked(render, channels=names)
-        recipe = _checked(recipe, render=render)
-        change = change_of(self.redraw, self.settings)
-        console = self.talk.console()
-        console.say(f"renderer: {rasterizer().name}")
+            render = _replace_checked(render, channels=names)
+        recipe = _replace_checked(recipe, render=render)
+        change = parse_intervention(self.resample, self.settings)
+        console = self.output.make_console()
+        console.info(f"renderer: {get_rasterizer().name}")
         if self.preview:
-            self._preview(recipe, change)
+            self._write_preview(recipe, change)
             return
-        out, count = self._check_out()
+        out, count = self._require_output()
         if self.dry_run:
-            plan = estimate(
+            plan = estimate_cost(
                 recipe, count=count, seed=self.seed, workers=self.workers, change=change
             )
-            console.result(plan) if self.talk.json else console.table(
+            console.print_json(plan) if self.output.json else console.print_text(
                 f"{plan['shards']} shards, about {plan['seconds']:.0f} s and {plan['gigabytes']:.3f} GB"
             )
             return
         if self.verify:
-            remove_damaged_shards(out, self.folder, self.talk)
-        if not self.pictures:
-            self._settle(recipe, change, out, count)
+            remove_damaged_shards(out, self.folder, self.output)
+        if not self.images:
+            self._simulate(recipe, change, out, count)
             return
         dataset = generate(
             recipe,
@@ -118,16 +118,16 @@ class Render:
             workers=self.workers,
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
-            progress=console.progress("rendering"),
+            progress=console.start_progress("rendering"),
             change=change,
             scenes=self.scenes,
         )
-        for name in unfound(change, out):
-            console.say(f"no scene has {name}: nothing of it was changed.")
+        for name in find_unknown_instances(change, out):
+            console.info(f"no scene has {name}: nothing of it was changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
-        console.say(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
-        if self.talk.json:
-            console.result({"pictures": len(dataset.samples), "objects": objects})
+        console.info(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
+        if self.output.json:
+            console.print_json({"pictures": len(dataset.samples), "objects": objects})
         self._check_complete(out)
 
     def _check_complete(self, out: Path) -> None:
@@ -145,7 +145,7 @@ class Render:
                 f"{out}: finished without {scenes}. Change the recipe, or use the data set as it is."
             )
 
-    def _check_out(self) -> tuple[Path, int]:
+    def _require_output(self) -> tuple[Path, int]:
         """Returns where how many pictures go.
 
         Raises:
@@ -157,12 +157,12 @@ class Render:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
         return self.out, self.count
 
-    def _settle(self, recipe: Recipe, change: Change, out: Path, count: int) -> None:
-        from sim2cam.pipeline.generation import settle_scenes
+    def _simulate(self, recipe: Recipe, intervention: Intervention, out: Path, count: int) -> None:
+        from sim2cam.pipeline.generation import simulate_scenes
 
         if self.scenes is not None:
             raise UsageError("--no-pictures settles scenes, and --scenes takes settled ones.")
-        settled = settle_scenes(
+        settled = simulate_scenes(
             recipe,
             out,
             count=count,
@@ -170,13 +170,13 @@ class Render:
             workers=self.workers,
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
-            progress=self.talk.console().progress("settling"),
-            change=change,
+            progress=self.output.make_console().start_progress("settling"),
+            change=intervention,
         )
-        self.talk.tell(f"{out}: {settled} scenes, for --scenes", scenes=settled)
+        self.output.report(f"{out}: {settled} scenes, for --scenes", scenes=settled)
         self._check_complete(out)
 
-    def _check_preview(self) -> None:
+    def _check_preview_flags(self) -> None:
         """Refuses what 16 small stills cannot show.
 
         Raises:
@@ -186,26 +186,28 @@ class Render:
             "--count": self.count is not None,
             "--channels": self.channels is not None,
             "--scenes": self.scenes is not None,
-            "--no-pictures": not self.pictures,
+            "--no-pictures": not self.images,
             "--dry-run": self.dry_run,
             "--resume": self.folder.resume,
         }
         for flag in (flag for flag, is_asked in asked.items() if is_asked):
             raise UsageError(f"--preview draws 16 stills of new scenes. Leave out {flag}.")
 
-    def _preview(self, recipe: Recipe, change: Change) -> None:
+    def _write_preview(self, recipe: Recipe, intervention: Intervention) -> None:
         from sim2cam import images
-        from sim2cam.pipeline.generation import preview, unfound
-        from sim2cam.report.sheet import sample_sheet
+        from sim2cam.pipeline.generation import find_unknown_instances, render_preview
+        from sim2cam.report.sheet import build_sample_sheet
 
         picture = self.out or Path(f"{recipe.name}-preview.png")
-        check_new(picture, overwrite=self.folder.overwrite, inputs=[Path(self.recipe)])
+        check_output_files(picture, overwrite=self.folder.overwrite, inputs=[Path(self.recipe)])
         with tempfile.TemporaryDirectory() as folder:
-            samples = preview(recipe, Path(folder) / "d", seed=self.seed, change=change)
-            write_whole(picture, images.encode_png(sample_sheet(samples)))
-            for name in unfound(change, samples.root):
-                self.talk.console().say(f"no scene has {name}: nothing of it was changed.")
-        self.talk.tell(f"picture: {picture}", picture=str(picture))
+            samples = render_preview(
+                recipe, Path(folder) / "d", seed=self.seed, change=intervention
+            )
+            write_atomic(picture, images.encode_png(build_sample_sheet(samples)))
+            for name in find_unknown_instances(intervention, samples.root):
+                self.output.make_console().info(f"no scene has {name}: nothing of it was changed.")
+        self.output.report(f"picture: {picture}", picture=str(picture))
 
 
 @dataclass(frozen=True)
@@ -214,25 +216,25 @@ class Check:
 
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
     """Folder of the data set."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Reports every problem; fails if there is one."""
         from sim2cam.data.checks.dataset import check_dataset
 
         report = check_dataset(self.data)
-        console = self.talk.console()
-        if self.talk.json:
-            console.result(report.to_json())
+        console = self.output.make_console()
+        if self.output.json:
+            console.print_json(report.to_json())
         for warning in report.warnings:
-            console.say(f"warning: {warning}")
+            console.info(f"warning: {warning}")
         for problem in report.problems:
-            console.say(f"{problem.sample}: {problem.what}")
+            console.info(f"{problem.sample}: {problem.message}")
         if report.problems:
             raise Sim2CamError(
                 f"{self.data}: {len(report.problems)} problems in {report.samples} samples."
             )
-        console.say(f"{self.data}: {report.samples} samples, {report.objects} objects, no problem")
+        console.info(f"{self.data}: {report.samples} samples, {report.objects} objects, no problem")
 
 
 @dataclass(frozen=True)
@@ -248,30 +250,30 @@ class Inspect:
     overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Writes the page."""
-        from sim2cam.data.real_images import read_captures
+        from sim2cam.data.real_images import read_real_images
         from sim2cam.report.dataset import write_inspect_page
 
         check_numbers(limit=self.limit)
         data = self.data.resolve()
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
-        check_new(out, overwrite=self.overwrite, inputs=[data])
-        shown = read_captures(data, skip_invalid=self.skip_invalid, split=self.split)
+        check_output_files(out, overwrite=self.overwrite, inputs=[data])
+        shown = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
         page = write_inspect_page(shown, out, limit=self.limit)
-        self.talk.tell(f"page: {page}", page=str(page))
+        self.output.report(f"page: {page}", page=str(page))
 
 
-def _size(text: str) -> tuple[int, int]:
+def _parse_size(text: str) -> tuple[int, int]:
     parts = text.lower().split("x")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
         raise UsageError(f"--size {text}: give WIDTHxHEIGHT in pixels, as 640x480.")
     return int(parts[0]), int(parts[1])
 
 
-def _checked(value: T, **changes: object) -> T:
+def _replace_checked(value: T, **changes: object) -> T:
     """Returns a value with changes that its own checks may refuse."""
     try:
         return replace(value, **changes)  # type: ignore[type-var]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sim2cam.commands.options import SkipInvalid, Talk, check_numbers
-from sim2cam.files import locked, prepare_folder
+from sim2cam.commands.options import OutputOptions, SkipInvalid, check_numbers
+from sim2cam.files import lock_folder, prepare_folder
 
 if TYPE_CHECKING:
-    from sim2cam.data.real_images import CaptureSets
+    from sim2cam.data.real_images import RealImageSplits
 
 
 @dataclass(frozen=True)
@@ -30,47 +30,47 @@ class Demo:
     overwrite: bool = False
     """Remove an earlier demo in the folder."""
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Runs the demo and prints times, scores and where the page is."""
-        from sim2cam.experiments.demo import PARTS, demo_captures
+        from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures
 
         check_numbers(seed=self.seed, workers=self.workers)
         # A wrong path must not cost the last run.
-        sets = demo_captures(self.captures, skip_invalid=self.skip_invalid)
-        with locked(self.out):
-            prepare_folder(self.out, PARTS, "a demo", resume=False, overwrite=self.overwrite)
+        sets = read_demo_captures(self.captures, skip_invalid=self.skip_invalid)
+        with lock_folder(self.out):
+            prepare_folder(self.out, OUTPUT_NAMES, "a demo", resume=False, overwrite=self.overwrite)
             self._run(sets)
 
-    def _run(self, sets: CaptureSets) -> None:
+    def _run(self, sets: RealImageSplits) -> None:
         from sim2cam.commands.pages import write_demo_page
-        from sim2cam.commands.tables import score_table
+        from sim2cam.commands.tables import format_scores
         from sim2cam.experiments.demo import run_demo
-        from sim2cam.render.rasterizer import rasterizer
+        from sim2cam.render.rasterizer import get_rasterizer
 
-        console = self.talk.console()
-        console.say(f"renderer: {rasterizer().name}")
+        console = self.output.make_console()
+        console.info(f"renderer: {get_rasterizer().name}")
         result = run_demo(
             self.out,
             self.captures,
             sets,
             seed=self.seed,
             workers=self.workers,
-            progress=console.progress,
+            progress=console.start_progress,
         )
         page = write_demo_page(result)
         scores = {"trained in this run": result.trained.score}
         if result.shipped is not None:
             scores["weights that ship"] = result.shipped.score
-        if self.talk.json:
-            console.result({label: score.to_json() for label, score in scores.items()})
+        if self.output.json:
+            console.print_json({label: score.to_json() for label, score in scores.items()})
         else:
             for stage in result.stages:
-                console.table(f"{stage.name:<10} {stage.seconds:6.1f} s")
+                console.print_text(f"{stage.name:<10} {stage.seconds:6.1f} s")
             count = len(result.trained.captures.samples)
-            console.table(f"\nscores on {count} {result.captures_origin} test images")
-            console.table(score_table(scores))
+            console.print_text(f"\nscores on {count} {result.captures_origin} test images")
+            console.print_text(format_scores(scores))
         for note in result.notes:
-            console.say(f"note: {note}")
-        console.say(f"page: {page}")
+            console.info(f"note: {note}")
+        console.info(f"page: {page}")

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from sim2cam.commands.options import (
-    Folder,
+    FolderOptions,
+    OutputOptions,
     Overwrite,
     SkipInvalid,
     Split,
-    Talk,
-    check_new,
     check_numbers,
+    check_output_files,
 )
-from sim2cam.errors import UsageError, did_you_mean
-from sim2cam.files import locked, prepare_folder
+from sim2cam.errors import UsageError, suggest_name
+from sim2cam.files import lock_folder, prepare_folder
 
 if TYPE_CHECKING:
     from sim2cam.data.sample import Dataset
     from sim2cam.experiments import domain_fit
-    from sim2cam.experiments.domain_gap import GapStep
+    from sim2cam.experiments.domain_gap import StageGap
     from sim2cam.pipeline.recipe import Recipe
-    from sim2cam.randomize.domain_survey import FactorSurvey
-    from sim2cam.report.domain_fit import FitReport, ShownSide
-    from sim2cam.report.domain_survey import Pictures
+    from sim2cam.randomize.domain_survey import FactorHistogram
+    from sim2cam.report.domain_fit import DomainView, FitReport
+    from sim2cam.report.domain_survey import RangeEndImages
     from sim2cam.report.values import Curves, Rgb
 
-_SHOWN = 6
-_FIT_PARTS = ("study.log*", "*-fitted.toml", "fit.json", "fit.html")
+_IMAGE_COUNT = 6
+_FIT_FILES = ("study.log*", "*-fitted.toml", "fit.json", "fit.html")
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,19 @@ class DomainShow:
     """Name of a shipped recipe (dice), or a .toml file."""
     count: int = 200
     """Number of scenes that are drawn."""
-    pictures: Annotated[str, tyro.conf.arg(metavar="GROUPS")] = "light,exposure,view"
+    images: Annotated[str, tyro.conf.arg(metavar="GROUPS")] = "light,exposure,view"
     """Comma-separated groups whose ends are shown in pictures; all, or none."""
     out: Path | None = None
     """The page; without it NAME-domain.html here."""
     overwrite: Overwrite = False
     seed: int = 0
     """Decides every draw."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Writes the page."""
         from sim2cam.pipeline.recipe import load_recipe
-        from sim2cam.randomize.domain_survey import survey
+        from sim2cam.randomize.domain_survey import sample_factor_histograms
         from sim2cam.report.domain_survey import write_domain_page
 
         if self.count < 1:
@@ -64,35 +64,37 @@ class DomainShow:
         check_numbers(seed=self.seed)
         recipe = load_recipe(self.recipe)
         out = self.out or Path(f"{recipe.name}-domain.html")
-        check_new(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
-        factors = survey(recipe.domain, self.seed, count=self.count, views=1)
-        pictures = self._pictures(recipe, factors)
+        check_output_files(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
+        factors = sample_factor_histograms(recipe.domain, self.seed, count=self.count, views=1)
+        pictures = self._render_range_ends(recipe, factors)
         page = write_domain_page(recipe.name, self.count, factors, pictures, out)
-        self.talk.tell(f"page: {page}", page=str(page))
+        self.output.report(f"page: {page}", page=str(page))
 
-    def _pictures(self, recipe: Recipe, factors: tuple[FactorSurvey, ...]) -> Pictures:
-        from sim2cam.experiments.factor_extremes import ends_of, pictures_at_ends
-        from sim2cam.randomize.distributions import case_name
+    def _render_range_ends(
+        self, recipe: Recipe, factors: tuple[FactorHistogram, ...]
+    ) -> RangeEndImages:
+        from sim2cam.experiments.factor_extremes import list_extremes, render_factor_extremes
+        from sim2cam.randomize.distributions import format_case
 
-        chosen = [factor for factor in factors if factor.group in self._groups(factors)]
-        total = sum(len(ends_of(factor)) for factor in chosen)
-        progress = self.talk.console().progress("pictures")
+        chosen = [factor for factor in factors if factor.group in self._select_groups(factors)]
+        total = sum(len(list_extremes(factor)) for factor in chosen)
+        progress = self.output.make_console().start_progress("pictures")
         found = defaultdict(list)
-        for done, picture in enumerate(pictures_at_ends(recipe, self.seed, chosen), start=1):
+        for done, picture in enumerate(render_factor_extremes(recipe, self.seed, chosen), start=1):
             progress(done, total)
             if picture is not None:
                 value = picture.value
-                text = f"{value:.4g}" if isinstance(value, float) else case_name(value)
+                text = f"{value:.4g}" if isinstance(value, float) else format_case(value)
                 found[picture.group, picture.factor].append((text, picture.rgb))
         return found
 
-    def _groups(self, factors: tuple[FactorSurvey, ...]) -> set[str]:
+    def _select_groups(self, factors: tuple[FactorHistogram, ...]) -> set[str]:
         known = dict.fromkeys(factor.group for factor in factors)
-        if self.pictures in ("all", "none"):
-            return set(known) if self.pictures == "all" else set()
-        names = {name for name in self.pictures.split(",") if name}
+        if self.images in ("all", "none"):
+            return set(known) if self.images == "all" else set()
+        names = {name for name in self.images.split(",") if name}
         for name in names - set(known):
-            raise UsageError(f"--pictures: unknown group '{name}'. {did_you_mean(name, known)}")
+            raise UsageError(f"--pictures: unknown group '{name}'. {suggest_name(name, known)}")
         return names
 
 
@@ -122,15 +124,15 @@ class DomainFit:
     """Decides the scenes, and what is tried."""
     workers: int = 1
     """Processes; each trial starts them anew."""
-    folder: Folder = field(default_factory=Folder)
+    folder: FolderOptions = field(default_factory=FolderOptions)
     split: Split = None
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Fits, and writes what came of it."""
-        from sim2cam.data.parts import LOOK
-        from sim2cam.data.real_images import read_captures
+        from sim2cam.data.parts import STYLE
+        from sim2cam.data.real_images import read_real_images
         from sim2cam.experiments.domain_fit import FitOptions
         from sim2cam.pipeline.recipe import load_recipe
 
@@ -138,15 +140,15 @@ class DomainFit:
         if self.trials < 1:
             raise UsageError(f"--trials must be 1 or more, not {self.trials}")
         recipe = load_recipe(self.recipe)
-        captures = read_captures(
-            self.captures, skip_invalid=self.skip_invalid, split=self.split, uses=LOOK
+        captures = read_real_images(
+            self.captures, skip_invalid=self.skip_invalid, split=self.split, roles=STYLE
         ).take(self.limit)
         names = tuple(name for name in self.factors.split(",") if name)
         options = FitOptions(self.trials, self.count, self.seed, names, self.weights, self.workers)
-        with locked(self.out):
+        with lock_folder(self.out):
             prepare_folder(
                 self.out,
-                _FIT_PARTS,
+                _FIT_FILES,
                 "a fit",
                 resume=self.folder.resume,
                 overwrite=self.folder.overwrite,
@@ -155,33 +157,35 @@ class DomainFit:
 
     def _fit(self, recipe: Recipe, captures: Dataset, options: domain_fit.FitOptions) -> None:
         from sim2cam.data.writer import write_json
-        from sim2cam.experiments.domain_fit import fit_recipe, ladder_after, write_recipe
+        from sim2cam.experiments.domain_fit import fit_recipe, measure_fitted_gap, write_recipe
         from sim2cam.report.domain_fit import write_fit_page
 
-        console = self.talk.console()
-        console.say("renders tell first which factors looks tell; then ranges are tried")
-        fit = fit_recipe(recipe, captures, self.out, options, console.progress("trials"))
-        ladder = ladder_after(recipe, fit, captures, options, console.progress("gap"))
+        console = self.output.make_console()
+        console.info("renders tell first which factors looks tell; then ranges are tried")
+        fit = fit_recipe(recipe, captures, self.out, options, console.start_progress("trials"))
+        ladder = measure_fitted_gap(recipe, fit, captures, options, console.start_progress("gap"))
         name = f"{recipe.name}-fitted"
         toml = self.out / f"{name}.toml"
         write_recipe(fit, self.recipe, name, toml)
         facts = {**fit.to_json(), "ladder": [step.to_json() for step in ladder]}
         write_json(self.out / "fit.json", facts)
-        page = write_fit_page(_report(recipe.name, fit, captures, ladder), self.out / "fit.html")
-        self.talk.tell(
-            f"{_words(fit)}\nrecipe: {toml}\npage: {page}",
+        page = write_fit_page(
+            _build_report(recipe.name, fit, captures, ladder), self.out / "fit.html"
+        )
+        self.output.report(
+            f"{_summarize_fit(fit)}\nrecipe: {toml}\npage: {page}",
             recipe=str(toml),
             page=str(page),
             **facts,
         )
 
 
-def _words(fit: domain_fit.DomainFit) -> str:
+def _summarize_fit(fit: domain_fit.DomainFit) -> str:
     """Returns what changed, a line each."""
     moved = [
-        f"{one.told.path}: {_range(one.before)} -> {_range(one.after)}"
+        f"{one.estimate.path}: {_format_range(one.before)} -> {_format_range(one.after)}"
         for one in fit.ranges
-        if one.shown is not None
+        if one.interval is not None
     ]
     lines = moved or ["the captures tell none of the factors: all ranges stay"]
     for name in ("auc", "sliced"):
@@ -191,47 +195,52 @@ def _words(fit: domain_fit.DomainFit) -> str:
     return "\n".join([*lines, "coverage: {:.3f} -> {:.3f}".format(*covered)])
 
 
-def _range(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:.4g} to {ends[1]:.4g}"
+def _format_range(bounds: tuple[float, float]) -> str:
+    return f"{bounds[0]:.4g} to {bounds[1]:.4g}"
 
 
-def _report(
-    name: str, fit: domain_fit.DomainFit, captures: Dataset, ladder: tuple[GapStep, ...]
+def _build_report(
+    name: str, fit: domain_fit.DomainFit, captures: Dataset, gap_stages: tuple[StageGap, ...]
 ) -> FitReport:
     """Returns what the page shows of a fit."""
-    from sim2cam.report.domain_fit import FitReport, ShownRange, ShownStep
+    from sim2cam.report.domain_fit import FitReport, GapStageView, RangeView
 
-    checked = [captures.samples[i].rgb for i in fit.checked]
-    far = [checked[i] for i, near in enumerate(fit.after.coverage.covered) if not near]
+    checked = [captures.samples[i].rgb for i in fit.held_out]
+    far = [checked[i] for i, near in enumerate(fit.after.coverage.is_covered) if not near]
     return FitReport(
         name,
         tuple(
-            ShownRange(one.told.path, one.told.share, one.before, one.after, one.shown)
+            RangeView(one.estimate.path, one.estimate.loo_r2, one.before, one.after, one.interval)
             for one in fit.ranges
         ),
-        _side(fit.before),
-        _side(fit.after),
-        _pictures(checked),
-        _pictures(far),
-        _curves(fit),
-        tuple(ShownStep(step.step, step.gap, step.aspects, step.imprints) for step in ladder),
+        _build_side(fit.before),
+        _build_side(fit.after),
+        _read_images(checked),
+        _read_images(far),
+        _build_curves(fit),
+        tuple(
+            GapStageView(step.stage, step.gap, step.aspects, step.isp_gaps) for step in gap_stages
+        ),
     )
 
 
-def _side(side: domain_fit.Side) -> ShownSide:
-    from sim2cam.report.domain_fit import ShownSide
+def _build_side(held_out_gap: domain_fit.HeldOutGap) -> DomainView:
+    from sim2cam.report.domain_fit import DomainView
 
-    return ShownSide(side.gap, side.coverage, side.pictures)
+    return DomainView(held_out_gap.gap, held_out_gap.coverage, held_out_gap.images)
 
 
-def _pictures(paths: Sequence[Path]) -> tuple[Rgb, ...]:
+def _read_images(paths: Sequence[Path]) -> tuple[Rgb, ...]:
     """Returns a few pictures, evenly from all."""
     from sim2cam import images
 
-    return tuple(images.read_rgb(path) for path in paths[:: max(1, len(paths) // _SHOWN)][:_SHOWN])
+    return tuple(
+        images.read_rgb(path)
+        for path in paths[:: max(1, len(paths) // _IMAGE_COUNT)][:_IMAGE_COUNT]
+    )
 
 
-def _curves(fit: domain_fit.DomainFit) -> Curves:
+def _build_curves(fit: domain_fit.DomainFit) -> Curves:
     from sim2cam.report.values import Curves, Series
 
     numbers = tuple(float(i) for i in range(len(fit.trials)))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from sim2cam.commands.options import Overwrite, SkipInvalid, Split, Talk, check_new, check_numbers
+from sim2cam.commands.options import (
+    OutputOptions,
+    Overwrite,
+    SkipInvalid,
+    Split,
+    check_numbers,
+    check_output_files,
+)
 from sim2cam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,49 +46,49 @@ class Export:
     """Decides which scenes go into which part."""
     overwrite: Overwrite = False
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Writes the export."""
         if self.format == "onnx":
-            self._write_network()
+            self._export_network()
             return
-        from sim2cam.data.catalog import where
-        from sim2cam.data.formats.export import export
-        from sim2cam.data.real_images import join_parts, read_parts
-        from sim2cam.data.set_operations import merge, split
-        from sim2cam.seeds import stream
+        from sim2cam.data.catalog import filter_datasets
+        from sim2cam.data.formats.export import export_dataset
+        from sim2cam.data.real_images import join_splits, read_splits
+        from sim2cam.data.set_operations import merge_datasets, split_by_scene
+        from sim2cam.seeds import derive_rng
 
         check_numbers(seed=self.seed)
         is_new = self.split is not None and "=" in self.split
-        shares = _shares(self.split) if self.split is not None and is_new else None
+        shares = _parse_shares(self.split) if self.split is not None and is_new else None
         named = None if is_new else self.split
         each = [
-            read_parts(path.resolve(), skip_invalid=self.skip_invalid, split=named)
+            read_splits(path.resolve(), skip_invalid=self.skip_invalid, split=named)
             for path in self.data
         ]
-        found = [join_parts(path, parts) for path, parts in zip(self.data, each, strict=True)]
+        found = [join_splits(path, parts) for path, parts in zip(self.data, each, strict=True)]
         if self.where is not None:
-            found = where(found, self.where)
-        whole = merge(found)
+            found = filter_datasets(found, self.where)
+        whole = merge_datasets(found)
         if shares is None:
-            parts = _as_they_are(whole, found, each, named is not None)
+            parts = _keep_splits(whole, found, each, named is not None)
         else:
-            parts = split(whole, shares, stream(self.seed, "split"))
+            parts = split_by_scene(whole, shares, derive_rng(self.seed, "split"))
         shapes = None
         if self.format == "bop":
-            from sim2cam.experiments.object_models import recorded_shapes
+            from sim2cam.experiments.object_models import create_recorded_models
 
-            shapes = recorded_shapes()
-        lacks = export(parts, self.out, self.format, shapes, overwrite=self.overwrite)
+            shapes = create_recorded_models()
+        lacks = export_dataset(parts, self.out, self.format, shapes, overwrite=self.overwrite)
         counts = {name: len(part.samples) for name, part in parts.items()}
-        self._tell_lacks(lacks)
+        self._report_omissions(lacks)
         told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
-        self.talk.tell(
+        self.output.report(
             f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts, lacks=lacks
         )
 
-    def _write_network(self) -> None:
+    def _export_network(self) -> None:
         """Writes one network.
 
         Raises:
@@ -90,27 +97,29 @@ class Export:
         from sim2cam.adapt.export import export_translator
         from sim2cam.adapt.store import load_transfer
         from sim2cam.learn.device import use_threads
-        from sim2cam.models.inference.detector import load_detector, own_detector
+        from sim2cam.models.inference.detector import load_detector, require_native_detector
         from sim2cam.models.inference.export import export_detector
-        from sim2cam.pipeline.verifiers import weights_file
+        from sim2cam.pipeline.verifiers import resolve_weights
 
         if len(self.data) != 1 or self.split is not None or self.where is not None:
             raise UsageError("--format onnx takes one network, and neither --split nor --where.")
         use_threads(1)
-        source = weights_file(self.data[0])
-        check_new(self.out, overwrite=self.overwrite, inputs=[source, source.with_suffix(".json")])
+        source = resolve_weights(self.data[0])
+        check_output_files(
+            self.out, overwrite=self.overwrite, inputs=[source, source.with_suffix(".json")]
+        )
         if source.is_dir():
             export_translator(load_transfer(source), self.out)
             lacks: tuple[str, ...] = ()
         else:
-            detector = own_detector(load_detector(source), "--format onnx")
+            detector = require_native_detector(load_detector(source), "--format onnx")
             lacks = export_detector(detector, self.out)
-        self._tell_lacks(lacks)
-        self.talk.tell(f"onnx: {self.out}", out=str(self.out), lacks=lacks)
+        self._report_omissions(lacks)
+        self.output.report(f"onnx: {self.out}", out=str(self.out), lacks=lacks)
 
-    def _tell_lacks(self, lacks: Sequence[str]) -> None:
-        for what in lacks:
-            self.talk.console().say(f"{what}.")
+    def _report_omissions(self, omissions: Sequence[str]) -> None:
+        for what in omissions:
+            self.output.make_console().info(f"{what}.")
 
 
 @dataclass(frozen=True)
@@ -124,54 +133,58 @@ class Catalog:
     it: counts, ranges, rejections, licences and size."""
     split: Split = None
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Prints the answer."""
-        from sim2cam.data.card import card_of
-        from sim2cam.data.catalog import query
-        from sim2cam.data.real_images import read_captures
+        from sim2cam.data.card import build_card
+        from sim2cam.data.catalog import run_query
+        from sim2cam.data.real_images import read_real_images
 
-        dataset = read_captures(
+        dataset = read_real_images(
             self.data.resolve(), skip_invalid=self.skip_invalid, split=self.split
         )
-        console = self.talk.console()
+        console = self.output.make_console()
         if self.sql is None:
-            card = card_of(dataset)
-            console.result(card.to_json()) if self.talk.json else console.table(card.to_markdown())
+            card = build_card(dataset)
+            console.print_json(card.to_json()) if self.output.json else console.print_text(
+                card.to_markdown()
+            )
             return
-        answer = query(dataset, self.sql)
-        console.result(answer.to_json()) if self.talk.json else console.table(answer.to_text())
+        answer = run_query(dataset, self.sql)
+        console.print_json(answer.to_json()) if self.output.json else console.print_text(
+            answer.to_text()
+        )
 
 
-def _as_they_are(
-    whole: Dataset,
-    merged: Sequence[Dataset],
-    each: Sequence[Mapping[str, Dataset]],
-    is_named: bool,
+def _keep_splits(
+    combined: Dataset,
+    datasets: Sequence[Dataset],
+    splits: Sequence[Mapping[str, Dataset]],
+    is_split_named: bool,
 ) -> dict[str, Dataset]:
     """Return merged data sets by the parts that their samples come from; one part is ``train``.
 
     Args:
-        whole: the merged data sets.
-        merged: their samples, in the same order.
-        each: the parts of each.
-        is_named: whether the parts were named, so that one part keeps its name.
+        combined: the merged data sets.
+        datasets: their samples, in the same order.
+        splits: the parts of each.
+        is_split_named: whether the parts were named, so that one part keeps its name.
     """
-    from sim2cam.data.parts import use_of
+    from sim2cam.data.parts import find_split_role
 
     parts: dict[str, list[Sample]] = {}
-    samples = iter(whole.samples)
-    for data, own in zip(merged, each, strict=True):
-        names = {s.name: use_of(name) for name, part in own.items() for s in part.samples}
+    samples = iter(combined.samples)
+    for data, own in zip(datasets, splits, strict=True):
+        names = {s.name: find_split_role(name) for name, part in own.items() for s in part.samples}
         for sample in data.samples:
             parts.setdefault(names[sample.name], []).append(next(samples))
-    if len(parts) <= 1 and not is_named:
-        return {"train": whole}
-    return {name: replace(whole, samples=tuple(part)) for name, part in parts.items()}
+    if len(parts) <= 1 and not is_split_named:
+        return {"train": combined}
+    return {name: replace(combined, samples=tuple(part)) for name, part in parts.items()}
 
 
-def _shares(text: str) -> dict[str, float]:
+def _parse_shares(text: str) -> dict[str, float]:
     """Returns the shares of parts that ``--split`` names."""
     shares: dict[str, float] = {}
     for entry in text.split(","):

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.commands.options import Talk
-from sim2cam.errors import UsageError, did_you_mean
+from sim2cam.commands.options import OutputOptions
+from sim2cam.errors import UsageError, suggest_name
 
 if TYPE_CHECKING:
-    from sim2cam.data.public.catalogue import DataSet
+    from sim2cam.data.public.catalogue import PublicDataset
 
 
 @dataclass(frozen=True)
@@ -26,37 +26,41 @@ class Fetch:
     """Do not ask whether the licence is accepted."""
     overwrite: bool = False
     """Fetch it again if it is there."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Prints where it lies."""
-        from sim2cam.data.data_folder import data_folder
-        from sim2cam.data.public.catalogue import DATA_SETS
+        from sim2cam.data.data_folder import locate_data_folder
+        from sim2cam.data.public.catalogue import PUBLIC_DATASETS
         from sim2cam.data.public.fetch import fetch
 
-        if self.name not in DATA_SETS:
+        if self.name not in PUBLIC_DATASETS:
             raise UsageError(
-                f"no data set is called '{self.name}'. {did_you_mean(self.name, DATA_SETS)}"
+                f"no data set is called '{self.name}'. {suggest_name(self.name, PUBLIC_DATASETS)}"
             )
-        data_set, root = DATA_SETS[self.name], data_folder()
-        console = self.talk.console()
+        data_set, root = PUBLIC_DATASETS[self.name], locate_data_folder()
+        console = self.output.make_console()
         if self.overwrite or not (root / self.name).is_dir():
-            console.say(f"{data_set.about}.\nBy {data_set.credit}.\nLicence: {data_set.licence}.")
+            console.info(
+                f"{data_set.description}.\nBy {data_set.credit}.\nLicence: {data_set.licence}."
+            )
             if not self.accept_licence:
-                _ask(data_set)
-        found = fetch(data_set, root, overwrite=self.overwrite, progress=console.progress)
+                _confirm_licence(data_set)
+        found = fetch(data_set, root, overwrite=self.overwrite, progress=console.start_progress)
         for url, digest in found.digests.items():
             known = (
-                "not compared with anything, kept for next time" if url in found.new else "as known"
+                "not compared with anything, kept for next time"
+                if url in found.new_urls
+                else "as known"
             )
-            console.say(f"{url}: SHA-256 {digest}, {known}.")
-        if found.checked:
-            console.say(f"{found.checked} of its files are those that are known.")
+            console.info(f"{url}: SHA-256 {digest}, {known}.")
+        if found.verified_count:
+            console.info(f"{found.verified_count} of its files are those that are known.")
         words = "is in" if found.digests else "was there already, in"
-        self.talk.tell(f"{self.name} {words} {found.folder}", **found.to_json())
+        self.output.report(f"{self.name} {words} {found.folder}", **found.to_json())
 
 
-def _ask(data_set: DataSet) -> None:
+def _confirm_licence(dataset: PublicDataset) -> None:
     """Refuses to go on unless whoever sits before the terminal accepts the licence.
 
     Raises:
@@ -64,12 +68,10 @@ def _ask(data_set: DataSet) -> None:
     """
     if not sys.stdin.isatty():
         raise UsageError(
-            f"--accept-licence is needed to fetch {data_set.name} ({data_set.licence}) where nobody can "
+            f"--accept-licence is needed to fetch {dataset.name} ({dataset.licence}) where nobody can "
             "be asked."
         )
     sys.stderr.write("Do you accept it? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError(
-            f"the licence of {data_set.name} was not accepted, so nothing was fetched."
-        )
+        raise UsageError(f"the licence of {dataset.name} was not accepted, so nothing was fetched.")

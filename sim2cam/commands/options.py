@@ -11,7 +11,7 @@ import tyro
 
 from sim2cam.commands.console import Console
 from sim2cam.errors import OutputError, UsageError
-from sim2cam.learn.launch import is_first
+from sim2cam.learn.launch import is_main_process
 
 Sessions = Annotated[
     str | None,
@@ -48,7 +48,7 @@ Refine = Annotated[
 
 
 @dataclass(frozen=True)
-class Talk:
+class OutputOptions:
     """How much is said."""
 
     verbose: Annotated[bool, tyro.conf.arg(aliases=["-v"])] = False
@@ -58,20 +58,20 @@ class Talk:
     json: bool = False
     """Print the result as JSON on stdout."""
 
-    def console(self) -> Console:
+    def make_console(self) -> Console:
         """Returns the voice that these flags ask for; of several processes, only the first talks."""
-        return Console(-1 if self.quiet or not is_first() else int(self.verbose))
+        return Console(-1 if self.quiet or not is_main_process() else int(self.verbose))
 
-    def tell(self, words: str, **facts: Any) -> None:
+    def report(self, message: str, **values: Any) -> None:
         """Says what a command made, as words and, with --json, as facts."""
-        console = self.console()
-        console.say(words)
-        if self.json and is_first():
-            console.result(facts)
+        console = self.make_console()
+        console.info(message)
+        if self.json and is_main_process():
+            console.print_json(values)
 
 
 @dataclass(frozen=True)
-class Folder:
+class FolderOptions:
     """What to do with an output folder that is not empty."""
 
     resume: bool = False
@@ -94,7 +94,7 @@ def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) 
         raise UsageError(f"--limit must be 1 or more, not {limit}")
 
 
-def check_new(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
+def check_output_files(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse output files that exist, unless they may be replaced; an input never may.
 
     Raises:
@@ -110,7 +110,7 @@ def check_new(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> Non
             raise OutputError(path, "exists. Choose another name, or add --overwrite.")
 
 
-def check_empty(folder: Path, *, overwrite: bool) -> None:
+def check_output_folder(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder for results that holds something, unless files of equal names may be replaced.
 
     Raises:
@@ -122,14 +122,14 @@ def check_empty(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(folder, "is not empty. Choose another --out, or add --overwrite.")
 
 
-def category_pairs(texts: tuple[str, ...]) -> dict[str, str]:
+def parse_category_map(mappings: tuple[str, ...]) -> dict[str, str]:
     """Returns category of captures -> category of renders, as --map names them.
 
     Raises:
         UsageError: a text is no such pair.
     """
     pairs = {}
-    for text in texts:
+    for text in mappings:
         real, equals, sim = text.partition("=")
         if not (real and equals and sim):
             raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")

@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.adapt.training.adversarial import read_metrics as read_translator_metrics
-from sim2cam.adapt.training.checkpoint_selection import Ending
-from sim2cam.adapt.training.sample_images import PICTURES, middle, samples_files, strip
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome
+from sim2cam.adapt.training.sample_images import (
+    SAMPLE_COUNT,
+    crop_centre,
+    encode_strip,
+    list_sample_images,
+)
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.data.sample import Dataset, Origin
 from sim2cam.experiments.benchmark import BenchResult
-from sim2cam.experiments.demo import DemoResult, read_parts
-from sim2cam.experiments.pose_benchmark import PoseBench
+from sim2cam.experiments.demo import DemoResult, read_demo_datasets
+from sim2cam.experiments.pose_benchmark import PoseBenchResult
 from sim2cam.images import read_rgb
 from sim2cam.learn.run_folder import SAMPLES_PAGE
 from sim2cam.metrics.error_analysis import count_category_errors
@@ -21,22 +26,22 @@ from sim2cam.metrics.names import POSE_METRICS
 from sim2cam.metrics.slices import Slice
 from sim2cam.models.training.training import read_metrics as read_detector_metrics
 from sim2cam.report.benchmark import write_bench_page
-from sim2cam.report.examples import choose_examples, picture_rows
-from sim2cam.report.run import write_report
+from sim2cam.report.examples import build_image_rows, select_examples
+from sim2cam.report.run import write_run_page
 from sim2cam.report.translator_training import write_samples_page
-from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, Stage
+from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Series, StageRow
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
-_DETECTOR = ("heat", "box", "category")
-_TRANSLATOR = ("adversarial", "identity", "structure", "mean_change")
-_ROWS = 4
-_EXAMPLES, _BENCH_EXAMPLES = 3, 12  # best, and as many worst
+_DETECTOR_LOSSES = ("heat", "box", "category")
+_TRANSLATOR_SCALARS = ("adversarial", "identity", "structure", "mean_change")
+_ROW_COUNT = 4
+_EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best, and as many worst
 
 
 def write_demo_page(result: DemoResult) -> Path:
     """Returns the page of a finished demo, in its folder."""
-    sim, adapted = read_parts(result)
+    sim, adapted = read_demo_datasets(result)
     seconds = {stage.name: stage.seconds for stage in result.stages}
     details = {
         "generate": f"{len(sim.samples)} pictures",
@@ -46,27 +51,27 @@ def write_demo_page(result: DemoResult) -> Path:
     report = RunReport(
         title="sim2cam demo: dice",
         captures_origin=result.captures_origin,
-        facts=_facts(result),
-        stages=tuple(Stage(s, seconds.get(s), details.get(s, "")) for s in _STAGES),
-        scores=_scores(result),
-        pictures=picture_rows(sim, adapted, result.style, count=_ROWS),
-        examples=choose_examples(
+        run_info=_describe_run(result),
+        stages=tuple(StageRow(s, seconds.get(s), details.get(s, "")) for s in _STAGES),
+        scores=_build_score_rows(result),
+        image_rows=build_image_rows(sim, adapted, result.style, count=_ROW_COUNT),
+        examples=select_examples(
             result.trained.captures,
             result.trained.predictions,
             result.trained.threshold,
-            count=_EXAMPLES,
+            count=_EXAMPLE_COUNT,
         ),
-        curves=_curves(result.root),
+        curves=_build_curves(result.root),
         notes=result.notes,
     )
-    return write_report(report, result.root / PAGE)
+    return write_run_page(report, result.root / PAGE)
 
 
 def write_scores_page(
     title: str,
     result: BenchResult,
     slices: Sequence[Slice],
-    poses: PoseBench | None,
+    poses: PoseBenchResult | None,
     notes: tuple[str, ...],
     out: Path,
 ) -> Path:
@@ -81,33 +86,35 @@ def write_scores_page(
         BenchReport(
             title,
             result.score,
-            result.trust.calibration,
+            result.reliability.calibration,
             more,
             count_category_errors(captures, predictions, result.threshold),
             tuple(slices),
-            choose_examples(captures, predictions, result.threshold, count=_BENCH_EXAMPLES),
+            select_examples(captures, predictions, result.threshold, count=_BENCH_EXAMPLE_COUNT),
             notes,
         ),
         out,
     )
 
 
-def write_training_page(run_dir: Path, ending: Ending, captures: Dataset) -> Path | None:
+def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Dataset) -> Path | None:
     """Returns the page of a translator's training, in its folder; None where it was too short for one.
 
     Args:
         run_dir: of the training.
-        ending: what came of it.
+        outcome: what came of it.
         captures: that it was trained on.
 
     Raises:
         InputError: a capture cannot be read.
         OutputError: the page cannot be written.
     """
-    strips = samples_files(run_dir)
+    strips = list_sample_images(run_dir)
     if not strips:
         return None
-    shown = [middle(Frame(read_rgb(s.rgb))).rgb for s in captures.samples[:PICTURES]]
+    shown = [
+        crop_centre(GBufferFrame(read_rgb(s.rgb))).rgb for s in captures.samples[:SAMPLE_COUNT]
+    ]
     lines = read_translator_metrics(run_dir)
     always = (
         [name for name in lines[0].scalars if all(name in line.scalars for line in lines)]
@@ -117,18 +124,18 @@ def write_training_page(run_dir: Path, ending: Ending, captures: Dataset) -> Pat
     return write_samples_page(
         run_dir / SAMPLES_PAGE,
         strips=strips,
-        captures=strip(shown),
+        captures=encode_strip(shown),
         curves=Curves(
             "Training",
             "mean over patches",
-            tuple(_series(name, lines, "scalars") for name in always),
+            tuple(_build_series(name, lines, "scalars") for name in always),
         ),
-        chosen=ending.selection.step,
-        notes=(f"These weights ship: {ending.selection.why}.", *ending.warnings),
+        selected_step=outcome.selection.step,
+        notes=(f"These weights ship: {outcome.selection.reason}.", *outcome.warnings),
     )
 
 
-def _facts(result: DemoResult) -> dict[str, str]:
+def _describe_run(result: DemoResult) -> dict[str, str]:
     environment = result.environment
     packages = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
     return {
@@ -140,42 +147,46 @@ def _facts(result: DemoResult) -> dict[str, str]:
     }
 
 
-def _scores(result: DemoResult) -> tuple[ScoreRow, ...]:
+def _build_score_rows(result: DemoResult) -> tuple[ScoreRow, ...]:
     return (
-        _score_row("trained in this run", result.captures_origin, result.trained),
-        _score_row("weights that ship", result.captures_origin, result.shipped),
+        _build_score_row("trained in this run", result.captures_origin, result.trained),
+        _build_score_row("weights that ship", result.captures_origin, result.shipped),
     )
 
 
-def _score_row(label: str, origin: Origin, found: BenchResult | None) -> ScoreRow:
-    if found is None:
+def _build_score_row(label: str, origin: Origin, result: BenchResult | None) -> ScoreRow:
+    if result is None:
         return ScoreRow(label, origin, None)
-    return ScoreRow(label, origin, found.score, found.trust.calibration, found.trust.uncalibrated)
+    return ScoreRow(
+        label, origin, result.score, result.reliability.calibration, result.reliability.uncalibrated
+    )
 
 
-def _curves(root: Path) -> tuple[Curves, ...]:
+def _build_curves(root: Path) -> tuple[Curves, ...]:
     detector = read_detector_metrics(root / "detector")
     translator = read_translator_metrics(root / "translator")
     return (
         Curves(
             "Detector",
             "loss",
-            tuple(_series(name, detector, "losses") for name in _DETECTOR) if detector else (),
+            tuple(_build_series(name, detector, "losses") for name in _DETECTOR_LOSSES)
+            if detector
+            else (),
         ),
         Curves(
             "Translator",
             "mean over patches",
-            tuple(_series(name, translator, "scalars") for name in _TRANSLATOR)
+            tuple(_build_series(name, translator, "scalars") for name in _TRANSLATOR_SCALARS)
             if translator
             else (),
         ),
     )
 
 
-def _series(name: str, lines: Sequence[Any], values: str) -> Series:
+def _build_series(name: str, lines: Sequence[Any], field_name: str) -> Series:
     """Returns one number of a training's record over its steps."""
     return Series(
         name,
         tuple(float(line.step) for line in lines),
-        tuple(float(getattr(line, values)[name]) for line in lines),
+        tuple(float(getattr(line, field_name)[name]) for line in lines),
     )

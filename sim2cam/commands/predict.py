@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from sim2cam.commands.options import Overwrite, Refine, Split, Talk, check_empty, check_numbers
+from sim2cam.commands.options import (
+    OutputOptions,
+    Overwrite,
+    Refine,
+    Split,
+    check_numbers,
+    check_output_folder,
+)
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 
@@ -29,8 +36,8 @@ if TYPE_CHECKING:
     from sim2cam.models.inference.detections import Prediction
     from sim2cam.models.inference.detector import AnyDetector
 
-_QUALITY = 92
-_RECENT = 10_000  # detections by whose sizes pictures are judged
+_JPEG_QUALITY = 92
+_MAX_RECENT_DETECTIONS = 10_000  # detections by whose sizes pictures are judged
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Predict:
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
     """Detector, by its file or the name of one that ships."""
-    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
+    source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
     """A picture, a folder of them, a COCO file, a video, or a camera: its number (0, 1, ...) or its address
     (rtsp://..., http://...)."""
     out: Path | None = None
@@ -54,7 +61,7 @@ class Predict:
     """File of the camera whose lens took the pictures: camera.json of calibrate, or what COLMAP, Kalibr, ROS or
     OpenCV wrote of one camera. Data sets know theirs."""
     refine: Refine = None
-    score: float = 0.5
+    min_score: float = 0.5
     """Leave out what the detector is less sure of, 0 to 1."""
     abstain: bool = False
     """Leave out what is found in pictures that are unlike those trained on."""
@@ -66,74 +73,76 @@ class Predict:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Predicts; JSON lines go to stdout."""
         from sim2cam import images
-        from sim2cam.models.inference.detector import look
-        from sim2cam.models.reliability.object_sizes import longer_side, size_fit
+        from sim2cam.models.inference.detector import predict_image
+        from sim2cam.models.reliability.object_sizes import compare_sizes, compute_longer_side
         from sim2cam.report.overlay import draw_detections
 
         check_numbers(workers=self.workers, limit=self.limit)
-        if not 0 <= self.score <= 1:
-            raise UsageError(f"--score must be 0 to 1, not {self.score}")
+        if not 0 <= self.min_score <= 1:
+            raise UsageError(f"--score must be 0 to 1, not {self.min_score}")
         if self.out is not None:
-            check_empty(self.out, overwrite=self.overwrite)
-        detector = self._detector()
-        shapes = self._shapes(detector)
-        console = self.talk.console()
+            check_output_folder(self.out, overwrite=self.overwrite)
+        detector = self._load_detector()
+        shapes = self._read_shapes(detector)
+        console = self.output.make_console()
         broken: list[InputError] = []
-        pictures = _pictures(self.what, console, broken, self.split)
+        pictures = _read_images(self.source, console, broken, self.split)
         if self.camera is not None:
-            pictures = _through(self.camera, pictures)
+            pictures = _attach_lens(self.camera, pictures)
         count = unlike = unplaced = 0
-        sides_px: deque[float] = deque(maxlen=_RECENT)  # a camera has no end
+        sides_px: deque[float] = deque(maxlen=_MAX_RECENT_DETECTIONS)  # a camera has no end
         for name, rgb, lens in itertools.islice(pictures, self.limit):
-            seen = look(detector, rgb, score_floor=self.score)
-            found, lines = _told(detector, seen, rgb, lens, shapes)
-            abstains = self.abstain and seen.is_unlike
+            seen = predict_image(detector, rgb, score_floor=self.min_score)
+            found, lines = _describe_detections(detector, seen, rgb, lens, shapes)
+            abstains = self.abstain and seen.is_ood
             if abstains:
                 found, lines = [], []
-            sys.stdout.write(json.dumps(_line(name, seen, lines, abstains=abstains)) + "\n")
+            sys.stdout.write(
+                json.dumps(_build_record(name, seen, lines, is_abstained=abstains)) + "\n"
+            )
             sys.stdout.flush()  # a program may be waiting for it
             count += 1
-            unlike += seen.is_unlike
+            unlike += seen.is_ood
             unplaced += bool(detector.card.objects) and lens is None
-            magnification = detector.card.magnification
-            sides_px += [longer_side(one.box_xyxy) * magnification for one, _ in found]
+            magnification = detector.card.input_scale
+            sides_px += [compute_longer_side(one.box_xyxy) * magnification for one, _ in found]
             if self.out is not None:
                 drawn = draw_detections(rgb, found, detector.card.categories)
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
                 path = self.out / f"{name}{suffix}"
-                write_bytes(path, images.encode_jpeg(drawn, _QUALITY))
+                write_bytes(path, images.encode_jpeg(drawn, _JPEG_QUALITY))
         where = "" if self.out is None else f", drawn in {self.out}"
-        are = "not measured" if detector.card.novelty is None else unlike
-        console.say(f"{count} pictures{where}; unlike those trained on: {are}")
+        are = "not measured" if detector.card.ood_threshold is None else unlike
+        console.info(f"{count} pictures{where}; unlike those trained on: {are}")
         if unplaced:
-            console.say(
+            console.info(
                 f"{unplaced} have no poses, as their lens is not known. Name it with --camera."
             )
-        fit = size_fit(sides_px, detector.card.sizes_px)
+        fit = compare_sizes(sides_px, detector.card.box_size_range_px)
         if fit is not None and fit.warning is not None:
-            console.say(fit.warning)
+            console.info(fit.warning)
         if broken:
             raise InputError(
-                self.what,
+                self.source,
                 f"{len(broken)} pictures cannot be read, as {broken[0].path.name}, and are left out. Copy "
                 "them again.",
             )
 
-    def _detector(self) -> AnyDetector:
+    def _load_detector(self) -> AnyDetector:
         """Returns the detector, which can do what is asked for."""
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
         from sim2cam.models.inference.poses import check_poses
-        from sim2cam.pipeline.verifiers import weights_file
+        from sim2cam.pipeline.verifiers import resolve_weights
 
         use_threads(self.workers)
-        detector = load_detector(weights_file(self.weights), device=self.device)
-        if self.abstain and detector.card.novelty is None:
+        detector = load_detector(resolve_weights(self.weights), device=self.device)
+        if self.abstain and detector.card.ood_threshold is None:
             raise UsageError(
                 f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
                 "or leave --abstain out."
@@ -142,15 +151,15 @@ class Predict:
             check_poses(detector)
         return detector
 
-    def _shapes(self, detector: AnyDetector) -> Mapping[str, NDArray[np.float64]]:
+    def _read_shapes(self, detector: AnyDetector) -> Mapping[str, NDArray[np.float64]]:
         """Returns the shapes whose outlines are fitted, by categories."""
-        from sim2cam.experiments.object_meshes import read_shapes
+        from sim2cam.experiments.object_meshes import read_meshes
 
-        return read_shapes(self.refine, detector.card.objects) if self.refine else {}
+        return read_meshes(self.refine, detector.card.objects) if self.refine else {}
 
 
 @dataclass(frozen=True)
-class Label:
+class PseudoLabel:
     """Label captures by what a detector finds in them, to train on them or to correct by hand.
 
     Where nobody labels photos, a detector that was trained on renders learns from its own labels of them:
@@ -164,7 +173,7 @@ class Label:
     """Folder of photos, video, or captures whose labels are not read."""
     out: Path
     """Folder to write: train.json, a COCO file, and the pictures."""
-    score: float = 0.5
+    min_score: float = 0.5
     """What the detector is less sure of is no label, 0.1 to 1."""
     split: Split = None
     limit: int | None = None
@@ -174,46 +183,46 @@ class Label:
     """cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
     """Threads."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Labels, and writes the labels."""
-        from sim2cam.data.formats.export import check_out, export
-        from sim2cam.data.parts import LOOK
-        from sim2cam.data.real_images import check_readable, read_captures
+        from sim2cam.data.formats.export import check_output_folder, export_dataset
+        from sim2cam.data.parts import STYLE
+        from sim2cam.data.real_images import check_images_readable, read_real_images
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
-        from sim2cam.models.training.pseudo_labels import UNSURE, labelled
-        from sim2cam.pipeline.verifiers import weights_file
+        from sim2cam.models.training.pseudo_labels import MIN_IGNORE_SCORE, pseudo_label
+        from sim2cam.pipeline.verifiers import resolve_weights
 
         check_numbers(workers=self.workers, limit=self.limit)
-        if not UNSURE <= self.score <= 1:
-            raise UsageError(f"--score must be {UNSURE} to 1, not {self.score}")
-        check_out(self.out, overwrite=self.overwrite)
+        if not MIN_IGNORE_SCORE <= self.min_score <= 1:
+            raise UsageError(f"--score must be {MIN_IGNORE_SCORE} to 1, not {self.min_score}")
+        check_output_folder(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
-        detector = load_detector(weights_file(self.weights), device=self.device)
-        if detector.card.scaling is None:
-            self.talk.console().say(
+        detector = load_detector(resolve_weights(self.weights), device=self.device)
+        if detector.card.score_calibration is None:
+            self.output.make_console().info(
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
                 "Tune it with 19 labelled captures or more, train it with --held-out, or raise --score."
             )
-        captures = read_captures(
-            self.captures.resolve(), skip_invalid=True, split=self.split, uses=LOOK
+        captures = read_real_images(
+            self.captures.resolve(), skip_invalid=True, split=self.split, roles=STYLE
         ).take(self.limit)
-        check_readable(captures)
-        progress = self.talk.console().progress("labelling")
-        found = labelled(detector, captures, sure=self.score, progress=progress)
-        export({"train": found}, self.out, "coco", None, overwrite=self.overwrite)
+        check_images_readable(captures)
+        progress = self.output.make_console().start_progress("labelling")
+        found = pseudo_label(detector, captures, min_score=self.min_score, progress=progress)
+        export_dataset({"train": found}, self.out, "coco", None, overwrite=self.overwrite)
         labels = [label for sample in found.samples for label in sample.objects or ()]
         unsure = sum(label.is_crowd for label in labels)
         sure = len(labels) - unsure
         if not sure:
-            self.talk.console().say(
+            self.output.make_console().info(
                 f"warning: {self.weights} is sure of no object in these pictures, so they cannot be trained "
                 "on alone. Lower --score, or name other weights."
             )
         file = self.out / "train.json"
-        self.talk.tell(
+        self.output.report(
             f"{file}: {len(found.samples)} pictures, {sure} labels, {unsure} left open",
             labels=str(file),
             pictures=len(found.samples),
@@ -222,99 +231,105 @@ class Label:
         )
 
 
-def _told(
+def _describe_detections(
     detector: AnyDetector,
-    seen: Prediction,
+    prediction: Prediction,
     rgb: NDArray[np.uint8],
     lens: Lens | None,
     shapes: Mapping[str, NDArray[np.float64]],
 ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
     """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
-    from sim2cam.models.inference.poses import placed_in
+    from sim2cam.models.inference.poses import estimate_poses
 
     objects = detector.card.objects
     if lens is None or not objects:
-        found = seen.detections
+        found = prediction.detections
         return [(one, None) for one in found], [one.to_json() for one in found]
-    placed = placed_in(seen, rgb, lens, shapes)
-    known = [objects[one.detection.category].corners_m() for one in placed]
+    placed = estimate_poses(prediction, rgb, lens, shapes)
+    known = [objects[one.detection.category].compute_corners_m() for one in placed]
     return [
-        (one.detection, one.seen_corners(corners_m, lens))
+        (one.detection, one.project_corners(corners_m, lens))
         for one, corners_m in zip(placed, known, strict=True)
     ], [one.detection.to_json() | {"pose": one.pose and asdict(one.pose)} for one in placed]
 
 
-def _line(
-    name: str, seen: Prediction, lines: list[dict[str, Any]], *, abstains: bool
+def _build_record(
+    name: str, prediction: Prediction, detections: list[dict[str, Any]], *, is_abstained: bool
 ) -> dict[str, Any]:
     """Returns what is said of a picture; of its pixels and novelty, where that is known."""
-    line: dict[str, Any] = {"image": name, "detections": lines}
-    if seen.segments is not None:
-        line["segments"] = {n: asdict(m) for n, m in seen.segments.items() if not abstains}
-    if seen.novelty is not None:
-        line |= {"novelty": seen.novelty, "unlike": seen.is_unlike, "abstained": abstains}
+    line: dict[str, Any] = {"image": name, "detections": detections}
+    if prediction.category_masks is not None:
+        line["segments"] = {
+            n: asdict(m) for n, m in prediction.category_masks.items() if not is_abstained
+        }
+    if prediction.ood_score is not None:
+        line |= {
+            "novelty": prediction.ood_score,
+            "unlike": prediction.is_ood,
+            "abstained": is_abstained,
+        }
     return line
 
 
-def _pictures(
-    what: str, console: Console, broken: list[InputError], split: str | None
+def _read_images(
+    source: str, console: Console, unreadable: list[InputError], split: str | None
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
     """Returns names, pixels (height, width, 3) and lenses of what is to be looked at, one after another.
 
     Args:
-        what: is to be looked at.
+        source: is to be looked at.
         console: is told which of several pictures cannot be read.
-        broken: takes why.
+        unreadable: takes why.
         split: names of the parts that are read of a data set.
     """
     from sim2cam import images
-    from sim2cam.data.photo_folder import photos_in
-    from sim2cam.data.real_images import is_photos, read_captures
+    from sim2cam.data.photo_folder import list_photos
+    from sim2cam.data.real_images import is_photo_folder, read_real_images
 
-    path = Path(what)
-    if what.isdecimal() and not path.exists():
-        yield from _numbered(images.watch_camera(int(what)))
-    elif "://" in what:
-        yield from _numbered(images.watch_camera(what))
+    path = Path(source)
+    if source.isdecimal() and not path.exists():
+        yield from _number_frames(images.watch_camera(int(source)))
+    elif "://" in source:
+        yield from _number_frames(images.watch_camera(source))
     elif path.suffix.lower() in images.VIDEO_SUFFIXES:
-        yield from _numbered(images.read_video(path))
-    elif path.suffix.lower() in images.SUFFIXES:
+        yield from _number_frames(images.read_video(path))
+    elif path.suffix.lower() in images.IMAGE_SUFFIXES:
         yield path.name, images.read_rgb(path), None
     else:
         files: Iterator[tuple[str, Path, Lens | None]]
-        if split is None and is_photos(path):  # whose headers need not all be whole
-            files = ((p.relative_to(path).as_posix(), p, None) for p in photos_in(path))
+        if split is None and is_photo_folder(path):  # whose headers need not all be whole
+            files = ((p.relative_to(path).as_posix(), p, None) for p in list_photos(path))
         else:
             files = (
                 (s.name, s.rgb, s.lens)
-                for s in read_captures(path, skip_invalid=True, split=split).samples
+                for s in read_real_images(path, skip_invalid=True, split=split).samples
             )
         for name, file, lens in files:
             try:
                 rgb = images.read_rgb(file)
             except InputError as error:
-                console.say(str(error))
-                broken.append(error)
+                console.info(str(error))
+                unreadable.append(error)
                 continue
             yield name, rgb, lens
 
 
-def _numbered(
+def _number_frames(
     frames: Iterator[NDArray[np.uint8]],
 ) -> Iterator[tuple[str, NDArray[np.uint8], None]]:
     return ((f"{number:06d}", frame, None) for number, frame in enumerate(frames))
 
 
-def _through(
-    camera: Path, pictures: Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
+def _attach_lens(
+    camera: Path, named_images: Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
     """Yields pictures with the lens of a camera's file.
 
     Raises:
         InputError: it is broken, knows no lens or several, or is of pictures of another size.
     """
-    known = _intrinsics(camera)
-    for name, rgb, _ in pictures:
+    known = _read_intrinsics(camera)
+    for name, rgb, _ in named_images:
         height, width = rgb.shape[:2]
         if (width, height) != (known.width, known.height):
             raise InputError(
@@ -325,13 +340,13 @@ def _through(
         yield name, rgb, known.lens
 
 
-def _intrinsics(camera: Path) -> Intrinsics:
+def _read_intrinsics(camera: Path) -> Intrinsics:
     """Returns what a file of calibrate or of another tool knows of a camera."""
     from sim2cam.adapt.calibration.camera_fit import read_camera
     from sim2cam.data.camera_files.intrinsics import Intrinsics
-    from sim2cam.data.camera_files.reader import is_opencv, read_cameras
+    from sim2cam.data.camera_files.reader import is_opencv_calibration, read_cameras
 
-    if camera.suffix.lower() != ".json" or is_opencv(camera):
+    if camera.suffix.lower() != ".json" or is_opencv_calibration(camera):
         first, *others = read_cameras(camera)
         if others:
             raise InputError(
@@ -344,4 +359,4 @@ def _intrinsics(camera: Path) -> Intrinsics:
         raise InputError(
             camera, "knows no lens: no board was seen. Calibrate with photos of a chessboard."
         )
-    return Intrinsics("", fit.width, fit.height, fit.lens.best())
+    return Intrinsics("", fit.width, fit.height, fit.lens.to_lens())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from sim2cam.commands.options import Overwrite, Talk, check_new
+from sim2cam.commands.options import OutputOptions, Overwrite, check_output_files
 from sim2cam.errors import Sim2CamError
 
 if TYPE_CHECKING:
-    from sim2cam.experiments.regression_scenes import Broken, Outcome
+    from sim2cam.experiments.regression_scenes import BrokenCase, CaseResult
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ScenesAdd:
     recipe: str | None = None
     """That of the data set, a name or a .toml file; needed where scenes are made of files, as meshes,
     which are copied."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Writes the case."""
@@ -39,7 +39,7 @@ class ScenesAdd:
 
         recipe = None if self.recipe is None else load_recipe(self.recipe)
         case = add_case(self.sample, self.to, name=self.name, note=self.note, recipe=recipe)
-        self.talk.tell(f"kept: {case}", case=str(case))
+        self.output.report(f"kept: {case}", case=str(case))
 
 
 @dataclass(frozen=True)
@@ -50,55 +50,57 @@ class ScenesRun:
     """Folder of kept scenes."""
     out: Path | None = None
     """The page of scenes that moved; without it DIR-moved.html beside the folder."""
-    renew: bool = False
+    update: bool = False
     """Keep what is seen now of the scenes that moved."""
     overwrite: Overwrite = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Prints a table; writes a page and fails if a scene moved."""
-        from sim2cam.experiments.regression_scenes import Outcome, run_cases
+        from sim2cam.experiments.regression_scenes import CaseResult, run_cases
 
         folder = self.folder.resolve()
         out = self.out or folder.with_name(f"{folder.name}-moved.html")
-        check_new(out, overwrite=self.overwrite)
-        console = self.talk.console()
+        check_output_files(out, overwrite=self.overwrite)
+        console = self.output.make_console()
         moved, broken, total = [], {}, 0
-        for found in run_cases(self.folder, renew=self.renew):
+        for found in run_cases(self.folder, renew=self.update):
             total += 1
-            if not self.talk.json:
-                console.table(_words(found))
-            if not isinstance(found, Outcome):
+            if not self.output.json:
+                console.print_text(_format_outcome(found))
+            if not isinstance(found, CaseResult):
                 broken[found.name] = found.problem
-            elif found.moved:
+            elif found.deviations:
                 moved.append(found)
-        if self.talk.json:
-            told = {one.name: list(one.moved) for one in moved}
-            console.result({"scenes": total, "moved": told, "broken": broken})
+        if self.output.json:
+            told = {one.name: list(one.deviations) for one in moved}
+            console.print_json({"scenes": total, "moved": told, "broken": broken})
         if moved:
-            console.say(f"page: {_write_page(moved, total, out)}")
+            console.info(f"page: {_write_page(moved, total, out)}")
         problems = []
         if broken:
             problems.append(f"{len(broken)} of {total} scenes cannot be rendered again.")
-        if moved and not self.renew:
+        if moved and not self.update:
             problems.append(f"{len(moved)} of {total} scenes moved. If that is meant, add --renew.")
         if problems:
             raise Sim2CamError(f"{self.folder}: {' '.join(problems)}")
 
 
-def _write_page(moved: list[Outcome], checked: int, out: Path) -> Path:
-    from sim2cam.report.regression_scenes import MovedScene, write_regression_page
+def _write_page(changed: list[CaseResult], checked_count: int, out: Path) -> Path:
+    from sim2cam.report.regression_scenes import ChangedScene, write_regression_page
 
-    shown = [MovedScene(o.name, o.moved, o.expected, o.found, o.note) for o in moved]
-    return write_regression_page(shown, checked, out)
+    shown = [ChangedScene(o.name, o.deviations, o.expected, o.actual, o.note) for o in changed]
+    return write_regression_page(shown, checked_count, out)
 
 
-def _words(found: Outcome | Broken) -> str:
+def _format_outcome(outcome: CaseResult | BrokenCase) -> str:
     """Returns what came of a case: a line, and one for each thing that moved."""
-    from sim2cam.experiments.regression_scenes import Broken
+    from sim2cam.experiments.regression_scenes import BrokenCase
 
-    if isinstance(found, Broken):
-        return f"fails  {found.name}  {found.problem}"
-    state = "moved" if found.moved else "ok   "
-    how = "same file" if found.is_same_file else f"mean {found.picture_mean:.3f}"
-    return "\n".join([f"{state}  {found.name}  {how}", *(f"       {what}" for what in found.moved)])
+    if isinstance(outcome, BrokenCase):
+        return f"fails  {outcome.name}  {outcome.problem}"
+    state = "moved" if outcome.deviations else "ok   "
+    how = "same file" if outcome.is_same_file else f"mean {outcome.mean_difference:.3f}"
+    return "\n".join(
+        [f"{state}  {outcome.name}  {how}", *(f"       {what}" for what in outcome.deviations)]
+    )

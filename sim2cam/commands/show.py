@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from sim2cam.commands.options import Talk
+from sim2cam.commands.options import OutputOptions
 from sim2cam.errors import Sim2CamError
 
 
@@ -18,7 +18,7 @@ class Report:
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """Its folder."""
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Writes the page."""
@@ -26,29 +26,31 @@ class Report:
         from sim2cam.experiments.demo import read_demo
 
         page = write_demo_page(read_demo(self.run))
-        self.talk.tell(f"page: {page}", page=str(page))
+        self.output.report(f"page: {page}", page=str(page))
 
 
 @dataclass(frozen=True)
 class Doctor:
     """Look at what this machine has and lacks, with the cure."""
 
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Prints every check; fails if the main job could not run."""
-        from sim2cam.pipeline.doctor import can_run, examine
+        from sim2cam.pipeline.doctor import can_run, run_checks
 
-        checks = examine()
-        console = self.talk.console()
-        if self.talk.json:
-            console.result({"ok": can_run(checks), "checks": [asdict(check) for check in checks]})
+        checks = run_checks()
+        console = self.output.make_console()
+        if self.output.json:
+            console.print_json(
+                {"ok": can_run(checks), "checks": [asdict(check) for check in checks]}
+            )
         else:
             width = max(len(check.name) for check in checks)
             for check in checks:
-                mark = "ok  " if check.ok else ("FAIL" if check.needed else "note")
-                console.table(f"{mark}  {check.name:<{width}}  {check.found}")
-                if check.cure:
-                    console.table(f"      {'':<{width}}  cure: {check.cure}")
+                mark = "ok  " if check.ok else ("FAIL" if check.required else "note")
+                console.print_text(f"{mark}  {check.name:<{width}}  {check.status}")
+                if check.remedy:
+                    console.print_text(f"      {'':<{width}}  cure: {check.remedy}")
         if not can_run(checks):
             raise Sim2CamError("the main job cannot run here; see the cures above.")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from sim2cam.commands.options import (
+    OutputOptions,
     Overwrite,
     SkipInvalid,
     Split,
-    Talk,
-    category_pairs,
-    check_empty,
     check_numbers,
+    check_output_folder,
+    parse_category_map,
 )
 from sim2cam.errors import InputError, UsageError
 
@@ -43,7 +43,7 @@ class Tune:
     """Folder to write: weights.safetensors and its card."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
     """For categories whose names differ."""
-    ignore: bool = False
+    ignore_unmatched: bool = False
     """Leave out objects of categories that the detector does not know."""
     overwrite: Overwrite = False
     device: str = "cpu"
@@ -52,89 +52,97 @@ class Tune:
     """Threads."""
     split: Split = None
     skip_invalid: SkipInvalid = False
-    talk: Talk = field(default_factory=Talk)
+    output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
         """Tunes, and writes the weights."""
-        from sim2cam.experiments.reliability import learned_of
+        from sim2cam.experiments.reliability import find_training_overlap
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector, save_detector
-        from sim2cam.models.reliability.measurement import with_trust
-        from sim2cam.models.reliability.ood import LEAST_PICTURES
+        from sim2cam.models.reliability.measurement import calibrate_detector
+        from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
         from sim2cam.models.training.training import WEIGHTS
-        from sim2cam.models.training.tuning import MAGNIFICATIONS, tuned
-        from sim2cam.pipeline.verifiers import weights_file
+        from sim2cam.models.training.tuning import INPUT_SCALE_FACTORS, tune_detector
+        from sim2cam.pipeline.verifiers import resolve_weights
 
         check_numbers(workers=self.workers)
-        renamed = category_pairs(self.map)
+        renamed = parse_category_map(self.map)
         if not self.captures:
             raise UsageError("no captures are named. Name them right after the weights.")
-        check_empty(self.out, overwrite=self.overwrite)
+        check_output_folder(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
-        detector = load_detector(weights_file(self.weights), device=self.device)
+        detector = load_detector(resolve_weights(self.weights), device=self.device)
         before = detector.card
-        captures = self._matched(before, renamed)
-        learned = learned_of(captures, before)
+        captures = self._load_real_images(before, renamed)
+        learned = find_training_overlap(captures, before)
         if learned is not None:
             raise InputError(
                 captures.root,
                 f"{self.weights} was trained on image {learned}, which so tells nothing of other pictures. "
                 "Name captures that it has not learned from.",
             )
-        console = self.talk.console()
+        console = self.output.make_console()
         count = len(captures.samples)
-        console.say(f"pictures to be looked at, each at {len(MAGNIFICATIONS)} sizes: {count}")
-        fitted = tuned(detector, captures)
+        console.info(f"pictures to be looked at, each at {len(INPUT_SCALE_FACTORS)} sizes: {count}")
+        fitted = tune_detector(detector, captures)
         if fitted is detector:
-            console.say("too few objects are found: magnification and box margin are as they were.")
-        if count >= LEAST_PICTURES:
-            fitted = with_trust(fitted, captures, "development captures")
+            console.info(
+                "too few objects are found: magnification and box margin are as they were."
+            )
+        if count >= MIN_CALIBRATION_IMAGES:
+            fitted = calibrate_detector(fitted, captures, "development captures")
         else:
-            console.say(
-                f"{count} pictures are fewer than {LEAST_PICTURES}: how far confidences are to be trusted, and which "
+            console.info(
+                f"{count} pictures are fewer than {MIN_CALIBRATION_IMAGES}: how far confidences are to be trusted, and which "
                 "pictures are unlike, is as it was measured before."
             )
         card = fitted.card
-        if card.scaling is None:
-            console.say("too little is found to calibrate confidences: they are as they were.")
-        if card.novelty is None:
-            console.say("which pictures are unlike is not known of these weights.")
+        if card.score_calibration is None:
+            console.info("too little is found to calibrate confidences: they are as they were.")
+        if card.ood_threshold is None:
+            console.info("which pictures are unlike is not known of these weights.")
         kept = replace(
             card,
             metrics={},  # of what it was before
-            scaling=card.scaling or before.scaling,
-            novelty=card.novelty or before.novelty,
+            score_calibration=card.score_calibration or before.score_calibration,
+            ood_threshold=card.ood_threshold or before.ood_threshold,
         )
         path = self.out / WEIGHTS
-        save_detector(path, fitted.network.state_dict(), kept, fitted.familiar)
-        self.talk.tell(
-            f"{path}: pictures are enlarged {kept.magnification:.3g} times (before {before.magnification:.3g}), "
-            f"boxes widened by {kept.box_margin:.1%} of a side on each side (before {before.box_margin:.1%})",
+        save_detector(path, fitted.network.state_dict(), kept, fitted.feature_distribution)
+        self.output.report(
+            f"{path}: pictures are enlarged {kept.input_scale:.3g} times (before {before.input_scale:.3g}), "
+            f"boxes widened by {kept.box_expansion:.1%} of a side on each side (before {before.box_expansion:.1%})",
             weights=str(path),
-            magnification=kept.magnification,
-            box_margin=kept.box_margin,
-            calibrated=count >= LEAST_PICTURES and card.scaling is not None,
+            magnification=kept.input_scale,
+            box_margin=kept.box_expansion,
+            calibrated=count >= MIN_CALIBRATION_IMAGES and card.score_calibration is not None,
             pictures=count,
         )
 
-    def _matched(self, card: DetectorCard, renamed: dict[str, str]) -> Dataset:
+    def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:
         """Returns the captures with the detector's categories, as one data set."""
-        from sim2cam.data.matching import Matching
+        from sim2cam.data.matching import LabelMapping
         from sim2cam.data.parts import DEV
-        from sim2cam.data.real_images import check_labels_are_true, check_readable, read_captures
-        from sim2cam.data.set_operations import merge
+        from sim2cam.data.real_images import (
+            check_images_readable,
+            check_no_pseudo_labels,
+            read_real_images,
+        )
+        from sim2cam.data.set_operations import merge_datasets
         from sim2cam.metrics.detection import count_objects
 
         paths = dict.fromkeys(path.resolve() for path in self.captures)
         read = [
-            read_captures(path, skip_invalid=self.skip_invalid, split=self.split, uses=DEV)
+            read_real_images(path, skip_invalid=self.skip_invalid, split=self.split, roles=DEV)
             for path in paths
         ]
         for path, one in zip(paths, read, strict=True):
-            check_labels_are_true(one, path)
-        how = Matching(card.categories, renamed, self.ignore, card.is_amodal).among(read)
-        matched = [matching.of(one) for matching, one in zip(how, read, strict=True)]
+            check_no_pseudo_labels(one, path)
+        how = LabelMapping(
+            card.categories, category_map, self.ignore_unmatched, card.is_amodal
+        ).restrict_to(read)
+        matched = [matching.apply(one) for matching, one in zip(how, read, strict=True)]
         for one in matched:
             count_objects(one)
-            check_readable(one)
-        return merge(matched)
+            check_images_readable(one)
+        return merge_datasets(matched)

@@ -9,19 +9,19 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from sim2cam.files import writing
+from sim2cam.files import convert_write_errors
 
-VARIABLE = "SIM2CAM_CACHE"
+CACHE_VARIABLE = "SIM2CAM_CACHE"
 """Names the folder of caches; by default ``sim2cam`` in the user's."""
 
 
-def cache_folder() -> Path:
+def get_cache_folder() -> Path:
     """Returns the folder of caches, which need not exist yet."""
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get(VARIABLE) or users / "sim2cam")
+    return Path(os.environ.get(CACHE_VARIABLE) or users / "sim2cam")
 
 
-def unpacked(source: Path, version: str, fill: Callable[[Path], None]) -> Path:
+def unpack_cached(source: Path, version: str, fill: Callable[[Path], None]) -> Path:
     """Returns the folder of what is made of a file, once for each content.
 
     Args:
@@ -35,15 +35,15 @@ def unpacked(source: Path, version: str, fill: Callable[[Path], None]) -> Path:
     """
     with source.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    folder = cache_folder() / version / digest
+    folder = get_cache_folder() / version / digest
     if folder.is_dir():
         return folder
-    with writing(folder):
+    with convert_write_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
         fill(part)
-        with writing(folder):
+        with convert_write_errors(folder):
             if not folder.is_dir():  # another process may have been faster
                 part.rename(folder)
     finally:

@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 
 from sim2cam import images
-from sim2cam.data.reader import SceneRecord, first_parent, licences_of, read_scenes
+from sim2cam.data.reader import SceneSummary, find_rendered_ancestor, read_licences, read_scenes
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.writer import CARD
 from sim2cam.files import write_bytes
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-_MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_MARKDOWN_CHARACTERS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown acts on within a line, besides what HTML does: an underscore within a word stays one."""
 BUILT_IN = "made by sim2cam"
 UNKNOWN_LICENCE = "licence not recorded"
 
 
 @dataclass(frozen=True)
-class Range:
+class ValueRange:
     """Least, median and greatest of some numbers."""
 
     low: float
@@ -37,49 +37,49 @@ class Range:
     high: float
 
     @classmethod
-    def of(cls, numbers: Iterable[float]) -> Range | None:
+    def from_values(cls, values: Iterable[float]) -> ValueRange | None:
         """Returns the range of numbers, None without any."""
-        found = np.array(list(numbers), np.float64)
+        found = np.array(list(values), np.float64)
         if not len(found):
             return None
         return cls(float(found.min()), float(np.median(found)), float(found.max()))
 
 
 @dataclass(frozen=True)
-class Card:
+class DatasetCard:
     """What a data set holds.
 
     Attributes:
-        pictures, unlabelled, scenes, objects: how many there are.
-        origins, sizes, channels: pictures by how they were made, by ``WIDTHxHEIGHT``, and with each
+        image_count, unlabelled_count, scene_count, object_count: how many there are.
+        origin_counts, size_counts, channel_counts: pictures by how they were made, by ``WIDTHxHEIGHT``, and with each
             channel.
-        categories: objects by category.
-        ranges: of the objects: ``side_px`` (root of the box's area), ``distance_m`` from the camera,
+        category_counts: objects by category.
+        object_ranges: of the objects: ``get_roi_side_px`` (root of the box's area), ``distance_m`` from the camera,
             ``visible_fraction``; None where unknown.
         gains: range of what the automatics of films chose: ``exposure``, ``red``, ``blue``.
         rejections: drafts of its scenes that were thrown away, by reason, numbers left out.
-        drawn: range of each factor that is a number.
-        reached: of each requirement and range that was asked for, what the scenes are.
-        reached_scenes: how many scenes these are.
-        assets: what the scenes are made of, and its licence.
+        sampled_value_ranges: range of each factor that is a number.
+        requirement_ranges: of each requirement and range that was asked for, what the scenes are.
+        requirement_scenes: how many scenes these are.
+        asset_licences: what the scenes are made of, and its licence.
         bytes_on_disk: of pictures and channels.
     """
 
-    pictures: int
-    unlabelled: int
-    scenes: int
-    objects: int
-    origins: Mapping[str, int]
-    sizes: Mapping[str, int]
-    channels: Mapping[str, int]
-    categories: Mapping[str, int]
-    ranges: Mapping[str, Range | None]
-    gains: Mapping[str, Range]
+    image_count: int
+    unlabelled_count: int
+    scene_count: int
+    object_count: int
+    origin_counts: Mapping[str, int]
+    size_counts: Mapping[str, int]
+    channel_counts: Mapping[str, int]
+    category_counts: Mapping[str, int]
+    object_ranges: Mapping[str, ValueRange | None]
+    gains: Mapping[str, ValueRange]
     rejections: Mapping[str, int]
-    drawn: Mapping[str, Range]
-    reached: Mapping[str, Range]
-    reached_scenes: Mapping[str, int]
-    assets: Mapping[str, str]
+    sampled_value_ranges: Mapping[str, ValueRange]
+    requirement_ranges: Mapping[str, ValueRange]
+    requirement_scenes: Mapping[str, int]
+    asset_licences: Mapping[str, str]
     bytes_on_disk: int
 
     def to_json(self) -> dict[str, Any]:
@@ -91,27 +91,27 @@ class Card:
         head = [
             "# Data set",
             "",
-            f"{self.pictures} pictures of {self.scenes} scenes with {self.objects} objects, "
-            f"{self.bytes_on_disk / 1e6:.1f} MB. {self.unlabelled} pictures are unlabelled.",
+            f"{self.image_count} pictures of {self.scene_count} scenes with {self.object_count} objects, "
+            f"{self.bytes_on_disk / 1e6:.1f} MB. {self.unlabelled_count} pictures are unlabelled.",
         ]
         tables = {
-            "Pictures by origin": self.origins,
-            "Pictures by size": self.sizes,
-            "Pictures with a channel": self.channels,
-            "Objects by category": self.categories,
-            "Objects: least, median, greatest": self.ranges,
+            "Pictures by origin": self.origin_counts,
+            "Pictures by size": self.size_counts,
+            "Pictures with a channel": self.channel_counts,
+            "Objects by category": self.category_counts,
+            "Objects: least, median, greatest": self.object_ranges,
             "Gains of films: least, median, greatest": self.gains,
             "Drafts of scenes that were thrown away": self.rejections,
-            "Required, and reached: least, median, greatest": self.reached,
-            "Required, and reached: scenes": self.reached_scenes,
-            "Assets and their licences": self.assets,
-            "Drawn values: least, median, greatest": self.drawn,
+            "Required, and reached: least, median, greatest": self.requirement_ranges,
+            "Required, and reached: scenes": self.requirement_scenes,
+            "Assets and their licences": self.asset_licences,
+            "Drawn values: least, median, greatest": self.sampled_value_ranges,
         }
-        sections = [_section(title, table) for title, table in tables.items() if table]
+        sections = [_format_section(title, table) for title, table in tables.items() if table]
         return "\n".join([*head, *sections]) + "\n"
 
 
-def card_of(*datasets: Dataset) -> Card:
+def build_card(*datasets: Dataset) -> DatasetCard:
     """Returns the card of a data set, or of parts of one, whose scenes are numbered alike.
 
     Raises:
@@ -119,48 +119,52 @@ def card_of(*datasets: Dataset) -> Card:
     """
     samples = [sample for dataset in datasets for sample in dataset.samples]
     labels = [label for sample in samples for label in sample.objects or ()]
-    record = _Record()
-    for folder, kept in _kept_scenes(datasets).items():
+    record = _SceneStatistics()
+    for folder, kept in _group_scenes_by_folder(datasets).items():
         scenes = (scene for scene in read_scenes(folder) if scene.scene_index in kept)
-        record.add(scenes, licences_of(folder))
+        record.add_scenes(scenes, read_licences(folder))
     counts = Counter(label.category for label in labels)
-    return Card(
-        pictures=len(samples),
-        unlabelled=sum(sample.objects is None for sample in samples),
-        scenes=len({sample.scene_index for sample in samples}),
-        objects=len(labels),
-        origins=_sorted(Counter(sample.origin for sample in samples)),
-        sizes=_sorted(Counter(f"{sample.width}x{sample.height}" for sample in samples)),
-        channels=_sorted(Counter(name for sample in samples for name in sample.channels)),
-        categories={name: counts[name] for name in datasets[0].categories},
-        ranges=_ranges(labels),
-        gains=_by_name(
+    return DatasetCard(
+        image_count=len(samples),
+        unlabelled_count=sum(sample.objects is None for sample in samples),
+        scene_count=len({sample.scene_index for sample in samples}),
+        object_count=len(labels),
+        origin_counts=_sort_counts(Counter(sample.origin for sample in samples)),
+        size_counts=_sort_counts(Counter(f"{sample.width}x{sample.height}" for sample in samples)),
+        channel_counts=_sort_counts(
+            Counter(name for sample in samples for name in sample.channels)
+        ),
+        category_counts={name: counts[name] for name in datasets[0].categories},
+        object_ranges=_compute_object_ranges(labels),
+        gains=_compute_ranges(
             {
                 name: [getattr(sample.gains, name) for sample in samples if sample.gains]
                 for name in ("exposure", "red", "blue")
             }
         ),
-        rejections=_sorted(record.rejections),
-        drawn=_by_name(record.drawn),
-        reached=_by_name(record.reached),
-        reached_scenes={name: len(values) for name, values in sorted(record.reached.items())},
-        assets=dict(sorted(record.assets.items())),
-        bytes_on_disk=sum(images.file_size(path) for path in _files(samples)),
+        rejections=_sort_counts(record.rejections),
+        sampled_value_ranges=_compute_ranges(record.sampled_values),
+        requirement_ranges=_compute_ranges(record.requirement_values),
+        requirement_scenes={
+            name: len(values) for name, values in sorted(record.requirement_values.items())
+        },
+        asset_licences=dict(sorted(record.asset_licences.items())),
+        bytes_on_disk=sum(images.get_file_size(path) for path in _iterate_files(samples)),
     )
 
 
-def _kept_scenes(parts: Sequence[Dataset]) -> dict[Path, set[int]]:
+def _group_scenes_by_folder(datasets: Sequence[Dataset]) -> dict[Path, set[int]]:
     """Returns the numbers of the scenes that parts show, by the folder that records them."""
-    shown = {sample.scene_index for part in parts for sample in part.samples}
+    shown = {sample.scene_index for part in datasets for sample in part.samples}
     found: dict[Path, set[int]] = {}
-    for part in parts:
-        for source in part.origins():
-            kept = {own for own, number in source.scenes.items() if number in shown}
-            found.setdefault(first_parent(source.root), set()).update(kept)
+    for part in datasets:
+        for source in part.list_sources():
+            kept = {own for own, number in source.merged_scenes.items() if number in shown}
+            found.setdefault(find_rendered_ancestor(source.root), set()).update(kept)
     return found
 
 
-def write_card(card: Card, folder: Path) -> None:
+def write_card(card: DatasetCard, folder: Path) -> None:
     """Writes ``card.md`` into a folder.
 
     Raises:
@@ -172,79 +176,83 @@ def write_card(card: Card, folder: Path) -> None:
     write_bytes(folder / CARD, text)
 
 
-def _sorted(counter: Mapping[str, int]) -> dict[str, int]:
+def _sort_counts(counter: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counter.items()))
 
 
-def _by_name(numbers: Mapping[str, Iterable[float]]) -> dict[str, Range]:
-    return {name: known for name in sorted(numbers) if (known := Range.of(numbers[name]))}
+def _compute_ranges(values: Mapping[str, Iterable[float]]) -> dict[str, ValueRange]:
+    return {
+        name: known for name in sorted(values) if (known := ValueRange.from_values(values[name]))
+    }
 
 
-def _ranges(labels: Sequence[ObjectLabel]) -> dict[str, Range | None]:
+def _compute_object_ranges(labels: Sequence[ObjectLabel]) -> dict[str, ValueRange | None]:
     sides = [(x1 - x0) * (y1 - y0) for x0, y0, x1, y1 in (label.box_xyxy for label in labels)]
     return {
-        "side_px": Range.of(math.sqrt(area) for area in sides),
-        "distance_m": Range.of(math.hypot(*o.pose.position_m) for o in labels if o.pose),
-        "visible_fraction": Range.of(
+        "side_px": ValueRange.from_values(math.sqrt(area) for area in sides),
+        "distance_m": ValueRange.from_values(
+            math.hypot(*o.pose.position_m) for o in labels if o.pose
+        ),
+        "visible_fraction": ValueRange.from_values(
             o.visible_fraction for o in labels if o.visible_fraction is not None
         ),
     }
 
 
-def factor_of(name: str) -> str:
+def get_factor_name(name: str) -> str:
     """Returns the name of a drawn value without the numbers of things: ``die/3/edge_m``, ``die/edge_m``."""
     return "/".join(step for step in name.split("/") if not step.isdecimal())
 
 
-class _Record:
+class _SceneStatistics:
     """What is recorded of scenes, gathered from one after another."""
 
     def __init__(self) -> None:
         self.rejections: Counter[str] = Counter()
-        self.drawn: dict[str, array[float]] = {}
-        self.reached: dict[str, array[float]] = {}
-        self.assets: dict[str, str] = {}
+        self.sampled_values: dict[str, array[float]] = {}
+        self.requirement_values: dict[str, array[float]] = {}
+        self.asset_licences: dict[str, str] = {}
 
-    def add(self, scenes: Iterable[SceneRecord], licences: Mapping[str, str]) -> None:
+    def add_scenes(self, scenes: Iterable[SceneSummary], licences: Mapping[str, str]) -> None:
         for scene in scenes:
             self.rejections.update(_NUMBER.sub("N", reason) for reason in scene.rejections)
-            for name, value in scene.drawn.items():
+            for name, value in scene.sampled_values.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
-                    self.drawn.setdefault(factor_of(name), array("d")).append(value)
-            for name, reached in scene.reached.items():
-                low, high = reached.within
+                    self.sampled_values.setdefault(get_factor_name(name), array("d")).append(value)
+            for name, reached in scene.requirement_values.items():
+                low, high = reached.required_range
                 asked = f"{name}, {low:g} to {high:g}"
-                self.reached.setdefault(asked, array("d")).append(reached.value)
+                self.requirement_values.setdefault(asked, array("d")).append(reached.value)
             for body in scene.scene.bodies:
                 name = str(body.asset.get("path", body.asset.get("kind")))
                 made = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN
-                self.assets[name] = licences.get(name) or made
-            for name in scene.scene.pictures():
-                self.assets[name] = licences.get(name) or UNKNOWN_LICENCE
+                self.asset_licences[name] = licences.get(name) or made
+            for name in scene.scene.list_image_files():
+                self.asset_licences[name] = licences.get(name) or UNKNOWN_LICENCE
 
 
-def _files(samples: Iterable[Sample]) -> Iterator[Path]:
+def _iterate_files(samples: Iterable[Sample]) -> Iterator[Path]:
     for sample in samples:
         yield sample.rgb
         yield from sample.channels.values()
-        yield from (path for path in (sample.right, sample.tracks) if path is not None)
+        yield from (path for path in (sample.right_rgb, sample.tracks) if path is not None)
 
 
-def _section(title: str, table: Mapping[str, object]) -> str:
-    rows = (f"| {_cell(name)} | {_shown(value)} |" for name, value in table.items())
+def _format_section(title: str, table: Mapping[str, object]) -> str:
+    rows = (f"| {_escape_cell(name)} | {_format_value(value)} |" for name, value in table.items())
     return "\n".join(["", f"## {title}", "", "| | |", "|---|---|", *rows])
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     match value:
-        case Range(low, median, high):
+        case ValueRange(low, median, high):
             return f"{low:.4g}, {median:.4g}, {high:.4g}"
         case None:
             return "unknown"
-    return _cell(str(value))
+    return _escape_cell(str(value))
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     """Return a text as the cell of a table that shows it as it is: no markup, no line breaks."""
-    plain = " ".join(_CONTROL.sub(" ", text).split())
-    return _MARKUP.sub(r"\\\g<0>", html.escape(plain, quote=False))
+    plain = " ".join(_CONTROL_CHARACTERS.sub(" ", text).split())
+    return _MARKDOWN_CHARACTERS.sub(r"\\\g<0>", html.escape(plain, quote=False))

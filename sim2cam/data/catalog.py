@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sim2cam.data.card import factor_of
-from sim2cam.data.reader import SceneRecord, first_parent, read_scenes
+from sim2cam.data.card import get_factor_name
+from sim2cam.data.reader import SceneSummary, find_rendered_ancestor, read_scenes
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import BackendError, InputError, UsageError
 
@@ -56,7 +56,7 @@ TABLES: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """What a query found: names of columns and rows of plain values."""
 
     columns: tuple[str, ...]
@@ -71,7 +71,7 @@ class Answer:
 
     def to_text(self) -> str:
         """Returns the answer as a table of fixed width."""
-        texts = [self.columns, *([_text(value) for value in row] for row in self.rows)]
+        texts = [self.columns, *([_format_value(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         lines = (
             "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -80,7 +80,7 @@ class Answer:
         return "\n".join(lines)
 
 
-def query(dataset: Dataset, sql: str) -> Answer:
+def run_query(dataset: Dataset, sql: str) -> QueryResult:
     """Returns the answer to a query over ``TABLES``, in DuckDB's SQL; it reads and writes no file.
 
     Raises:
@@ -98,20 +98,20 @@ def query(dataset: Dataset, sql: str) -> Answer:
     if dataset.sources:
         raise UsageError("a merged data set has no catalogue. Ask each of its data sets.")
     named = [name for name in TABLES if name in sql.lower()]  # the others stay empty
-    rows = _rows(dataset, named)
+    rows = _build_rows(dataset, named)
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         for name, columns in TABLES.items():
             schema = pyarrow.schema(list(columns.items()))
             table = pyarrow.Table.from_pylist(rows.get(name, []), schema=schema)
             connection.register(name, table)
         try:
-            return _run(connection, sql)
+            return _execute_query(connection, sql)
         except duckdb.Error as error:
             tables = "; ".join(f"{name} ({', '.join(TABLES[name])})" for name in TABLES)
             raise UsageError(f"{str(error).strip()}\nTables: {tables}.") from error
 
 
-def where(datasets: Sequence[Dataset], condition: str) -> list[Dataset]:
+def filter_datasets(datasets: Sequence[Dataset], condition: str) -> list[Dataset]:
     """Returns of each the samples for which a condition on the table ``samples`` holds, as in SQL's
     WHERE; the other tables may be asked in it.
 
@@ -121,43 +121,46 @@ def where(datasets: Sequence[Dataset], condition: str) -> list[Dataset]:
         InputError: no sample is left of any.
     """
     asked = f"SELECT name FROM samples WHERE ({condition})"  # noqa: S608
-    kept = [dataset.only(row[0] for row in query(dataset, asked).rows) for dataset in datasets]
+    kept = [
+        dataset.select_by_name(row[0] for row in run_query(dataset, asked).rows)
+        for dataset in datasets
+    ]
     if not any(dataset.samples for dataset in kept):
         roots = ", ".join(str(dataset.root) for dataset in datasets)
         raise InputError(roots, f"no sample is left where {condition}.")
     return kept
 
 
-def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> Answer:
+def _execute_query(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
     result = connection.execute(sql)
     if result is None or result.description is None:
         raise UsageError("the query is empty. Ask, for example: SELECT count(*) FROM samples")
     columns = tuple(str(column[0]) for column in result.description)
-    return Answer(columns, tuple(result.fetchall()))
+    return QueryResult(columns, tuple(result.fetchall()))
 
 
-def _rows(dataset: Dataset, named: Collection[str]) -> dict[str, list[dict[str, Any]]]:
+def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, list[dict[str, Any]]]:
     """Returns the rows of each table that is named."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    if "samples" in named:
-        rows["samples"] = [_sample_row(sample) for sample in dataset.samples]
-    if "objects" in named:
+    if "samples" in table_names:
+        rows["samples"] = [_build_sample_row(sample) for sample in dataset.samples]
+    if "objects" in table_names:
         rows["objects"] = [
-            _object_row(sample, label)
+            _build_object_row(sample, label)
             for sample in dataset.samples
             for label in sample.objects or ()
         ]
-    if "scenes" in named or "drawn" in named:
+    if "scenes" in table_names or "drawn" in table_names:
         indices = {sample.scene_index for sample in dataset.samples}
-        found = read_scenes(first_parent(dataset.root))
+        found = read_scenes(find_rendered_ancestor(dataset.root))
         scenes = [scene for scene in found if scene.scene_index in indices]
-        rows["scenes"] = [_scene_row(scene) for scene in scenes]
-        rows["drawn"] = [row for scene in scenes for row in _drawn_rows(scene)]
+        rows["scenes"] = [_build_scene_row(scene) for scene in scenes]
+        rows["drawn"] = [row for scene in scenes for row in _build_sampled_value_rows(scene)]
     return rows
 
 
-def _sample_row(sample: Sample) -> dict[str, Any]:
-    moment, gains = sample.moment, sample.gains
+def _build_sample_row(sample: Sample) -> dict[str, Any]:
+    moment, gains = sample.frame_info, sample.gains
     return {
         "name": sample.name,
         "scene_index": sample.scene_index,
@@ -168,7 +171,7 @@ def _sample_row(sample: Sample) -> dict[str, Any]:
         "digest": sample.digest,
         "parent": sample.parent,
         "rgb": str(sample.rgb),
-        "frame": moment and moment.frame,
+        "frame": moment and moment.frame_index,
         "seconds": moment and moment.first_row_s,
         "exposure_gain": gains and gains.exposure,
         "red_gain": gains and gains.red,
@@ -176,7 +179,7 @@ def _sample_row(sample: Sample) -> dict[str, Any]:
     }
 
 
-def _object_row(sample: Sample, label: ObjectLabel) -> dict[str, Any]:
+def _build_object_row(sample: Sample, label: ObjectLabel) -> dict[str, Any]:
     return {
         "sample": sample.name,
         "scene_index": sample.scene_index,
@@ -192,7 +195,7 @@ def _object_row(sample: Sample, label: ObjectLabel) -> dict[str, Any]:
     }
 
 
-def _scene_row(scene: SceneRecord) -> dict[str, Any]:
+def _build_scene_row(scene: SceneSummary) -> dict[str, Any]:
     return {
         "scene_index": scene.scene_index,
         "attempt": scene.attempt,
@@ -201,16 +204,16 @@ def _scene_row(scene: SceneRecord) -> dict[str, Any]:
     }
 
 
-def _drawn_rows(scene: SceneRecord) -> Iterator[dict[str, Any]]:
-    for name, value in scene.drawn.items():
+def _build_sampled_value_rows(scene: SceneSummary) -> Iterator[dict[str, Any]]:
+    for name, value in scene.sampled_values.items():
         yield {
             "scene_index": scene.scene_index,
             "name": name,
-            "factor": factor_of(name),
+            "factor": get_factor_name(name),
             "number": float(value) if isinstance(value, (bool, int, float)) else None,
             "text": value if isinstance(value, str) else json.dumps(value),
         }
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -34,11 +34,11 @@ ChannelName = Literal[
     below 1 where that moves out of it. A step is 1 / 65535; 0 where nothing is.
 ``flow_forward``, ``flow_backward``
     float32 (h, w, 3): how many pixels to the right and down the point that is seen lies in the next
-    (the previous) picture of the same camera, and ``FLOW_SEEN`` where it is seen there too,
-    ``FLOW_HIDDEN`` where it is behind something or outside; 0 where nothing is, or farther than
+    (the previous) picture of the same camera, and ``FLOW_VISIBLE`` where it is seen there too,
+    ``FLOW_OCCLUDED`` where it is behind something or outside; 0 where nothing is, or farther than
     511 pixels. The file is that of KITTI 2015 (Menze and Geiger), whose readers take both for
     valid; a step is 1 / 64 pixel. Pictures without a next (a previous) one have none.
-``sensor_depth``
+``render_sensor_depth``
     uint16 (h, w), what a depth camera at the same place reads, along the same way as ``depth``, in
     steps of the sample's ``depth_unit_m``; 0 where it reads nothing.
 ``disparity``
@@ -65,78 +65,82 @@ ExtraName = Literal["right", "amodal_masks", "keypoints", "occlusions", "symmetr
     of each kind of object, once, in ``dataset.json``.
 """
 
-Wanted = Literal[ChannelName, ExtraName]
+OutputName = Literal[ChannelName, ExtraName]
 """What may be asked for."""
 
 CHANNELS: tuple[ChannelName, ...] = get_args(ChannelName)
 EXTRAS: tuple[ExtraName, ...] = get_args(ExtraName)
 DEPTH_SCALE_M = 1e-4  # 6.5 m at most
 FLOW_SCALE_PX = 1 / 64
-FLOW_SEEN, FLOW_HIDDEN = 1, 2
-_TRIPLE: frozenset[ChannelName] = frozenset(
+FLOW_VISIBLE, FLOW_OCCLUDED = 1, 2
+_THREE_PLANE_CHANNELS: frozenset[ChannelName] = frozenset(
     {"normals", "coordinates", "flow_forward", "flow_backward"}
 )
-_MIDDLE, _HALF = 32768, 32767
-_MOST = 65534
-_STEPS_PER_PX = 256
+_SIGNED_OFFSET, _SIGNED_SCALE = 32768, 32767
+_UNIT_SCALE = 65534
+_DISPARITY_STEPS_PER_PX = 256
 
 
-def encode(channel: ChannelName, values: NDArray[Any]) -> bytes:
+def encode_channel(channel: ChannelName, values: NDArray[Any]) -> bytes:
     """Returns the file of a channel."""
     match channel:
         case "depth":
             steps = np.clip(np.round(values / DEPTH_SCALE_M), 0, 65535)
         case "normals":
-            steps = np.where(_known(values), np.round(values * _HALF) + _MIDDLE, 0)
+            steps = np.where(
+                _mask_nonzero(values), np.round(values * _SIGNED_SCALE) + _SIGNED_OFFSET, 0
+            )
         case "coordinates":
-            steps = np.where(np.isnan(values), 0, np.round(np.clip(values, 0, 1) * _MOST) + 1)
+            steps = np.where(np.isnan(values), 0, np.round(np.clip(values, 0, 1) * _UNIT_SCALE) + 1)
         case "disparity":
-            steps = np.round(values * _STEPS_PER_PX)
+            steps = np.round(values * _DISPARITY_STEPS_PER_PX)
             steps = np.where(steps <= 65535, steps, 0)
         case "coverage":
             steps = np.round(values * 65535)
         case "flow_forward" | "flow_backward":
-            steps = _flow_steps(values)
+            steps = _quantize_flow(values)
         case _:
             steps = values
     return images.encode_png(steps.astype(np.uint16))
 
 
-def read(channel: ChannelName, path: Path) -> NDArray[Any]:
+def read_channel(channel: ChannelName, path: Path) -> NDArray[Any]:
     """Returns a channel from its file.
 
     Raises:
         InputError: the file is missing, truncated or no 16-bit image of so many channels.
     """
-    steps = images.read_16bit(path, planes=3 if channel in _TRIPLE else 1)
+    steps = images.read_16bit(path, channels=3 if channel in _THREE_PLANE_CHANNELS else 1)
     found: NDArray[Any] = steps
     match channel:
         case "depth":
             found = steps * np.float32(DEPTH_SCALE_M)
         case "normals":
-            signed = (steps.astype(np.float32) - _MIDDLE) / _HALF
-            found = np.where(_known(steps), signed, np.float32(0))
+            signed = (steps.astype(np.float32) - _SIGNED_OFFSET) / _SIGNED_SCALE
+            found = np.where(_mask_nonzero(steps), signed, np.float32(0))
         case "coordinates":
-            shares = (steps.astype(np.float32) - 1) / _MOST
-            found = np.where(_known(steps), shares, np.float32("nan"))
+            shares = (steps.astype(np.float32) - 1) / _UNIT_SCALE
+            found = np.where(_mask_nonzero(steps), shares, np.float32("nan"))
         case "disparity":
-            found = steps / np.float32(_STEPS_PER_PX)
+            found = steps / np.float32(_DISPARITY_STEPS_PER_PX)
         case "coverage":
             found = steps / np.float32(65535)
         case "flow_forward" | "flow_backward":
-            offset = (steps[..., :2].astype(np.float32) - _MIDDLE) * np.float32(FLOW_SCALE_PX)
+            offset = (steps[..., :2].astype(np.float32) - _SIGNED_OFFSET) * np.float32(
+                FLOW_SCALE_PX
+            )
             whole = np.concatenate([offset, steps[..., 2:]], axis=-1)
             found = np.where(steps[..., 2:] > 0, whole, np.float32(0))
     return found
 
 
-def _flow_steps(values: NDArray[Any]) -> NDArray[Any]:
+def _quantize_flow(values: NDArray[Any]) -> NDArray[Any]:
     """Returns the steps (h, w, 3) of a flow; all 0 where it has no value or one out of reach."""
     steps = np.round(values[..., :2] / FLOW_SCALE_PX)
-    reached = (np.abs(steps) < _MIDDLE).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
-    return np.where(reached, np.concatenate([steps + _MIDDLE, values[..., 2:]], axis=-1), 0)
+    reached = (np.abs(steps) < _SIGNED_OFFSET).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
+    return np.where(reached, np.concatenate([steps + _SIGNED_OFFSET, values[..., 2:]], axis=-1), 0)
 
 
-def _known(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _mask_nonzero(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Returns which pixels (h, w, 1) hold anything but zeros."""
     return np.asarray((values != 0).any(axis=-1, keepdims=True))

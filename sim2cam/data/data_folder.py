@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sim2cam.data.cache import cache_folder
+from sim2cam.data.cache import get_cache_folder
 
-CAPTURES_VARIABLE = "SIM2CAM_REAL"
+DATA_FOLDER_VARIABLE = "SIM2CAM_REAL"
 """Names the folder of data sets that recipes and commands call by their names."""
 
 
-def data_folder() -> Path:
+def locate_data_folder() -> Path:
     """Returns that folder; without the variable, the one in the cache that ``fetch`` fills."""
-    given = os.environ.get(CAPTURES_VARIABLE)
-    return Path(given).absolute() if given else cache_folder() / "data"
+    given = os.environ.get(DATA_FOLDER_VARIABLE)
+    return Path(given).absolute() if given else get_cache_folder() / "data"

@@ -20,12 +20,12 @@ _PACKAGES = (
 )
 
 
-_CPU_FACTS = Path("/proc/cpuinfo")
-_VECTORS = ("avx512_bf16", "avx512f", "avx2", "asimd")
+_CPU_INFO = Path("/proc/cpuinfo")
+_SIMD_EXTENSIONS = ("avx512_bf16", "avx512f", "avx2", "asimd")
 """Instructions that decide how fast networks are, of which the first that there is tells of those after it."""
 
 
-def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
+def collect_environment(renderer: str | None, workers: int) -> dict[str, Any]:
     """Returns machine, versions, command line and renderer; of absolute paths only the last part.
 
     Data sets and results are published, and whose folder they were made in is nobody's business.
@@ -36,16 +36,16 @@ def environment_facts(renderer: str | None, workers: int) -> dict[str, Any]:
         "sim2cam": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
+        "processor": _describe_processor(),
         "cpus": os.cpu_count(),
-        "packages": {name: installed_version(name) for name in _PACKAGES},
+        "packages": {name: get_package_version(name) for name in _PACKAGES},
         "command": " ".join(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]),
         "renderer": renderer,
         "workers": workers,
     }
 
 
-def installed_version(package: str) -> str | None:
+def get_package_version(package: str) -> str | None:
     """Returns the version of a package; None where it is not installed, as nothing but physics needs pybullet."""
     try:
         return version(package)
@@ -53,13 +53,16 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def _describe_processor() -> str:
     """Returns the name of the processor and, where Linux tells, its widest vectors."""
     try:
-        told = _CPU_FACTS.read_text(encoding="utf-8")
+        told = _CPU_INFO.read_text(encoding="utf-8")
     except OSError:
         return platform.processor()
     facts: dict[str, str] = dict(re.findall(r"^(\S[^:\t]*?)\s*: (.*)$", told, re.MULTILINE))
     flags = facts.get("flags", facts.get("Features", "")).split()
-    named = facts.get("model name", platform.processor()), *(v for v in _VECTORS if v in flags)
+    named = (
+        facts.get("model name", platform.processor()),
+        *(v for v in _SIMD_EXTENSIONS if v in flags),
+    )
     return ", ".join(filter(None, named[:2]))

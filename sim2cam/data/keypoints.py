@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from sim2cam.data.sample import Dataset
 
 _SIDE = re.compile(r"(?<![a-z])(left|right)(?![a-z])", re.IGNORECASE)
-_OTHER = {"left": "right", "right": "left"}
+_OPPOSITE_SIDE = {"left": "right", "right": "left"}
 
 
-def keypoint_names(datasets: Iterable[Dataset]) -> dict[str, tuple[str, ...]]:
+def get_keypoint_names(datasets: Iterable[Dataset]) -> dict[str, tuple[str, ...]]:
     """Returns the names of each category's keypoints, in the order in which they come.
 
     Args:
@@ -27,13 +27,15 @@ def keypoint_names(datasets: Iterable[Dataset]) -> dict[str, tuple[str, ...]]:
     return {category: tuple(names) for category, names in found.items()}
 
 
-def mirrored(names: Sequence[str]) -> tuple[int, ...] | None:
+def find_flip_indices(names: Sequence[str]) -> tuple[int, ...] | None:
     """Returns, of each keypoint, the number of the one that a mirror shows in its place.
 
     Pairs are names that differ in the word left or right alone, as those of COCO's people; what has no
     side stays. None where the names do not tell: there is no pair, or one has lost its other side.
     """
-    others = [_SIDE.sub(lambda side: _OTHER[side[0].lower()], name.lower()) for name in names]
+    others = [
+        _SIDE.sub(lambda side: _OPPOSITE_SIDE[side[0].lower()], name.lower()) for name in names
+    ]
     numbers = {name.lower(): number for number, name in enumerate(names)}
     if len(numbers) < len(names) or not set(others) <= numbers.keys():
         return None

@@ -24,7 +24,7 @@ class MaskFile:
     path: Path
     size: tuple[int, int]
 
-    def mask(self) -> NDArray[np.bool_]:
+    def decode(self) -> NDArray[np.bool_]:
         """Returns the mask (h, w).
 
         Raises:

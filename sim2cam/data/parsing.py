@@ -15,23 +15,23 @@ from pydantic import ConfigDict, ValidationError
 from sim2cam import images
 from sim2cam.errors import InputError
 
-PLAIN = ConfigDict(extra="forbid", allow_inf_nan=False)
+STRICT_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
 """Of values that are read from files: known keys, finite numbers."""
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_MOST_NESTED = 64  # lists and tables within one another, of what people write
-_LONGEST_NAME = 200  # characters; files are named after categories and images
+_CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_MAX_NESTING = 64  # lists and tables within one another, of what people write
+_MAX_NAME_LENGTH = 200  # characters; files are named after categories and images
 
 
-def first_problem(error: ValidationError, where: str = "") -> str:
+def format_validation_error(error: ValidationError, location: str = "") -> str:
     """Return the first problem in one line: ``images[3].width: ... (found "a")``.
 
     Args:
         error: of pydantic.
-        where: place of the validated value in its file, as ``images[3]``.
+        location: place of the validated value in its file, as ``images[3]``.
     """
     first = error.errors()[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
-    place = "".join([where, *steps]).removeprefix(".").removesuffix(".int").removesuffix(".str")
+    place = "".join([location, *steps]).removeprefix(".").removesuffix(".int").removesuffix(".str")
     place = place.removesuffix(".[key]")
     if first["type"] == "missing":
         return f"{place} is missing"
@@ -42,20 +42,20 @@ def first_problem(error: ValidationError, where: str = "") -> str:
     return f"{head}{message} (found {json.dumps(first['input'], default=str)[:80]})"
 
 
-def name_problem(name: str) -> str | None:
+def find_name_problem(name: str) -> str | None:
     """Return why nothing can have a name that stands in one line of text; None where it can."""
     return (
         f"{json.dumps(name)[:80]} holds a control character. Rename it."
-        if _CONTROL.search(name)
+        if _CONTROL_CHARACTERS.search(name)
         else None
     )
 
 
-def category_problem(name: str) -> str | None:
+def find_category_problem(name: str) -> str | None:
     """Return why a category cannot have a name; None where it can. Files are named after categories."""
-    if len(name) > _LONGEST_NAME:
-        return f"'{name[:40]}…' has {len(name)} characters. Use at most {_LONGEST_NAME}."
-    return name_problem(name)
+    if len(name) > _MAX_NAME_LENGTH:
+        return f"'{name[:40]}…' has {len(name)} characters. Use at most {_MAX_NAME_LENGTH}."
+    return find_name_problem(name)
 
 
 def is_file(path: Path) -> bool:
@@ -66,31 +66,31 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def stays_inside(name: str) -> bool:
+def is_inside_folder(name: str) -> bool:
     """Returns whether a relative path names something inside its folder, in every reading of it."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
-def read_text(path: Path, most_bytes: int, what: str) -> str:
+def read_text(path: Path, max_bytes: int, content: str) -> str:
     """Return the text of a file, without a byte order mark, unpacked where its name ends in .gz.
 
     Args:
         path: the file.
-        most_bytes: a longer one is refused before it is read, or unpacked.
-        what: it is, for the error.
+        max_bytes: a longer one is refused before it is read, or unpacked.
+        content: it is, for the error.
 
     Raises:
         InputError: it is missing, damaged, not a text, too long, or no regular file.
     """
     is_packed = path.suffix == ".gz"
-    too_long = f"more than {most_bytes} bytes. No {what} is that long."
-    if images.file_size(path) > most_bytes and not is_packed:
+    too_long = f"more than {max_bytes} bytes. No {content} is that long."
+    if images.get_file_size(path) > max_bytes and not is_packed:
         raise InputError(path, too_long)
     try:
         with gzip.open(path) if is_packed else path.open("rb") as file:
-            data = file.read(most_bytes + 1)
-        if len(data) > most_bytes:
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
             raise InputError(path, too_long)
         return data.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -101,38 +101,38 @@ def read_text(path: Path, most_bytes: int, what: str) -> str:
         raise InputError(path, "not a text in UTF-8. Check the path.") from error
 
 
-def read_json(path: Path, most_bytes: int, what: str, cure: str = "Correct the file.") -> Any:
+def read_json(path: Path, max_bytes: int, content: str, hint: str = "Correct the file.") -> Any:
     """Return the values of a JSON file; takes and raises what ``read_text`` does.
 
     Args:
         path: the file.
-        most_bytes: a longer one is refused.
-        what: it is, for the error.
-        cure: what to do if the file is not JSON, for the error.
+        max_bytes: a longer one is refused.
+        content: it is, for the error.
+        hint: what to do if the file is not JSON, for the error.
 
     Raises:
         InputError: it is no JSON.
     """
     try:
-        return json.loads(read_text(path, most_bytes, what))
+        return json.loads(read_text(path, max_bytes, content))
     except RecursionError as error:
-        raise _nested(path) from error
+        raise _make_nesting_error(path) from error
     except ValueError as error:
-        raise InputError(path, f"not JSON ({error}). {cure}") from error
+        raise InputError(path, f"not JSON ({error}). {hint}") from error
 
 
-def read_toml(path: Path, most_bytes: int, what: str) -> dict[str, Any]:
+def read_toml(path: Path, max_bytes: int, content: str) -> dict[str, Any]:
     """Return the tables of a TOML file; takes and raises what ``read_text`` does.
 
     Raises:
         InputError: it is no TOML, or ``check_nesting`` refuses it.
     """
     try:
-        tables = tomllib.loads(read_text(path, most_bytes, what))
+        tables = tomllib.loads(read_text(path, max_bytes, content))
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"not TOML: {error}.") from error
     except RecursionError as error:
-        raise _nested(path) from error
+        raise _make_nesting_error(path) from error
     check_nesting(path, tables)
     return tables
 
@@ -145,8 +145,8 @@ def check_nesting(path: Path, values: object) -> None:
     """
     level, depth = [values], 0
     while level:
-        if depth > _MOST_NESTED:
-            raise _nested(path)
+        if depth > _MAX_NESTING:
+            raise _make_nesting_error(path)
         level = [
             inner
             for value in level
@@ -156,7 +156,7 @@ def check_nesting(path: Path, values: object) -> None:
         depth += 1
 
 
-def _nested(path: Path) -> InputError:
+def _make_nesting_error(path: Path) -> InputError:
     return InputError(
-        path, f"lists or tables are nested more than {_MOST_NESTED} deep. Correct the file."
+        path, f"lists or tables are nested more than {_MAX_NESTING} deep. Correct the file."
     )

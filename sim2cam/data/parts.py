@@ -11,42 +11,42 @@ from sim2cam.errors import InputError, RepairWarning, UsageError
 
 TRAIN = ("train",)
 """Uses of parts that a detector learns from."""
-LOOK = ("style", "train")
+STYLE = ("style", "train")
 """Uses of parts that show what images of a camera look like; without ``style`` it is ``train``."""
 DEV = ("dev", "val")
 """Uses of parts that choose parameters."""
-_USES = {
+_ROLE_WORDS = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
     "dev": ("dev",),
     "test": ("test", "testing"),
     "style": ("style",),
 }
-_HELD_OUT = ("val", "dev", "test")
+_HELD_OUT_ROLES = ("val", "dev", "test")
 
 
-def use_of(name: str) -> str:
+def find_split_role(name: str) -> str:
     """Return the use of a part by its name: BOP's ``train_pbr`` and COCO's ``train2017`` are ``train``.
 
     A name without a known use is its own use.
     """
     word = re.match("[a-z]*", name.lower())
-    return next((use for use, words in _USES.items() if word and word[0] in words), name)
+    return next((use for use, words in _ROLE_WORDS.items() if word and word[0] in words), name)
 
 
-def coco_parts(root: Path) -> dict[str, Path]:
+def find_coco_splits(root: Path) -> dict[str, Path]:
     """Return the COCO files of a folder, or of ``annotations/`` in it, by the names of their parts."""
     found: dict[str, Path] = {}
     for folder in (root, root / "annotations"):
         for path in sorted(folder.glob("*.json")):
             name = path.stem.removeprefix("instances_")
-            if use_of(name) in _USES:
+            if find_split_role(name) in _ROLE_WORDS:
                 found.setdefault(name, path)
     return found
 
 
-def choose_parts(
-    path: Path, names: Sequence[str], split: str | None, uses: Sequence[str]
+def choose_splits(
+    path: Path, names: Sequence[str], split: str | None, roles: Sequence[str]
 ) -> list[str]:
     """Return the names of the parts of a data set that are read, and warn of parts that are left out.
 
@@ -54,24 +54,24 @@ def choose_parts(
         path: the data set.
         names: of its parts; none for a data set without parts.
         split: names or uses of wanted parts, separated by commas; None for the default.
-        uses: of the parts that are read by default; all parts where empty.
+        roles: of the parts that are read by default; all parts where empty.
 
     Raises:
         UsageError: ``split`` names a part that the data set does not have.
         InputError: the data set has no part of the default uses.
     """
     if split is not None:
-        return _named_parts(path, names, split, has_default=bool(uses))
-    if not uses or not names:
+        return _select_named_splits(path, names, split, has_default=bool(roles))
+    if not roles or not names:
         return list(names)
-    chosen = [name for use in uses for name in names if use_of(name) == use]
-    if chosen and "style" in uses:
-        chosen = [name for name in chosen if use_of(name) == use_of(chosen[0])]
-    is_held_out = uses == TRAIN and use_of(names[0]) in _HELD_OUT
+    chosen = [name for use in roles for name in names if find_split_role(name) == use]
+    if chosen and "style" in roles:
+        chosen = [name for name in chosen if find_split_role(name) == find_split_role(chosen[0])]
+    is_held_out = roles == TRAIN and find_split_role(names[0]) in _HELD_OUT_ROLES
     if not chosen and (len(names) > 1 or is_held_out):
         raise InputError(
             path,
-            f"it has no part {' or '.join(uses)}, but {', '.join(names)}. Name a part with --split, or give "
+            f"it has no part {' or '.join(roles)}, but {', '.join(names)}. Name a part with --split, or give "
             "its images a folder of their own.",
         )
     chosen = chosen or list(names)
@@ -83,7 +83,9 @@ def choose_parts(
     return chosen
 
 
-def _named_parts(path: Path, names: Sequence[str], split: str, *, has_default: bool) -> list[str]:
+def _select_named_splits(
+    path: Path, names: Sequence[str], split: str, *, has_default: bool
+) -> list[str]:
     if not names:
         if not has_default:
             raise UsageError(f"--split {split}: {path} has no parts. Leave --split out.")
@@ -91,7 +93,11 @@ def _named_parts(path: Path, names: Sequence[str], split: str, *, has_default: b
         return []
     chosen: list[str] = []
     for wanted in split.split(","):
-        same = [wanted] if wanted in names else [n for n in names if use_of(n) == use_of(wanted)]
+        same = (
+            [wanted]
+            if wanted in names
+            else [n for n in names if find_split_role(n) == find_split_role(wanted)]
+        )
         if not same:
             raise UsageError(
                 f"--split {split}: {path} has no part '{wanted}'. Allowed: {', '.join(names)}."
@@ -100,7 +106,7 @@ def _named_parts(path: Path, names: Sequence[str], split: str, *, has_default: b
     return list(dict.fromkeys(chosen))
 
 
-def warn_of_joining(path: Path, names: Sequence[str]) -> None:
+def warn_about_joined_splits(path: Path, names: Sequence[str]) -> None:
     """Warn that several parts of a data set are read as one."""
     if len(names) > 1:
         _warn(f"{path}: reading its parts {', '.join(names)} as one. --split chooses parts.")

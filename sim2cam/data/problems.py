@@ -9,35 +9,35 @@ from pathlib import Path
 
 from sim2cam.errors import InputError, RepairWarning
 
-_SHOWN = 10
+_MAX_SHOWN = 10
 
 
-class Problems:
+class AnnotationErrors:
     """Collect the flawed annotations of a dataset, so that one error names them all.
 
     Args:
         path: file or folder of the dataset.
-        skip: leave flawed annotations out with a warning instead of raising an error.
+        skip_invalid: leave flawed annotations out with a warning instead of raising an error.
     """
 
-    def __init__(self, path: Path, *, skip: bool = False) -> None:
-        self._path, self._skip = path, skip
+    def __init__(self, path: Path, *, skip_invalid: bool = False) -> None:
+        self._path, self._skip = path, skip_invalid
         self._errors: list[InputError] = []
 
     @property
-    def found(self) -> bool:
+    def has_errors(self) -> bool:
         """Whether anything was collected."""
         return bool(self._errors)
 
     @contextmanager
-    def collecting(self) -> Iterator[None]:
+    def collect(self) -> Iterator[None]:
         """Collect an InputError that is raised inside, and go on after the block."""
         try:
             yield
         except InputError as error:
             self._errors.append(error)
 
-    def finish(self) -> None:
+    def report(self) -> None:
         """Report what was collected.
 
         Raises:
@@ -45,8 +45,11 @@ class Problems:
         """
         if not self._errors:
             return
-        count, shown = len(self._errors), [self._line(error) for error in self._errors[:_SHOWN]]
-        more = f"\n  … and {count - _SHOWN} more" if count > _SHOWN else ""
+        count, shown = (
+            len(self._errors),
+            [self._format_error(error) for error in self._errors[:_MAX_SHOWN]],
+        )
+        more = f"\n  … and {count - _MAX_SHOWN} more" if count > _MAX_SHOWN else ""
         if self._skip:
             noun = "annotation is" if count == 1 else "annotations are"
             listing = "".join(f"\n  {line}" for line in shown)
@@ -62,6 +65,6 @@ class Problems:
             self._path, f"{count} annotations are flawed:{listing}{more}\n{cure}"
         ) from self._errors[0]
 
-    def _line(self, error: InputError) -> str:
+    def _format_error(self, error: InputError) -> str:
         """Return an error in one line; the dataset's own file is not named again."""
         return str(error.args[1]) if error.path == self._path else str(error)

@@ -13,14 +13,14 @@ from sim2cam.data.channels import ChannelName
 from sim2cam.data.mask_file import MaskFile
 from sim2cam.geometry.boxes import Box
 from sim2cam.geometry.lens import Lens
-from sim2cam.geometry.motion import STILL, Twist
+from sim2cam.geometry.motion import ZERO_TWIST, Twist
 from sim2cam.geometry.poses import Pose, Vec3
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.scene.sensor import BayerPattern
 
 Origin = Literal["sim", "adapted", "real", "stand-in", "self-labelled"]
 
-SELF_LABELLED: Origin = "self-labelled"
+PSEUDO_LABELLED: Origin = "self-labelled"
 """Of captures that a detector labelled: to be trained on, never to be scored against."""
 
 
@@ -47,13 +47,13 @@ class Occlusion:
     """An object that hides another.
 
     Attributes:
-        front, behind: instance ids of the one that is seen and of the one that is hidden by it.
-        pixels: in which it is.
+        occluder_id, occluded_id: instance ids of the one that is seen and of the one that is hidden by it.
+        area_px: in which it is.
     """
 
-    front: int
-    behind: int
-    pixels: int
+    occluder_id: int
+    occluded_id: int
+    area_px: int
 
 
 @dataclass(frozen=True)
@@ -62,19 +62,21 @@ class RawFormat:
 
     Attributes:
         pattern: colours of the first two pixels of the first row, then of the second.
-        black, white: numbers of darkness and of saturation.
+        black_level, white_level: numbers of darkness and of saturation.
 
     Raises:
         ValueError: white is not above black.
     """
 
     pattern: BayerPattern
-    black: int
-    white: int
+    black_level: int
+    white_level: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.black < self.white:
-            raise ValueError(f"white must be above black, not {self.white} and {self.black}")
+        if not 0 <= self.black_level < self.white_level:
+            raise ValueError(
+                f"white must be above black, not {self.white_level} and {self.black_level}"
+            )
 
 
 @dataclass(frozen=True)
@@ -116,42 +118,42 @@ class ObjectLabel:
     extent_m: tuple[Vec3, Vec3] | None = None
     is_crowd: bool = False
     twist: Twist | None = None
-    amodal_mask: RunLengths | None = None
+    amodal_mask: RleMask | None = None
     keypoints: tuple[Keypoint, ...] | None = None
-    mask: RunLengths | InstanceOf[MaskFile] | None = None
+    mask: RleMask | InstanceOf[MaskFile] | None = None
     occlusion: Literal[0, 1, 2] | None = None
     truncation: float | None = None
 
-    def whole(self) -> ObjectLabel:
+    def use_amodal_box(self) -> ObjectLabel:
         """Returns the label with the box of the whole object, where that is known."""
         return replace(self, box_xyxy=self.box_amodal_xyxy or self.box_xyxy)
 
 
 @dataclass(frozen=True)
-class Moment:
+class FrameInfo:
     """When a picture was taken, and from where. Poses of objects are those of its middle row.
 
     Attributes:
-        frame: number of the picture in the film of its camera, from 0.
+        frame_index: number of the picture in the film of its camera, from 0.
         first_row_s: when the exposure of the first row was half over, from when the bodies were
             let go; of a video, from its first frame; None when unknown.
         row_s: how much later each row was exposed than the one above it; 0 for all at once, None
             when unknown.
         exposure_s: how long each row was; 0 for an instant, None when unknown.
-        camera: its pose in the world; None when unknown.
-        twist: how it moved in the world, along its own axes; ``STILL`` where its pose is unknown.
+        camera_pose: its pose in the world; None when unknown.
+        twist: how it moved in the world, along its own axes; ``ZERO_TWIST`` where its pose is unknown.
     """
 
-    frame: int
+    frame_index: int
     first_row_s: float | None = None
     row_s: float | None = None
     exposure_s: float | None = None
-    camera: Pose | None = None
-    twist: Twist = STILL
+    camera_pose: Pose | None = None
+    twist: Twist = ZERO_TWIST
 
 
 @dataclass(frozen=True)
-class Gains:
+class CameraGains:
     """What a camera's automatics chose for a picture of a film, with their lag.
 
     Attributes:
@@ -176,7 +178,7 @@ class Sample:
         origin: how the image was made.
         channels: files of what is known of each pixel, as ``channels.read`` reads them.
         lens: the lens, where it is known.
-        moment: when it was taken, in films and where something moves; None otherwise.
+        frame_info: when it was taken, in films and where something moves; None otherwise.
         tracks: file of the points that are followed through the film, as ``tracks.read`` reads it.
         scene_index: samples of one scene share it; splits keep them together.
         session: photos that were taken together share it, as ``sessions`` tells; None where unknown.
@@ -184,9 +186,9 @@ class Sample:
         parent: digest of the sample that this one was translated from; None for the first of its line.
         occlusions: which objects hide which; None when unknown.
         depth_unit_m: of the depth camera's readings; None without one.
-        right: the image file of the right eye of a pair; None without one.
+        right_rgb: the image file of the right eye of a pair; None without one.
         baseline_m: how far to the right of this camera it stands; None without one.
-        raw: what the numbers of its raw picture mean; None without one.
+        raw_format: what the numbers of its raw picture mean; None without one.
         gains: what the camera's automatics chose, in films; None otherwise.
     """
 
@@ -198,7 +200,7 @@ class Sample:
     origin: Origin
     channels: Mapping[ChannelName, Path] = field(default_factory=dict)
     lens: Lens | None = None
-    moment: Moment | None = None
+    frame_info: FrameInfo | None = None
     tracks: Path | None = None
     scene_index: int = 0
     session: str | None = None
@@ -206,28 +208,28 @@ class Sample:
     parent: str | None = None
     occlusions: tuple[Occlusion, ...] | None = None
     depth_unit_m: float | None = None
-    right: Path | None = None
+    right_rgb: Path | None = None
     baseline_m: float | None = None
-    raw: RawFormat | None = None
-    gains: Gains | None = None
+    raw_format: RawFormat | None = None
+    gains: CameraGains | None = None
 
 
-CARRIED = ("lens", "moment", "occlusions", "depth_unit_m", "baseline_m", "raw", "gains")
+INHERITED_FIELDS = ("lens", "moment", "occlusions", "depth_unit_m", "baseline_m", "raw", "gains")
 """Fields of a sample that stay true when its picture is translated, besides labels and channels; the
 picture of the right eye is not translated with it."""
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceDataset:
     """A data set that others were merged with.
 
     Attributes:
         root: its folder.
-        scenes: numbers of its scenes in the merged data set, by its own.
+        merged_scenes: numbers of its scenes in the merged data set, by its own.
     """
 
     root: Path
-    scenes: Mapping[int, int]
+    merged_scenes: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -244,14 +246,14 @@ class Dataset:
     root: Path
     categories: tuple[str, ...]
     samples: tuple[Sample, ...]
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceDataset, ...] = ()
 
-    def origins(self) -> tuple[Source, ...]:
+    def list_sources(self) -> tuple[SourceDataset, ...]:
         """Returns those that it was merged from, and itself when it is one."""
         scenes = {sample.scene_index: sample.scene_index for sample in self.samples}
-        return self.sources or (Source(self.root, scenes),)
+        return self.sources or (SourceDataset(self.root, scenes),)
 
-    def shown_categories(self) -> set[str]:
+    def collect_label_categories(self) -> set[str]:
         """Returns the categories that objects have."""
         return {label.category for sample in self.samples for label in sample.objects or ()}
 
@@ -259,7 +261,7 @@ class Dataset:
         """Returns the first ``limit`` samples; all when None."""
         return replace(self, samples=self.samples[:limit])
 
-    def only(self, names: Iterable[str]) -> Dataset:
+    def select_by_name(self, names: Iterable[str]) -> Dataset:
         """Returns the samples with these names."""
         wanted = set(names)
         return replace(self, samples=tuple(s for s in self.samples if s.name in wanted))

@@ -12,20 +12,20 @@ from pathlib import Path
 
 from sim2cam.data.parsing import read_text
 from sim2cam.data.sample import Dataset, Sample
-from sim2cam.errors import InputError, UsageError, did_you_mean
+from sim2cam.errors import InputError, UsageError, suggest_name
 from sim2cam.images import read_header
 
-IMAGE = "image"
+IMAGE_COLUMN = "image"
 """Column of a table that names the photo, with or without its folder."""
 
-_MOST_BYTES = 50_000_000
-_EXIF_TIME = "%Y:%m:%d %H:%M:%S"
-_NAMED_TIME = re.compile(
+_MAX_BYTES = 50_000_000
+_EXIF_TIME_FORMAT = "%Y:%m:%d %H:%M:%S"
+_FILE_NAME_TIME = re.compile(
     r"(?<!\d)(\d{4})[-_.]?(\d\d)[-_.]?(\d\d)[-_. T]?(\d\d)[-_.:]?(\d\d)[-_.:]?(\d\d)"
 )
 
 
-def with_sessions(datasets: Sequence[Dataset], rule: str) -> list[Dataset]:
+def assign_sessions(datasets: Sequence[Dataset], rule: str) -> list[Dataset]:
     """Returns captures that know their sessions; those of several sets may be of the same ones.
 
     Args:
@@ -43,11 +43,11 @@ def with_sessions(datasets: Sequence[Dataset], rule: str) -> list[Dataset]:
     roots = [dataset.root for dataset in datasets for _ in dataset.samples]
     table, _, column = rule.rpartition(":")
     if rule == "folder":
-        names = [_folder(s, root) for s, root in zip(samples, roots, strict=True)]
+        names = [_get_session_folder(s, root) for s, root in zip(samples, roots, strict=True)]
     elif table.endswith(".csv"):
-        names = _in_table(samples, Path(table), column)
+        names = _read_session_table(samples, Path(table), column)
     else:
-        names = _between_pauses(samples, _pause(rule))
+        names = _group_by_time(samples, _parse_pause(rule))
     sessions = iter(names)
     return [
         replace(d, samples=tuple(replace(s, session=next(sessions)) for s in d.samples))
@@ -55,13 +55,13 @@ def with_sessions(datasets: Sequence[Dataset], rule: str) -> list[Dataset]:
     ]
 
 
-def _folder(sample: Sample, root: Path) -> str:
+def _get_session_folder(sample: Sample, root: Path) -> str:
     folder = sample.rgb.parent
     return (folder.relative_to(root) if folder.is_relative_to(root) else folder).as_posix()
 
 
-def _in_table(samples: Sequence[Sample], path: Path, column: str) -> list[str]:
-    text = read_text(path, _MOST_BYTES, "table of photos")
+def _read_session_table(samples: Sequence[Sample], path: Path, column: str) -> list[str]:
+    text = read_text(path, _MAX_BYTES, "table of photos")
     try:
         rows = list(csv.DictReader(text.splitlines()))
     except csv.Error as error:
@@ -69,12 +69,12 @@ def _in_table(samples: Sequence[Sample], path: Path, column: str) -> list[str]:
             path, f"no table ({error}). Write it as CSV with a line of names."
         ) from error
     columns = [name for name in rows[0] if name] if rows else []
-    for wanted in (IMAGE, column):
+    for wanted in (IMAGE_COLUMN, column):
         if wanted not in columns:
-            raise InputError(path, f"has no column '{wanted}'. {did_you_mean(wanted, columns)}")
+            raise InputError(path, f"has no column '{wanted}'. {suggest_name(wanted, columns)}")
     found: dict[str, str] = {}
     for row in rows:
-        name, session = row[IMAGE], (row[column] or "").strip()
+        name, session = row[IMAGE_COLUMN], (row[column] or "").strip()
         if not session:
             raise InputError(path, f"says no {column} of image {name}. Fill it in.")
         if found.setdefault(name, session) != session:
@@ -90,7 +90,7 @@ def _in_table(samples: Sequence[Sample], path: Path, column: str) -> list[str]:
     return [found[name] for name in names]
 
 
-def _pause(rule: str) -> timedelta:
+def _parse_pause(rule: str) -> timedelta:
     try:
         minutes = float(rule)
     except ValueError:
@@ -103,21 +103,21 @@ def _pause(rule: str) -> timedelta:
     return timedelta(minutes=minutes)
 
 
-def _between_pauses(samples: Sequence[Sample], longest: timedelta) -> list[str]:
+def _group_by_time(samples: Sequence[Sample], max_pause: timedelta) -> list[str]:
     """Returns when the session of each photo began, in words."""
-    times = [_time(sample) for sample in samples]
+    times = [_read_capture_time(sample) for sample in samples]
     began: dict[datetime, datetime] = {}
     last = start = datetime.min
     for time in sorted(set(times)):
-        if not began or time - last > longest:
+        if not began or time - last > max_pause:
             start = time
         began[time], last = start, time
     return [f"{began[time]:%Y-%m-%d %H:%M:%S}" for time in times]
 
 
-def _time(sample: Sample) -> datetime:
+def _read_capture_time(sample: Sample) -> datetime:
     """Returns when a photo was taken, on its camera's clock."""
-    found = _exif_time(sample.rgb) or _named_time(sample.rgb.name)
+    found = _read_exif_time(sample.rgb) or _parse_file_name_time(sample.rgb.name)
     if found is None:
         raise InputError(
             sample.rgb,
@@ -127,15 +127,17 @@ def _time(sample: Sample) -> datetime:
     return found
 
 
-def _exif_time(path: Path) -> datetime | None:
+def _read_exif_time(path: Path) -> datetime | None:
     try:
-        return datetime.strptime(str(read_header(path).exif.get("DateTimeOriginal")), _EXIF_TIME)
+        return datetime.strptime(
+            str(read_header(path).exif.get("DateTimeOriginal")), _EXIF_TIME_FORMAT
+        )
     except ValueError:
         return None
 
 
-def _named_time(name: str) -> datetime | None:
-    for match in _NAMED_TIME.finditer(name):
+def _parse_file_name_time(name: str) -> datetime | None:
+    for match in _FILE_NAME_TIME.finditer(name):
         year, month, day, hour, minute, second = map(int, match.groups())
         try:
             return datetime(year, month, day, hour, minute, second)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam import files
-from sim2cam.data.writer import QUARANTINED, REJECTED, SHARDS, digest_of, shard_folder
+from sim2cam.data.writer import QUARANTINED, REJECTED, SHARDS, compute_digest, shard_folder
 from sim2cam.errors import InputError
 
-_LISTS = ("samples", REJECTED, "scenes", "certificates", QUARANTINED)
+_RECORD_LISTS = ("samples", REJECTED, "scenes", "certificates", QUARANTINED)
 
 
 @dataclass(frozen=True)
-class Quarantined:
+class QuarantinedScene:
     """A scene that could not be made.
 
     Attributes:
@@ -43,14 +43,14 @@ class ShardContent:
 
     samples: int
     scenes: int
-    quarantined: tuple[Quarantined, ...] = ()
+    quarantined: tuple[QuarantinedScene, ...] = ()
 
-    def is_of(self, samples: int) -> bool:
+    def is_complete(self, expected: int) -> bool:
         """Return whether it holds so many samples, those of quarantined scenes included."""
-        return self.samples + sum(one.samples for one in self.quarantined) >= samples
+        return self.samples + sum(one.samples for one in self.quarantined) >= expected
 
 
-def read_content(root: Path, number: int) -> ShardContent | None:
+def read_shard_content(root: Path, number: int) -> ShardContent | None:
     """Return what a finished shard holds; None where it is missing or damaged.
 
     Only the hashes of files whose size or time is suspicious are compared.
@@ -59,7 +59,7 @@ def read_content(root: Path, number: int) -> ShardContent | None:
     if not shard.is_dir():
         return None
     try:
-        return _content(shard, verify=False)
+        return _read_shard(shard, verify=False)
     except ValueError:
         return None
 
@@ -71,62 +71,62 @@ def remove_damaged(root: Path) -> int:
         OutputError: they cannot be removed.
     """
     damaged = []
-    for shard in _finished(root):
+    for shard in _list_finished_shards(root):
         try:
-            _content(shard, verify=True)
+            _read_shard(shard, verify=True)
         except ValueError:
             damaged.append(shard)
-    with files.writing(root):
+    with files.convert_write_errors(root):
         for shard in damaged:
-            files.remove(shard.rename(files.temporary_path(shard)))
+            files.remove_path(shard.rename(files.make_temporary_path(shard)))
     return len(damaged)
 
 
-def read_quarantined(root: Path, number: int | None = None) -> tuple[Quarantined, ...]:
+def read_quarantined(root: Path, number: int | None = None) -> tuple[QuarantinedScene, ...]:
     """Return the scenes of a dataset, or of one of its shards, that could not be made.
 
     Raises:
         InputError: their list is damaged.
     """
     shard = "[0-9]*[0-9]" if number is None else f"{number:06d}"
-    found: list[Quarantined] = []
+    found: list[QuarantinedScene] = []
     for path in sorted((root / SHARDS).glob(f"{shard}/{QUARANTINED}.jsonl")):
         try:
-            found += _quarantined(_lines(path))
+            found += _parse_quarantined(_read_jsonl(path))
         except ValueError as error:
             cure = "Run the command of the dataset again with --resume."
             raise InputError(path, f"{error}. {cure}") from error
     return tuple(found)
 
 
-def _finished(root: Path) -> list[Path]:
+def _list_finished_shards(root: Path) -> list[Path]:
     """Return the folders of finished shards, in order."""
     return sorted((root / SHARDS).glob("[0-9]*[0-9]"))
 
 
-def _content(shard: Path, *, verify: bool) -> ShardContent:
+def _read_shard(shard: Path, *, verify: bool) -> ShardContent:
     """Return what a shard holds.
 
     Raises:
         ValueError: with the damage.
     """
-    lists = {name: _lines(shard / f"{name}.jsonl") for name in _LISTS}
+    lists = {name: _read_jsonl(shard / f"{name}.jsonl") for name in _RECORD_LISTS}
     listing = shard / "samples.jsonl"  # written after all files that it lists
     if not listing.is_file():
         raise ValueError("samples.jsonl is missing")
     committed_ns = listing.stat().st_mtime_ns
     samples = [*lists["samples"], *lists[REJECTED]]
     for line in samples:
-        if verify and digest_of(line) != line.get("digest"):
+        if verify and compute_digest(line) != line.get("digest"):
             raise ValueError(f"the record of sample {line.get('name')} has changed")
-        for place, digest, size in _files(line):
+        for place, digest, size in _iterate_files(line):
             path = shard / place
             if _is_suspicious(path, size, committed_ns) or verify:
                 _check_hash(path, digest)
-    return ShardContent(len(samples), len(lists["scenes"]), _quarantined(lists[QUARANTINED]))
+    return ShardContent(len(samples), len(lists["scenes"]), _parse_quarantined(lists[QUARANTINED]))
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def _read_jsonl(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a list; none where there is no such list.
 
     Raises:
@@ -146,15 +146,15 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _files(line: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
+def _iterate_files(record: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
     """Yield place, hash and size in bytes of each file of a sample; older datasets record no sizes.
 
     Raises:
         ValueError: the record lists no files.
     """
-    digests, sizes = line.get("files"), line.get("bytes", {})
+    digests, sizes = record.get("files"), record.get("bytes", {})
     if not isinstance(digests, dict) or not isinstance(sizes, dict):
-        raise ValueError(f"the record of sample {line.get('name')} lists no files")
+        raise ValueError(f"the record of sample {record.get('name')} lists no files")
     for place, digest in digests.items():
         yield place, digest, sizes.get(place)
 
@@ -177,8 +177,8 @@ def _check_hash(path: Path, digest: str) -> None:
         raise ValueError(f"{path.parent.name}/{path.name} has changed")
 
 
-def _quarantined(lines: list[dict[str, Any]]) -> tuple[Quarantined, ...]:
+def _parse_quarantined(lines: list[dict[str, Any]]) -> tuple[QuarantinedScene, ...]:
     try:
-        return tuple(Quarantined(**line) for line in lines)
+        return tuple(QuarantinedScene(**line) for line in lines)
     except TypeError as error:
         raise ValueError(f"{QUARANTINED}.jsonl is damaged") from error

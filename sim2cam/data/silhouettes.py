@@ -7,23 +7,23 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.data.channels import read
+from sim2cam.data.channels import read_channel
 from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.errors import InputError, UsageError
 
 
-def seen_masks(sample: Sample) -> tuple[NDArray[np.bool_] | None, ...]:
+def read_visible_masks(sample: Sample) -> tuple[NDArray[np.bool_] | None, ...]:
     """Returns the mask (h, w) of what is seen of each object, in their order; None where unknown.
 
     Raises:
         InputError: the ids or a mask cannot be read.
     """
-    ids = read("ids", sample.channels["ids"]) if "ids" in sample.channels else None
+    ids = read_channel("ids", sample.channels["ids"]) if "ids" in sample.channels else None
     found: list[NDArray[np.bool_] | None] = []
     for label in sample.objects or ():
         if label.mask is not None:
             try:
-                found.append(label.mask.mask())
+                found.append(label.mask.decode())
             except UsageError as error:
                 raise InputError(sample.rgb, f"{error}. Label it again.") from error
         elif ids is not None and label.instance_id is not None:
@@ -33,7 +33,9 @@ def seen_masks(sample: Sample) -> tuple[NDArray[np.bool_] | None, ...]:
     return tuple(found)
 
 
-def painted(sample: Sample) -> tuple[tuple[ObjectLabel, ...] | None, NDArray[np.uint16] | None]:
+def rasterize_instance_ids(
+    sample: Sample,
+) -> tuple[tuple[ObjectLabel, ...] | None, NDArray[np.uint16] | None]:
     """Returns labels with instance ids from 1, and the image of these (h, w) as their masks have it; the labels
     as they are, and None, where one that is no group has no mask.
 
@@ -43,7 +45,7 @@ def painted(sample: Sample) -> tuple[tuple[ObjectLabel, ...] | None, NDArray[np.
         InputError: a mask cannot be read.
     """
     single = tuple(label for label in sample.objects or () if not label.is_crowd)
-    masks = seen_masks(replace(sample, objects=single, channels={}))
+    masks = read_visible_masks(replace(sample, objects=single, channels={}))
     known = [mask for mask in masks if mask is not None]
     if not known or len(known) < len(single):
         return sample.objects, None

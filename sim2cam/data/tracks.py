@@ -1,7 +1,7 @@
 """Tracks: where points of objects are in the pictures of a film, in one JSON file for each picture.
 
 The points of all pictures of one scene are the same, in the same order: those of a film, put side by
-side, are tracks. A file holds four lists of equal length, as ``Tracks`` names them; a point that the
+side, are tracks. A file holds four lists of equal length, as ``PointTracks`` names them; a point that the
 lens does not see has ``null`` for a pixel.
 """
 
@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.data.parsing import first_problem
+from sim2cam.data.parsing import format_validation_error
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Vec3
 
 _PIXEL_DIGITS, _POINT_DIGITS = 4, 9
-_AGAIN = "Generate the data set again"
+_REGENERATE_HINT = "Generate the data set again"
 
 
 @dataclass(frozen=True, eq=False)
-class Tracks:
+class PointTracks:
     """Points of objects in one picture.
 
     Attributes:
@@ -41,17 +41,17 @@ class Tracks:
 
 
 @dataclass(frozen=True)
-class _File:
+class _TracksFile:
     instance_id: list[int]
     point_m: list[Vec3]
     pixel: list[tuple[float, float] | None]
     visible: list[bool]
 
 
-_FILE: TypeAdapter[_File] = TypeAdapter(_File)
+_TRACKS_FILE: TypeAdapter[_TracksFile] = TypeAdapter(_TracksFile)
 
 
-def encode(tracks: Tracks) -> bytes:
+def encode_tracks(tracks: PointTracks) -> bytes:
     """Returns the file of the points."""
     pixels = [
         None if np.isnan(pixel).any() else np.round(pixel, _PIXEL_DIGITS).tolist()
@@ -66,22 +66,24 @@ def encode(tracks: Tracks) -> bytes:
     return (json.dumps(table) + "\n").encode()
 
 
-def read(path: Path) -> Tracks:
+def read_tracks(path: Path) -> PointTracks:
     """Returns the points of a file.
 
     Raises:
         InputError: it is missing, or does not hold four lists of equal length.
     """
     try:
-        found = _FILE.validate_json(path.read_bytes())
+        found = _TRACKS_FILE.validate_json(path.read_bytes())
     except FileNotFoundError as error:
-        raise InputError(path, f"no such file. {_AGAIN}.") from error
+        raise InputError(path, f"no such file. {_REGENERATE_HINT}.") from error
     except ValidationError as error:
-        raise InputError(path, f"{first_problem(error)}. {_AGAIN}.") from error
+        raise InputError(path, f"{format_validation_error(error)}. {_REGENERATE_HINT}.") from error
     lengths = {len(values) for values in vars(found).values()}
     if len(lengths) > 1:
-        raise InputError(path, f"lists of {sorted(lengths)} points, not of one length. {_AGAIN}.")
-    return Tracks(
+        raise InputError(
+            path, f"lists of {sorted(lengths)} points, not of one length. {_REGENERATE_HINT}."
+        )
+    return PointTracks(
         np.array(found.instance_id, np.int64),
         np.array(found.point_m).reshape(-1, 3),
         np.array([pixel or (np.nan, np.nan) for pixel in found.pixel]).reshape(-1, 2),

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from sim2cam import files, images
 from sim2cam.data import tracks
-from sim2cam.data.channels import ChannelName, encode
+from sim2cam.data.channels import ChannelName, encode_channel
 from sim2cam.data.mask_file import MaskFile
 from sim2cam.data.sample import ObjectLabel, Origin
-from sim2cam.data.tracks import Tracks
+from sim2cam.data.tracks import PointTracks
 from sim2cam.errors import OutputError
-from sim2cam.files import TEMPORARY_SUFFIX, temporary_path, write_bytes
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.files import TEMPORARY_SUFFIX, make_temporary_path, write_bytes
+from sim2cam.geometry.run_length import RleMask
 
 FORMAT_VERSION = 1
 SAMPLES_PER_SHARD = 16
@@ -44,9 +44,18 @@ QUARANTINED: Final = "quarantined"  # lines of scenes that could not be made
 CARD = "card.md"
 CERTIFICATE = "certificate.json"
 CERTIFICATE_PAGE = "certificate.html"
-WANTED = "samples_wanted"
+EXPECTED_SAMPLES = "samples_wanted"
 
-_PARTS = (HEADER, ENVIRONMENT, CARD, CERTIFICATE, CERTIFICATE_PAGE, SHARDS, "*.log", "*.lock")
+_FOLDER_ENTRIES = (
+    HEADER,
+    ENVIRONMENT,
+    CARD,
+    CERTIFICATE,
+    CERTIFICATE_PAGE,
+    SHARDS,
+    "*.log",
+    "*.lock",
+)
 
 
 @dataclass(frozen=True)
@@ -55,27 +64,27 @@ class NewSample:
 
     Attributes:
         index: its number in the data set.
-        picture: its file.
+        image_bytes: its file.
         width, height: pixels.
         origin: how the picture was made.
         objects: the labels; None when they are those of the parent.
         channels: what is known of each pixel, as ``channels.encode`` takes it.
-        right: the file of the right eye's picture; None without one.
-        facts: everything else that is recorded (scene_index, lens, parent, ...).
+        right_image_bytes: the file of the right eye's picture; None without one.
+        metadata: everything else that is recorded (scene_index, lens, parent, ...).
         tracks: points of the film that it belongs to; None without any.
         is_rejected: its picture is kept aside, and it is no sample of the set.
     """
 
     index: int
-    picture: bytes
+    image_bytes: bytes
     width: int
     height: int
     origin: Origin
     objects: tuple[ObjectLabel, ...] | None
     channels: Mapping[ChannelName, NDArray[Any]]
-    facts: Mapping[str, Any]
-    tracks: Tracks | None = None
-    right: bytes | None = None
+    metadata: Mapping[str, Any]
+    tracks: PointTracks | None = None
+    right_image_bytes: bytes | None = None
     is_rejected: bool = False
 
 
@@ -91,29 +100,33 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
     Raises:
         OutputError: the folder is not empty, or holds another data set, or cannot be written.
     """
-    target, wanted = root / HEADER, plain(header)
-    parts = _PARTS if target.is_file() else [f"{part}*{TEMPORARY_SUFFIX}" for part in _PARTS]
+    target, wanted = root / HEADER, to_json_value(header)
+    parts = (
+        _FOLDER_ENTRIES
+        if target.is_file()
+        else [f"{part}*{TEMPORARY_SUFFIX}" for part in _FOLDER_ENTRIES]
+    )
     files.prepare_folder(root, parts, "a data set", resume=resume, overwrite=overwrite)
-    with files.writing(root):
+    with files.convert_write_errors(root):
         if target.is_file():
-            _refuse_other(root, _with_categories(_read_header(target), wanted), wanted)
+            _check_same_header(root, _merge_new_categories(_read_header(target), wanted), wanted)
         for part in (root / SHARDS).glob(f"*{TEMPORARY_SUFFIX}"):
-            files.remove(part)
+            files.remove_path(part)
     write_json(target, header)
 
 
-def write_environment(root: Path, facts: Mapping[str, Any], *, wanted: int) -> None:
+def write_environment(root: Path, facts: Mapping[str, Any], *, expected_samples: int) -> None:
     """Writes ``environment.json``, before the shards, so that a check can tell what is missing.
 
     Args:
         root: the data set.
         facts: where and how it is made; they do not decide its bytes.
-        wanted: number of samples, those that are there included.
+        expected_samples: number of samples, those that are there included.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    write_json(root / ENVIRONMENT, {**facts, WANTED: wanted})
+    write_json(root / ENVIRONMENT, {**facts, EXPECTED_SAMPLES: expected_samples})
 
 
 def write_shard(
@@ -138,11 +151,11 @@ def write_shard(
         OutputError: the folder cannot be written or the disk is full.
     """
     final = shard_folder(root, number)
-    part, replaced = temporary_path(final), temporary_path(final)
+    part, replaced = make_temporary_path(final), make_temporary_path(final)
     records = {"scenes": scenes, "certificates": certificates, QUARANTINED: quarantined}
     try:
         _fill_shard(part, samples, records)
-        with files.writing(final):
+        with files.convert_write_errors(final):
             files.sync_tree(part)
             if final.exists():
                 final.rename(replaced)
@@ -159,48 +172,52 @@ def shard_folder(root: Path, number: int) -> Path:
     return root / SHARDS / f"{number:06d}"
 
 
-def write_json(path: Path, value: Mapping[str, Any], *, in_lines: bool = True) -> None:
+def write_json(path: Path, value: Mapping[str, Any], *, indented: bool = True) -> None:
     """Writes a JSON file with sorted keys, whole or not at all.
 
     Args:
         path: of the file; one that ends in ``.gz`` is compressed.
         value: what it holds.
-        in_lines: one value a line, for people to read; otherwise as few bytes as can be.
+        indented: one value a line, for people to read; otherwise as few bytes as can be.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
-    form: dict[str, Any] = {"indent": 1} if in_lines else {"separators": (",", ":")}
-    data = (json.dumps(plain(value), sort_keys=True, **form) + "\n").encode()
+    form: dict[str, Any] = {"indent": 1} if indented else {"separators": (",", ":")}
+    data = (json.dumps(to_json_value(value), sort_keys=True, **form) + "\n").encode()
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)  # the same values are the same bytes
-    files.write_whole(path, data)
+    files.write_atomic(path, data)
 
 
 def _fill_shard(
-    part: Path, samples: Iterable[NewSample], records: Mapping[str, Sequence[Mapping[str, Any]]]
+    shard: Path, samples: Iterable[NewSample], records: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> None:
     lines: dict[str, list[dict[str, Any]]] = {"samples": [], REJECTED: []}
     for sample in samples:
-        lines[REJECTED if sample.is_rejected else "samples"].append(_write_sample(part, sample))
+        lines[REJECTED if sample.is_rejected else "samples"].append(_write_sample(shard, sample))
     for name, listed in {**lines, **records}.items():
         if listed or name == "samples":
-            texts = "".join(f"{json.dumps(plain(line), sort_keys=True)}\n" for line in listed)
-            write_bytes(part / f"{name}.jsonl", texts.encode())
+            texts = "".join(
+                f"{json.dumps(to_json_value(line), sort_keys=True)}\n" for line in listed
+            )
+            write_bytes(shard / f"{name}.jsonl", texts.encode())
 
 
-def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
+def _write_sample(shard: Path, sample: NewSample) -> dict[str, Any]:
     name = f"{sample.index:06d}"
     folder = REJECTED if sample.is_rejected else "rgb"
-    contents = {f"{folder}/{name}{images.suffix_of(sample.picture)}": sample.picture}
-    if sample.right is not None:
-        contents[f"right/{name}{images.suffix_of(sample.right)}"] = sample.right
+    contents = {f"{folder}/{name}{images.detect_suffix(sample.image_bytes)}": sample.image_bytes}
+    if sample.right_image_bytes is not None:
+        contents[f"right/{name}{images.detect_suffix(sample.right_image_bytes)}"] = (
+            sample.right_image_bytes
+        )
     for channel, values in sample.channels.items():
-        contents[f"{channel}/{name}.png"] = encode(channel, values)
+        contents[f"{channel}/{name}.png"] = encode_channel(channel, values)
     if sample.tracks is not None:
-        contents[f"tracks/{name}.json"] = tracks.encode(sample.tracks)
+        contents[f"tracks/{name}.json"] = tracks.encode_tracks(sample.tracks)
     for place, data in contents.items():
-        write_bytes(part / place, data)
+        write_bytes(shard / place, data)
     line: dict[str, Any] = {
         "name": name,
         "width": sample.width,
@@ -208,29 +225,29 @@ def _write_sample(part: Path, sample: NewSample) -> dict[str, Any]:
         "origin": sample.origin,
         "files": {place: hashlib.sha256(data).hexdigest() for place, data in contents.items()},
         "bytes": {place: len(data) for place, data in contents.items()},
-        **sample.facts,
+        **sample.metadata,
     }
     if sample.objects is not None:
         line["objects"] = sample.objects
-    line = plain(line)
-    return line | {"digest": digest_of(line)}
+    line = to_json_value(line)
+    return line | {"digest": compute_digest(line)}
 
 
-def digest_of(line: Mapping[str, Any]) -> str:
+def compute_digest(record: Mapping[str, Any]) -> str:
     """Returns the SHA-256 over a sample's line, which holds those of its files."""
-    whole = {key: value for key, value in line.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(plain(whole), sort_keys=True).encode()).hexdigest()
+    whole = {key: value for key, value in record.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(to_json_value(whole), sort_keys=True).encode()).hexdigest()
 
 
-def plain(value: object) -> Any:
+def to_json_value(value: object) -> Any:
     """Returns the value as JSON would read it back."""
-    return json.loads(json.dumps(value, default=_encode))
+    return json.loads(json.dumps(value, default=_encode_json_default))
 
 
-def _encode(value: object) -> dict[str, Any] | str:
+def _encode_json_default(value: object) -> dict[str, Any] | str:
     """Returns a value as JSON knows it; what is not known, None, is left out."""
     if isinstance(value, MaskFile):
-        value = RunLengths.of(value.mask())
+        value = RleMask.from_mask(value.decode())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return {name: entry for name, entry in found.items() if entry is not None}
@@ -247,36 +264,38 @@ def _read_header(path: Path) -> dict[str, Any]:
     return header if isinstance(header, dict) else {}
 
 
-def _with_categories(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _merge_new_categories(existing: dict[str, Any], requested: dict[str, Any]) -> dict[str, Any]:
     """Return a header with the categories of another one, where that adds some and changes nothing else.
 
     Categories decide no bytes of a shard: samples name theirs.
     """
-    recipe, other = found.get("recipe"), wanted.get("recipe")
+    recipe, other = existing.get("recipe"), requested.get("recipe")
     if not isinstance(recipe, dict) or not isinstance(other, dict):
-        return found
-    added = set(wanted["categories"]) - set(found.get("categories", ()))
-    kept = [name for name in wanted["categories"] if name not in added]
+        return existing
+    added = set(requested["categories"]) - set(existing.get("categories", ()))
+    kept = [name for name in requested["categories"] if name not in added]
     names = {"categories": other.get("categories")}
-    if kept != found.get("categories") or recipe | names != other | names:
-        return found
-    return found | {key: wanted.get(key) for key in ("categories", "recipe", "recipe_digest")}
+    if kept != existing.get("categories") or recipe | names != other | names:
+        return existing
+    return existing | {key: requested.get(key) for key in ("categories", "recipe", "recipe_digest")}
 
 
-def _refuse_other(root: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for key in sorted(found.keys() | wanted.keys()):
-        if found.get(key) != wanted.get(key):
+def _check_same_header(root: Path, existing: dict[str, Any], requested: dict[str, Any]) -> None:
+    for key in sorted(existing.keys() | requested.keys()):
+        if existing.get(key) != requested.get(key):
             raise OutputError(
                 root,
-                f"holds another data set: {_difference(key, found.get(key), wanted.get(key))}. "
+                f"holds another data set: {_describe_difference(key, existing.get(key), requested.get(key))}. "
                 "Choose another --out or add --overwrite.",
             )
 
 
-def _difference(key: str, found: object, wanted: object) -> str:
+def _describe_difference(key: str, existing: object, requested: object) -> str:
     """Names the first differing value inside nested tables."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for inner in sorted(found.keys() | wanted.keys()):
-            if found.get(inner) != wanted.get(inner):
-                return _difference(f"{key}.{inner}", found.get(inner), wanted.get(inner))
-    return f"{key} is {json.dumps(found)}, not {json.dumps(wanted)}"
+    if isinstance(existing, dict) and isinstance(requested, dict):
+        for inner in sorted(existing.keys() | requested.keys()):
+            if existing.get(inner) != requested.get(inner):
+                return _describe_difference(
+                    f"{key}.{inner}", existing.get(inner), requested.get(inner)
+                )
+    return f"{key} is {json.dumps(existing)}, not {json.dumps(requested)}"

@@ -18,44 +18,44 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from sim2cam import images
-from sim2cam.adapt.card import digests_of, images_record
+from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.reference.config import ReferenceMethod
-from sim2cam.adapt.store import METHODS, PlainMethod
-from sim2cam.adapt.transfers.selection import Choice
+from sim2cam.adapt.store import TRANSFER_TYPES, ParameterFreeMethod
+from sim2cam.adapt.transfers.selection import TransferSelection
 from sim2cam.data.formats.predictions import (
+    DETECTION_ROWS,
     DIGESTS,
-    MATCHING,
-    ROWS,
+    LABEL_MAPPING,
     check_digests,
-    file_digests,
-    matching_to_json,
+    compute_file_digests,
+    label_mapping_to_json,
 )
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
 from sim2cam.engines.process_pool import map_units
 from sim2cam.errors import InputError, OutputError, Sim2CamError, UsageError
-from sim2cam.experiments.best_transfer import best_transfer, read_choice
+from sim2cam.experiments.best_transfer import read_transfer_choice, select_best_transfer
 from sim2cam.files import is_empty, prepare_folder
 from sim2cam.learn.device import use_threads
 from sim2cam.metrics.detection import Detection
-from sim2cam.models.inference.detector import AnyDetector, predict_dataset
-from sim2cam.models.reliability.measurement import with_trust
-from sim2cam.models.training.config import Adaptation, Alignment, TrainConfig
-from sim2cam.models.training.datasets import Parts, labelled_digest
-from sim2cam.models.training.pseudo_labels import labelled
-from sim2cam.models.training.setup import UNAIDED, Aids, lesson_of
+from sim2cam.models.inference.detector import AnyDetector, detect_dataset
+from sim2cam.models.reliability.measurement import calibrate_detector
+from sim2cam.models.training.config import AdaptationConfig, AdaptationMethod, TrainConfig
+from sim2cam.models.training.datasets import WeightedDatasets, compute_dataset_digest
+from sim2cam.models.training.pseudo_labels import pseudo_label
+from sim2cam.models.training.setup import NO_AUXILIARY_DATA, AuxiliaryData, make_training_setup
 from sim2cam.models.training.training import WEIGHTS, train_detector
-from sim2cam.models.training.tuning import tuned
-from sim2cam.pipeline.camera_recipes import recipe_around
+from sim2cam.models.training.tuning import tune_detector
+from sim2cam.pipeline.camera_recipes import write_camera_recipe
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import AdaptOptions, load_recipe
 from sim2cam.pipeline.translation import (
     Certification,
-    Training,
+    TranslationConfig,
     apply_transfer,
-    check_extras,
+    check_optional_dependencies,
     fit_plain_transfer,
     read_certificate,
     train_network,
@@ -66,107 +66,109 @@ TRANSLATED = "translated"  # by the default network; others have the names of th
 # ``cyclegan`` as the recipe has it, ``cyclegan-500`` trained for so many steps
 RETRANSLATED = "translated-1"  # by the default network, trained with the next seed
 PUBLISHED = get_args(ReferenceMethod)
-BEST = "best-transfer"  # by the plain transfer that comes nearest, whose pictures these are
+BEST_TRANSFER = (
+    "best-transfer"  # by the plain transfer that comes nearest, whose pictures these are
+)
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
-LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
+PSEUDO_LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
 CAMERA_TRANSLATED = "camera-translated"  # these by the default network, which learned from them
-PREDICTIONS = "predictions"  # folder of a run's results
+PREDICTIONS_FOLDER = "predictions"  # folder of a run's results
 _PREDICTIONS_SUFFIX = ".json.gz"
-RESULT, PAGE = "ladder.json", "ladder.html"
-CHOICE = "best-transfer.json"  # which one that is, and why
+RESULT_FILE, PAGE_FILE = "ladder.json", "ladder.html"
+CHOICE_FILE = "best-transfer.json"  # which one that is, and why
 
-TUNING_SHARE = 0.25
+FINE_TUNING_SHARE = 0.25
 """Of the steps of an arm that is fine-tuned: those that fine-tune it."""
 
-MOST_FOUND = 100
+MAX_DETECTIONS = 100
 """Detections of a picture that predictions hold, the surest: as many as COCO counts."""
 
-CALIBRATING = 100
+CALIBRATION_RENDERS = 100
 """Renders that tell how sure an arm is, where there are no development photos."""
 
-_PLAN = "plan.json"
-_RUNS, _TRANSFERS, _CAMERA_FIT = "runs", "transfers", "camera-fit"
-_TRANSLATIONS = {TRANSLATED, RETRANSLATED, CAMERA_TRANSLATED, *METHODS, *PUBLISHED}
-_PARTS = {
-    FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS, _TRANSFERS, _CAMERA_FIT, PREDICTIONS, _PLAN,
-    RESULT, PAGE, CHOICE,
+_PLAN_FILE = "plan.json"
+_RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER = "runs", "transfers", "camera-fit"
+_TRANSLATIONS = {TRANSLATED, RETRANSLATED, CAMERA_TRANSLATED, *TRANSFER_TYPES, *PUBLISHED}
+_OUTPUT_NAMES = {
+    FIXED, RANDOMIZED, CAMERA, *_TRANSLATIONS, _RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER, PREDICTIONS_FOLDER, _PLAN_FILE,
+    RESULT_FILE, PAGE_FILE, CHOICE_FILE,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Arm:
+class Variant:
     """One rung.
 
     Attributes:
         name: as tables show it.
         data: names of the data sets of its training, all with the same weight.
-        then: names of those that its last steps fine-tune it on; empty where none do. ``LABELLED`` may
+        fine_tuning_data: names of those that its last steps fine-tune it on; empty where none do. ``PSEUDO_LABELLED`` may
             be among them.
-        adapt: how it is brought to the style photos; None where it is not.
+        alignment: how it is brought to the style photos; None where it is not.
     """
 
     name: str
     data: tuple[str, ...]
-    then: tuple[str, ...] = ()
-    adapt: Alignment | None = None
+    fine_tuning_data: tuple[str, ...] = ()
+    alignment: AdaptationMethod | None = None
 
     @property
-    def learned(self) -> tuple[str, ...]:
+    def all_data(self) -> tuple[str, ...]:
         """Names of all data sets that are trained on."""
-        return (*self.data, *self.then)
+        return (*self.data, *self.fine_tuning_data)
 
-    def photos(self, all_of_them: int) -> int:
+    def count_photos(self, total: int) -> int:
         """Returns how many labelled captures are trained on; 0 for none."""
-        counts = [name.partition("-")[2] for name in self.learned if name.startswith(REAL)]
-        return int(counts[0] or all_of_them) if counts else 0
+        counts = [name.partition("-")[2] for name in self.all_data if name.startswith(REAL)]
+        return int(counts[0] or total) if counts else 0
 
 
 @dataclass(frozen=True)
-class Plan:
+class AblationPlan:
     """What is equal for all arms.
 
     Attributes:
-        arms: the rungs.
+        variants: the rungs.
         seeds: of the trainings.
         config: of every training, but for its seed.
-        pictures: size of each rendered data set.
+        image_count: size of each rendered data set.
         data_seed: of rendering and translating.
         recipe: name or path of the one that is rendered; its [adapt] configures translations.
-        fixed: of the one without randomization; None without it.
+        fixed_recipe: of the one without randomization; None without it.
     """
 
-    arms: tuple[Arm, ...]
+    variants: tuple[Variant, ...]
     seeds: tuple[int, ...]
     config: TrainConfig
-    pictures: int
+    image_count: int
     data_seed: int
     recipe: str
-    fixed: str | None
+    fixed_recipe: str | None
 
 
 @dataclass(frozen=True)
-class Piece:
+class TrainingJob:
     """One training to be done; where its data lie and where its predictions go."""
 
-    arm: Arm
+    variant: Variant
     seed: int
     config: TrainConfig
-    work: Path
-    captures: CaptureSets
-    result: Path
+    work_dir: Path
+    captures: RealImageSplits
+    result_path: Path
     threads: int
     device: str
 
     @property
     def name(self) -> str:
         """The name of its training and of its predictions."""
-        return self.result.name.removesuffix(_PREDICTIONS_SUFFIX)
+        return self.result_path.name.removesuffix(_PREDICTIONS_SUFFIX)
 
 
-def open_ladder(
-    plan: Plan, captures: CaptureSets, root: Path, *, resume: bool, overwrite: bool
+def open_ablation(
+    plan: AblationPlan, captures: RealImageSplits, root: Path, *, resume: bool, overwrite: bool
 ) -> None:
     """Prepares the folder of a ladder; arms and seeds may be added to one that is resumed.
 
@@ -176,61 +178,68 @@ def open_ladder(
             other captures.
     """
     facts = {k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")}
-    facts |= {"config": plan.config.to_json(), "captures": _capture_digests(captures)}
+    facts |= {"config": plan.config.to_json(), "captures": _digest_captures(captures)}
     budget = json.loads(json.dumps(facts))
     is_new = overwrite or not root.is_dir() or is_empty(root)
-    prepare_folder(root, _PARTS, "a ladder", resume=resume, overwrite=overwrite)
+    prepare_folder(root, _OUTPUT_NAMES, "a ladder", resume=resume, overwrite=overwrite)
     if not is_new:
-        _check_same(budget, root / _PLAN)
-    write_json(root / _PLAN, budget)
+        _check_budget(budget, root / _PLAN_FILE)
+    write_json(root / _PLAN_FILE, budget)
 
 
 def prepare_data(
-    plan: Plan, captures: CaptureSets, work: Path, *, workers: int, device: str = "cpu"
+    plan: AblationPlan,
+    captures: RealImageSplits,
+    work_dir: Path,
+    *,
+    workers: int,
+    device: str = "cpu",
 ) -> dict[str, str]:
-    """Makes, or completes, the data sets of all arms below ``work``; returns why some stayed empty.
+    """Makes, or completes, the data sets of all arms below ``work_dir``; returns why some stayed empty.
 
     Args:
         plan: the ladder.
         captures: the splits.
-        work: folder of data sets and trainings.
+        work_dir: folder of data sets and trainings.
         workers: pictures side by side.
         device: where translators are trained and run.
 
     Raises:
         Sim2CamError: a data set cannot be made.
     """
-    names = {name for arm in plan.arms for name in arm.data}
+    names = {name for arm in plan.variants for name in arm.data}
     methods = {name: name for name in filter(_is_translation, names)}
     for name in methods:  # before anything is rendered for it
-        check_extras(_network(name, load_recipe(plan.recipe).adapt), device)
-    renders = set(map(_renders_of, names))
-    if FIXED in renders and plan.fixed is not None:
-        _render(plan, plan.fixed, work / FIXED, workers)
+        check_optional_dependencies(_select_training(name, load_recipe(plan.recipe).adapt), device)
+    renders = set(map(_get_source_renders, names))
+    if FIXED in renders and plan.fixed_recipe is not None:
+        _render(plan, plan.fixed_recipe, work_dir / FIXED, workers)
     if RANDOMIZED in renders:
-        _render(plan, plan.recipe, work / RANDOMIZED, workers)
+        _render(plan, plan.recipe, work_dir / RANDOMIZED, workers)
     if CAMERA in renders:
-        around = recipe_around(plan.recipe, captures.style, work / _CAMERA_FIT, plan.data_seed)
-        _render(plan, around, work / CAMERA, workers)
+        around = write_camera_recipe(
+            plan.recipe, captures.style, work_dir / _CAMERA_FIT_FOLDER, plan.data_seed
+        )
+        _render(plan, around, work_dir / CAMERA, workers)
     lacks = {}
-    if BEST in names:
-        choice = _best(plan, captures, work)
+    if BEST_TRANSFER in names:
+        choice = _choose_best_transfer(plan, captures, work_dir)
         if choice.method is None:
-            lacks[BEST] = choice.words()
+            lacks[BEST_TRANSFER] = choice.describe()
         else:
-            methods[BEST] = choice.method
+            methods[BEST_TRANSFER] = choice.method
     kept = {
-        method: _translate(plan, method, captures, work, workers, device)
+        method: _translate(plan, method, captures, work_dir, workers, device)
         for method in sorted(set(methods.values()))
     }
     return lacks | {
-        name: f"the certificate rejected all {plan.pictures} translations"
+        name: f"the certificate rejected all {plan.image_count} translations"
         for name, method in methods.items()
         if not kept[method]
     }
 
 
-def run_piece(piece: Piece) -> Path:
+def run_job(job: TrainingJob) -> Path:
     """Trains one arm with one seed and writes its predictions on the test split.
 
     Every arm is tuned on what of the development split it does not train on.
@@ -238,24 +247,27 @@ def run_piece(piece: Piece) -> Path:
     Raises:
         Sim2CamError: the training failed.
     """
-    use_threads(piece.threads)
-    detector = _tuned(_trained(piece), piece)
-    found = predict_dataset(detector, piece.captures.test)
-    before = detector.card.start.data if detector.card.start else ()
+    use_threads(job.threads)
+    detector = _tune_detector(_train_job(job), job)
+    found = detect_dataset(detector, job.captures.test)
+    before = detector.card.initial_weights.data if detector.card.initial_weights else ()
     facts = {
-        "arm": piece.arm.name,
-        "seed": piece.seed,
-        "config": piece.config.to_json(),
+        "arm": job.variant.name,
+        "seed": job.seed,
+        "config": job.config.to_json(),
         "data": [asdict(record) for record in (*before, *detector.card.data)],
-        "rejected": _rejected(piece),
-        "magnification": detector.card.magnification,
-        "box_margin": detector.card.box_margin,
-        DIGESTS: file_digests(piece.captures.test),
-        MATCHING: matching_to_json(piece.captures.matching),
-        ROWS: {image: [_short(d) for d in each[:MOST_FOUND]] for image, each in found.items()},
+        "rejected": _count_rejected(job),
+        "magnification": detector.card.input_scale,
+        "box_margin": detector.card.box_expansion,
+        DIGESTS: compute_file_digests(job.captures.test),
+        LABEL_MAPPING: label_mapping_to_json(job.captures.label_mapping),
+        DETECTION_ROWS: {
+            image: [_serialize_detection(d) for d in each[:MAX_DETECTIONS]]
+            for image, each in found.items()
+        },
     }
-    write_json(piece.result, facts, in_lines=False)
-    return piece.result
+    write_json(job.result_path, facts, indented=False)
+    return job.result_path
 
 
 def _is_translation(name: str) -> bool:
@@ -267,97 +279,99 @@ def is_published(name: str) -> bool:
     return name.partition("-")[0] in PUBLISHED
 
 
-def _renders_of(name: str) -> str:
+def _get_source_renders(name: str) -> str:
     """Returns the name of the renders that a data set is made of, which may be its own."""
     if name == CAMERA_TRANSLATED:
         return CAMERA
-    return RANDOMIZED if name == BEST or _is_translation(name) else name
+    return RANDOMIZED if name == BEST_TRANSFER or _is_translation(name) else name
 
 
-def _rejected(piece: Piece) -> dict[str, int]:
+def _count_rejected(job: TrainingJob) -> dict[str, int]:
     """Returns how many pictures of each translated data set the certificate rejected."""
-    names = [_folder(name, piece) for name in piece.arm.data]
+    names = [_resolve_folder(name, job) for name in job.variant.data]
     return {
-        name: len(read_certificate(piece.work / name).rejected)
+        name: len(read_certificate(job.work_dir / name).rejected_images)
         for name in filter(_is_translation, names)
     }
 
 
-def _trained(piece: Piece) -> AnyDetector:
+def _train_job(job: TrainingJob) -> AnyDetector:
     """Returns the detector of a piece; all arms have the same number of steps."""
-    arm, run = piece.arm, piece.work / _RUNS / piece.name
-    adapt = None if arm.adapt is None else Adaptation(arm.adapt)
-    whole = replace(piece.config, seed=piece.seed, fine_tuning=None, adapt=adapt)
-    later = max(1, round(TUNING_SHARE * whole.steps)) if arm.then else 0
-    parts, config = _parts(arm.data, piece), replace(whole, steps=max(1, whole.steps - later))
-    if arm.then and LABELLED not in arm.then:
-        lesson_of(
-            _parts(arm.then, piece), whole, UNAIDED
+    arm, run = job.variant, job.work_dir / _RUNS_FOLDER / job.name
+    adapt = None if arm.alignment is None else AdaptationConfig(arm.alignment)
+    whole = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
+    later = max(1, round(FINE_TUNING_SHARE * whole.steps)) if arm.fine_tuning_data else 0
+    parts, config = _load_datasets(arm.data, job), replace(whole, steps=max(1, whole.steps - later))
+    if arm.fine_tuning_data and PSEUDO_LABELLED not in arm.fine_tuning_data:
+        make_training_setup(
+            _load_datasets(arm.fine_tuning_data, job), whole, NO_AUXILIARY_DATA
         )  # what cannot be learned is refused before
-    aids = UNAIDED if adapt is None else Aids(captures=piece.captures.style)
-    detector = train_detector(parts, config, run, aids=aids, resume=True, device=piece.device)
-    if not arm.then:
+    aids = NO_AUXILIARY_DATA if adapt is None else AuxiliaryData(target_images=job.captures.style)
+    detector = train_detector(
+        parts, config, run, auxiliary_data=aids, resume=True, device=job.device
+    )
+    if not arm.fine_tuning_data:
         return detector
-    config = replace(whole, steps=later, fine_tuning=piece.config.fine_tuning)
+    config = replace(whole, steps=later, fine_tuning=job.config.fine_tuning)
     return train_detector(
-        tuple((_data(name, piece, detector), 1.0) for name in arm.then),
+        tuple((_load_dataset(name, job, detector), 1.0) for name in arm.fine_tuning_data),
         config,
         run.with_name(f"{run.name}-tuned"),
-        aids=Aids(start=run / WEIGHTS),
+        auxiliary_data=AuxiliaryData(initial_weights=run / WEIGHTS),
         resume=True,
-        device=piece.device,
+        device=job.device,
     )
 
 
-def pieces(
-    plan: Plan,
-    captures: CaptureSets,
-    work: Path,
-    results: Path,
+def list_pending_jobs(
+    plan: AblationPlan,
+    captures: RealImageSplits,
+    work_dir: Path,
+    results_dir: Path,
     *,
     threads: int,
     device: str = "cpu",
-) -> list[Piece]:
+) -> list[TrainingJob]:
     """Returns the pieces that have no predictions yet, all arms of one seed before the next."""
     planned = [
-        Piece(
+        TrainingJob(
             arm,
             seed,
             plan.config,
-            work,
+            work_dir,
             captures,
-            result_file(results, arm, seed),
+            locate_result(results_dir, arm, seed),
             threads,
             device,
         )
         for seed in plan.seeds
-        for arm in plan.arms
+        for arm in plan.variants
     ]
-    return [piece for piece in planned if not piece.result.is_file()]
+    return [piece for piece in planned if not piece.result_path.is_file()]
 
 
-def run_pieces(
-    plan: Plan,
-    captures: CaptureSets,
-    work: Path,
-    results: Path,
+def run_jobs(
+    plan: AblationPlan,
+    captures: RealImageSplits,
+    work_dir: Path,
+    results_dir: Path,
     *,
     workers: int,
     minutes: float,
     device: str = "cpu",
-    refused: Callable[[Arm, Sim2CamError], None] | None = None,
+    on_failure: Callable[[Variant, Sim2CamError], None] | None = None,
 ) -> Iterator[Path]:
     """Yields the predictions of each piece that was missing, as it is done.
 
     Args:
         plan: the ladder, whose data sets are there.
         captures: the splits.
-        work: folder of data sets and trainings.
-        results: folder of the predictions.
+        work_dir: folder of data sets and trainings.
+        results_dir: folder of the predictions.
         workers: trainings side by side, one thread each.
         minutes: after which no training is started.
         device: of all of them.
-        refused: is told of an arm that the settings or the data do not allow, of which no other piece is
+        on_failure: is told of an arm that the settings or the data do not allow, of which no other piece is
             run; without it, that ends all.
 
     Raises:
@@ -365,55 +379,59 @@ def run_pieces(
     """
     start, left = time.monotonic(), plan
     while time.monotonic() - start < 60 * minutes:
-        missing = pieces(left, captures, work, results, threads=1, device=device)
+        missing = list_pending_jobs(left, captures, work_dir, results_dir, threads=1, device=device)
         if not missing:
             break
-        for piece, error in map_units(_tried, missing[:workers], workers):
+        for piece, error in map_units(_try_job, missing[:workers], workers):
             if error is None:
-                yield piece.result
+                yield piece.result_path
                 continue
-            if refused is None:
+            if on_failure is None:
                 raise error
-            refused(piece.arm, error)
-            left = replace(left, arms=tuple(arm for arm in left.arms if arm != piece.arm))
+            on_failure(piece.variant, error)
+            left = replace(
+                left, variants=tuple(arm for arm in left.variants if arm != piece.variant)
+            )
 
 
-def _tried(piece: Piece) -> tuple[Piece, Sim2CamError | None]:
+def _try_job(job: TrainingJob) -> tuple[TrainingJob, Sim2CamError | None]:
     """Runs a piece; returns it with why it cannot be run, if it cannot."""
     try:
-        run_piece(piece)
+        run_job(job)
     except OutputError:  # which is of the disk, not of the arm
         raise
     except (UsageError, InputError) as error:
-        return piece, error
-    return piece, None
+        return job, error
+    return job, None
 
 
-def photo_subset(photos: Dataset, count: int, seed: int) -> Dataset:
+def select_photos(photos: Dataset, count: int, seed: int) -> Dataset:
     """Returns ``count`` of the photos, chosen by the hashes of seed and bytes; more hold all of fewer.
 
     Raises:
         InputError: a photo cannot be read.
     """
     keys = {
-        sample.name: hashlib.sha256(f"{seed} {images.digest_of(sample.rgb)}".encode()).digest()
+        sample.name: hashlib.sha256(f"{seed} {images.compute_digest(sample.rgb)}".encode()).digest()
         for sample in photos.samples
     }
-    return photos.only(sorted(keys, key=lambda name: (keys[name], name))[:count])
+    return photos.select_by_name(sorted(keys, key=lambda name: (keys[name], name))[:count])
 
 
-def result_file(results: Path, arm: Arm, seed: int) -> Path:
+def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
     """Returns where the predictions of a piece are."""
-    slug = "-".join("".join(c if c.isalnum() else " " for c in arm.name).split()).lower()
-    return results / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
+    slug = "-".join("".join(c if c.isalnum() else " " for c in variant.name).split()).lower()
+    return results_dir / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
 
 
-def read_piece(path: Path, arm: Arm, plan: Plan, test: Dataset) -> dict[str, Any] | None:
+def read_job_result(
+    path: Path, variant: Variant, plan: AblationPlan, test: Dataset
+) -> dict[str, Any] | None:
     """Returns the predictions of a piece of this very plan; None before it was run.
 
     Args:
         path: the file.
-        arm: whose predictions they are.
+        variant: whose predictions they are.
         plan: of the ladder.
         test: the pictures that they are of.
 
@@ -426,7 +444,7 @@ def read_piece(path: Path, arm: Arm, plan: Plan, test: Dataset) -> dict[str, Any
         facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(path, f"is damaged ({error}). Remove it to run it again.") from error
-    wanted = {"arm": arm.name, "config": json.loads(json.dumps(plan.config.to_json()))}
+    wanted = {"arm": variant.name, "config": json.loads(json.dumps(plan.config.to_json()))}
     before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
     found = facts | {"config": before | facts.get("config", {})}
     for key, value in wanted.items():
@@ -439,17 +457,24 @@ def read_piece(path: Path, arm: Arm, plan: Plan, test: Dataset) -> dict[str, Any
     return facts
 
 
-def _capture_digests(captures: CaptureSets) -> dict[str, str]:
+def _digest_captures(captures: RealImageSplits) -> dict[str, str]:
     """Returns a digest of each split; of those whose labels no training reads, over the pictures alone."""
     labelled = {"dev": captures.dev, "train": captures.train}
     pictures = {"style": captures.style, "test": captures.test}
     return {
-        **{name: images_record(part, digests_of(part)).digest for name, part in pictures.items()},
-        **{name: labelled_digest(part) for name, part in labelled.items() if part is not None},
+        **{
+            name: build_image_set_record(part, compute_image_digests(part)).digest
+            for name, part in pictures.items()
+        },
+        **{
+            name: compute_dataset_digest(part)
+            for name, part in labelled.items()
+            if part is not None
+        },
     }
 
 
-def _check_same(budget: dict[str, Any], path: Path) -> None:
+def _check_budget(budget: dict[str, Any], path: Path) -> None:
     """Refuses to go on with a ladder that is not held equal to this one."""
     try:
         before: dict[str, Any] = json.loads(path.read_text())
@@ -466,11 +491,11 @@ def _check_same(budget: dict[str, Any], path: Path) -> None:
         raise OutputError(path, f"{problem}. Add --overwrite to start anew.")
 
 
-def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
+def _render(plan: AblationPlan, recipe: str, root: Path, workers: int) -> None:
     generate(
         load_recipe(recipe),
         root,
-        count=plan.pictures,
+        count=plan.image_count,
         seed=plan.data_seed,
         workers=workers,
         resume=True,
@@ -479,11 +504,13 @@ def _render(plan: Plan, recipe: str, root: Path, workers: int) -> None:
     )
 
 
-def _best(plan: Plan, captures: CaptureSets, work: Path) -> Choice:
-    return best_transfer(
-        work / CHOICE,
-        work / _TRANSFERS,
-        read_dataset(work / RANDOMIZED),
+def _choose_best_transfer(
+    plan: AblationPlan, captures: RealImageSplits, work_dir: Path
+) -> TransferSelection:
+    return select_best_transfer(
+        work_dir / CHOICE_FILE,
+        work_dir / _TRANSFERS_FOLDER,
+        read_dataset(work_dir / RANDOMIZED),
         captures,
         certification=Certification(load_recipe(plan.recipe).adapt.certificate),
         seed=plan.data_seed,
@@ -491,26 +518,34 @@ def _best(plan: Plan, captures: CaptureSets, work: Path) -> Choice:
 
 
 def _translate(
-    plan: Plan, name: str, captures: CaptureSets, work: Path, workers: int, device: str
+    plan: AblationPlan,
+    name: str,
+    captures: RealImageSplits,
+    work_dir: Path,
+    workers: int,
+    device: str,
 ) -> int:
     """Returns how many translations are learned from: all of a published translator, of others what the
     certificate kept.
     """
-    run, sim = work / _TRANSFERS / name, read_dataset(work / _renders_of(name))
+    run, sim = (
+        work_dir / _TRANSFERS_FOLDER / name,
+        read_dataset(work_dir / _get_source_renders(name)),
+    )
     options = load_recipe(plan.recipe).adapt
     certification = Certification(options.certificate)
-    training = _network(name, options)
+    training = _select_training(name, options)
     if training is not None:
         train_network(
             sim, captures.style, training, run, certification=certification,
             resume=True, device=device, progress=None,
         )  # fmt: skip
     elif not run.is_dir():
-        fit_plain_transfer(captures.style, cast(PlainMethod, name), run, overwrite=False)
+        fit_plain_transfer(captures.style, cast(ParameterFreeMethod, name), run, overwrite=False)
     certificate = apply_transfer(
         run,
         sim,
-        work / name,
+        work_dir / name,
         certification=certification,
         seed=plan.data_seed,
         workers=workers,
@@ -519,10 +554,10 @@ def _translate(
         overwrite=False,
         progress=lambda _done, _total: None,
     )
-    return len(certificate.pictures) if is_published(name) else certificate.kept
+    return len(certificate.images) if is_published(name) else certificate.accepted_count
 
 
-def _network(name: str, options: AdaptOptions) -> Training | None:
+def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | None:
     """Returns the training of the network that makes a translation; None where it has none."""
     method, _, steps = name.partition("-")
     if method in PUBLISHED:
@@ -538,57 +573,65 @@ def _network(name: str, options: AdaptOptions) -> Training | None:
     return trainings.get(name)
 
 
-def _tuned(detector: AnyDetector, piece: Piece) -> AnyDetector:
+def _tune_detector(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
     """Returns a detector tuned on what of the development split its arm does not train on, where that is any."""
-    dev = _held_out(piece)
-    return tuned(detector, dev) if dev is not None else detector
+    dev = _select_held_out(job)
+    return tune_detector(detector, dev) if dev is not None else detector
 
 
-def _held_out(piece: Piece) -> Dataset | None:
+def _select_held_out(job: TrainingJob) -> Dataset | None:
     """Returns the development photos that an arm does not train on; None where these show nothing."""
-    dev = piece.captures.dev
+    dev = job.captures.dev
     if dev is None:
         return None
-    photos = [_data(n, piece) for n in piece.arm.learned if n.startswith(REAL)]
-    learned = {images.digest_of(sample.rgb) for part in photos for sample in part.samples}
-    unseen = dev.only([s.name for s in dev.samples if images.digest_of(s.rgb) not in learned])
+    photos = [_load_dataset(n, job) for n in job.variant.all_data if n.startswith(REAL)]
+    learned = {images.compute_digest(sample.rgb) for part in photos for sample in part.samples}
+    unseen = dev.select_by_name(
+        [s.name for s in dev.samples if images.compute_digest(s.rgb) not in learned]
+    )
     return unseen if any(sample.objects for sample in unseen.samples) else None
 
 
-def _calibrated(detector: AnyDetector, piece: Piece) -> AnyDetector:
+def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
     """Returns a detector whose confidences the development split told; or where there is none, renders
     that it knows, which make it too sure.
     """
-    if piece.captures.dev is not None:
-        return with_trust(detector, piece.captures.dev, "development captures")
-    renders = _data(piece.arm.data[0], piece).take(CALIBRATING)
-    return with_trust(detector, renders, "held-out pictures")
+    if job.captures.dev is not None:
+        return calibrate_detector(detector, job.captures.dev, "development captures")
+    renders = _load_dataset(job.variant.data[0], job).take(CALIBRATION_RENDERS)
+    return calibrate_detector(detector, renders, "held-out pictures")
 
 
-def _folder(name: str, piece: Piece) -> str:
+def _resolve_folder(name: str, job: TrainingJob) -> str:
     """Returns the name of the folder of a data set."""
-    return str(read_choice(piece.work / CHOICE).method) if name == BEST else name
+    return (
+        str(read_transfer_choice(job.work_dir / CHOICE_FILE).method)
+        if name == BEST_TRANSFER
+        else name
+    )
 
 
-def _parts(names: tuple[str, ...], piece: Piece) -> Parts:
-    return tuple((_data(name, piece), 1.0) for name in names)
+def _load_datasets(names: tuple[str, ...], job: TrainingJob) -> WeightedDatasets:
+    return tuple((_load_dataset(name, job), 1.0) for name in names)
 
 
-def _data(name: str, piece: Piece, detector: AnyDetector | None = None) -> Dataset:
-    """Returns a data set by its name; ``LABELLED`` by a detector."""
-    if name == LABELLED:
+def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = None) -> Dataset:
+    """Returns a data set by its name; ``PSEUDO_LABELLED`` by a detector."""
+    if name == PSEUDO_LABELLED:
         assert detector is not None  # nothing begins with it
-        return labelled(_calibrated(_tuned(detector, piece), piece), piece.captures.style)
+        return pseudo_label(
+            _calibrate_confidence(_tune_detector(detector, job), job), job.captures.style
+        )
     if not name.startswith(REAL):
-        folder = piece.work / _folder(name, piece)
+        folder = job.work_dir / _resolve_folder(name, job)
         return read_dataset(folder, with_rejected=is_published(name))
-    train = piece.captures.train
+    train = job.captures.train
     assert train is not None  # arms are planned for captures that have them
     if name == REAL:
         return train
-    return photo_subset(train, piece.arm.photos(len(train.samples)), piece.seed)
+    return select_photos(train, job.variant.count_photos(len(train.samples)), job.seed)
 
 
-def _short(detection: Detection) -> list[Any]:
+def _serialize_detection(detection: Detection) -> list[Any]:
     box = [round(side, 2) for side in detection.box_xyxy]
     return [detection.category, *box, round(detection.score, 4)]

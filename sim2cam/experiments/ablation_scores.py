@@ -10,85 +10,85 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.data.checks.duplicates import duplicates_note, near_duplicates
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.formats.predictions import ROWS, detections_of_rows
-from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.checks.duplicates import describe_near_duplicates, find_near_duplicates
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.formats.predictions import DETECTION_ROWS, parse_detection_rows
+from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.experiments.ablation import (
-    LABELLED,
-    PREDICTIONS,
+    PREDICTIONS_FOLDER,
+    PSEUDO_LABELLED,
     REAL,
-    Arm,
-    Plan,
-    read_piece,
-    result_file,
+    AblationPlan,
+    Variant,
+    locate_result,
+    read_job_result,
 )
-from sim2cam.metrics.bootstrap import holm, mean_of_seeds
+from sim2cam.metrics.bootstrap import apply_holm_correction, average_over_seeds
 from sim2cam.metrics.detection import (
-    MatchedRun,
-    compare,
+    DetectionEvaluator,
+    bootstrap_scores,
+    compare_seed_means,
     count_objects,
-    evaluate,
-    mean_estimate,
-    resampled_scores,
+    estimate_seed_mean,
+    evaluate_detections,
 )
-from sim2cam.metrics.equivalent_photos import real_equivalent
-from sim2cam.metrics.power import DISCORDANT, planned_detectable
-from sim2cam.metrics.resampling import over_runs, units_of
-from sim2cam.seeds import stream
+from sim2cam.metrics.equivalent_photos import estimate_equivalent_images
+from sim2cam.metrics.power import DISCORDANT_FRACTION, compute_min_detectable_effect
+from sim2cam.metrics.resampling import describe_units_and_runs, group_images
+from sim2cam.seeds import derive_rng
 
 METRICS = ("ap", "ap50", "agnostic_ap50")
-COMPARED = ("ap50", "ap")
-WORTH = "ap50"  # by which arms are held against photos
+COMPARED_METRICS = ("ap50", "ap")
+EQUIVALENCE_METRIC = "ap50"  # by which arms are held against photos
 BASELINE = "randomized"
 
-_LEAST_POINTS = 2  # of a learning curve
+_MIN_POINTS = 2  # of a learning curve
 
 
 @dataclass(frozen=True)
-class ArmRuns:
+class VariantRuns:
     """What was found by the trainings of one arm.
 
     Attributes:
-        arm: the rung.
+        variant: the rung.
         seeds: of the trainings.
-        each: by metric, of each training on all images.
-        means: by metric, ``mean_of_seeds`` on all images, then on resamples of images and seeds
+        seed_scores: by metric, of each training on all images.
+        means: by metric, ``average_over_seeds`` on all images, then on resamples of images and seeds
             (1 + draws,).
         rejected: pictures that the certificate rejected, by the name of the translated data set; empty
             where that was not told. Those of published translators are learned all the same.
         digests: of the data sets that were made for it, by their names.
     """
 
-    arm: Arm
+    variant: Variant
     seeds: tuple[int, ...]
-    each: tuple[Mapping[str, float], ...]
+    seed_scores: tuple[Mapping[str, float], ...]
     means: Mapping[str, NDArray[np.float64]]
     rejected: Mapping[str, int]
     digests: Mapping[str, str]
 
 
-def score_ladder(
-    plan: Plan, captures: CaptureSets, results: Path, *, baseline: str
+def score_ablation(
+    plan: AblationPlan, captures: RealImageSplits, results_dir: Path, *, baseline: str
 ) -> dict[str, Any]:
     """Returns every arm's scores on the test split, with intervals, from the files of predictions.
 
     Args:
         plan: the ladder.
         captures: the splits.
-        results: folder of the predictions.
+        results_dir: folder of the predictions.
         baseline: name of the arm that the others are compared with, on the same resamples.
 
     Raises:
         InputError: the baseline has no predictions yet, or seeds of an arm saw different data.
     """
     test = captures.test
-    found = [_read_arm(plan, arm, test, results) for arm in plan.arms]
-    runs = {one.arm.name: one for one in found if one is not None}
+    found = [_read_variant(plan, arm, test, results_dir) for arm in plan.variants]
+    runs = {one.variant.name: one for one in found if one is not None}
     if baseline not in runs:
-        raise InputError(results, f"no predictions of the arm '{baseline}' yet. Run it first.")
+        raise InputError(results_dir, f"no predictions of the arm '{baseline}' yet. Run it first.")
     photos = len(captures.train.samples) if captures.train else 0
     fewest = min(len(one.seeds) for one in runs.values())
     return {
@@ -96,22 +96,24 @@ def score_ladder(
             "steps": plan.config.steps,
             "batch": plan.config.batch,
             "crop_px": plan.config.crop_px,
-            "pictures": plan.pictures,
+            "pictures": plan.image_count,
             "seeds": list(plan.seeds),
             "test_images": len(test.samples),
-            "intervals": f"95 %, bootstrap over {over_runs(units_of(test.samples), fewest)}",
+            "intervals": f"95 %, bootstrap over {describe_units_and_runs(group_images(test.samples), fewest)}",
         },
-        "arms": [_arm_scores(one) for one in runs.values()],
-        "comparisons": [c for metric in COMPARED for c in _comparisons(runs, baseline, metric)],
-        "equivalents": _equivalents(list(runs.values()), photos),
-        "warnings": _data_warnings(list(runs.values())),
+        "arms": [_serialize_scores(one) for one in runs.values()],
+        "comparisons": [
+            c for metric in COMPARED_METRICS for c in _compare_variants(runs, baseline, metric)
+        ],
+        "equivalents": _compute_equivalents(list(runs.values()), photos),
+        "warnings": _find_data_conflicts(list(runs.values())),
     }
 
 
-def ladder_facts(
-    plan: Plan,
-    missing: Mapping[str, str],
-    captures: CaptureSets,
+def summarize_ablation(
+    plan: AblationPlan,
+    skip_reasons: Mapping[str, str],
+    captures: RealImageSplits,
     root: Path,
     notes: Sequence[str],
     *,
@@ -121,7 +123,7 @@ def ladder_facts(
 
     Args:
         plan: the ladder with all arms that can be run.
-        missing: why arms are not run if they are not, by the names of all, in order.
+        skip_reasons: why arms are not run if they are not, by the names of all, in order.
         captures: the splits.
         root: folder of the ladder.
         notes: what readers have to know.
@@ -130,152 +132,184 @@ def ladder_facts(
     Raises:
         InputError: there are no predictions yet, or seeds of an arm saw different data.
     """
-    results = root / PREDICTIONS
+    results = root / PREDICTIONS_FOLDER
     run = [
         arm.name
-        for arm in plan.arms
-        if any(result_file(results, arm, seed).is_file() for seed in plan.seeds)
+        for arm in plan.variants
+        if any(locate_result(results, arm, seed).is_file() for seed in plan.seeds)
     ]
     baseline = run[0] if run and BASELINE not in run else BASELINE
     return {
-        "environment": environment_facts(None, workers),
-        "planned": list(missing),
+        "environment": collect_environment(None, workers),
+        "planned": list(skip_reasons),
         "not_run": [
-            {"name": name, "reason": reason} for name, reason in missing.items() if name not in run
+            {"name": name, "reason": reason}
+            for name, reason in skip_reasons.items()
+            if name not in run
         ],
         "notes": list(notes),
-        **score_ladder(plan, captures, results, baseline=baseline),
+        **score_ablation(plan, captures, results, baseline=baseline),
     }
 
 
-def ladder_notes(captures: CaptureSets, *, arms: int) -> tuple[str, ...]:
+def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str, ...]:
     """Returns what readers have to know before anything is run.
 
     Args:
         captures: the splits.
-        arms: how many are to be compared.
+        variant_count: how many are to be compared.
 
     Raises:
         InputError: there is nothing to score against, or a picture cannot be read.
     """
     tested = captures.test.samples
     objects = count_objects(captures.test)
-    effect = planned_detectable(objects)
-    strict = planned_detectable(objects, comparisons=max(1, arms - 1))
+    effect = compute_min_detectable_effect(objects)
+    strict = compute_min_detectable_effect(objects, n_comparisons=max(1, variant_count - 1))
     dev = captures.dev
     learned = [*captures.style.samples, *(captures.train.samples if captures.train else ())]
     notes = (
         f"{objects} objects in {len(tested)} test images show a difference of {effect:.3f} in AP50 "
-        f"in four of five repetitions, and of {strict:.3f} where {arms} arms are compared, if two "
-        f"detectors disagree on {DISCORDANT:.0%} of the objects.",
+        f"in four of five repetitions, and of {strict:.3f} where {variant_count} arms are compared, if two "
+        f"detectors disagree on {DISCORDANT_FRACTION:.0%} of the objects.",
         "No development images: nothing is tuned."
         if dev is None
         else f"The labels of {len(dev.samples)} development images choose the magnification and the "
         "box margin, of arms that train on some of them by the others, and nothing else.",
-        duplicates_note(
-            near_duplicates([*learned, *(dev.samples if dev else ())], tested), len(tested)
+        describe_near_duplicates(
+            find_near_duplicates([*learned, *(dev.samples if dev else ())], tested), len(tested)
         ),
-        _sessions_note(learned, tested),
+        _describe_shared_sessions(learned, tested),
     )
     return tuple(note for note in notes if note)
 
 
-def _sessions_note(learned: Sequence[Sample], tested: Sequence[Sample]) -> str:
+def _describe_shared_sessions(
+    training_samples: Sequence[Sample], test_samples: Sequence[Sample]
+) -> str:
     """Returns which sessions are both learned from and scored; empty where none is."""
-    shared = {s.session for s in learned} & {s.session for s in tested if s.session is not None}
+    shared = {s.session for s in training_samples} & {
+        s.session for s in test_samples if s.session is not None
+    }
     if not shared:
         return ""
-    of_all = len({sample.session for sample in tested})
+    of_all = len({sample.session for sample in test_samples})
     return (
         f"{len(shared)} of {of_all} sessions of the test images have style or training images too: how it "
         "goes in another session is not measured."
     )
 
 
-def _read_arm(plan: Plan, arm: Arm, test: Dataset, results: Path) -> ArmRuns | None:
+def _read_variant(
+    plan: AblationPlan, variant: Variant, test: Dataset, results_dir: Path
+) -> VariantRuns | None:
     """Returns what there is of an arm; None where nothing is."""
-    read = (read_piece(result_file(results, arm, seed), arm, plan, test) for seed in plan.seeds)
+    read = (
+        read_job_result(locate_result(results_dir, variant, seed), variant, plan, test)
+        for seed in plan.seeds
+    )
     found = [facts for facts in read if facts is not None]
     if not found:
         return None
     # few photos are others for each seed, so that the luck of which they are is in the spread, and so are
     # labels that the arm itself found
-    differ = any(name == LABELLED or name.startswith(f"{REAL}-") for name in arm.learned)
+    differ = any(
+        name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") for name in variant.all_data
+    )
     if not differ and any(facts["data"] != found[0]["data"] for facts in found):
         raise InputError(
-            results,
-            f"the seeds of arm '{arm.name}' were trained on different data. Run them again.",
+            results_dir,
+            f"the seeds of arm '{variant.name}' were trained on different data. Run them again.",
         )
-    predictions = [detections_of_rows(facts[ROWS]) for facts in found]
-    scores = [evaluate(test, one, rng=stream(0, "ladder"), draws=1) for one in predictions]
-    matched = [MatchedRun(test, one) for one in predictions]
-    resampled = resampled_scores(matched, rng=stream(0, "ladder"))
-    return ArmRuns(
-        arm,
+    predictions = [parse_detection_rows(facts[DETECTION_ROWS]) for facts in found]
+    scores = [
+        evaluate_detections(test, one, rng=derive_rng(0, "ladder"), n_resamples=1)
+        for one in predictions
+    ]
+    matched = [DetectionEvaluator(test, one) for one in predictions]
+    resampled = bootstrap_scores(matched, rng=derive_rng(0, "ladder"))
+    return VariantRuns(
+        variant,
         tuple(facts["seed"] for facts in found),
         tuple({m: getattr(score, m).value for m in METRICS} for score in scores),
-        {m: mean_of_seeds(resampled[m], stream(0, f"ladder/{arm.name}")) for m in METRICS},
+        {
+            m: average_over_seeds(resampled[m], derive_rng(0, f"ladder/{variant.name}"))
+            for m in METRICS
+        },
         found[-1].get("rejected", {}),
-        {one["name"]: one["digest"] for one in found[0]["data"] if one["name"] in arm.learned},
+        {one["name"]: one["digest"] for one in found[0]["data"] if one["name"] in variant.all_data},
     )
 
 
-def _data_warnings(runs: Sequence[ArmRuns]) -> list[str]:
+def _find_data_conflicts(runs: Sequence[VariantRuns]) -> list[str]:
     """Returns which arms were trained on different data sets of one name, so that what sets them apart is
     not their rung alone.
     """
-    warnings, first = [], dict[str, ArmRuns]()
+    warnings, first = [], dict[str, VariantRuns]()
     for one in runs:
         for name, digest in one.digests.items():
             other = first.setdefault(name, one)
             if other.digests[name] != digest:
                 warnings.append(
-                    f"The arms '{other.arm.name}' and '{one.arm.name}' were trained on different data sets "
+                    f"The arms '{other.variant.name}' and '{one.variant.name}' were trained on different data sets "
                     f"'{name}'. Remove the predictions of one and run it again."
                 )
     return warnings
 
 
-def _arm_scores(runs: ArmRuns) -> dict[str, Any]:
+def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
     """Returns the scores of each seed, their mean with an interval, and what was kept out."""
     return {
-        "name": runs.arm.name,
+        "name": runs.variant.name,
         **({"rejected": dict(runs.rejected)} if runs.rejected else {}),
-        "seeds": [{"seed": seed, **each} for seed, each in zip(runs.seeds, runs.each, strict=True)],
-        **{metric: mean_estimate(runs.means[metric]).to_json() for metric in METRICS},
+        "seeds": [
+            {"seed": seed, **each} for seed, each in zip(runs.seeds, runs.seed_scores, strict=True)
+        ],
+        **{metric: estimate_seed_mean(runs.means[metric]).to_json() for metric in METRICS},
     }
 
 
-def _comparisons(runs: Mapping[str, ArmRuns], baseline: str, metric: str) -> list[dict[str, Any]]:
+def _compare_variants(
+    runs: Mapping[str, VariantRuns], baseline: str, metric: str
+) -> list[dict[str, Any]]:
     """Returns how much each arm differs from the baseline by a metric, with Holm's correction."""
     others = [name for name in runs if name != baseline]
-    found = [compare(runs[n].means[metric], runs[baseline].means[metric]) for n in others]
-    corrected = holm([one.p_value for one in found])
+    found = [
+        compare_seed_means(runs[n].means[metric], runs[baseline].means[metric]) for n in others
+    ]
+    corrected = apply_holm_correction([one.p_value for one in found])
     return [
         {"first": name, "second": baseline, "metric": metric, **one.to_json(), "p_holm": p}
         for name, one, p in zip(others, found, corrected, strict=True)
     ]
 
 
-def _equivalents(runs: Sequence[ArmRuns], photos: int) -> dict[str, Any]:
+def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[str, Any]:
     """Returns the learning curve of photos alone, and how many of them each other arm is worth."""
-    means = {one.arm.name: one.means[WORTH] for one in runs}
-    numbers = {one.arm.name: one.arm.photos(photos) for one in runs if _is_photos(one.arm)}
+    means = {one.variant.name: one.means[EQUIVALENCE_METRIC] for one in runs}
+    numbers = {
+        one.variant.name: one.variant.count_photos(photo_count)
+        for one in runs
+        if _is_real_only(one.variant)
+    }
     names = sorted(numbers, key=lambda name: numbers[name])
     facts: dict[str, Any] = {
-        "metric": WORTH,
-        "curve": [{"photos": numbers[n], **mean_estimate(means[n]).to_json()} for n in names],
+        "metric": EQUIVALENCE_METRIC,
+        "curve": [{"photos": numbers[n], **estimate_seed_mean(means[n]).to_json()} for n in names],
         "worth": [],
     }
-    if len(names) >= _LEAST_POINTS:
+    if len(names) >= _MIN_POINTS:
         curve = np.stack([means[name] for name in names])
         facts["worth"] = [
-            {"arm": name, **real_equivalent([numbers[n] for n in names], curve, score).to_json()}
+            {
+                "arm": name,
+                **estimate_equivalent_images([numbers[n] for n in names], curve, score).to_json(),
+            }
             for name, score in means.items()
             if name not in numbers
         ]
     return facts
 
 
-def _is_photos(arm: Arm) -> bool:
-    return all(name.startswith(REAL) for name in arm.data)
+def _is_real_only(variant: Variant) -> bool:
+    return all(name.startswith(REAL) for name in variant.data)

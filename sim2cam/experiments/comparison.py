@@ -10,29 +10,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim2cam.data.formats.bop.poses import read_pose_results
-from sim2cam.data.formats.predictions import Found
-from sim2cam.data.matching import Matching
+from sim2cam.data.formats.predictions import LoadedPredictions
+from sim2cam.data.matching import LabelMapping
 from sim2cam.data.sample import Dataset
-from sim2cam.data.set_operations import whole_boxes
+from sim2cam.data.set_operations import use_amodal_boxes
 from sim2cam.errors import InputError
-from sim2cam.experiments.benchmark import has_keypoints, labelled_masks
-from sim2cam.experiments.pose_benchmark import read_task, sought_in
-from sim2cam.experiments.pose_scores_file import POSES, read_pose_run
-from sim2cam.metrics.bootstrap import Difference, Estimate, holm, mean_of_seeds
+from sim2cam.experiments.benchmark import collect_label_masks, has_keypoints
+from sim2cam.experiments.pose_benchmark import match_estimates, read_pose_task
+from sim2cam.experiments.pose_scores_file import POSES_KEY, read_pose_run
+from sim2cam.metrics.bootstrap import (
+    Estimate,
+    PairedDifference,
+    apply_holm_correction,
+    average_over_seeds,
+)
 from sim2cam.metrics.detection import (
-    MatchedRun,
-    Run,
-    compare,
-    mean_estimate,
-    resampled_scores,
+    DetectionEvaluator,
+    Evaluator,
+    bootstrap_scores,
+    compare_seed_means,
+    estimate_seed_mean,
 )
 from sim2cam.metrics.keypoints import match_keypoints
-from sim2cam.metrics.masks import Masks, match_masks
+from sim2cam.metrics.masks import GroundTruthMasks, match_masks
 from sim2cam.metrics.names import BOX_METRICS, POSE_METRICS, SEGMENT_METRICS, SHAPE_METRICS
-from sim2cam.metrics.poses import PoseRun, judge_poses
-from sim2cam.metrics.resampling import over_runs
-from sim2cam.metrics.segmentation import SegmentRun, check_counted
-from sim2cam.seeds import stream
+from sim2cam.metrics.poses import PoseEvaluator, match_pose_target
+from sim2cam.metrics.resampling import describe_units_and_runs
+from sim2cam.metrics.segmentation import SegmentationEvaluator, check_pixel_confusions
+from sim2cam.seeds import derive_rng
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,7 @@ class Comparison:
 
     first: Estimate
     second: Estimate
-    difference: Difference
+    difference: PairedDifference
     p_holm: float
 
     def to_json(self) -> dict[str, Any]:
@@ -85,34 +90,34 @@ class Comparisons:
         }
 
 
-class _Sides(NamedTuple):
+class _RunPair(NamedTuple):
     """The runs of one kind to be compared, and by what."""
 
     metrics: Collection[str]
-    first: Sequence[Run]
-    second: Sequence[Run]
+    first: Sequence[Evaluator]
+    second: Sequence[Evaluator]
 
 
-def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
+def unify_captures(captures: Dataset, predictions: Sequence[LoadedPredictions]) -> Dataset:
     """Returns the captures with the labels that all runs are held against.
 
     Args:
         captures: as they were read.
-        runs: from files of detections of them.
+        predictions: from files of detections of them.
 
     Raises:
         InputError: an object counts as one thing for one run, and as another for another, or is all of it
             for one alone.
     """
-    own = Matching(captures.categories)
-    amodal = {(run.matching or own).amodal for run in runs}
-    if len(amodal) > 1 and whole_boxes(captures) != captures:
+    own = LabelMapping(captures.categories)
+    amodal = {(run.label_mapping or own).amodal for run in predictions}
+    if len(amodal) > 1 and use_amodal_boxes(captures) != captures:
         raise InputError(
             captures.root,
             "boxes are of whole objects for one run, and of what is seen of them for another. Compare detectors "
             "that were trained alike (amodal in the recipe's [train]).",
         )
-    calls = [(run.matching or own).names(captures.categories) for run in runs]
+    calls = [(run.label_mapping or own).map_categories(captures.categories) for run in predictions]
     for category in captures.categories:
         called = dict.fromkeys(names[category] for names in calls)
         if len(called) > 1:
@@ -122,15 +127,15 @@ def shared_captures(captures: Dataset, runs: Sequence[Found]) -> Dataset:
                 f"category '{category}' is {one} for one run and {other} for another. Run bench for both "
                 "with the same --map and --ignore.",
             )
-    known = dict.fromkeys(name for run in runs for name in run.captures.categories)
-    return replace(runs[0].captures, categories=tuple(known))
+    known = dict.fromkeys(name for run in predictions for name in run.captures.categories)
+    return replace(predictions[0].captures, categories=tuple(known))
 
 
 def compare_predictions(
     captures: Dataset,
-    first: Sequence[Found],
-    second: Sequence[Found],
-    poses: tuple[Sequence[PoseRun], Sequence[PoseRun]] | None = None,
+    first: Sequence[LoadedPredictions],
+    second: Sequence[LoadedPredictions],
+    poses: tuple[Sequence[PoseEvaluator], Sequence[PoseEvaluator]] | None = None,
 ) -> Comparisons:
     """Returns how much better the first runs are than the second.
 
@@ -140,47 +145,55 @@ def compare_predictions(
     Args:
         captures: labelled images, as they were read.
         first, second: what was found in them, for instance by one run a seed; means count.
-        poses: of ``pose_runs`` of the first and of the second; None without.
+        poses: of ``load_pose_runs`` of the first and of the second; None without.
 
     Raises:
         InputError: captures without labels, detections that are not of them, keypoints of other names, pixels
-            that were counted against other labels, or as ``shared_captures``.
+            that were counted against other labels, or as ``unify_captures``.
     """
     runs = (*first, *second)
-    shared = shared_captures(captures, runs)
+    shared = unify_captures(captures, runs)
 
-    def sides(metrics: Collection[str], match: Callable[[Found], Run]) -> _Sides:
-        return _Sides(metrics, [match(one) for one in first], [match(one) for one in second])
+    def pair_runs(
+        metrics: Collection[str], match_run: Callable[[LoadedPredictions], Evaluator]
+    ) -> _RunPair:
+        return _RunPair(
+            metrics, [match_run(one) for one in first], [match_run(one) for one in second]
+        )
 
-    kinds = {"boxes": sides(BOX_METRICS, lambda one: MatchedRun(shared, one.detections))}
-    if has_keypoints(shared) and all(_any(one, "keypoints") for one in runs):
-        kinds["keypoints"] = sides(
+    kinds = {
+        "boxes": pair_runs(BOX_METRICS, lambda one: DetectionEvaluator(shared, one.detections))
+    }
+    if has_keypoints(shared) and all(_has_output(one, "keypoints") for one in runs):
+        kinds["keypoints"] = pair_runs(
             SHAPE_METRICS, lambda one: match_keypoints(shared, one.detections)
         )
-    has_masks = all(_any(one, "mask") for one in runs)
-    has_pixels = all(one.pixels is not None for one in runs)
-    masks = labelled_masks(shared) if has_masks or has_pixels else {}
+    has_masks = all(_has_output(one, "mask") for one in runs)
+    has_pixels = all(one.pixel_confusions is not None for one in runs)
+    masks = collect_label_masks(shared) if has_masks or has_pixels else {}
     if has_masks and masks:
-        kinds["masks"] = sides(
+        kinds["masks"] = pair_runs(
             SHAPE_METRICS, lambda one: match_masks(shared, one.detections, masks)
         )
     if has_pixels:
-        kinds["segments"] = sides(SEGMENT_METRICS, lambda one: _pixels_run(shared, one, masks))
+        kinds["segments"] = pair_runs(
+            SEGMENT_METRICS, lambda one: _match_pixels(shared, one, masks)
+        )
     if poses is not None:
-        kinds[POSES] = _pose_sides(*poses)
-    return _compared(kinds)
+        kinds[POSES_KEY] = _pair_pose_runs(*poses)
+    return _compare_pairs(kinds)
 
 
-def compare_poses(first: Sequence[PoseRun], second: Sequence[PoseRun]) -> Comparisons:
+def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> Comparisons:
     """Returns how much better the first estimates of poses are than the second, over all instances.
 
     Args:
-        first, second: of ``pose_runs``, for instance one a seed; means count.
+        first, second: of ``load_pose_runs``, for instance one a seed; means count.
     """
-    return _compared({POSES: _pose_sides(first, second)})
+    return _compare_pairs({POSES_KEY: _pair_pose_runs(first, second)})
 
 
-def pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseRun]:
+def load_pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseEvaluator]:
     """Returns estimates of poses, ready to be scored on any resample.
 
     Args:
@@ -190,56 +203,63 @@ def pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseRun]:
     Raises:
         InputError: a file is missing, broken or contradicts another, or nothing is sought.
     """
-    task = read_task(captures) if any(path.suffix == ".csv" for path in paths) else None
+    task = read_pose_task(captures) if any(path.suffix == ".csv" for path in paths) else None
 
-    def run(path: Path) -> PoseRun:
+    def load_run(path: Path) -> PoseEvaluator:
         if task is None or path.suffix != ".csv":
             return read_pose_run(path, captures)
-        sought = sought_in(path, read_pose_results(path), task)
-        return PoseRun(list(map(judge_poses, sought)), task.units)
+        sought = match_estimates(path, read_pose_results(path), task)
+        return PoseEvaluator(list(map(match_pose_target, sought)), task.units)
 
-    return [run(path) for path in paths]
+    return [load_run(path) for path in paths]
 
 
-def _pose_sides(first: Sequence[PoseRun], second: Sequence[PoseRun]) -> _Sides:
+def _pair_pose_runs(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> _RunPair:
     """Returns both sides, with the metrics that all runs have."""
-    known = set.intersection(*(set(one.metrics) for one in (*first, *second)))
-    return _Sides([metric for metric in POSE_METRICS if metric in known], first, second)
+    known = set.intersection(*(set(one.metric_names) for one in (*first, *second)))
+    return _RunPair([metric for metric in POSE_METRICS if metric in known], first, second)
 
 
-def _any(found: Found, what: str) -> bool:
-    return any(getattr(one, what) for each in found.detections.values() for one in each)
+def _has_output(predictions: LoadedPredictions, attribute: str) -> bool:
+    return any(getattr(one, attribute) for each in predictions.detections.values() for one in each)
 
 
-def _pixels_run(captures: Dataset, found: Found, masks: Masks) -> SegmentRun:
-    assert found.pixels is not None
-    check_counted(captures, found.pixels, masks)
-    return SegmentRun(captures, found.pixels)
+def _match_pixels(
+    captures: Dataset, predictions: LoadedPredictions, masks: GroundTruthMasks
+) -> SegmentationEvaluator:
+    assert predictions.pixel_confusions is not None
+    check_pixel_confusions(captures, predictions.pixel_confusions, masks)
+    return SegmentationEvaluator(captures, predictions.pixel_confusions)
 
 
-def _compared(kinds: Mapping[str, _Sides]) -> Comparisons:
+def _compare_pairs(kinds: Mapping[str, _RunPair]) -> Comparisons:
     """Returns all comparisons, with one correction."""
     pairs = {}
     for kind, (metrics, first, second) in kinds.items():
-        scores = resampled_scores([*first, *second], rng=stream(0, "bench"))  # as bench draws
+        scores = bootstrap_scores([*first, *second], rng=derive_rng(0, "bench"))  # as bench draws
         for metric in metrics:
             ours, theirs = np.split(scores[metric], [len(first)])
             pairs[kind, metric] = (
-                mean_of_seeds(ours, stream(0, "compare/first")),
-                mean_of_seeds(theirs, stream(0, "compare/second")),
+                average_over_seeds(ours, derive_rng(0, "compare/first")),
+                average_over_seeds(theirs, derive_rng(0, "compare/second")),
             )
-    differences = [compare(*both) for both in pairs.values()]
-    corrected = holm([difference.p_value for difference in differences])
+    differences = [compare_seed_means(*both) for both in pairs.values()]
+    corrected = apply_holm_correction([difference.p_value for difference in differences])
     found: dict[str, dict[str, Comparison]] = {kind: {} for kind in kinds}
     for (kind, metric), difference, p in zip(pairs, differences, corrected, strict=True):
         one, other = pairs[kind, metric]
-        found[kind][metric] = Comparison(mean_estimate(one), mean_estimate(other), difference, p)
-    over = {kind: over_runs(s.first[0].units, _fewest(s)) for kind, s in kinds.items()}
+        found[kind][metric] = Comparison(
+            estimate_seed_mean(one), estimate_seed_mean(other), difference, p
+        )
+    over = {
+        kind: describe_units_and_runs(s.first[0].units, _count_fewest_runs(s))
+        for kind, s in kinds.items()
+    }
     words = next(iter(over.values()))
-    if POSES in over and over[POSES] != words:
-        words = f"{words}; those of poses over {over[POSES]}"
+    if POSES_KEY in over and over[POSES_KEY] != words:
+        words = f"{words}; those of poses over {over[POSES_KEY]}"
     return Comparisons(found, words)
 
 
-def _fewest(sides: _Sides) -> int:
-    return min(len(sides.first), len(sides.second))
+def _count_fewest_runs(pair: _RunPair) -> int:
+    return min(len(pair.first), len(pair.second))

@@ -11,48 +11,52 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.adapt.training.adversarial import MIN_CAPTURES
-from sim2cam.adapt.training.checkpoint_selection import read_ending
-from sim2cam.data.checks.duplicates import duplicates_note, near_duplicates
-from sim2cam.data.environment import environment_facts
-from sim2cam.data.formats.predictions import Found, predictions_from_json, predictions_to_json
-from sim2cam.data.reader import read_dataset, read_lines
-from sim2cam.data.real_images import CaptureSets, split_captures
+from sim2cam.adapt.training.adversarial import MIN_REAL_IMAGES
+from sim2cam.adapt.training.checkpoint_selection import read_training_outcome
+from sim2cam.data.checks.duplicates import describe_near_duplicates, find_near_duplicates
+from sim2cam.data.environment import collect_environment
+from sim2cam.data.formats.predictions import (
+    LoadedPredictions,
+    predictions_from_json,
+    predictions_to_json,
+)
+from sim2cam.data.reader import read_dataset, read_sample_records
+from sim2cam.data.real_images import RealImageSplits, split_real_images
 from sim2cam.data.sample import Dataset, Origin
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
 from sim2cam.experiments.benchmark import BenchResult, bench, score_predictions
 from sim2cam.learn.device import use_threads
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
-from sim2cam.models.training.datasets import begun_with
+from sim2cam.models.training.datasets import add_curriculum
 from sim2cam.models.training.training import WEIGHTS, train_detector
 from sim2cam.models.training.tuning import tune_weights
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 from sim2cam.pipeline.translation import (
     Certification,
     apply_transfer,
     read_certificate,
     train_network,
 )
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.rasterizer import get_rasterizer
 
 RECIPE = "dice-demo"
 PLAIN_RECIPE = "dice-fixed"
-STANDIN = SHIPPED / "standin"
-PICTURES, PLAIN_PICTURES = 240, 60
-TINY_PICTURES, TINY_PLAIN_PICTURES = 100, 40  # without OpenGL, in about as many minutes
-TRANSLATED = 64
-RESULT = "demo.json"
-PARTS = ("sim", "plain", "adapted", "translator", "detector", RESULT, "report.html")
+STANDIN_FOLDER = RECIPES_FOLDER / "standin"
+IMAGE_COUNT, PLAIN_IMAGE_COUNT = 240, 60
+TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT = 100, 40  # without OpenGL, in about as many minutes
+TRANSLATED_COUNT = 64
+RESULT_FILE = "demo.json"
+OUTPUT_NAMES = ("sim", "plain", "adapted", "translator", "detector", RESULT_FILE, "report.html")
 """Names of what a demo writes into its folder."""
 
-ProgressFor = Callable[[str], Callable[[int, int], None]]
+StageProgress = Callable[[str], Callable[[int, int], None]]
 """Gives a counter for a stage; counters are called with done and total."""
 
 
 @dataclass(frozen=True)
-class Stage:
+class DemoStage:
     """One stage of the demo and how long it took."""
 
     name: str
@@ -76,7 +80,7 @@ class DemoResult:
     """
 
     root: Path
-    stages: tuple[Stage, ...]
+    stages: tuple[DemoStage, ...]
     notes: tuple[str, ...]
     trained: BenchResult
     shipped: BenchResult | None
@@ -88,18 +92,18 @@ class DemoResult:
 def run_demo(
     root: Path,
     captures: Path | None,
-    sets: CaptureSets,
+    splits: RealImageSplits,
     *,
     seed: int,
     workers: int,
-    progress: ProgressFor,
+    progress: StageProgress,
 ) -> DemoResult:
     """Runs the main job in an empty folder and returns what came of it.
 
     Args:
         root: where everything goes.
-        captures: where ``sets`` were read; None for the stand-in camera.
-        sets: what ``demo_captures`` returned for them.
+        captures: where ``splits`` were read; None for the stand-in camera.
+        splits: what ``read_demo_captures`` returned for them.
         seed: decides every draw.
         workers: processes and threads.
         progress: gives each stage its counter.
@@ -109,41 +113,43 @@ def run_demo(
     """
     recipe = load_recipe(RECIPE)
     use_threads(workers)
-    stages: list[Stage] = []
-    with _timed(stages, "generate"):
+    stages: list[DemoStage] = []
+    with _time_stage(stages, "generate"):
         make = functools.partial(
             generate, seed=seed, workers=workers, resume=False, overwrite=False,
             progress=progress("generate"),
         )  # fmt: skip
-        pictures, plain_pictures = _counts()
+        pictures, plain_pictures = _select_image_counts()
         sim = make(recipe, root / "sim", count=pictures)
         plain = make(load_recipe(PLAIN_RECIPE), root / "plain", count=plain_pictures)
     parts = [(sim, 1.0)]
     certification = Certification(recipe.adapt.certificate)
-    if len(sets.style.samples) >= MIN_CAPTURES:
-        with _timed(stages, "translate"):
+    if len(splits.style.samples) >= MIN_REAL_IMAGES:
+        with _time_stage(stages, "translate"):
             train_network(
-                sim, sets.style, recipe.adapt.translator, root / "translator",
+                sim, splits.style, recipe.adapt.translator, root / "translator",
                 certification=certification, resume=False, device="cpu",
-                progress=_by_step(progress("translate: train")),
+                progress=_wrap_step_progress(progress("translate: train")),
             )  # fmt: skip
             certificate = apply_transfer(
-                root / "translator", sim.take(TRANSLATED), root / "adapted",
+                root / "translator", sim.take(TRANSLATED_COUNT), root / "adapted",
                 certification=certification, seed=seed,
                 workers=workers, device="cpu", resume=False, overwrite=False,
                 progress=progress("translate: apply"),
             )  # fmt: skip
             use_threads(workers)
-        if certificate.kept:
+        if certificate.accepted_count:
             parts.append((read_dataset(root / "adapted"), 1.0))
-    with _timed(stages, "train"):
-        mix, config = begun_with(plain, tuple(parts), recipe.train)
-        train_detector(mix, config, root / "detector", progress=_by_step(progress("train")))
-    with _timed(stages, "bench"):
-        if sets.dev is not None:
-            tune_weights(root / "detector" / WEIGHTS, sets.dev)
-        found = _bench_both(root, sets.test, progress("bench"))
-    _write_result(root, captures, sets, stages, found, workers)
+    with _time_stage(stages, "train"):
+        mix, config = add_curriculum(plain, tuple(parts), recipe.train)
+        train_detector(
+            mix, config, root / "detector", progress=_wrap_step_progress(progress("train"))
+        )
+    with _time_stage(stages, "bench"):
+        if splits.dev is not None:
+            tune_weights(root / "detector" / WEIGHTS, splits.dev)
+        found = _bench_detectors(root, splits.test, progress("bench"))
+    _write_result(root, captures, splits, stages, found, workers)
     return read_demo(root)
 
 
@@ -153,18 +159,20 @@ def read_demo(root: Path) -> DemoResult:
     Raises:
         InputError: there is no finished demo in it.
     """
-    path = root / RESULT
+    path = root / RESULT_FILE
     if not path.is_file():
-        raise InputError(root, f"no finished demo: there is no {RESULT} in it.")
+        raise InputError(root, f"no finished demo: there is no {RESULT_FILE} in it.")
     facts = json.loads(path.read_text())
-    sets = demo_captures(Path(facts["captures"]) if facts["captures"] else None, skip_invalid=True)
+    sets = read_demo_captures(
+        Path(facts["captures"]) if facts["captures"] else None, skip_invalid=True
+    )
     results = {
-        name: score_predictions(Found(sets.test, predictions_from_json(found)))
+        name: score_predictions(LoadedPredictions(sets.test, predictions_from_json(found)))
         for name, found in facts["found"].items()
     }
     return DemoResult(
         root=root,
-        stages=tuple(Stage(**stage) for stage in facts["stages"]),
+        stages=tuple(DemoStage(**stage) for stage in facts["stages"]),
         notes=tuple(facts["notes"]),
         trained=results["trained"],
         shipped=results.get("shipped"),
@@ -174,31 +182,33 @@ def read_demo(root: Path) -> DemoResult:
     )
 
 
-def read_parts(result: DemoResult) -> tuple[Dataset, Dataset | None]:
+def read_demo_datasets(result: DemoResult) -> tuple[Dataset, Dataset | None]:
     """Returns the rendered and, when there was a translation, the translated data set."""
     adapted = result.root / "adapted"
-    kept = adapted.is_dir() and read_lines(adapted)
+    kept = adapted.is_dir() and read_sample_records(adapted)
     return read_dataset(result.root / "sim"), read_dataset(adapted) if kept else None
 
 
-def demo_captures(path: Path | None, *, skip_invalid: bool = False) -> CaptureSets:
-    """Return captures as ``split_captures`` does; those of the stand-in camera for None.
+def read_demo_captures(path: Path | None, *, skip_invalid: bool = False) -> RealImageSplits:
+    """Return captures as ``split_real_images`` does; those of the stand-in camera for None.
 
     Raises:
         InputError: there are none, or they are broken.
     """
     if path is None:
-        return split_captures(STANDIN, origin="stand-in")
-    return split_captures(path, skip_invalid=skip_invalid)
+        return split_real_images(STANDIN_FOLDER, origin="stand-in")
+    return split_real_images(path, skip_invalid=skip_invalid)
 
 
-def _counts() -> tuple[int, int]:
+def _select_image_counts() -> tuple[int, int]:
     """Returns how many pictures and plain pictures are rendered."""
-    is_tiny = rasterizer().name.startswith("tiny")
-    return (TINY_PICTURES, TINY_PLAIN_PICTURES) if is_tiny else (PICTURES, PLAIN_PICTURES)
+    is_tiny = get_rasterizer().name.startswith("tiny")
+    return (
+        (TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT) if is_tiny else (IMAGE_COUNT, PLAIN_IMAGE_COUNT)
+    )
 
 
-def _bench_both(
+def _bench_detectors(
     root: Path, test: Dataset, progress: Callable[[int, int], None]
 ) -> dict[str, BenchResult]:
     trained = load_detector(root / "detector" / WEIGHTS)
@@ -212,61 +222,64 @@ def _bench_both(
 def _write_result(
     root: Path,
     captures: Path | None,
-    sets: CaptureSets,
-    stages: Sequence[Stage],
-    found: Mapping[str, BenchResult],
+    splits: RealImageSplits,
+    stages: Sequence[DemoStage],
+    results: Mapping[str, BenchResult],
     workers: int,
 ) -> None:
     notes = []
-    if len(sets.style.samples) < MIN_CAPTURES:
+    if len(splits.style.samples) < MIN_REAL_IMAGES:
         notes.append(
-            f"{len(sets.style.samples)} captures to take the look from, fewer than {MIN_CAPTURES}: "
+            f"{len(splits.style.samples)} captures to take the look from, fewer than {MIN_REAL_IMAGES}: "
             "no translation, the detector was trained on renders alone."
         )
     else:
         certificate = read_certificate(root / "adapted")
-        if certificate.rejected:
+        if certificate.rejected_images:
             notes.append(
-                f"{len(certificate.rejected)} of {len(certificate.pictures)} translated pictures failed "
+                f"{len(certificate.rejected_images)} of {len(certificate.images)} translated pictures failed "
                 "their certificate and were not trained on; adapted/certificate.json says why."
             )
-        notes += [f"Translator: {warning}" for warning in read_ending(root / "translator").warnings]
-    pictures, _ = _counts()
-    if pictures < PICTURES:
+        notes += [
+            f"Translator: {warning}"
+            for warning in read_training_outcome(root / "translator").warnings
+        ]
+    pictures, _ = _select_image_counts()
+    if pictures < IMAGE_COUNT:
         notes.append(
             f"No OpenGL here: pybullet's TinyRenderer drew, and {pictures} pictures instead of "
-            f"{PICTURES}, as it is slower."
+            f"{IMAGE_COUNT}, as it is slower."
         )
     if captures is None:
         notes.append("No captures were given: scores are on the stand-in camera that ships.")
-    if sets.dev is not None:
+    if splits.dev is not None:
         notes.append(
-            f"{len(sets.dev.samples)} labelled development images chose the magnification and the "
+            f"{len(splits.dev.samples)} labelled development images chose the magnification and the "
             "box margin of the detector trained here; it was not trained on them."
         )
-    if "shipped" not in found:
+    if "shipped" not in results:
         notes.append("No weights ship with this copy.")
-    alike = near_duplicates(sets.style.samples, sets.test.samples)
+    alike = find_near_duplicates(splits.style.samples, splits.test.samples)
     if alike:
-        notes.append(duplicates_note(alike, len(sets.test.samples)))
+        notes.append(describe_near_duplicates(alike, len(splits.test.samples)))
     facts = {
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
-        "found": {name: predictions_to_json(r.predictions) for name, r in found.items()},
-        "scores": {name: r.score.to_json() for name, r in found.items()},
-        "environment": environment_facts(rasterizer().name, workers),
+        "found": {name: predictions_to_json(r.predictions) for name, r in results.items()},
+        "scores": {name: r.score.to_json() for name, r in results.items()},
+        "environment": collect_environment(get_rasterizer().name, workers),
     }
-    write_json(root / RESULT, facts)
+    write_json(root / RESULT_FILE, facts)
 
 
 @contextmanager
-def _timed(stages: list[Stage], name: str) -> Iterator[None]:
+def _time_stage(stages: list[DemoStage], name: str) -> Iterator[None]:
     start = time.monotonic()
     yield
-    stages.append(Stage(name, round(time.monotonic() - start, 1)))
+    stages.append(DemoStage(name, round(time.monotonic() - start, 1)))
 
 
-def _by_step(counter: Callable[[int, int], None]) -> Callable[[Any], None]:
+def _wrap_step_progress(counter: Callable[[int, int], None]) -> Callable[[Any], None]:
     """Returns a training's callback that moves a counter of steps."""
     return lambda line: counter(line.step, line.steps)

@@ -16,45 +16,52 @@ from numpy.typing import NDArray
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import SceneError, UsageError
 from sim2cam.experiments.domain_gap import (
-    GapStep,
+    ImageFeatures,
     Progress,
     Rgb,
-    Seen,
-    gap_ladders,
-    looks_by,
-    looks_of,
-    telling,
+    StageGap,
+    extract_real_features,
+    extract_render_features,
+    measure_stage_gaps,
+    select_featurizer,
 )
-from sim2cam.experiments.factor_estimates import Told, told_by
+from sim2cam.experiments.factor_estimates import FactorEstimate, estimate_factors
 from sim2cam.experiments.search import Trial, open_study, search
 from sim2cam.files import write_bytes
-from sim2cam.metrics.coverage import Coverage, coverage_of
-from sim2cam.metrics.image_statistics import aspect_of
-from sim2cam.metrics.two_sample import LEAST_PICTURES, Gap, Scale, gap_of, scale_of, sliced_value
+from sim2cam.metrics.coverage import Coverage, measure_coverage
+from sim2cam.metrics.image_statistics import select_statistics
+from sim2cam.metrics.two_sample import (
+    MIN_IMAGES,
+    DomainGap,
+    FeatureScaler,
+    compute_sliced_wasserstein,
+    fit_feature_scaler,
+    measure_domain_gap,
+)
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.randomize.distributions import Distribution, as_toml
+from sim2cam.randomize.distributions import Distribution, to_toml
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.domain_ranges import Range, ranges_of, with_distributions
-from sim2cam.scene.image_formation import Step
-from sim2cam.seeds import stream
+from sim2cam.randomize.domain_ranges import FactorRange, find_ranges, replace_distributions
+from sim2cam.scene.image_formation import FormationStage
+from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
-Look = Callable[[Domain, int, int], Seen]
+FeatureSampler = Callable[[Domain, int, int], ImageFeatures]
 """Gives what is seen of a domain's scenes, by seed and count."""
 
-WIDTH_PX = 256
+FEATURE_WIDTH_PX = 256
 """Width to which pictures are shrunk: small enough that grain and sharpness are gone, which belong to
 the camera and are measured by ``calibrate``."""
 
-WIDTH_PRICE = 0.15
+NARROWING_PENALTY = 0.15
 """Share of the distance at the start that it must save to narrow all ranges to nothing."""
 
-LADDER_SCENES = 32
-_STEPS: tuple[tuple[Step, ...]] = (("lens", "exposure", "tone"),)
-_SHOWN = 6
-_LOOKED = 4  # times as many renders as a trial has say how looks go with what is drawn
-_UNSETTLED = 10.0  # cost of ranges whose scenes do not settle
-_FRESH = 2  # times as many measure what came of it
+GAP_SCENES = 32
+_STAGES: tuple[tuple[FormationStage, ...]] = (("lens", "exposure", "tone"),)
+_IMAGE_COUNT = 6
+_REGRESSION_FACTOR = 4  # times as many renders as a trial has say how looks go with what is drawn
+_UNSETTLED_COST = 10.0  # cost of ranges whose scenes do not settle
+_HELD_OUT_FACTOR = 2  # times as many measure what came of it
 
 
 @dataclass(frozen=True)
@@ -83,43 +90,43 @@ class FittedRange:
     """A range before and after.
 
     Attributes:
-        told: what captures tell of it.
-        asked, fitted: distributions as a recipe writes them; the same where captures do not tell.
-        shown: values between which captures lie; None where they do not tell.
+        estimate: what captures tell of it.
+        original, fitted: distributions as a recipe writes them; the same where captures do not tell.
+        interval: values between which captures lie; None where they do not tell.
         before, after: lower and upper end.
     """
 
-    told: Told
-    asked: str
+    estimate: FactorEstimate
+    original: str
     fitted: str
-    shown: tuple[float, float] | None
+    interval: tuple[float, float] | None
     before: tuple[float, float]
     after: tuple[float, float]
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
         return {
-            "factor": self.told.path,
-            "told_share": self.told.share,
-            "shown": self.shown,
+            "factor": self.estimate.path,
+            "told_share": self.estimate.loo_r2,
+            "shown": self.interval,
             "before": self.before,
             "after": self.after,
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class HeldOutGap:
     """How renders lie to captures that nothing was fitted to.
 
     Attributes:
         gap: between them.
         coverage: of the captures.
-        pictures: some renders.
+        images: some renders.
     """
 
-    gap: Gap
+    gap: DomainGap
     coverage: Coverage
-    pictures: tuple[Rgb, ...] = ()
+    images: tuple[Rgb, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Returns the measures as JSON values."""
@@ -135,15 +142,15 @@ class DomainFit:
         before, after: renders of both domains, of scenes that no trial had.
         trials: what was tried.
         distributions: of the factors that changed, by path.
-        checked: numbers of the captures that nothing was fitted to.
+        held_out: numbers of the captures that nothing was fitted to.
     """
 
     ranges: tuple[FittedRange, ...]
-    before: Side
-    after: Side
+    before: HeldOutGap
+    after: HeldOutGap
     trials: tuple[Trial, ...]
     distributions: Mapping[str, Distribution]
-    checked: tuple[int, ...]
+    held_out: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Returns it as JSON values."""
@@ -151,50 +158,50 @@ class DomainFit:
             "before": self.before.to_json(),
             "after": self.after.to_json(),
             "ranges": [one.to_json() for one in self.ranges],
-            "captures": {"checked": len(self.checked)},
+            "captures": {"checked": len(self.held_out)},
             "trials": [
-                {"cost": t.cost, **t.facts, "numbers": dict(t.numbers)} for t in self.trials
+                {"cost": t.cost, **t.metadata, "numbers": dict(t.parameters)} for t in self.trials
             ],
         }
 
 
 @dataclass(frozen=True, eq=False)
-class _Aim:
+class _SearchProblem:
     """What a search is after.
 
     Attributes:
         domain: at the start.
         ranges: that captures tell of.
-        told: of each.
-        wanted: looks (n, d) of captures, on the scale.
+        estimates: of each.
+        target_features: looks (n, d) of captures, on the scale.
         scale: of looks.
     """
 
     domain: Domain
-    ranges: tuple[Range, ...]
-    told: tuple[Told, ...]
-    wanted: Floats
-    scale: Scale
+    ranges: tuple[FactorRange, ...]
+    estimates: tuple[FactorEstimate, ...]
+    target_features: Floats
+    scale: FeatureScaler
 
-    def distributions(self, numbers: Mapping[str, float]) -> dict[str, Distribution]:
+    def build_distributions(self, parameters: Mapping[str, float]) -> dict[str, Distribution]:
         """Returns those of the ranges; each end is between what is shown (0) and the widest (1)."""
         return {
-            one.path: one.moved(*_ends(told, numbers))
-            for one, told in zip(self.ranges, self.told, strict=True)
+            one.path: one.rescale(*_compute_ends(told, parameters))
+            for one, told in zip(self.ranges, self.estimates, strict=True)
         }
 
-    def narrowness(self, numbers: Mapping[str, float]) -> float:
+    def compute_narrowness(self, parameters: Mapping[str, float]) -> float:
         """Returns how much of the widest ranges is cut off, on average over ranges."""
         cut = []
-        for told in self.told:
-            (low, high), (least, most) = _ends(told, numbers), _ends(told, None)
+        for told in self.estimates:
+            (low, high), (least, most) = _compute_ends(told, parameters), _compute_ends(told, None)
             cut.append(1 - (high - low) / (most - least))
         return float(np.mean(cut))
 
 
 def fit_domain(
-    domain: Domain, captures: Floats, seen: Look, root: Path, options: FitOptions,
-    facts: Mapping[str, Any], progress: Progress,
+    domain: Domain, real_features: Floats, sample_features: FeatureSampler, root: Path, options: FitOptions,
+    settings: Mapping[str, Any], progress: Progress,
 ) -> DomainFit:  # fmt: skip
     """Returns a domain whose ranges are brought to where captures are.
 
@@ -205,11 +212,11 @@ def fit_domain(
 
     Args:
         domain: to begin with.
-        captures: looks (n, d).
-        seen: shows scenes.
+        real_features: looks (n, d).
+        sample_features: shows scenes.
         root: folder in which trials are kept.
         options: how.
-        facts: what the trials depend on besides, as JSON values.
+        settings: what the trials depend on besides, as JSON values.
         progress: is told how many trials are done.
 
     Raises:
@@ -217,31 +224,39 @@ def fit_domain(
         OutputError: trials in the folder depend on something else.
         UsageError: there are too few captures or renders, or no ranges.
     """
-    _check(captures, options)
-    ranges = ranges_of(domain, options.factors)
+    _check_counts(real_features, options)
+    ranges = find_ranges(domain, options.factors)
     if not ranges:
         raise UsageError(
             "the recipe draws none of the usual factors from a range. Name some with --factors."
         )
-    study = open_study(root, facts)
-    learned, checked = np.arange(len(captures))[::2], np.arange(len(captures))[1::2]
-    first = seen(domain, options.seed, _LOOKED * options.count)
-    scale = scale_of(captures[learned], first.looks)
-    wanted = scale.of(captures[learned])
-    rng = stream(options.seed, "fit")
-    told = told_by(wanted, scale.of(first.looks), first.drawn, ranges, rng)
-    aim = _Aim(domain, *_searched_among(ranges, told), wanted, scale)
-    trials = _trials(aim, study, first, seen, options, progress) if aim.ranges else ()
-    changed = aim.distributions(_best(trials)) if trials else {}
+    study = open_study(root, settings)
+    learned, checked = np.arange(len(real_features))[::2], np.arange(len(real_features))[1::2]
+    first = sample_features(domain, options.seed, _REGRESSION_FACTOR * options.count)
+    scale = fit_feature_scaler(real_features[learned], first.features)
+    wanted = scale.transform(real_features[learned])
+    rng = derive_rng(options.seed, "fit")
+    told = estimate_factors(
+        wanted, scale.transform(first.features), first.sampled_values, ranges, rng
+    )
+    aim = _SearchProblem(domain, *_select_searchable(ranges, told), wanted, scale)
+    trials = (
+        _run_trials(aim, study, first, sample_features, options, progress) if aim.ranges else ()
+    )
+    changed = aim.build_distributions(_select_best_parameters(trials)) if trials else {}
 
-    def side(of: Domain) -> Side:
-        fresh = seen(of, options.seed + 1, _FRESH * options.count)
-        return _side(scale.of(captures[checked]), fresh, scale, options.seed)
+    def measure_held_out(evaluated_domain: Domain) -> HeldOutGap:
+        fresh = sample_features(
+            evaluated_domain, options.seed + 1, _HELD_OUT_FACTOR * options.count
+        )
+        return _measure_gap(scale.transform(real_features[checked]), fresh, scale, options.seed)
 
     return DomainFit(
-        tuple(_fitted(o, t, changed.get(o.path)) for o, t in zip(ranges, told, strict=True)),
-        side(domain),
-        side(with_distributions(domain, changed)),
+        tuple(
+            _summarize_range(o, t, changed.get(o.path)) for o, t in zip(ranges, told, strict=True)
+        ),
+        measure_held_out(domain),
+        measure_held_out(replace_distributions(domain, changed)),
         trials,
         changed,
         tuple(checked.tolist()),
@@ -260,16 +275,18 @@ def fit_recipe(
         SceneError: a scene does not settle.
         UsageError: there are too few captures or renders, or no ranges.
     """
-    small, tell = _small(recipe), telling(options.weights)
+    small, tell = _shrink_recipe(recipe), select_featurizer(options.weights)
 
-    def seen(domain: Domain, seed: int, count: int) -> Seen:
-        (found,) = looks_by(
-            replace(small, domain=domain), _STEPS, count=count, seed=seed, workers=options.workers,
-            progress=lambda done, total: None, tell=tell, keep=_SHOWN,
+    def sample_features(domain: Domain, seed: int, count: int) -> ImageFeatures:
+        (found,) = extract_render_features(
+            replace(small, domain=domain), _STAGES, count=count, seed=seed, workers=options.workers,
+            progress=lambda done, total: None, featurizer=tell, keep_count=_IMAGE_COUNT,
         )  # fmt: skip
-        return replace(found, looks=_coarse(found.looks, options))
+        return replace(found, features=_select_coarse_features(found.features, options))
 
-    looks = _coarse(looks_of(captures, WIDTH_PX, tell), options)
+    looks = _select_coarse_features(
+        extract_real_features(captures, FEATURE_WIDTH_PX, tell), options
+    )
     digest = hashlib.sha256(np.ascontiguousarray(looks).tobytes()).hexdigest()[:16]
     facts = {
         "recipe": small.digest()[:16],
@@ -278,22 +295,22 @@ def fit_recipe(
         "count": options.count,
         "factors": list(options.factors),
     }
-    return fit_domain(recipe.domain, looks, seen, root, options, facts, progress)
+    return fit_domain(recipe.domain, looks, sample_features, root, options, facts, progress)
 
 
-def ladder_after(
+def measure_fitted_gap(
     recipe: Recipe, fit: DomainFit, captures: Dataset, options: FitOptions, progress: Progress
-) -> tuple[GapStep, ...]:
+) -> tuple[StageGap, ...]:
     """Returns the gap between captures that nothing was fitted to and renders of the fitted recipe, at
     its own size, step by step of its cameras.
 
     Raises:
         SceneError: a scene does not settle.
     """
-    fitted = replace(recipe, domain=with_distributions(recipe.domain, fit.distributions))
-    rest = replace(captures, samples=tuple(captures.samples[i] for i in fit.checked))
-    (ladder,) = gap_ladders(
-        [fitted], rest, count=LADDER_SCENES, seed=options.seed + 1, workers=options.workers,
+    fitted = replace(recipe, domain=replace_distributions(recipe.domain, fit.distributions))
+    rest = replace(captures, samples=tuple(captures.samples[i] for i in fit.held_out))
+    (ladder,) = measure_stage_gaps(
+        [fitted], rest, count=GAP_SCENES, seed=options.seed + 1, workers=options.workers,
         progress=progress,
     )  # fmt: skip
     return ladder
@@ -321,98 +338,130 @@ def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
     groups: dict[str, list[str]] = {}
     for path, distribution in fit.distributions.items():
         group, factor = path.split("/")
-        groups.setdefault(group, []).append(f"{factor} = {as_toml(distribution)}")
+        groups.setdefault(group, []).append(f"{factor} = {to_toml(distribution)}")
     for group, factors in groups.items():
         lines += ["", f"[domain.{group}]", *factors]
     write_bytes(out, ("\n".join(lines) + "\n").encode())
 
 
-def _check(captures: Floats, options: FitOptions) -> None:
-    if len(captures) < 2 * LEAST_PICTURES:
+def _check_counts(real_features: Floats, options: FitOptions) -> None:
+    if len(real_features) < 2 * MIN_IMAGES:
         raise UsageError(
-            f"{len(captures)} captures are too few: half of {2 * LEAST_PICTURES} or more are fitted to, "
+            f"{len(real_features)} captures are too few: half of {2 * MIN_IMAGES} or more are fitted to, "
             "and the rest tell what came of it. Take more photos."
         )
-    if options.count < LEAST_PICTURES:
-        raise UsageError(f"--count must be {LEAST_PICTURES} or more, not {options.count}")
+    if options.count < MIN_IMAGES:
+        raise UsageError(f"--count must be {MIN_IMAGES} or more, not {options.count}")
 
 
-def _searched_among(
-    ranges: Sequence[Range], told: Sequence[Told]
-) -> tuple[tuple[Range, ...], tuple[Told, ...]]:
+def _select_searchable(
+    ranges: Sequence[FactorRange], estimates: Sequence[FactorEstimate]
+) -> tuple[tuple[FactorRange, ...], tuple[FactorEstimate, ...]]:
     """Returns the ranges that captures tell of, and what they tell."""
-    clear = [(one, t) for one, t in zip(ranges, told, strict=True) if t.shown is not None]
+    clear = [(one, t) for one, t in zip(ranges, estimates, strict=True) if t.interval is not None]
     return tuple(one for one, _ in clear), tuple(t for _, t in clear)
 
 
-def _best(trials: Sequence[Trial]) -> Mapping[str, float]:
-    return min(trials, key=lambda trial: trial.cost).numbers
+def _select_best_parameters(trials: Sequence[Trial]) -> Mapping[str, float]:
+    return min(trials, key=lambda trial: trial.cost).parameters
 
 
-def _trials(
-    aim: _Aim, study: Any, first: Seen, seen: Look, options: FitOptions, progress: Progress
+def _run_trials(
+    problem: _SearchProblem,
+    study: Any,
+    initial_features: ImageFeatures,
+    sample_features: FeatureSampler,
+    options: FitOptions,
+    progress: Progress,
 ) -> tuple[Trial, ...]:
-    start = _distance(aim, first.looks[: options.count], options.seed)
+    start = _compute_distance(problem, initial_features.features[: options.count], options.seed)
 
-    def tried(numbers: Mapping[str, float]) -> tuple[float, Mapping[str, Any]]:
-        domain = with_distributions(aim.domain, aim.distributions(numbers))
+    def compute_cost(parameters: Mapping[str, float]) -> tuple[float, Mapping[str, Any]]:
+        domain = replace_distributions(problem.domain, problem.build_distributions(parameters))
         try:
-            looks = seen(domain, options.seed, options.count).looks
+            looks = sample_features(domain, options.seed, options.count).features
         except SceneError as error:  # such ranges cannot be drawn from; others can
-            return _UNSETTLED, {"problem": str(error)}
-        distance = _distance(aim, looks, options.seed)
-        narrowness = aim.narrowness(numbers)
-        cost = distance / start + WIDTH_PRICE * narrowness
+            return _UNSETTLED_COST, {"problem": str(error)}
+        distance = _compute_distance(problem, looks, options.seed)
+        narrowness = problem.compute_narrowness(parameters)
+        cost = distance / start + NARROWING_PENALTY * narrowness
         return cost, {"distance": distance, "narrowness": narrowness}
 
-    names = [f"{one.path}/{end}" for one in aim.ranges for end in ("low", "high")]
+    names = [f"{one.path}/{end}" for one in problem.ranges for end in ("low", "high")]
     first_tries = [dict.fromkeys(names, level) for level in (1.0, 0.0, 0.5)]
     return search(
-        study, names, tried, first=first_tries, count=options.trials, seed=options.seed,
+        study, names, compute_cost, initial_trials=first_tries, count=options.trials, seed=options.seed,
         progress=progress,
     )  # fmt: skip
 
 
-def _distance(aim: _Aim, looks: Floats, seed: int) -> float:
+def _compute_distance(problem: _SearchProblem, features: Floats, seed: int) -> float:
     # The same directions in every trial: what differs is what was rendered.
-    return sliced_value(aim.wanted, aim.scale.of(looks), stream(seed, "fit/directions"))
-
-
-def _ends(told: Told, numbers: Mapping[str, float] | None) -> tuple[float, float]:
-    """Returns places of both ends of a range; the widest without numbers."""
-    assert told.shown is not None  # others are not searched
-    low, high = told.shown
-    down, up = (1.0 if numbers is None else numbers[f"{told.path}/{e}"] for e in ("low", "high"))
-    return low + down * min(0.0, -low), high + up * max(0.0, 1 - high)
-
-
-def _side(wanted: Floats, seen: Seen, scale: Scale, seed: int) -> Side:
-    renders = scale.of(seen.looks)
-    rng = stream(seed, "fit/check")
-    return Side(gap_of(wanted, renders, rng), coverage_of(wanted, renders, rng), seen.pictures)
-
-
-def _fitted(of: Range, told: Told, fitted: Distribution | None) -> FittedRange:
-    shown = None if told.shown is None else (of.value(told.shown[0]), of.value(told.shown[1]))
-    now: Any = of.asked if fitted is None else fitted
-    return FittedRange(
-        told, as_toml(of.asked), as_toml(now), shown,
-        (of.asked.low, of.asked.high), (now.low, now.high),
-    )  # fmt: skip
-
-
-def _small(recipe: Recipe) -> Recipe:
-    width = min(WIDTH_PX, recipe.render.width)
-    height = round(recipe.render.height * width / recipe.render.width)
-    return replace(
-        recipe,
-        render=replace(recipe.render, width=width, height=height, views=1, channels=(), film=None),
+    return compute_sliced_wasserstein(
+        problem.target_features,
+        problem.scale.transform(features),
+        derive_rng(seed, "fit/directions"),
     )
 
 
-def _coarse(looks: Floats, options: FitOptions) -> Floats:
+def _compute_ends(
+    estimate: FactorEstimate, parameters: Mapping[str, float] | None
+) -> tuple[float, float]:
+    """Returns places of both ends of a range; the widest without numbers."""
+    assert estimate.interval is not None  # others are not searched
+    low, high = estimate.interval
+    down, up = (
+        1.0 if parameters is None else parameters[f"{estimate.path}/{e}"] for e in ("low", "high")
+    )
+    return low + down * min(0.0, -low), high + up * max(0.0, 1 - high)
+
+
+def _measure_gap(
+    real_features: Floats, render_features: ImageFeatures, scale: FeatureScaler, seed: int
+) -> HeldOutGap:
+    renders = scale.transform(render_features.features)
+    rng = derive_rng(seed, "fit/check")
+    return HeldOutGap(
+        measure_domain_gap(real_features, renders, rng),
+        measure_coverage(real_features, renders, rng),
+        render_features.images,
+    )
+
+
+def _summarize_range(
+    factor_range: FactorRange, estimate: FactorEstimate, fitted: Distribution | None
+) -> FittedRange:
+    shown = (
+        None
+        if estimate.interval is None
+        else (
+            factor_range.from_position(estimate.interval[0]),
+            factor_range.from_position(estimate.interval[1]),
+        )
+    )
+    now: Any = factor_range.distribution if fitted is None else fitted
+    return FittedRange(
+        estimate, to_toml(factor_range.distribution), to_toml(now), shown,
+        (factor_range.distribution.low, factor_range.distribution.high), (now.low, now.high),
+    )  # fmt: skip
+
+
+def _shrink_recipe(recipe: Recipe) -> Recipe:
+    width = min(FEATURE_WIDTH_PX, recipe.render.width)
+    height = round(recipe.render.height * width / recipe.render.width)
+    return replace(
+        recipe,
+        render=replace(
+            recipe.render, width=width, height=height, views=1, channels=(), sequence=None
+        ),
+    )
+
+
+def _select_coarse_features(features: Floats, options: FitOptions) -> Floats:
     """Returns what of looks small pictures tell too; a detector's features as they are."""
     if options.weights is not None:
-        return looks
-    kept: Sequence[int] = np.concatenate([aspect_of("color"), aspect_of("structure")]).tolist()
-    return looks[:, kept]
+        return features
+    kept: Sequence[int] = np.concatenate(
+        [select_statistics("color"), select_statistics("structure")]
+    ).tolist()
+    return features[:, kept]

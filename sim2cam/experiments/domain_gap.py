@@ -16,94 +16,107 @@ from sim2cam import images
 from sim2cam.data.sample import Dataset
 from sim2cam.engines.process_pool import map_units
 from sim2cam.errors import InputError
-from sim2cam.experiments.isp_features import imprint, imprint_gaps
-from sim2cam.metrics.image_statistics import LEAST_PX, LOOK, Aspect, aspect_of, look
-from sim2cam.metrics.two_sample import Apartness, Gap, Scale, gap_of, scale_of, sliced_wasserstein
-from sim2cam.models.inference.detector import LoadedDetector, load_detector, own_detector
-from sim2cam.models.inference.features import trunk_features
+from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
+from sim2cam.metrics.image_statistics import (
+    MIN_SIDE_PX,
+    STATISTIC_NAMES,
+    StatisticGroup,
+    compute_image_statistics,
+    select_statistics,
+)
+from sim2cam.metrics.two_sample import (
+    DomainGap,
+    FeatureScaler,
+    TwoSampleDistance,
+    fit_feature_scaler,
+    measure_domain_gap,
+    measure_sliced_wasserstein,
+)
+from sim2cam.models.inference.detector import NativeDetector, load_detector, require_native_detector
+from sim2cam.models.inference.features import extract_backbone_features
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.sampling_context import Value
-from sim2cam.render.frame import light_on_sensor
+from sim2cam.render.frame import compute_sensor_radiance
 from sim2cam.render.optics.shutter import expose
-from sim2cam.render.rasterizer import rasterizer
-from sim2cam.render.sensor.sensor import develop, take
+from sim2cam.render.rasterizer import get_rasterizer
+from sim2cam.render.sensor.sensor import capture_image, develop
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.image_formation import STEPS, Step, formed_by
+from sim2cam.scene.image_formation import FORMATION_STAGES, FormationStage, keep_stages
 from sim2cam.scene.scene import Scene
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 Rgb = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
 """Called with pictures done and pictures in all."""
-Tell = Callable[[Rgb], Floats]
+Featurizer = Callable[[Rgb], Floats]
 """Tells a picture (h, w, 3) by features (d,); of a module, so that it travels to other processes."""
 
-ASPECTS: tuple[Aspect, ...] = get_args(Aspect)
-RAW = "raw render"
+ASPECTS: tuple[StatisticGroup, ...] = get_args(StatisticGroup)
+RAW_RENDER = "raw render"
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ImageFeatures:
     """What is told of some pictures.
 
     Attributes:
-        looks: (n, features).
-        drawn: what was drawn of each, by path.
-        pictures: the first few of them, (h, w, 3).
+        features: (n, features).
+        sampled_values: what was drawn of each, by path.
+        images: the first few of them, (h, w, 3).
     """
 
-    looks: Floats
-    drawn: tuple[Mapping[str, Value], ...] = ()
-    pictures: tuple[Rgb, ...] = ()
+    features: Floats
+    sampled_values: tuple[Mapping[str, Value], ...] = ()
+    images: tuple[Rgb, ...] = ()
 
 
 @dataclass(frozen=True)
-class GapStep:
+class StageGap:
     """How far renders are from captures once the camera takes a further step.
 
     Attributes:
-        step: that was taken last; ``RAW`` before any.
+        stage: that was taken last; ``RAW`` before any.
         gap: of all features.
         aspects: the sliced distance of colours, structure and detail alone.
-        imprints: AUC by what each step leaves in a picture, of those that enough pictures tell.
+        isp_gaps: AUC by what each step leaves in a picture, of those that enough pictures tell.
     """
 
-    step: str
-    gap: Gap
-    aspects: Mapping[str, Apartness]
-    imprints: Mapping[str, Apartness]
+    stage: str
+    gap: DomainGap
+    aspects: Mapping[str, TwoSampleDistance]
+    isp_gaps: Mapping[str, TwoSampleDistance]
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
-        parts = {"aspects": self.aspects, "imprints": self.imprints}
+        parts = {"aspects": self.aspects, "imprints": self.isp_gaps}
         facts = {
             part: {name: one.to_json() for name, one in found.items()}
             for part, found in parts.items()
         }
-        return {"step": self.step, **self.gap.to_json(), **facts}
+        return {"step": self.stage, **self.gap.to_json(), **facts}
 
 
 @dataclass(frozen=True)
-class Shown:
+class FeatureUnit:
     """One scene to be looked at; with the recipe as JSON, so that it travels to another process.
 
     Attributes:
-        ways: steps by which the camera forms each picture.
-        tell: what is told of each picture.
-        keep: whether the pictures are wanted too.
+        stage_sets: steps by which the camera forms each picture.
+        featurizer: what is told of each picture.
+        keep_images: whether the pictures are wanted too.
     """
 
     recipe: str
     seed: int
     index: int
-    ways: tuple[tuple[Step, ...], ...]
-    tell: Tell = look
-    keep: bool = False
+    stage_sets: tuple[tuple[FormationStage, ...], ...]
+    featurizer: Featurizer = compute_image_statistics
+    keep_images: bool = False
 
 
-def gap_ladders(
+def measure_stage_gaps(
     recipes: Sequence[Recipe],
     captures: Dataset,
     *,
@@ -111,7 +124,7 @@ def gap_ladders(
     seed: int,
     workers: int,
     progress: Progress,
-) -> tuple[tuple[GapStep, ...], ...]:
+) -> tuple[tuple[StageGap, ...], ...]:
     """Returns for each recipe how far its renders look from captures: of bare light, then with one step
     of the camera after another.
 
@@ -132,94 +145,107 @@ def gap_ladders(
         SceneError: a scene does not settle.
         UsageError: there are too few pictures.
     """
-    wanted = looks_of(captures, recipes[0].render.width, _look_and_imprint)
-    ways = tuple(STEPS[:n] for n in range(len(STEPS) + 1))
+    wanted = extract_real_features(captures, recipes[0].render.width, _extract_gap_features)
+    ways = tuple(FORMATION_STAGES[:n] for n in range(len(FORMATION_STAGES) + 1))
     seen = [
-        looks_by(
+        extract_render_features(
             recipe, ways, count=count, seed=seed, workers=workers, progress=progress,
-            tell=_look_and_imprint,
+            featurizer=_extract_gap_features,
         )
         for recipe in recipes
     ]  # fmt: skip
-    scale = scale_of(wanted[:, _LOOK], *(one.looks[:, _LOOK] for steps in seen for one in steps))
+    scale = fit_feature_scaler(
+        wanted[:, _STATISTICS_COLUMNS],
+        *(one.features[:, _STATISTICS_COLUMNS] for steps in seen for one in steps),
+    )
     return tuple(
         tuple(
-            _gap_step(name, wanted, one.looks, scale, seed)
-            for name, one in zip((RAW, *STEPS), steps, strict=True)
+            _measure_stage_gap(name, wanted, one.features, scale, seed)
+            for name, one in zip((RAW_RENDER, *FORMATION_STAGES), steps, strict=True)
         )
         for steps in seen
     )
 
 
-def looks_of(captures: Dataset, width: int, tell: Tell) -> Floats:
+def extract_real_features(captures: Dataset, width: int, featurizer: Featurizer) -> Floats:
     """Returns what is told (n, d) of captures, larger ones shrunk to a width.
 
     Raises:
         InputError: a capture cannot be read, or is too small.
     """
-    return np.array([tell(_read(s.rgb, width)) for s in captures.samples])
+    return np.array([featurizer(_read_shrunk(s.rgb, width)) for s in captures.samples])
 
 
-def telling(weights: Path | None) -> Tell:
+def select_featurizer(weights: Path | None) -> Featurizer:
     """Returns what looks at pictures: the trunk of a detector, or without weights ``measure.look``."""
-    return look if weights is None else partial(_trunk_look, weights)
+    return (
+        compute_image_statistics
+        if weights is None
+        else partial(_extract_backbone_features, weights)
+    )
 
 
-def looks_by(
+def extract_render_features(
     recipe: Recipe,
-    ways: tuple[tuple[Step, ...], ...],
+    stage_sets: tuple[tuple[FormationStage, ...], ...],
     *,
     count: int,
     seed: int,
     workers: int,
     progress: Progress,
-    tell: Tell = look,
-    keep: int = 0,
-) -> tuple[Seen, ...]:
+    featurizer: Featurizer = compute_image_statistics,
+    keep_count: int = 0,
+) -> tuple[ImageFeatures, ...]:
     """Returns what is told of the first scenes of a recipe, for each way in which the camera forms
     its picture of them.
 
     Args:
         recipe: what is drawn; of each scene the first camera is taken.
-        ways: steps of the camera, each a picture of the same moment.
+        stage_sets: steps of the camera, each a picture of the same moment.
         count: of scenes.
         seed: of the data set.
         workers: processes; what is told does not depend on it.
         progress: is told how many scenes are done.
-        tell: what is told of each picture.
-        keep: how many pictures are wanted too.
+        featurizer: what is told of each picture.
+        keep_count: how many pictures are wanted too.
 
     Raises:
         SceneError: a scene does not settle.
     """
-    text = replace(recipe, render=replace(recipe.render, views=1, channels=(), film=None)).to_json()
-    units = [Shown(text, seed, i, ways, tell, i < keep) for i in range(count)]
-    found: dict[int, Seen] = {}
-    for index, seen in map_units(look_at, units, workers):
+    text = replace(
+        recipe, render=replace(recipe.render, views=1, channels=(), sequence=None)
+    ).to_json()
+    units = [
+        FeatureUnit(text, seed, i, stage_sets, featurizer, i < keep_count) for i in range(count)
+    ]
+    found: dict[int, ImageFeatures] = {}
+    for index, seen in map_units(extract_scene_features, units, workers):
         found[index] = seen
         progress(len(found), count)
     scenes = [found[i] for i in range(count)]
-    drawn = tuple(scene.drawn[0] for scene in scenes)
+    drawn = tuple(scene.sampled_values[0] for scene in scenes)
     return tuple(
-        Seen(
-            np.array([scene.looks[way] for scene in scenes]),
+        ImageFeatures(
+            np.array([scene.features[way] for scene in scenes]),
             drawn,
-            tuple(scene.pictures[way] for scene in scenes[:keep]),
+            tuple(scene.images[way] for scene in scenes[:keep_count]),
         )
-        for way in range(len(ways))
+        for way in range(len(stage_sets))
     )
 
 
-def look_at(unit: Shown) -> tuple[int, Seen]:
+def extract_scene_features(unit: FeatureUnit) -> tuple[int, ImageFeatures]:
     """Returns the number of a scene, and what is told of its pictures, one for each way."""
-    recipe = _recipe(unit.recipe)
-    settled = settled_scene(recipe, unit.seed, unit.index)
-    pictures = tuple(_pictures(settled.scene, settled.scene.cameras[0], unit.ways))
-    looks = np.array([unit.tell(picture) for picture in pictures])
-    return unit.index, Seen(looks, (settled.drawn.values,), pictures if unit.keep else ())
+    recipe = _parse_recipe(unit.recipe)
+    settled = simulate_scene(recipe, unit.seed, unit.index)
+    pictures = tuple(_render_stages(settled.scene, settled.scene.cameras[0], unit.stage_sets))
+    looks = np.array([unit.featurizer(picture) for picture in pictures])
+    return unit.index, ImageFeatures(
+        looks, (settled.sampled_values.values,), pictures if unit.keep_images else ()
+    )
 
 
-def shrunk(rgb: Rgb, width: int) -> Rgb:
+def shrink_to_width(rgb: Rgb, width: int) -> Rgb:
     """Returns a picture of a width, or as it is where it is no wider."""
     if rgb.shape[1] <= width:
         return rgb
@@ -227,61 +253,76 @@ def shrunk(rgb: Rgb, width: int) -> Rgb:
     return np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _read(path: Path, width: int) -> Rgb:
-    rgb = shrunk(images.read_rgb(path), width)
-    if min(rgb.shape[:2]) < LEAST_PX:
+def _read_shrunk(path: Path, width: int) -> Rgb:
+    rgb = shrink_to_width(images.read_rgb(path), width)
+    if min(rgb.shape[:2]) < MIN_SIDE_PX:
         raise InputError(
             path,
             f"too small or too narrow: {width} pixels wide or less, its shorter side has "
-            f"{min(rgb.shape[:2])}, and {LEAST_PX} are needed. Leave it out.",
+            f"{min(rgb.shape[:2])}, and {MIN_SIDE_PX} are needed. Leave it out.",
         )
     return rgb
 
 
-def _pictures(scene: Scene, camera: Camera, ways: Sequence[tuple[Step, ...]]) -> Iterator[Rgb]:
+def _render_stages(
+    scene: Scene, camera: Camera, stage_sets: Sequence[tuple[FormationStage, ...]]
+) -> Iterator[Rgb]:
     """Yields a camera's picture by each way; light is gathered once with the lens and once without."""
-    drawing = rasterizer()
+    drawing = get_rasterizer()
     drawing.load(scene)
     gathered = {}
-    for steps in ways:
-        formed = formed_by(camera, steps)
+    for steps in stage_sets:
+        formed = keep_stages(camera, steps)
         bends = "lens" in steps
         if bends not in gathered:
             gathered[bends] = expose(scene, formed, drawing, ("depth_m", "bodies"))
-        light = light_on_sensor(gathered[bends], scene.environment.haze, formed)
+        light = compute_sensor_radiance(gathered[bends], scene.environment.haze, formed)
         if "jpeg" in steps:
-            yield images.decode_picture(take(light, formed.sensor).file)
+            yield images.decode_image(capture_image(light, formed.sensor).encoded)
         else:
             yield develop(light, formed.sensor)
 
 
-def _gap_step(name: str, captures: Floats, renders: Floats, scale: Scale, seed: int) -> GapStep:
+def _measure_stage_gap(
+    stage: str, real_features: Floats, render_features: Floats, scale: FeatureScaler, seed: int
+) -> StageGap:
     # The same directions, parts and resamples at every step: what differs is the step.
-    wanted, shown = (scale.of(told[:, _LOOK]) for told in (captures, renders))
-    aspects: dict[str, Apartness] = {
-        aspect: sliced_wasserstein(wanted[:, which], shown[:, which], stream(seed, "gap/aspect"))
-        for aspect, which in ((one, aspect_of(one)) for one in ASPECTS)
+    wanted, shown = (
+        scale.transform(told[:, _STATISTICS_COLUMNS]) for told in (real_features, render_features)
+    )
+    aspects: dict[str, TwoSampleDistance] = {
+        aspect: measure_sliced_wasserstein(
+            wanted[:, which], shown[:, which], derive_rng(seed, "gap/aspect")
+        )
+        for aspect, which in ((one, select_statistics(one)) for one in ASPECTS)
     }
-    imprints = imprint_gaps(captures[:, _IMPRINT], renders[:, _IMPRINT], seed)
-    return GapStep(name, gap_of(wanted, shown, stream(seed, "gap")), aspects, imprints)
+    imprints = compare_isp_features(
+        real_features[:, _ISP_COLUMNS], render_features[:, _ISP_COLUMNS], seed
+    )
+    return StageGap(
+        stage, measure_domain_gap(wanted, shown, derive_rng(seed, "gap")), aspects, imprints
+    )
 
 
-def _look_and_imprint(rgb: Rgb) -> Floats:
-    return np.concatenate([look(rgb), imprint(rgb)])
+def _extract_gap_features(rgb: Rgb) -> Floats:
+    return np.concatenate([compute_image_statistics(rgb), extract_isp_features(rgb)])
 
 
-_LOOK, _IMPRINT = slice(len(LOOK)), slice(len(LOOK), None)  # columns of both
+_STATISTICS_COLUMNS, _ISP_COLUMNS = (
+    slice(len(STATISTIC_NAMES)),
+    slice(len(STATISTIC_NAMES), None),
+)  # columns of both
 
 
-def _trunk_look(weights: Path, rgb: Rgb) -> Floats:
-    return trunk_features(_detector(weights), rgb)
+def _extract_backbone_features(weights: Path, rgb: Rgb) -> Floats:
+    return extract_backbone_features(_load_cached_detector(weights), rgb)
 
 
 @lru_cache(maxsize=1)
-def _detector(weights: Path) -> LoadedDetector:
-    return own_detector(load_detector(weights), "features")
+def _load_cached_detector(weights: Path) -> NativeDetector:
+    return require_native_detector(load_detector(weights), "features")
 
 
 @lru_cache(maxsize=1)
-def _recipe(text: str) -> Recipe:
+def _parse_recipe(text: str) -> Recipe:
     return Recipe.from_json(text)

@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam import images
-from sim2cam.data.channels import Wanted
+from sim2cam.data.channels import OutputName
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.randomize.counterfactual import Change
-from sim2cam.randomize.domain_survey import FactorSurvey
-from sim2cam.randomize.sampling import draw
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.randomize.counterfactual import Intervention
+from sim2cam.randomize.domain_survey import FactorHistogram
+from sim2cam.randomize.sampling import sample_factors
 from sim2cam.randomize.sampling_context import Value
 from sim2cam.render.frame import shoot
-from sim2cam.render.optics.views import blind_spot
-from sim2cam.render.physics.simulation import settle
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.optics.views import find_blind_corner
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.rasterizer import get_rasterizer
 
-SIDE_PX = 160
-_MOST_WORDS = 6
-_LEAST_PX = 16
-_BESIDE: tuple[Wanted, ...] = ("ids",)
+WIDTH_PX = 160
+_MAX_CHOICES = 6
+_MIN_HEIGHT_PX = 16
+_CHANNELS: tuple[OutputName, ...] = ("ids",)
 
 
 @dataclass(frozen=True, eq=False)
-class EndPicture:
+class FactorImage:
     """A scene with one factor at one end of its range.
 
     Attributes:
@@ -43,9 +43,9 @@ class EndPicture:
     rgb: NDArray[np.uint8]
 
 
-def pictures_at_ends(
-    recipe: Recipe, seed: int, factors: Sequence[FactorSurvey], *, index: int = 0
-) -> Iterator[EndPicture | None]:
+def render_factor_extremes(
+    recipe: Recipe, seed: int, factors: Sequence[FactorHistogram], *, index: int = 0
+) -> Iterator[FactorImage | None]:
     """Yields a picture for each end of each factor; None where a lens has a blind spot there.
 
     Args:
@@ -57,38 +57,40 @@ def pictures_at_ends(
     Raises:
         SceneError: the scene does not settle.
     """
-    height = max(_LEAST_PX, SIDE_PX * recipe.render.height // recipe.render.width)
+    height = max(_MIN_HEIGHT_PX, WIDTH_PX * recipe.render.height // recipe.render.width)
     size = replace(
-        recipe.render, width=SIDE_PX, height=height, views=1, channels=_BESIDE, film=None
+        recipe.render, width=WIDTH_PX, height=height, views=1, channels=_CHANNELS, sequence=None
     )
     small = replace(recipe, render=size)
-    attempt = settled_scene(recipe.of_stills(), seed, index).attempt
+    attempt = simulate_scene(recipe.to_stills(), seed, index).attempt
     for factor in factors:
-        for value in ends_of(factor):
-            change = Change(settings={f"{factor.group}/{factor.factor}": value})
-            rgb = _picture(small, seed, index, attempt, change)
-            yield None if rgb is None else EndPicture(factor.group, factor.factor, value, rgb)
+        for value in list_extremes(factor):
+            change = Intervention(settings={f"{factor.group}/{factor.factor}": value})
+            rgb = _render_scene(small, seed, index, attempt, change)
+            yield None if rgb is None else FactorImage(factor.group, factor.factor, value, rgb)
 
 
-def ends_of(factor: FactorSurvey) -> tuple[Value, ...]:
+def list_extremes(factor: FactorHistogram) -> tuple[Value, ...]:
     """Returns the least and the greatest number of a factor, or its first few words."""
     if factor.is_fixed:
         return ()
-    if factor.words:
-        return tuple(dict.fromkeys(factor.extremes))[:_MOST_WORDS]
+    if factor.options:
+        return tuple(dict.fromkeys(factor.extremes))[:_MAX_CHOICES]
     numbers = [value for value in factor.extremes if not isinstance(value, str)]
     return min(numbers), max(numbers)
 
 
-def _picture(
-    recipe: Recipe, seed: int, index: int, attempt: int, change: Change
+def _render_scene(
+    recipe: Recipe, seed: int, index: int, attempt: int, change: Intervention
 ) -> NDArray[np.uint8] | None:
     """Returns the picture, also of bodies that physics would reject: a look, not a sample."""
-    drawn = draw(recipe.domain, seed, index, views=1, attempt=attempt, change=change)
-    draft = recipe.composed(drawn)
-    if blind_spot(draft) is not None:
+    drawn = sample_factors(
+        recipe.domain, seed, index, views=1, attempt=attempt, intervention=change
+    )
+    draft = recipe.compose_scene(drawn)
+    if find_blind_corner(draft) is not None:
         return None
-    scene, _ = settle(draft)
-    drawing = rasterizer()
+    scene, _ = simulate(draft)
+    drawing = get_rasterizer()
     drawing.load(scene)
-    return images.decode_picture(shoot(scene, scene.cameras[0], drawing, _BESIDE).picture)
+    return images.decode_image(shoot(scene, scene.cameras[0], drawing, _CHANNELS).image)

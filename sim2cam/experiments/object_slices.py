@@ -10,13 +10,20 @@ from typing import get_args
 from sim2cam import images
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import judge
-from sim2cam.metrics.resampling import units_of
-from sim2cam.metrics.slices import SIDES_PX, VISIBLE, Judged, Slice, Trait, slices_of
-from sim2cam.seeds import stream
+from sim2cam.metrics.error_analysis import classify_detections
+from sim2cam.metrics.resampling import group_images
+from sim2cam.metrics.slices import (
+    SIZE_EDGES_PX,
+    VISIBILITY_EDGES,
+    AttributeValue,
+    EvaluatedObject,
+    Slice,
+    compute_slices,
+)
+from sim2cam.seeds import derive_rng
 
-_GREYS = (64, 128, 192)
-_OCCLUSIONS = ("next to none", "a part", "most")
+_BRIGHTNESS_EDGES = (64, 128, 192)
+_OCCLUSION_LEVELS = ("next to none", "a part", "most")
 
 
 def slice_errors(
@@ -34,40 +41,48 @@ def slice_errors(
         InputError: an image cannot be read.
     """
     judged = [
-        Judged(number, verdict, of_image | _traits((sample.objects or ())[verdict.number]))
+        EvaluatedObject(
+            number,
+            verdict,
+            of_image | _describe_object((sample.objects or ())[verdict.object_index]),
+        )
         for number, sample in enumerate(captures.samples)
-        for of_image in [_image_traits(sample)]
-        for verdict in judge(sample.objects or (), predictions[sample.name], threshold)
-        if verdict.number is not None
+        for of_image in [_describe_image(sample)]
+        for verdict in classify_detections(
+            sample.objects or (), predictions[sample.name], threshold
+        )
+        if verdict.object_index is not None
     ]
-    return slices_of(judged, units_of(captures.samples), stream(0, "slices"))
+    return compute_slices(judged, group_images(captures.samples), derive_rng(0, "slices"))
 
 
-def _image_traits(sample: Sample) -> dict[str, Trait]:
+def _describe_image(sample: Sample) -> dict[str, AttributeValue]:
     grey = float(images.read_rgb(sample.rgb).mean())
-    origin = Trait(get_args(Origin).index(sample.origin), sample.origin)
-    traits = {"brightness": _bin(grey, _GREYS, " of 255"), "origin": origin}
-    return traits | ({} if sample.session is None else {"session": Trait(0, sample.session)})
+    origin = AttributeValue(get_args(Origin).index(sample.origin), sample.origin)
+    traits = {"brightness": _assign_bin(grey, _BRIGHTNESS_EDGES, " of 255"), "origin": origin}
+    return traits | (
+        {} if sample.session is None else {"session": AttributeValue(0, sample.session)}
+    )
 
 
-def _traits(label: ObjectLabel) -> dict[str, Trait]:
+def _describe_object(label: ObjectLabel) -> dict[str, AttributeValue]:
     x0, y0, x1, y1 = label.box_xyxy
-    traits = {"size": _bin(max(x1 - x0, y1 - y0), SIDES_PX, " px")}
+    traits = {"size": _assign_bin(max(x1 - x0, y1 - y0), SIZE_EDGES_PX, " px")}
     if label.visible_fraction is not None:
-        traits["visible"] = _bin(label.visible_fraction, VISIBLE, "")
+        traits["visible"] = _assign_bin(label.visible_fraction, VISIBILITY_EDGES, "")
     if label.occlusion is not None:
-        traits["occlusion"] = Trait(label.occlusion, _OCCLUSIONS[label.occlusion])
+        traits["occlusion"] = AttributeValue(label.occlusion, _OCCLUSION_LEVELS[label.occlusion])
     if label.pose is not None:
         low = 2.0 ** math.floor(math.log2(max(label.pose.position_m[2], 1e-3)))
-        traits["distance"] = Trait(low, f"{low:g} to {2 * low:g} m")
+        traits["distance"] = AttributeValue(low, f"{low:g} to {2 * low:g} m")
     return traits
 
 
-def _bin(value: float, edges: Sequence[float], unit: str) -> Trait:
+def _assign_bin(value: float, edges: Sequence[float], unit: str) -> AttributeValue:
     """Returns between which edges a value lies."""
     i = bisect.bisect_right(edges, value)
     if i == 0:
-        return Trait(i, f"below {edges[0]:g}{unit}")
+        return AttributeValue(i, f"below {edges[0]:g}{unit}")
     if i == len(edges):
-        return Trait(i, f"{edges[-1]:g}{unit} or more")
-    return Trait(i, f"{edges[i - 1]:g} to {edges[i]:g}{unit}")
+        return AttributeValue(i, f"{edges[-1]:g}{unit} or more")
+    return AttributeValue(i, f"{edges[i - 1]:g} to {edges[i]:g}{unit}")

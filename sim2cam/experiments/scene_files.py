@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from sim2cam.assets.mesh import parse_file
-from sim2cam.data.formats.writing import bytes_of
-from sim2cam.data.parsing import stays_inside
+from sim2cam.data.formats.writing import read_bytes
+from sim2cam.data.parsing import is_inside_folder
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.shape import MeshFile
 
-FILES = "files"
+FILES_FOLDER = "files"
 
 
-def with_kept_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: Path) -> Scene:
+def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: Path) -> Scene:
     """Returns a recorded scene that is made of copies, ``files/DIGEST/NAME``, in a folder.
 
     Args:
@@ -31,16 +31,16 @@ def with_kept_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: P
         InputError: it is made of files, and the recipe does not name them, or other ones.
         OutputError: the folder cannot be written.
     """
-    names = scene.file_paths()
+    names = scene.get_file_paths()
     if not names:
         return scene
     if recipe is None:
         raise InputError(sample, f"is made of files, as '{names[0]}'. Name its recipe: --recipe.")
-    found = {name: Path(path) for path, name in recipe.file_names().items()}
+    found = {name: Path(path) for path, name in recipe.map_file_names().items()}
     held = {one.name: one.mesh.digest for one in recipe.assets}
     held |= {f"skies/{one.name}": one.file.digest for one in recipe.skies}
     held |= {f"pictures/{one.name}": one.file.digest for one in recipe.pictures}
-    for name, digest in scene.file_digests().items():
+    for name, digest in scene.get_file_digests().items():
         if name not in held:
             raise InputError(
                 sample,
@@ -56,23 +56,27 @@ def with_kept_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: P
     limits = {
         b.asset.path: b.asset.max_faces for b in scene.bodies if isinstance(b.asset, MeshFile)
     }
-    kept = {name: _copied(found[name], limits.get(name), folder, sample) for name in set(names)}
-    return _unpinned(scene.with_paths(kept))
+    kept = {name: _copy_file(found[name], limits.get(name), folder, sample) for name in set(names)}
+    return _clear_mesh_digests(scene.replace_paths(kept))
 
 
-def at_files(scene: Scene, case: Path) -> Scene:
+def resolve_scene_files(scene: Scene, case_path: Path) -> Scene:
     """Returns the scene of a case with its files where they are.
 
     Raises:
         InputError: one lies elsewhere than in ``files/`` beside the case.
     """
-    for name in scene.file_paths():
-        if not stays_inside(name) or PurePosixPath(name).parts[0] != FILES:
-            raise InputError(case, f"'{Path(name).name}' is no file in {FILES}/ beside it.")
-    return scene.with_paths({name: str(case.parent / name) for name in scene.file_paths()})
+    for name in scene.get_file_paths():
+        if not is_inside_folder(name) or PurePosixPath(name).parts[0] != FILES_FOLDER:
+            raise InputError(
+                case_path, f"'{Path(name).name}' is no file in {FILES_FOLDER}/ beside it."
+            )
+    return scene.replace_paths(
+        {name: str(case_path.parent / name) for name in scene.get_file_paths()}
+    )
 
 
-def _unpinned(scene: Scene) -> Scene:
+def _clear_mesh_digests(scene: Scene) -> Scene:
     """Returns it with meshes that are read as they are: their digest is also of this machine's tools."""
     bodies = (
         replace(body, asset=replace(body.asset, digest=""))
@@ -83,20 +87,20 @@ def _unpinned(scene: Scene) -> Scene:
     return replace(scene, bodies=tuple(bodies))
 
 
-def _copied(path: Path, max_faces: int | None, folder: Path, sample: Path) -> str:
+def _copy_file(path: Path, max_faces: int | None, folder: Path, sample: Path) -> str:
     """Copies a file, with those that a mesh names, and returns where it is in the folder."""
     beside = [path.name]
     if max_faces is not None:
         beside = list(parse_file(path, max_faces).sources.hashes)
-    content = {name: bytes_of(path.parent / name) for name in beside}
+    content = {name: read_bytes(path.parent / name) for name in beside}
     digest = hashlib.sha256()
     for name, data in content.items():
-        if not stays_inside(name):
+        if not is_inside_folder(name):
             raise InputError(
                 sample, f"'{path.name}' is made of '{name}', outside its folder. Move it inside."
             )
         digest.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
-    place = f"{FILES}/{digest.hexdigest()[:16]}"
+    place = f"{FILES_FOLDER}/{digest.hexdigest()[:16]}"
     for name, data in content.items():
         write_bytes(folder / place / name, data)
     return f"{place}/{path.name}"

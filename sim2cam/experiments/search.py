@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.errors import BackendError, OutputError
-from sim2cam.seeds import integer_seed
+from sim2cam.seeds import derive_seed
 
-Numbers = Mapping[str, float]
+Parameters = Mapping[str, float]
 
-STUDY = "study.log"
+STUDY_FILE = "study.log"
 """File of the trials, an Optuna journal."""
 
-_NAME = "sim2cam"
-_FACTS = "facts"
+_STUDY_NAME = "sim2cam"
+_METADATA_KEY = "facts"
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Trial:
     """What was tried.
 
     Attributes:
-        numbers: by name, 0 to 1.
+        parameters: by name, 0 to 1.
         cost: what is to be small.
-        facts: besides, as JSON values.
+        metadata: besides, as JSON values.
     """
 
-    numbers: Numbers
+    parameters: Parameters
     cost: float
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
 
 def search(
     study: Any,
     names: Sequence[str],
-    tried: Callable[[Numbers], tuple[float, Mapping[str, Any]]],
+    objective: Callable[[Parameters], tuple[float, Mapping[str, Any]]],
     *,
-    first: Sequence[Numbers],
+    initial_trials: Sequence[Parameters],
     count: int,
     seed: int,
     progress: Callable[[int, int], None],
@@ -53,82 +53,87 @@ def search(
     Args:
         study: of ``open_study``; trials that are in it already are taken as they are.
         names: of the numbers.
-        tried: returns what is to be small, and facts that are kept beside it.
-        first: what is tried first.
+        objective: returns what is to be small, and facts that are kept beside it.
+        initial_trials: what is tried first.
         count: of trials in all.
         seed: decides what is tried after that.
         progress: is told how many trials are done.
     """
-    optuna = _optuna()
+    optuna = _import_optuna()
     completed = (optuna.trial.TrialState.COMPLETE,)
     space = {name: optuna.distributions.FloatDistribution(0, 1) for name in names}
     while (done := len(study.get_trials(states=completed))) < count:
         progress(done, count)
-        if done < len(first):
-            cost, found = tried(first[done])
-            study.add_trial(_finished(optuna, first[done], space, cost, found))
+        if done < len(initial_trials):
+            cost, found = objective(initial_trials[done])
+            study.add_trial(_create_trial(optuna, initial_trials[done], space, cost, found))
             continue
-        study.sampler = optuna.samplers.TPESampler(seed=integer_seed(seed, f"trial/{done}") % 2**32)
+        study.sampler = optuna.samplers.TPESampler(seed=derive_seed(seed, f"trial/{done}") % 2**32)
         trial = study.ask(space)
-        cost, found = tried(trial.params)
-        trial.set_user_attr(_FACTS, dict(found))
+        cost, found = objective(trial.params)
+        trial.set_user_attr(_METADATA_KEY, dict(found))
         study.tell(trial, cost)
     progress(count, count)
     trials = study.get_trials(states=completed)[:count]
-    return tuple(Trial(t.params, float(t.value), t.user_attrs[_FACTS]) for t in trials)
+    return tuple(Trial(t.params, float(t.value), t.user_attrs[_METADATA_KEY]) for t in trials)
 
 
-def open_study(root: Path, facts: Mapping[str, Any]) -> Any:
+def open_study(root: Path, settings: Mapping[str, Any]) -> Any:
     """Returns the Optuna study whose trials are kept in a folder.
 
     Args:
-        root: folder of the file ``STUDY``.
-        facts: what trials depend on, as JSON values; trials of other ones are refused.
+        root: folder of the file ``STUDY_FILE``.
+        settings: what trials depend on, as JSON values; trials of other ones are refused.
 
     Raises:
         BackendError: Optuna is not installed.
         OutputError: the trials in the folder are broken, or depend on something else.
     """
-    optuna = _optuna()
+    optuna = _import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     state = optuna.trial.TrialState
     try:
-        file = optuna.storages.journal.JournalFileBackend(str(root / STUDY))
+        file = optuna.storages.journal.JournalFileBackend(str(root / STUDY_FILE))
         study = optuna.create_study(
-            storage=optuna.storages.JournalStorage(file), study_name=_NAME, load_if_exists=True
+            storage=optuna.storages.JournalStorage(file),
+            study_name=_STUDY_NAME,
+            load_if_exists=True,
         )
         for trial in study.get_trials(states=(state.RUNNING,)):  # of a search that was interrupted
             study.tell(trial.number, state=state.FAIL)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OutputError(
-            root / STUDY, "holds no trials that can be read. Use --overwrite to start anew."
+            root / STUDY_FILE, "holds no trials that can be read. Use --overwrite to start anew."
         ) from error
-    _check_facts(study, facts, root)
+    _check_settings(study, settings, root)
     return study
 
 
-def _finished(
-    optuna: Any, numbers: Numbers, space: Any, cost: float, found: Mapping[str, Any]
+def _create_trial(
+    optuna: Any, parameters: Parameters, space: Any, cost: float, metadata: Mapping[str, Any]
 ) -> Any:
     return optuna.trial.create_trial(
-        params=dict(numbers), distributions=space, value=cost, user_attrs={_FACTS: dict(found)}
+        params=dict(parameters),
+        distributions=space,
+        value=cost,
+        user_attrs={_METADATA_KEY: dict(metadata)},
     )
 
 
-def _check_facts(study: Any, facts: Mapping[str, Any], root: Path) -> None:
-    wanted = json.loads(json.dumps(facts))
-    known = study.user_attrs.get(_FACTS, wanted)
+def _check_settings(study: Any, settings: Mapping[str, Any], root: Path) -> None:
+    wanted = json.loads(json.dumps(settings))
+    known = study.user_attrs.get(_METADATA_KEY, wanted)
     for name, value in wanted.items():
         if known.get(name) != value:
             raise OutputError(
-                root / STUDY,
+                root / STUDY_FILE,
                 f"its trials have another {name} ({known.get(name)}, not {value}). Take another "
                 "folder, or use --overwrite.",
             )
-    study.set_user_attr(_FACTS, wanted)
+    study.set_user_attr(_METADATA_KEY, wanted)
 
 
-def _optuna() -> Any:
+def _import_optuna() -> Any:
     try:
         import optuna
         import optuna.storages.journal

@@ -8,194 +8,199 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from sim2cam.adapt.calibration.estimates import LEAST_CAPTURES
-from sim2cam.adapt.store import METHODS
-from sim2cam.adapt.training.adversarial import MIN_CAPTURES
-from sim2cam.data.real_images import CaptureSets
-from sim2cam.errors import RecipeError, Sim2CamError, UsageError, did_you_mean
+from sim2cam.adapt.calibration.estimates import MIN_CALIBRATION_PHOTOS
+from sim2cam.adapt.store import TRANSFER_TYPES
+from sim2cam.adapt.training.adversarial import MIN_REAL_IMAGES
+from sim2cam.data.real_images import RealImageSplits
+from sim2cam.errors import RecipeError, Sim2CamError, UsageError, suggest_name
 from sim2cam.experiments.ablation import (
-    BEST,
+    BEST_TRANSFER,
     CAMERA,
     CAMERA_TRANSLATED,
     FIXED,
-    LABELLED,
-    PREDICTIONS,
+    PREDICTIONS_FOLDER,
+    PSEUDO_LABELLED,
     PUBLISHED,
     RANDOMIZED,
     REAL,
     RETRANSLATED,
     TRANSLATED,
-    Arm,
-    Plan,
-    pieces,
+    AblationPlan,
+    Variant,
+    list_pending_jobs,
     prepare_data,
-    run_pieces,
+    run_jobs,
 )
-from sim2cam.models.training.config import Alignment
-from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.models.training.config import AdaptationMethod
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 
-PHOTOS = (5, 10, 25, 50, 100, 200)
+PHOTO_COUNTS = (5, 10, 25, 50, 100, 200)
 """Numbers of labelled photos that arms with few of them train on."""
 
-_NOT_ASKED = "not asked for; --arms names it"
-_NOT_DONE = "no training is done yet; the same command with --resume goes on"
+_NOT_SELECTED = "not asked for; --arms names it"
+_NOT_FINISHED = "no training is done yet; the same command with --resume goes on"
 _CORE, _TRANSFERS, _TRANSLATORS, _CURVE = "core", "transfers", "translators", "curve"
-_MIXED, _TUNED, _FEATURES, _ALONE = "mixed", "tuned", "features", "alone"
+_MIXED, _FINE_TUNED, _FEATURES, _ALONE = "mixed", "tuned", "features", "alone"
 
 
 @dataclass(frozen=True)
-class Rung:
+class VariantOption:
     """An arm that a ladder can have.
 
     Attributes:
         key: what users call it.
         groups: that it is of.
-        arm: what is trained on.
-        lacks: why it cannot be run; empty when it can.
+        variant: what is trained on.
+        skip_reason: why it cannot be run; empty when it can.
     """
 
     key: str
     groups: tuple[str, ...]
-    arm: Arm
-    lacks: str = ""
+    variant: Variant
+    skip_reason: str = ""
 
 
-def rungs(captures: CaptureSets, fixed: str | None) -> tuple[Rung, ...]:
+def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[VariantOption, ...]:
     """Returns all rungs, from the least of the pipeline to photos alone.
 
     Args:
         captures: the splits.
-        fixed: the recipe without randomization, as ``fixed_twin`` has it.
+        fixed_recipe: the recipe without randomization, as ``find_fixed_recipe`` has it.
     """
     style = len(captures.style.samples)
-    few = f"{style} style photos; a transfer needs at least {MIN_CAPTURES}"
+    few = f"{style} style photos; a transfer needs at least {MIN_REAL_IMAGES}"
     no_style = "" if style else "no style photos"
-    no_look = few if style < MIN_CAPTURES else ""
-    fewer = f"{style} style photos; a camera is told from at least {LEAST_CAPTURES}"
-    no_camera = fewer if style < LEAST_CAPTURES else ""
-    no_twin = "" if fixed else "no recipe with this one's name and '-fixed' lies beside it"
+    no_look = few if style < MIN_REAL_IMAGES else ""
+    fewer = f"{style} style photos; a camera is told from at least {MIN_CALIBRATION_PHOTOS}"
+    no_camera = fewer if style < MIN_CALIBRATION_PHOTOS else ""
+    no_twin = "" if fixed_recipe else "no recipe with this one's name and '-fixed' lies beside it"
     photos = len(captures.train.samples) if captures.train else 0
     no_photos = "" if photos else "no labelled photos to train on: no part train with labels"
     short = f"only {photos} labelled photos" if photos else no_photos
     return (
-        Rung(FIXED, (_CORE,), Arm("sim without randomization", (FIXED,)), no_twin),
-        Rung(RANDOMIZED, (_CORE,), Arm("randomized", (RANDOMIZED,))),
-        Rung(
+        VariantOption(FIXED, (_CORE,), Variant("sim without randomization", (FIXED,)), no_twin),
+        VariantOption(RANDOMIZED, (_CORE,), Variant("randomized", (RANDOMIZED,))),
+        VariantOption(
             CAMERA,
             (_CORE,),
-            Arm("randomized + camera fit", (CAMERA,)),
+            Variant("randomized + camera fit", (CAMERA,)),
             no_camera,
         ),
-        Rung(BEST, (_CORE,), Arm("+ best transfer", (RANDOMIZED, BEST)), no_look),
-        *(
-            Rung(name, (_TRANSFERS,), Arm(f"+ {name}", (RANDOMIZED, name)), no_look)
-            for name in METHODS
+        VariantOption(
+            BEST_TRANSFER,
+            (_CORE,),
+            Variant("+ best transfer", (RANDOMIZED, BEST_TRANSFER)),
+            no_look,
         ),
-        Rung(
+        *(
+            VariantOption(name, (_TRANSFERS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_look)
+            for name in TRANSFER_TYPES
+        ),
+        VariantOption(
             TRANSLATED,
             (_CORE, _TRANSLATORS),
-            Arm("+ translated", (RANDOMIZED, TRANSLATED)),
+            Variant("+ translated", (RANDOMIZED, TRANSLATED)),
             no_look,
         ),
-        Rung(
+        VariantOption(
             f"{TRANSLATED}-{_ALONE}",
             (_TRANSLATORS,),
-            Arm("translated alone", (TRANSLATED,)),
+            Variant("translated alone", (TRANSLATED,)),
             no_look,
         ),
-        Rung(
+        VariantOption(
             RETRANSLATED,
             (_TRANSLATORS,),
-            Arm("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
+            Variant("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
             no_look,
         ),
-        Rung(
+        VariantOption(
             CAMERA_TRANSLATED,
             (_TRANSLATORS,),
-            Arm("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
+            Variant("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
             no_camera or no_look,
         ),
-        Rung(
-            LABELLED,
+        VariantOption(
+            PSEUDO_LABELLED,
             (_CORE,),
-            Arm("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, LABELLED)),
+            Variant("+ self-labelled photos", (RANDOMIZED,), (RANDOMIZED, PSEUDO_LABELLED)),
             no_style,
         ),
         *(
-            Rung(name, (_TRANSLATORS,), Arm(f"+ {name}", (RANDOMIZED, name)), no_look)
+            VariantOption(name, (_TRANSLATORS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_look)
             for name in PUBLISHED
         ),
         *(
-            Rung(
+            VariantOption(
                 method,
                 (_FEATURES,),
-                Arm(f"+ {method}", (RANDOMIZED,), adapt=method),
+                Variant(f"+ {method}", (RANDOMIZED,), alignment=method),
                 no_style,
             )
-            for method in get_args(Alignment)
+            for method in get_args(AdaptationMethod)
         ),
         *(
-            Rung(
+            VariantOption(
                 f"{_MIXED}-{count}",
                 (_MIXED,),
-                Arm(f"randomized + {count} labelled photos", (RANDOMIZED, f"{REAL}-{count}")),
+                Variant(f"randomized + {count} labelled photos", (RANDOMIZED, f"{REAL}-{count}")),
                 "" if count <= photos else short,
             )
-            for count in PHOTOS
+            for count in PHOTO_COUNTS
         ),
         *(
-            Rung(
-                f"{_TUNED}-{count}",
-                (_TUNED,),
-                Arm(
+            VariantOption(
+                f"{_FINE_TUNED}-{count}",
+                (_FINE_TUNED,),
+                Variant(
                     f"randomized, then {count} labelled photos", (RANDOMIZED,), (f"{REAL}-{count}",)
                 ),
                 "" if count <= photos else short,
             )
-            for count in PHOTOS
+            for count in PHOTO_COUNTS
         ),
         *(
-            Rung(
+            VariantOption(
                 f"{REAL}-{count}",
                 (_CURVE,),
-                Arm(f"real only ({count} labelled photos)", (f"{REAL}-{count}",)),
+                Variant(f"real only ({count} labelled photos)", (f"{REAL}-{count}",)),
                 "" if count < photos else short,
             )
-            for count in PHOTOS
+            for count in PHOTO_COUNTS
             if count != photos
         ),
-        Rung(
+        VariantOption(
             REAL,
             (_CORE, _CURVE),
-            Arm(f"real only ({photos or 'all'} labelled photos)", (REAL,)),
+            Variant(f"real only ({photos or 'all'} labelled photos)", (REAL,)),
             no_photos,
         ),
     )
 
 
-def chosen(words: Iterable[str], known: Iterable[Rung]) -> set[str]:
+def select_variants(names: Iterable[str], options: Iterable[VariantOption]) -> set[str]:
     """Returns the keys of the rungs that words name, by themselves or by their group.
 
     Raises:
         UsageError: a word names none.
     """
     by_word: dict[str, set[str]] = {}
-    for rung in known:
+    for rung in options:
         for word in (rung.key, *rung.groups):
             by_word.setdefault(word, set()).add(rung.key)
     keys: set[str] = set()
-    for word in words:
+    for word in names:
         if word not in by_word:
-            raise UsageError(f"--arms: no arm or group '{word}'. {did_you_mean(word, by_word)}")
+            raise UsageError(f"--arms: no arm or group '{word}'. {suggest_name(word, by_word)}")
         keys |= by_word[word]
     return keys
 
 
-def run_rungs(
-    plan: Plan,
-    known: Sequence[Rung],
-    asked: Collection[str],
-    captures: CaptureSets,
+def run_variants(
+    plan: AblationPlan,
+    options: Sequence[VariantOption],
+    selected_keys: Collection[str],
+    captures: RealImageSplits,
     root: Path,
     *,
     workers: int,
@@ -207,8 +212,8 @@ def run_rungs(
 
     Args:
         plan: the ladder with all arms that can be run.
-        known: all rungs.
-        asked: keys of those to be run.
+        options: all rungs.
+        selected_keys: keys of those to be run.
         captures: the splits.
         root: folder of the ladder.
         workers: trainings side by side, one thread each.
@@ -220,40 +225,43 @@ def run_rungs(
         Sim2CamError: data cannot be made, a training failed, or none of them can be run.
     """
     start, errors = time.monotonic(), list[Sim2CamError]()
-    lacks = {r.arm.name: r.lacks or ("" if r.key in asked else _NOT_ASKED) for r in known}
-    now = _without(plan, lacks)
+    lacks = {
+        r.variant.name: r.skip_reason or ("" if r.key in selected_keys else _NOT_SELECTED)
+        for r in options
+    }
+    now = _remove_skipped(plan, lacks)
     if minutes > 0:
         empty = prepare_data(now, captures, root, workers=workers, device=device)
-        for arm in now.arms:
+        for arm in now.variants:
             lacks[arm.name] = next((empty[name] for name in arm.data if name in empty), "")
-        now = _without(now, lacks)
-    results, total = root / PREDICTIONS, len(now.arms) * len(now.seeds)
-    done = total - len(pieces(now, captures, root, results, threads=1))
+        now = _remove_skipped(now, lacks)
+    results, total = root / PREDICTIONS_FOLDER, len(now.variants) * len(now.seeds)
+    done = total - len(list_pending_jobs(now, captures, root, results, threads=1))
     progress(done, total)
     left = minutes - (time.monotonic() - start) / 60
 
-    def refused(arm: Arm, error: Sim2CamError) -> None:
-        lacks[arm.name] = str(error)
+    def record_failure(variant: Variant, error: Sim2CamError) -> None:
+        lacks[variant.name] = str(error)
         errors.append(error)
 
-    for _ in run_pieces(
+    for _ in run_jobs(
         now, captures, root, results,
-        workers=workers, minutes=left, device=device, refused=refused,
+        workers=workers, minutes=left, device=device, on_failure=record_failure,
     ):  # fmt: skip
         done += 1
         progress(done, total)
-    if errors and len(pieces(plan, captures, root, results, threads=1)) == len(plan.arms) * len(
-        plan.seeds
-    ):
+    if errors and len(list_pending_jobs(plan, captures, root, results, threads=1)) == len(
+        plan.variants
+    ) * len(plan.seeds):
         raise errors[0]  # there is nothing beside which it could be told
-    return {name: reason or _NOT_DONE for name, reason in lacks.items()}
+    return {name: reason or _NOT_FINISHED for name, reason in lacks.items()}
 
 
-def _without(plan: Plan, lacks: Mapping[str, str]) -> Plan:
-    return replace(plan, arms=tuple(arm for arm in plan.arms if not lacks[arm.name]))
+def _remove_skipped(plan: AblationPlan, skip_reasons: Mapping[str, str]) -> AblationPlan:
+    return replace(plan, variants=tuple(arm for arm in plan.variants if not skip_reasons[arm.name]))
 
 
-def fixed_twin(name: str, recipe: Recipe) -> str | None:
+def find_fixed_recipe(name: str, recipe: Recipe) -> str | None:
     """Returns the recipe without randomization that belongs to one; None where there is none.
 
     It is a recipe like any other, of the same name with ``-fixed``, beside the file or among those
@@ -266,7 +274,7 @@ def fixed_twin(name: str, recipe: Recipe) -> str | None:
     Raises:
         RecipeError: it is broken, or labels other categories.
     """
-    path = Path(name) if name.endswith(".toml") else SHIPPED / f"{name}.toml"
+    path = Path(name) if name.endswith(".toml") else RECIPES_FOLDER / f"{name}.toml"
     twin = path.with_name(f"{path.stem}-fixed.toml")
     if not twin.is_file():
         return None

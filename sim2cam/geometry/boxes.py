@@ -13,23 +13,23 @@ from sim2cam.geometry.poses import Vec3
 Box = tuple[float, float, float, float]
 
 
-def box_of_mask(mask: NDArray[np.bool_]) -> Box | None:
+def mask_to_box(mask: NDArray[np.bool_]) -> Box | None:
     """Returns the tight (x0, y0, x1, y1) of a mask (height, width), None when it is empty."""
-    return box_of_lines(np.asarray(mask.any(axis=1)), np.asarray(mask.any(axis=0)))
+    return extents_to_box(np.asarray(mask.any(axis=1)), np.asarray(mask.any(axis=0)))
 
 
-def box_of_lines(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Box | None:
+def extents_to_box(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Box | None:
     """Returns the tight box of a mask that has pixels in these rows (height,) and columns (width,)."""
     y, x = np.flatnonzero(rows), np.flatnonzero(columns)
     return (float(x[0]), float(y[0]), float(x[-1] + 1), float(y[-1] + 1)) if len(y) else None
 
 
-def corners_in_space(low_m: Vec3, high_m: Vec3) -> NDArray[np.float64]:
+def compute_box_corners(low_m: Vec3, high_m: Vec3) -> NDArray[np.float64]:
     """Returns the corners (8, 3) of a box in space, metres: z changes first, x last."""
     return np.array(list(itertools.product(*zip(low_m, high_m, strict=True))))
 
 
-def is_box(box_xyxy: Box) -> bool:
+def is_valid_box(box_xyxy: Box) -> bool:
     """Return whether a box has finite corners, the first above and to the left of the second."""
     x0, y0, x1, y1 = box_xyxy
     return all(map(math.isfinite, box_xyxy)) and x0 < x1 and y0 < y1
@@ -47,7 +47,7 @@ def xywh_to_xyxy(box: Box) -> Box:
     return x, y, x + width, y + height
 
 
-def box_around_rotated(box: Box, rotation_deg: float) -> Box:
+def bound_rotated_box(box: Box, rotation_deg: float) -> Box:
     """Return the tight (x0, y0, x1, y1) around a box that is rotated about its centre."""
     x0, y0, x1, y1 = box
     cos, sin = (abs(f(math.radians(rotation_deg))) for f in (math.cos, math.sin))
@@ -59,7 +59,11 @@ def box_around_rotated(box: Box, rotation_deg: float) -> Box:
 
 def pairwise_iou(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the intersection over union (n, m) of boxes (n, 4), (m, 4); 0 if both are empty."""
-    shared, area_a, area_b = _shared(a_xyxy, b_xyxy), _areas(a_xyxy), _areas(b_xyxy)
+    shared, area_a, area_b = (
+        _compute_intersections(a_xyxy, b_xyxy),
+        _compute_areas(a_xyxy),
+        _compute_areas(b_xyxy),
+    )
     union = area_a[:, None] + area_b[None, :] - shared
     return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
 
@@ -68,27 +72,29 @@ def pairwise_coverage(
     a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Returns which shares (n, m) of boxes (n, 4) lie in boxes (m, 4); 0 of an empty one."""
-    shared, area = _shared(a_xyxy, b_xyxy), _areas(a_xyxy)[:, None]
+    shared, area = _compute_intersections(a_xyxy, b_xyxy), _compute_areas(a_xyxy)[:, None]
     return np.asarray(np.divide(shared, area, out=np.zeros_like(shared), where=area > 0))
 
 
-def _shared(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
+def _compute_intersections(
+    a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]
+) -> NDArray[np.float64]:
     low = np.maximum(a_xyxy[:, None, :2], b_xyxy[None, :, :2])
     high = np.minimum(a_xyxy[:, None, 2:], b_xyxy[None, :, 2:])
     return np.asarray(np.clip(high - low, 0, None).prod(axis=-1))
 
 
-def _areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
+def _compute_areas(boxes_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.clip(boxes_xyxy[:, 2:] - boxes_xyxy[:, :2], 0, None).prod(axis=-1))
 
 
-def widened(boxes_xyxy: NDArray[np.float64], margin: float) -> NDArray[np.float64]:
+def expand_boxes(boxes_xyxy: NDArray[np.float64], expansion: float) -> NDArray[np.float64]:
     """Return boxes (n, 4) that reach further on each side, by a share of that side's length."""
-    more = margin * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
+    more = expansion * (boxes_xyxy[:, 2:] - boxes_xyxy[:, :2])
     return np.hstack([boxes_xyxy[:, :2] - more, boxes_xyxy[:, 2:] + more])
 
 
-def keeps_off_edge(box: Box, width: int, height: int) -> bool:
+def is_inside_image(box: Box, width: int, height: int) -> bool:
     """Returns whether a box lies within a picture of a size and does not reach its edge."""
     x0, y0, x1, y1 = box
     return x0 > 0 and y0 > 0 and x1 < width and y1 < height

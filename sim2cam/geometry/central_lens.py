@@ -21,11 +21,11 @@ from sim2cam.errors import LensError
 
 Floats = NDArray[np.float64]
 
-_BLOCK = 32768  # pixels at a time: their intermediate values stay in the processor's cache
+_CHUNK_PIXELS = 32768  # pixels at a time: their intermediate values stay in the processor's cache
 
 NEWTON_STEPS = 20
 CONVERGED_PX = 1e-7
-ON_TARGET_PX = 1e-4
+MAX_RESIDUAL_PX = 1e-4
 """A pixel from which Newton's method stays farther than this has no ray."""
 
 
@@ -54,14 +54,14 @@ class CentralLens(ABC):
         Raises:
             LensError: the lens does not see a point; ask ``sees`` before.
         """
-        unseen = np.flatnonzero(~self.sees(points_m))
+        unseen = np.flatnonzero(~self.can_project(points_m))
         if len(unseen):
             x, y, z = points_m[unseen[0]]
             raise LensError(
-                f"point ({x:.4g}, {y:.4g}, {z:.4g}) lies {_off_axis_deg(x, y, z):.1f} degrees off "
-                f"the axis of {self}: {self.edge()}. Leave out what the lens does not see."
+                f"point ({x:.4g}, {y:.4g}, {z:.4g}) lies {_compute_off_axis_deg(x, y, z):.1f} degrees off "
+                f"the axis of {self}: {self.describe_domain()}. Leave out what the lens does not see."
             )
-        return self._pixels(points_m)
+        return self._project(points_m)
 
     def unproject(self, pixels: Floats) -> Floats:
         """Returns the unit rays (n, 3) in the camera frame that pixels (n, 2) see.
@@ -69,40 +69,40 @@ class CentralLens(ABC):
         Raises:
             LensError: no ray of the lens's domain meets a pixel.
         """
-        starts = range(0, max(1, len(pixels)), _BLOCK)
-        found = [self._rays(pixels[start : start + _BLOCK]) for start in starts]
+        starts = range(0, max(1, len(pixels)), _CHUNK_PIXELS)
+        found = [self._unproject(pixels[start : start + _CHUNK_PIXELS]) for start in starts]
         rays, met = (np.concatenate(parts) for parts in zip(*found, strict=True))
         missed = np.flatnonzero(~met)
         if len(missed):
             x, y = pixels[missed[0]]
             raise LensError(
-                f"pixel ({x:.1f}, {y:.1f}) lies outside the domain of {self}: {self.edge()}. Use "
+                f"pixel ({x:.1f}, {y:.1f}) lies outside the domain of {self}: {self.describe_domain()}. Use "
                 "a smaller image or a lens that bends less."
             )
         return rays
 
     @abstractmethod
-    def sees(self, points_m: Floats) -> NDArray[np.bool_]:
+    def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
         """Returns which points (n, 3) in the camera frame lie in the lens's domain."""
 
-    def meets(self, pixels: Floats) -> NDArray[np.bool_]:
+    def can_unproject(self, pixels: Floats) -> NDArray[np.bool_]:
         """Returns which pixels (n, 2) a ray of the lens's domain meets."""
-        return self._rays(pixels)[1]
+        return self._unproject(pixels)[1]
 
     @abstractmethod
-    def edge(self) -> str:
+    def describe_domain(self) -> str:
         """Returns where the lens's domain ends and why, in words."""
 
     @abstractmethod
-    def _pixels(self, points_m: Floats) -> Floats:
+    def _project(self, points_m: Floats) -> Floats:
         """Returns the pixels (n, 2) of points (n, 3) of the domain."""
 
     @abstractmethod
-    def _rays(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    def _unproject(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Returns unit rays (n, 3), and which of them are in the domain and meet their pixel."""
 
 
-def seen_ahead(rays: Floats) -> tuple[Rotation, Floats]:
+def center_rays(rays: Floats) -> tuple[Rotation, Floats]:
     """Returns the turn that brings the middle of rays (n, 3) to the axis, and where they are then.
 
     These are places (n, 2) in the plane z = 1, where anything that takes a pinhole can use them; rays
@@ -113,12 +113,12 @@ def seen_ahead(rays: Floats) -> tuple[Rotation, Floats]:
     return ahead, np.ascontiguousarray(turned[:, :2] / turned[:, 2:])
 
 
-def first_root(coefficients: Floats) -> float:
+def find_first_root(coefficients: Floats) -> float:
     """Returns the least positive u with 1 + c1 u + c2 u^2 + ... = 0 for c1, c2, ...; or infinity."""
     inverse = np.roots([1.0, *coefficients])  # of 1 / u: the leading coefficient is never 0
     real = inverse.real[(np.abs(inverse.imag) < 1e-12) & (inverse.real > 0)]
     return 1 / float(real.max()) if len(real) else math.inf
 
 
-def _off_axis_deg(x: float, y: float, z: float) -> float:
+def _compute_off_axis_deg(x: float, y: float, z: float) -> float:
     return math.degrees(math.atan2(math.hypot(x, y), z))

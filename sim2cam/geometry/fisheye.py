@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from sim2cam.errors import LensError
 from sim2cam.geometry.central_lens import (
     CONVERGED_PX,
+    MAX_RESIDUAL_PX,
     NEWTON_STEPS,
-    ON_TARGET_PX,
     CentralLens,
     Floats,
-    first_root,
+    find_first_root,
 )
 
-_START_ANGLES = 1024
+_N_START_ANGLES = 1024
 
 
 class Fisheye(CentralLens):
@@ -32,51 +32,59 @@ class Fisheye(CentralLens):
 
     depth_along: ClassVar[Literal["axis", "ray"]] = "ray"
 
-    def sees(self, points_m: Floats) -> NDArray[np.bool_]:
+    def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
         """Returns which points (n, 3) are no farther off the axis than the lens's rays go."""
         away = np.hypot(points_m[:, 0], points_m[:, 1])
         has_direction = (away > 0) | (points_m[:, 2] > 0)  # not the lens itself nor right behind it
-        return np.asarray(has_direction & (np.arctan2(away, points_m[:, 2]) <= self.limit_rad()))
+        return np.asarray(
+            has_direction & (np.arctan2(away, points_m[:, 2]) <= self.get_max_angle_rad())
+        )
 
     @abstractmethod
-    def limit_rad(self) -> float:
+    def get_max_angle_rad(self) -> float:
         """Returns the largest angle off the axis that the lens sees, at most pi."""
 
     @abstractmethod
-    def _centre_px(self) -> tuple[float, float]:
+    def _get_principal_point_px(self) -> tuple[float, float]:
         """Returns the principal point."""
 
     @abstractmethod
-    def _focal_px(self) -> tuple[float, float]:
+    def _get_focal_lengths_px(self) -> tuple[float, float]:
         """Returns the pixels along x and y for each unit of radius."""
 
     @abstractmethod
-    def _radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
+    def _compute_radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
         """Returns the radii of angles (n,) and their derivative, each (n,)."""
 
-    def _pixels(self, points_m: Floats) -> Floats:
+    def _project(self, points_m: Floats) -> Floats:
         away = np.hypot(points_m[:, 0], points_m[:, 1])
-        radius, _ = self._radius(np.arctan2(away, points_m[:, 2]))
+        radius, _ = self._compute_radius(np.arctan2(away, points_m[:, 2]))
         scale = radius / np.maximum(away, 1e-300)  # on the axis both are 0
-        return np.asarray(points_m[:, :2] * scale[:, None] * self._focal_px() + self._centre_px())
+        return np.asarray(
+            points_m[:, :2] * scale[:, None] * self._get_focal_lengths_px()
+            + self._get_principal_point_px()
+        )
 
-    def _rays(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        x, y = ((pixels - self._centre_px()) / self._focal_px()).T
+    def _unproject(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        x, y = ((pixels - self._get_principal_point_px()) / self._get_focal_lengths_px()).T
         radius = np.hypot(x, y)
-        angles = self._angles(radius)
-        met = np.abs(self._radius(angles)[0] - radius) * max(self._focal_px()) < ON_TARGET_PX
+        angles = self._solve_angles(radius)
+        met = (
+            np.abs(self._compute_radius(angles)[0] - radius) * max(self._get_focal_lengths_px())
+            < MAX_RESIDUAL_PX
+        )
         sine = np.sin(angles) / np.maximum(radius, 1e-300)
         return np.stack([x * sine, y * sine, np.cos(angles)], axis=1), met
 
-    def _angles(self, radius: Floats) -> Floats:
+    def _solve_angles(self, radius: Floats) -> Floats:
         """Returns the angles (n,) of radii (n,), by Newton's method; the last one beyond the edge."""
-        limit = self.limit_rad()
-        known = np.linspace(0, limit, _START_ANGLES)
-        angles = np.interp(radius, self._radius(known)[0], known)
+        limit = self.get_max_angle_rad()
+        known = np.linspace(0, limit, _N_START_ANGLES)
+        angles = np.interp(radius, self._compute_radius(known)[0], known)
         for _ in range(NEWTON_STEPS):
-            found, slope = self._radius(angles)
+            found, slope = self._compute_radius(angles)
             error = found - radius
-            if not (np.abs(error) * max(self._focal_px()) > CONVERGED_PX).any():
+            if not (np.abs(error) * max(self._get_focal_lengths_px()) > CONVERGED_PX).any():
                 break
             step = np.divide(error, slope, out=np.zeros_like(error), where=slope > 0)
             angles = np.clip(angles - step, 0, limit)
@@ -114,25 +122,25 @@ class KannalaBrandt(Fisheye):
         """Returns (k1, k2, k3, k4), OpenCV's order."""
         return np.array([self.k1, self.k2, self.k3, self.k4])
 
-    def limit_rad(self) -> float:
+    def get_max_angle_rad(self) -> float:
         """Returns the angle at which the polynomial first turns back, at most pi."""
-        turn = first_root(self.coefficients() * [3, 5, 7, 9])  # of the square of the angle
+        turn = find_first_root(self.coefficients() * [3, 5, 7, 9])  # of the square of the angle
         return min(math.sqrt(turn), math.pi)
 
-    def edge(self) -> str:
+    def describe_domain(self) -> str:
         """Returns where the lens's domain ends and why, in words."""
-        limit = self.limit_rad()
+        limit = self.get_max_angle_rad()
         if limit == math.pi:
             return "it sees up to 180.0 degrees off the axis, right behind the camera"
         return f"the distortion folds back {math.degrees(limit):.1f} degrees off the axis"
 
-    def _centre_px(self) -> tuple[float, float]:
+    def _get_principal_point_px(self) -> tuple[float, float]:
         return self.cx_px, self.cy_px
 
-    def _focal_px(self) -> tuple[float, float]:
+    def _get_focal_lengths_px(self) -> tuple[float, float]:
         return self.fx_px, self.fy_px
 
-    def _radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
+    def _compute_radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
         t2 = angles_rad * angles_rad
         k1, k2, k3, k4 = self.k1, self.k2, self.k3, self.k4
         radius = angles_rad * (1 + t2 * (k1 + t2 * (k2 + t2 * (k3 + t2 * k4))))
@@ -167,8 +175,8 @@ class RadialTable(Fisheye):
                 f"a radial table of {len(angles)} angles_rad and {len(radii)} radii_px. It takes "
                 "equally many of both, at least 2."
             )
-        _require_rising("angles_rad", angles)
-        _require_rising("radii_px", radii)
+        _check_increasing("angles_rad", angles)
+        _check_increasing("radii_px", radii)
         if angles[-1] > math.pi:
             raise LensError(
                 f"angles_rad of a radial table ends at {angles[-1]}, above pi. State angles off the "
@@ -180,29 +188,29 @@ class RadialTable(Fisheye):
         entries = f"{len(self.angles_rad)} entries"
         return f"RadialTable(cx_px={self.cx_px}, cy_px={self.cy_px}, {entries})"
 
-    def limit_rad(self) -> float:
+    def get_max_angle_rad(self) -> float:
         """Returns the last angle of the table."""
         return self.angles_rad[-1]
 
-    def edge(self) -> str:
+    def describe_domain(self) -> str:
         """Returns where the lens's domain ends and why, in words."""
         end = f"{math.degrees(self.angles_rad[-1]):.1f} degrees off the axis"
         return f"its table ends {end}, {self.radii_px[-1]:.1f} px from the principal point"
 
-    def _centre_px(self) -> tuple[float, float]:
+    def _get_principal_point_px(self) -> tuple[float, float]:
         return self.cx_px, self.cy_px
 
-    def _focal_px(self) -> tuple[float, float]:
+    def _get_focal_lengths_px(self) -> tuple[float, float]:
         return 1.0, 1.0
 
-    def _radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
+    def _compute_radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
         from scipy.interpolate import PchipInterpolator
 
         curve = PchipInterpolator(self.angles_rad, self.radii_px)
         return curve(angles_rad), curve(angles_rad, nu=1)
 
 
-def _require_rising(name: str, values: tuple[float, ...]) -> None:
+def _check_increasing(name: str, values: tuple[float, ...]) -> None:
     """Refuses a column that does not start at 0 and rise."""
     if values[0] != 0:
         raise LensError(f"{name} of a radial table starts at {values[0]}. It starts at 0.")

@@ -18,11 +18,13 @@ from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
 Floats = NDArray[np.float64]
 
 _ORIGIN = np.array([0.0, 0.0, 0.0, 1.0])
-_STRAIGHT = 1e-4  # products of inertia, over the moments, of axes that are principal as they are
-_SLACK = 0.1  # by which files round, and by which shapes are only about those that were weighed
+_DIAGONAL_TOLERANCE = (
+    1e-4  # products of inertia, over the moments, of axes that are principal as they are
+)
+_TOLERANCE = 0.1  # by which files round, and by which shapes are only about those that were weighed
 
 
-def spread_inside(triangles: Floats) -> Floats:
+def compute_solid_pseudo_inertia(triangles: Floats) -> Floats:
     """Returns the spread (4, 4) of stuff of density 1 inside closed surfaces.
 
     What is inside of several of them counts as often.
@@ -38,13 +40,13 @@ def spread_inside(triangles: Floats) -> Floats:
     return np.asarray(np.einsum("n,nij->ij", np.linalg.det(triangles) / 120, products))
 
 
-def spread_at(points: Floats) -> Floats:
+def compute_point_pseudo_inertia(points: Floats) -> Floats:
     """Returns the spread (4, 4) of a mass of 1 that is shared by points (n, 3)."""
     corners = np.column_stack([points, np.ones(len(points))])
     return np.asarray(corners.T @ corners / len(points))
 
 
-def spread_of_tensor(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) -> Floats:
+def tensor_to_pseudo_inertia(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) -> Floats:
     """Returns the spread (4, 4) of a mass with a tensor of inertia (3, 3).
 
     Args:
@@ -55,38 +57,38 @@ def spread_of_tensor(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) -> Float
     spread = np.zeros((4, 4))
     spread[:3, :3] = np.trace(tensor_kg_m2) / 2 * np.eye(3) - tensor_kg_m2
     spread[3, 3] = mass_kg
-    return placed(spread, frame.matrix())
+    return transform_pseudo_inertia(spread, frame.matrix())
 
 
-def placed(spreads: Floats, matrices: Floats) -> Floats:
+def transform_pseudo_inertia(pseudo_inertias: Floats, matrices: Floats) -> Floats:
     """Returns spreads (..., 4, 4) in another frame.
 
     Args:
-        spreads: of any number of masses.
+        pseudo_inertias: of any number of masses.
         matrices: (..., 4, 4) poses of their frames in the other one.
     """
-    return np.asarray(matrices @ spreads @ np.swapaxes(matrices, -1, -2))
+    return np.asarray(matrices @ pseudo_inertias @ np.swapaxes(matrices, -1, -2))
 
 
-def center_of(spread: Floats) -> Floats:
+def compute_center_of_mass(pseudo_inertia: Floats) -> Floats:
     """Returns the centre (3,) of a mass that is spread so (4, 4)."""
-    return np.asarray(spread[:3, 3] / spread[3, 3])
+    return np.asarray(pseudo_inertia[:3, 3] / pseudo_inertia[3, 3])
 
 
-def principal_axes(spread: Floats) -> tuple[Pose, Vec3]:
+def compute_principal_axes(pseudo_inertia: Floats) -> tuple[Pose, Vec3]:
     """Returns the frame of a mass's centre and principal axes, and its moments of inertia about them.
 
     Axes that are principal as they are stay so; all of them are where a mass is as wide in every
     direction.
 
     Args:
-        spread: (4, 4) of the mass.
+        pseudo_inertia: (4, 4) of the mass.
 
     Returns:
         The frame in that of the spread, and three moments over the mass, in square metres.
     """
-    center, around = center_of(spread), _covariance(spread)
-    if np.abs(around - np.diag(np.diag(around))).max() <= _STRAIGHT * np.trace(around):
+    center, around = compute_center_of_mass(pseudo_inertia), _compute_covariance(pseudo_inertia)
+    if np.abs(around - np.diag(np.diag(around))).max() <= _DIAGONAL_TOLERANCE * np.trace(around):
         turn, squares = Rotation.identity(), np.diag(around)
     else:
         squares, axes = np.linalg.eigh(around)
@@ -96,7 +98,9 @@ def principal_axes(spread: Floats) -> tuple[Pose, Vec3]:
     return Pose(quaternion(turn), vec3(center)), vec3(squares.sum() - squares)
 
 
-def could_be(spread: Floats, points: Floats, even: Floats) -> bool:
+def is_plausible_inertia(
+    pseudo_inertia: Floats, points: Floats, uniform_pseudo_inertia: Floats
+) -> bool:
     """Returns whether the mass of a thing could be spread so.
 
     No mean square distance from the centre may be negative (Traversaro et al. 2016, "Identification of
@@ -106,27 +110,27 @@ def could_be(spread: Floats, points: Floats, even: Floats) -> bool:
     less than a tenth as wide as stuff that fills it evenly.
 
     Args:
-        spread: (4, 4) of a mass above 0.
+        pseudo_inertia: (4, 4) of a mass above 0.
         points: (n, 3) of the thing, farthest ones included.
-        even: (4, 4) of a mass that fills it evenly.
+        uniform_pseudo_inertia: (4, 4) of a mass that fills it evenly.
     """
     with np.errstate(all="ignore"):
-        around = _covariance(spread)
+        around = _compute_covariance(pseudo_inertia)
     if not np.isfinite(around).all():
         return False
     squares, axes = np.linalg.eigh(around)
-    along = (points - center_of(spread)) @ axes
+    along = (points - compute_center_of_mass(pseudo_inertia)) @ axes
     low, high = along.min(axis=0), along.max(axis=0)
-    slack = _SLACK * (high - low)
+    slack = _TOLERANCE * (high - low)
     most = (slack - low) * (slack + high)
     return bool(
-        (squares >= -_SLACK * squares.max()).all()
+        (squares >= -_TOLERANCE * squares.max()).all()
         and (squares <= most).all()
-        and squares.sum() >= _SLACK**2 * np.trace(_covariance(even))
+        and squares.sum() >= _TOLERANCE**2 * np.trace(_compute_covariance(uniform_pseudo_inertia))
     )
 
 
-def _covariance(spread: Floats) -> Floats:
+def _compute_covariance(pseudo_inertia: Floats) -> Floats:
     """Returns the mean (3, 3) of ``x x^T`` over a mass, around its centre."""
-    center = center_of(spread)
-    return np.asarray(spread[:3, :3] / spread[3, 3] - np.outer(center, center))
+    center = compute_center_of_mass(pseudo_inertia)
+    return np.asarray(pseudo_inertia[:3, :3] / pseudo_inertia[3, 3] - np.outer(center, center))

@@ -15,7 +15,7 @@ from sim2cam.geometry.perspective import BrownConrady, Rational, ThinPrism
 __all__ = ["BrownConrady", "KannalaBrandt", "Lens", "RadialTable", "Rational", "ThinPrism"]
 
 
-def _kind(lens: object) -> object:
+def _get_kind(lens: object) -> object:
     """Returns the kind of a lens or of its table; data sets made before there were kinds have none."""
     if isinstance(lens, dict):
         return lens.get("kind", BrownConrady.kind)
@@ -28,6 +28,6 @@ Lens = Annotated[
     | Annotated[ThinPrism, Tag("thin_prism")]
     | Annotated[KannalaBrandt, Tag("kannala_brandt")]
     | Annotated[RadialTable, Tag("radial_table")],
-    Discriminator(_kind),
+    Discriminator(_get_kind),
 ]
 """Any lens; a pinhole is ``BrownConrady`` without coefficients."""

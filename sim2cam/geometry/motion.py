@@ -25,17 +25,17 @@ class Twist:
     velocity_m_s: Vec3 = (0.0, 0.0, 0.0)
     spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
 
-    def seen_from(self, pose: Pose) -> Twist:
+    def express_in(self, pose: Pose) -> Twist:
         """Returns the same motion, in the parent still, along the axes of a frame in it."""
         turn = pose.rotation().inv()
         return Twist(vec3(turn.apply(self.velocity_m_s)), vec3(turn.apply(self.spin_rad_s)))
 
 
-STILL = Twist()
+ZERO_TWIST = Twist()
 
 
 @dataclass(frozen=True)
-class Course:
+class RigidMotion:
     """Where a moving frame is: its origin goes straight on, and it turns evenly around that.
 
     So a free body moves around its centre of mass.
@@ -46,11 +46,11 @@ class Course:
     """
 
     pose: Pose
-    twist: Twist = STILL
+    twist: Twist = ZERO_TWIST
 
-    def at(self, seconds: float) -> Pose:
+    def compute_pose(self, seconds: float) -> Pose:
         """Returns the pose at a time."""
-        if seconds == 0 or self.twist == STILL:
+        if seconds == 0 or self.twist == ZERO_TWIST:
             return self.pose
         turned = Rotation.from_rotvec(np.multiply(self.twist.spin_rad_s, seconds))
         away = np.multiply(self.twist.velocity_m_s, seconds)
@@ -59,22 +59,22 @@ class Course:
 
     def to_parent(self, points_m: Floats, seconds: Floats) -> Floats:
         """Returns points (n, 3) of this frame, each at its own time (n,), in the parent."""
-        if self.twist == STILL or not seconds.any():
+        if self.twist == ZERO_TWIST or not seconds.any():
             return self.pose.apply(points_m)
-        turned = self._turns(seconds).apply(self.pose.rotation().apply(points_m))
-        return np.asarray(turned + self._origins(seconds))
+        turned = self._compute_rotations(seconds).apply(self.pose.rotation().apply(points_m))
+        return np.asarray(turned + self._compute_origins(seconds))
 
     def from_parent(self, points_m: Floats, seconds: Floats) -> Floats:
         """Returns points (n, 3) of the parent, each at its own time (n,), in this frame."""
-        if self.twist == STILL or not seconds.any():
+        if self.twist == ZERO_TWIST or not seconds.any():
             return self.pose.inverse().apply(points_m)
-        from_origin = points_m - self._origins(seconds)
-        back = self._turns(-seconds).apply(from_origin)
+        from_origin = points_m - self._compute_origins(seconds)
+        back = self._compute_rotations(-seconds).apply(from_origin)
         return np.asarray(self.pose.rotation().inv().apply(back))
 
-    def _turns(self, seconds: Floats) -> Rotation:
+    def _compute_rotations(self, seconds: Floats) -> Rotation:
         return Rotation.from_rotvec(np.outer(seconds, self.twist.spin_rad_s))
 
-    def _origins(self, seconds: Floats) -> Floats:
+    def _compute_origins(self, seconds: Floats) -> Floats:
         moved = np.outer(seconds, self.twist.velocity_m_s)
         return np.asarray(moved + np.asarray(self.pose.position_m))

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from sim2cam.geometry.central_lens import (
     CONVERGED_PX,
+    MAX_RESIDUAL_PX,
     NEWTON_STEPS,
-    ON_TARGET_PX,
     CentralLens,
     Floats,
-    first_root,
+    find_first_root,
 )
 
-_START_ANGLES = 1024
-_WIDEST_START_RAD = 1.55  # 88.8 degrees; Newton's method goes farther where it must
-_COEFFICIENTS = 12
+_N_START_ANGLES = 1024
+_MAX_START_RAD = 1.55  # 88.8 degrees; Newton's method goes farther where it must
+_N_COEFFICIENTS = 12
 
 
 @dataclass(frozen=True)
@@ -68,86 +68,88 @@ class Perspective(CentralLens):
         """Returns whether the lens has no distortion at all."""
         return not self.coefficients().any()
 
-    def sees(self, points_m: Floats) -> NDArray[np.bool_]:
+    def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
         """Returns which points (n, 3) lie before the camera and where nothing has folded back."""
         before = points_m[:, 2] > 0
         with np.errstate(over="ignore"):  # hardly before the camera is infinitely far on the plane
             x, y = (points_m[:, :2] / np.where(before, points_m[:, 2], 1)[:, None]).T
         return np.asarray(before & self._is_unfolded(x, y))
 
-    def edge(self) -> str:
+    def describe_domain(self) -> str:
         """Returns where the lens's domain ends and why, in words."""
         fold = self._fold_radius
         if math.isinf(fold):
             return "it ends 90 degrees off the axis, or where tangential distortion folds back"
         return f"the distortion folds back {math.degrees(math.atan(fold)):.1f} degrees off the axis"
 
-    def _pixels(self, points_m: Floats) -> Floats:
+    def _project(self, points_m: Floats) -> Floats:
         x, y = self._distort(*(points_m[:, :2] / points_m[:, 2:]).T)
         return np.stack([x * self.fx_px + self.cx_px, y * self.fy_px + self.cy_px], axis=1)
 
-    def _rays(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    def _unproject(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         u = (pixels[:, 0] - self.cx_px) / self.fx_px
         v = (pixels[:, 1] - self.cy_px) / self.fy_px
         with np.errstate(all="ignore"):  # points that run away are told from the others below
             x, y, off = self._undistort(u, v)
-            met = (off < ON_TARGET_PX) & self._is_unfolded(x, y)
+            met = (off < MAX_RESIDUAL_PX) & self._is_unfolded(x, y)
             length = np.sqrt(x * x + y * y + 1)
             return np.stack([x / length, y / length, 1 / length], axis=1), met
 
     def _undistort(self, u: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
         """Returns the points x, y that Newton's method finds for u, v, and how far off they end."""
-        x, y = self._start(u, v)
+        x, y = self._guess_undistorted(u, v)
         for step in range(NEWTON_STEPS + 1):
             moved_x, moved_y = self._distort(x, y)
             off_x, off_y = moved_x - u, moved_y - v
-            off = self._in_pixels(off_x, off_y)
+            off = self._convert_to_pixels(off_x, off_y)
             if step == NEWTON_STEPS or not (off > CONVERGED_PX).any():
                 break
-            xx, xy, yx, yy = self._jacobian(x, y)
+            xx, xy, yx, yy = self._compute_jacobian(x, y)
             area = xx * yy - xy * yx
             x = x - (yy * off_x - xy * off_y) / area
             y = y - (xx * off_y - yx * off_x) / area
         return x, y, off
 
-    def _start(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
+    def _guess_undistorted(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
         """Returns the points that radial distortion alone moves to u, v."""
-        widest = min(_WIDEST_START_RAD, math.atan(self._fold_radius))
-        known = np.tan(np.linspace(0, widest, _START_ANGLES, endpoint=False))  # there may be a pole
-        moved = known * self._radial(known * known)[0]
+        widest = min(_MAX_START_RAD, math.atan(self._fold_radius))
+        known = np.tan(
+            np.linspace(0, widest, _N_START_ANGLES, endpoint=False)
+        )  # there may be a pole
+        moved = known * self._compute_radial_factor(known * known)[0]
         radius = np.sqrt(u * u + v * v)
         scale = np.interp(radius, moved, known) / np.maximum(radius, 1e-300)
         return u * scale, v * scale
 
-    def _in_pixels(self, off_x: Floats, off_y: Floats) -> Floats:
+    def _convert_to_pixels(self, off_x: Floats, off_y: Floats) -> Floats:
         return np.asarray(np.maximum(np.abs(off_x) * self.fx_px, np.abs(off_y) * self.fy_px))
 
     def _is_unfolded(self, x: Floats, y: Floats) -> NDArray[np.bool_]:
         """Returns which points lie before the distortion first folds back."""
         with np.errstate(all="ignore"):  # beyond the fold may be poles
-            xx, xy, yx, yy = self._jacobian(x, y)
+            xx, xy, yx, yy = self._compute_jacobian(x, y)
             within = x * x + y * y < self._fold_radius**2
             return np.asarray((xx * yy - xy * yx > 0) & within)
 
     @functools.cached_property
     def _fold_radius(self) -> float:
         """The radius on the plane at which r N / D first turns back or has a pole."""
-        k1, k2, _, _, k3, k4, k5, k6, *_ = self._twelve
+        k1, k2, _, _, k3, k4, k5, k6, *_ = self._padded_coefficients
         numerator, denominator = np.array([1, k1, k2, k3]), np.array([1, k4, k5, k6])
         powers = np.arange(4)  # of r^2
         slope = np.convolve((1 + 2 * powers) * numerator, denominator)
         slope -= np.convolve(numerator, 2 * powers * denominator)  # times D^2
-        return math.sqrt(min(first_root(slope[1:]), first_root(denominator[1:])))
+        return math.sqrt(min(find_first_root(slope[1:]), find_first_root(denominator[1:])))
 
     @functools.cached_property
-    def _twelve(self) -> list[float]:
+    def _padded_coefficients(self) -> list[float]:
         """The coefficients in OpenCV's order, 0 for those that this lens has not."""
         given = [float(c) for c in self.coefficients()]
-        return given + [0.0] * (_COEFFICIENTS - len(given))
+        return given + [0.0] * (_N_COEFFICIENTS - len(given))
 
-    def _radial(self, r2: Floats) -> tuple[Floats, Floats]:
+    def _compute_radial_factor(self, r2: Floats) -> tuple[Floats, Floats]:
         """Returns N / D and its derivative by r^2, each (n,)."""
-        k1, k2, _, _, k3, k4, k5, k6, *_ = self._twelve
+        k1, k2, _, _, k3, k4, k5, k6, *_ = self._padded_coefficients
         numerator = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
         slope = k1 + r2 * (2 * k2 + 3 * r2 * k3)
         if not (k4 or k5 or k6):
@@ -158,21 +160,21 @@ class Perspective(CentralLens):
 
     def _distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Returns where the points x, y of the plane are moved."""
-        _, _, p1, p2, *_, s1, s2, s3, s4 = self._twelve
+        _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         x2, y2, xy = x * x, y * y, 2 * x * y
         r2 = x2 + y2
-        radial, _ = self._radial(r2)
+        radial, _ = self._compute_radial_factor(r2)
         along_x = x * radial + p1 * xy + p2 * (r2 + 2 * x2)
         along_y = y * radial + p1 * (r2 + 2 * y2) + p2 * xy
         if not (s1 or s2 or s3 or s4):
             return along_x, along_y
         return along_x + r2 * (s1 + r2 * s2), along_y + r2 * (s3 + r2 * s4)
 
-    def _jacobian(self, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def _compute_jacobian(self, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Returns the derivative of ``_distort``: xx, xy (of x by y), yx, yy."""
-        _, _, p1, p2, *_, s1, s2, s3, s4 = self._twelve
+        _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         r2 = x * x + y * y
-        radial, slope = self._radial(r2)
+        radial, slope = self._compute_radial_factor(r2)
         x2, y2 = 2 * x, 2 * y
         xx = radial + x2 * x * slope + p1 * y2 + 3 * p2 * x2
         xy = x2 * y * slope + p1 * x2 + p2 * y2

@@ -30,7 +30,7 @@ class Pose:
         return cls(quaternion(Rotation.from_matrix(matrix[:3, :3])), vec3(matrix[:3, 3]))
 
     @classmethod
-    def looking_at(cls, eye_m: Vec3, target_m: Vec3, roll_rad: float) -> Pose:
+    def look_at(cls, eye_m: Vec3, target_m: Vec3, roll_rad: float) -> Pose:
         """Returns an OpenCV camera (x right, y down, z forward) at the eye, looking at the target.
 
         At roll 0 the image's up is the world's z; straight down, it is the world's y.

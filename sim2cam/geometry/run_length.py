@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from sim2cam.errors import UsageError
 from sim2cam.geometry.boxes import Box
 
-_MOST_PLACES = 7  # of five bits each: more pixels than any image has
+_MAX_DIGITS = 7  # of five bits each: more pixels than any image has
 
 
 @dataclass(frozen=True)
-class RunLengths:
+class RleMask:
     """A mask; as JSON it is what ``pycocotools.mask.decode`` takes.
 
     Attributes:
@@ -29,20 +29,20 @@ class RunLengths:
     counts: str
 
     @classmethod
-    def of(cls, mask: NDArray[np.bool_]) -> RunLengths:
+    def from_mask(cls, mask: NDArray[np.bool_]) -> RleMask:
         """Returns the run lengths of a mask (h, w)."""
         encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
         height, width = mask.shape
         return cls((height, width), encoded["counts"].decode("ascii"))
 
     @classmethod
-    def of_runs(cls, runs: Sequence[int], size: tuple[int, int]) -> RunLengths:
+    def from_runs(cls, runs: Sequence[int], size: tuple[int, int]) -> RleMask:
         """Returns those of runs that are not compressed: outside, inside, outside, ..."""
         counts: bytes = coco_mask.frPyObjects({"size": size, "counts": runs}, *size)["counts"]
         return cls(size, counts.decode("ascii"))
 
     @classmethod
-    def of_polygons(cls, polygons: Sequence[Sequence[float]], size: tuple[int, int]) -> RunLengths:
+    def from_polygons(cls, polygons: Sequence[Sequence[float]], size: tuple[int, int]) -> RleMask:
         """Returns those of the pixels inside any of some polygons.
 
         Args:
@@ -52,11 +52,11 @@ class RunLengths:
         counts: bytes = coco_mask.merge(coco_mask.frPyObjects(polygons, *size))["counts"]
         return cls(size, counts.decode("ascii"))
 
-    def area_px(self) -> int:
+    def compute_area_px(self) -> int:
         """Returns how many pixels it has, without unpacking it."""
         return int(coco_mask.area(self.to_coco()))
 
-    def is_whole(self) -> bool:
+    def is_valid(self) -> bool:
         """Returns whether the runs fill a mask of this size, without unpacking it."""
         steps = np.frombuffer(self.counts.encode(), np.uint8).astype(np.int64) - ord("0")
         ends = np.flatnonzero(steps & 32 == 0)
@@ -64,7 +64,7 @@ class RunLengths:
             return False
         starts = np.concatenate([[0], ends[:-1] + 1])
         places = np.arange(len(steps)) - np.repeat(starts, ends - starts + 1)
-        if places.max() > _MOST_PLACES:
+        if places.max() > _MAX_DIGITS:
             return False
         runs = np.add.reduceat((steps & 31) << 5 * places, starts)
         runs -= (steps[ends] & 16 > 0) * (32 << 5 * places[ends])
@@ -81,12 +81,12 @@ class RunLengths:
         return {"size": list(self.size), "counts": self.counts.encode()}
 
     @classmethod
-    def of_box(cls, box_xyxy: Box, size: tuple[int, int]) -> RunLengths:
+    def from_box(cls, box_xyxy: Box, size: tuple[int, int]) -> RleMask:
         """Returns those of the pixels inside a box."""
         x0, y0, x1, y1 = box_xyxy
-        return cls.of_polygons([[x0, y0, x1, y0, x1, y1, x0, y1]], size)
+        return cls.from_polygons([[x0, y0, x1, y0, x1, y1, x0, y1]], size)
 
-    def mask(self) -> NDArray[np.bool_]:
+    def decode(self) -> NDArray[np.bool_]:
         """Returns the mask (h, w).
 
         Raises:
@@ -99,17 +99,17 @@ class RunLengths:
         return np.asarray(found > 0)
 
 
-def mask_overlaps(
-    found: Sequence[RunLengths], truth: Sequence[RunLengths], crowd: NDArray[np.bool_]
+def compute_mask_iou(
+    detected: Sequence[RleMask], ground_truth: Sequence[RleMask], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Returns the IoU (n, m) of masks of one picture; for groups the share of the found one inside.
 
     Args:
-        found: n masks.
-        truth: m masks.
+        detected: n masks.
+        ground_truth: m masks.
         crowd: which of them are groups (m,).
     """
-    if not found or not truth:
-        return np.zeros((len(found), len(truth)))
-    encoded = ([one.to_coco() for one in masks] for masks in (found, truth))
+    if not detected or not ground_truth:
+        return np.zeros((len(detected), len(ground_truth)))
+    encoded = ([one.to_coco() for one in masks] for masks in (detected, ground_truth))
     return np.asarray(coco_mask.iou(*encoded, crowd.astype(int).tolist()), np.float64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 GOLDEN_ANGLE_RAD = math.pi * (3 - math.sqrt(5))
 
 
-def spiral(heights: NDArray[np.float64]) -> NDArray[np.float64]:
+def make_fibonacci_directions(heights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns unit vectors (n, 3) with these z (n,), each a golden angle further around than the last.
 
     With heights the same distance apart they lie on a Fibonacci spiral, each for the same solid angle.

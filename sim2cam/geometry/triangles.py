@@ -7,26 +7,26 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_NEAREST_M = 1e-3  # what is nearer, or behind the camera, is not seen
+_NEAR_PLANE_M = 1e-3  # what is nearer, or behind the camera, is not seen
 
 
-def seen_triangles(points_m: Floats, faces: NDArray[np.int64], matrix: Floats) -> Floats:
+def project_triangles(points_m: Floats, faces: NDArray[np.int64], camera_matrix: Floats) -> Floats:
     """Returns the corners (n, 3, 2), pixels, of what a pinhole sees of a mesh, whatever hides it.
 
     Args:
         points_m: (m, 3) in the camera's frame.
         faces: (k, 3) indices of them.
-        matrix: (3, 3) of the camera.
+        camera_matrix: (3, 3) of the camera.
     """
-    if points_m[:, 2].min() < _NEAREST_M:
+    if points_m[:, 2].min() < _NEAR_PLANE_M:
         from trimesh.intersections import slice_faces_plane
 
-        points_m, faces, *_ = slice_faces_plane(points_m, faces, (0, 0, 1), (0, 0, _NEAREST_M))
-    pixels = points_m @ matrix.T
+        points_m, faces, *_ = slice_faces_plane(points_m, faces, (0, 0, 1), (0, 0, _NEAR_PLANE_M))
+    pixels = points_m @ camera_matrix.T
     return np.asarray((pixels[:, :2] / pixels[:, 2:])[faces])
 
 
-def covered_pixels(corners_px: Floats, window: tuple[int, int, int, int]) -> NDArray[np.bool_]:
+def rasterize_triangles(corners_px: Floats, window: tuple[int, int, int, int]) -> NDArray[np.bool_]:
     """Returns which pixels (y1 - y0, x1 - x0) of a window have their middle in one of some triangles.
 
     Args:
@@ -43,7 +43,7 @@ def covered_pixels(corners_px: Floats, window: tuple[int, int, int, int]) -> NDA
     row = np.arange(len(owner)) + np.repeat(
         first - np.cumsum(end - first) + end - first, end - first
     )
-    crossings = _crossings(corners[owner], row)
+    crossings = _intersect_rows(corners[owner], row)
     left = np.ceil(crossings.min(axis=1, initial=np.inf, where=~np.isnan(crossings)))
     right = np.floor(crossings.max(axis=1, initial=-np.inf, where=~np.isnan(crossings)) + 1)
     left = left.clip(0, width).astype(int)
@@ -54,7 +54,7 @@ def covered_pixels(corners_px: Floats, window: tuple[int, int, int, int]) -> NDA
     return np.asarray(np.cumsum(steps.reshape(height, width + 1), axis=1)[:, :width] > 0)
 
 
-def _crossings(corners: Floats, row: NDArray[np.int64]) -> Floats:
+def _intersect_rows(corners: Floats, row: NDArray[np.int64]) -> Floats:
     """Returns where (n, 3) the sides of triangles (n, 3, 2) meet a row each; NaN where they do not."""
     ends = np.roll(corners, -1, axis=1)
     rise = ends[..., 1] - corners[..., 1]

@@ -20,11 +20,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from sim2cam.errors import CheckpointError, OutputError, RunawayError
-from sim2cam.files import write_whole
+from sim2cam.errors import CheckpointError, DivergenceError, OutputError
+from sim2cam.files import write_atomic
 
-_TEXT, _ORDER = "state", "tensors"
-_KEPT_S = 1.0  # between copies of the state, which cost a step of a large network a hundredth
+_STATE_KEY, _TENSOR_ORDER_KEY = "state", "tensors"
+_SNAPSHOT_INTERVAL_S = (
+    1.0  # between copies of the state, which cost a step of a large network a hundredth
+)
 
 
 @dataclass(frozen=True)
@@ -35,41 +37,41 @@ class Checkpoint:
         step: how many steps are done.
         identity: all that decides the training's result, by name; only an equal one goes on.
         tensors: weights, averages and moments by name.
-        facts: what else the training goes on from, as JSON values.
+        extra_state: what else the training goes on from, as JSON values.
     """
 
     step: int
     identity: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    extra_state: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Keeper:
+class Checkpointer:
     """Keeps the last whole state of a training, and writes it now and then.
 
     Args:
         path: of the checkpoint.
-        every_s: seconds between those that are written.
+        interval_s: seconds between those that are written.
     """
 
-    def __init__(self, path: Path, every_s: float) -> None:
-        self._path, self._every_s = path, every_s
-        self._kept: Checkpoint | None = None
-        self._kept_at = self._written_at = time.monotonic()
+    def __init__(self, path: Path, interval_s: float) -> None:
+        self._path, self._interval_s = path, interval_s
+        self._snapshot: Checkpoint | None = None
+        self._snapshot_at = self._written_at = time.monotonic()
 
-    def take(self, state: Callable[[], Checkpoint], *, is_last: bool) -> None:
+    def update(self, make_checkpoint: Callable[[], Checkpoint], *, is_last: bool) -> None:
         """Takes in what a training is after a step, which the next one may change in its place.
 
         Raises:
             OutputError: it is time to write it, and the folder cannot be written or the disk is full.
         """
         now = time.monotonic()
-        if not is_last and now - self._kept_at < min(_KEPT_S, self._every_s):
+        if not is_last and now - self._snapshot_at < min(_SNAPSHOT_INTERVAL_S, self._interval_s):
             return
-        found = state()
+        found = make_checkpoint()
         tensors = {name: value.detach().clone() for name, value in found.tensors.items()}
-        self._kept, self._kept_at = replace(found, tensors=tensors), now
-        if is_last or now - self._written_at >= self._every_s:
+        self._snapshot, self._snapshot_at = replace(found, tensors=tensors), now
+        if is_last or now - self._written_at >= self._interval_s:
             self.write()
 
     def write(self) -> None:
@@ -78,16 +80,16 @@ class Keeper:
         Raises:
             OutputError: the folder cannot be written or the disk is full.
         """
-        if self._kept is None:
+        if self._snapshot is None:
             return
-        tensors = {name: value.cpu() for name, value in self._kept.tensors.items()}
+        tensors = {name: value.cpu() for name, value in self._snapshot.tensors.items()}
         if all(bool(torch.isfinite(value).all()) for value in tensors.values()):
-            save_checkpoint(self._path, replace(self._kept, tensors=tensors))
-        self._kept, self._written_at = None, time.monotonic()
+            save_checkpoint(self._path, replace(self._snapshot, tensors=tensors))
+        self._snapshot, self._written_at = None, time.monotonic()
 
 
 @contextmanager
-def kept(path: Path, every_s: float) -> Iterator[Keeper]:
+def open_checkpointer(path: Path, interval_s: float) -> Iterator[Checkpointer]:
     """Yields what keeps the states of a training and, whatever ends it early, writes the last of them.
 
     An error in the middle of a step leaves networks of which some have learned and others not: what is
@@ -95,12 +97,12 @@ def kept(path: Path, every_s: float) -> Iterator[Keeper]:
 
     Args:
         path: of the checkpoint.
-        every_s: as ``Keeper`` takes it.
+        interval_s: as ``Checkpointer`` takes it.
     """
-    keeper = Keeper(path, every_s)
+    keeper = Checkpointer(path, interval_s)
     try:
         yield keeper
-    except RunawayError:
+    except DivergenceError:
         raise
     except BaseException:
         with suppress(OutputError):  # what ended it is told
@@ -116,7 +118,9 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """
     tensors = {name: value.contiguous() for name, value in checkpoint.tensors.items()}
     state = {name: getattr(checkpoint, name) for name in ("step", "identity", "facts")}
-    write_whole(path, save(tensors, {_TEXT: json.dumps(state | {_ORDER: list(tensors)})}))
+    write_atomic(
+        path, save(tensors, {_STATE_KEY: json.dumps(state | {_TENSOR_ORDER_KEY: list(tensors)})})
+    )
 
 
 def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
@@ -133,8 +137,8 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
         raise CheckpointError(path, "no checkpoint to resume. Run without --resume.")
     try:
         with safe_open(path, framework="pt") as file:
-            state = json.loads((file.metadata() or {})[_TEXT])
-            names = state.get(_ORDER, file.keys())  # those of before have no order
+            state = json.loads((file.metadata() or {})[_STATE_KEY])
+            names = state.get(_TENSOR_ORDER_KEY, file.keys())  # those of before have no order
             tensors = {name: file.get_tensor(name) for name in names}
         step, found, facts = int(state["step"]), state["identity"], dict(state.get("facts", {}))
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -145,16 +149,18 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     return Checkpoint(step, found, tensors, facts)
 
 
-def load_facts(path: Path) -> Mapping[str, Any]:
+def load_extra_state(path: Path) -> Mapping[str, Any]:
     """Returns the facts of a checkpoint, of whatever training; none of one that is missing or broken."""
     try:
         with safe_open(path, framework="pt") as file:
-            return dict(json.loads((file.metadata() or {})[_TEXT]).get("facts", {}))
+            return dict(json.loads((file.metadata() or {})[_STATE_KEY]).get("facts", {}))
     except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
         return {}
 
 
-def optimizer_tensors(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def collect_optimizer_state(
+    network: nn.Module, optimizer: torch.optim.Optimizer
+) -> dict[str, Tensor]:
     """Returns the optimizer's state by ``parameter/quantity``; its values must all be tensors."""
     found = {}
     for name, parameter in network.named_parameters():
@@ -166,7 +172,7 @@ def optimizer_tensors(network: nn.Module, optimizer: torch.optim.Optimizer) -> d
 def restore_optimizer(
     network: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Puts back what ``optimizer_tensors`` returned, on each parameter's device."""
+    """Puts back what ``collect_optimizer_state`` returned, on each parameter's device."""
     parameters = dict(network.named_parameters())
     for key, value in tensors.items():
         name, _, quantity = key.rpartition("/")
@@ -177,8 +183,8 @@ def restore_optimizer(
             optimizer.state[parameter][quantity] = laid_out.detach()
 
 
-def _check_identity(path: Path, found: object, wanted: Mapping[str, Any]) -> None:
-    ours, theirs = _flatten(wanted), _flatten(found)
+def _check_identity(path: Path, stored: object, current: Mapping[str, Any]) -> None:
+    ours, theirs = _flatten(current), _flatten(stored)
     for name in sorted(ours.keys() | theirs.keys()):
         was, now = theirs.get(name), ours.get(name)
         if was != now:

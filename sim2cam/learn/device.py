@@ -18,10 +18,10 @@ import torch
 
 from sim2cam.errors import BackendError, UsageError
 
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_STAT = Path("/proc/stat")
-_SPARE = 0.5  # of a core, that a quiet machine uses by itself
-_LOOK_S = 0.2
+_CPU_QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")
+_CPU_STAT_FILE = Path("/proc/stat")
+_IDLE_LOAD_CORES = 0.5  # of a core, that a quiet machine uses by itself
+_SAMPLING_S = 0.2
 
 
 def find_device(name: str) -> torch.device:
@@ -58,20 +58,20 @@ def use_threads(count: int) -> None:
     cv2.setNumThreads(1)
 
 
-def usable_cores() -> float:
+def count_usable_cores() -> float:
     """Returns how many cores this process may use: those of its affinity, or its container's share."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
         return float(os.cpu_count() or 1)
     try:
-        quota, period = _QUOTA.read_text().split()
+        quota, period = _CPU_QUOTA_FILE.read_text().split()
         return min(cores, int(quota) / int(period))
     except (OSError, ValueError):  # no quota: another version of control groups, or "max"
         return float(cores)
 
 
-def memory_bytes() -> float:
+def get_memory_bytes() -> float:
     """Returns how much memory this machine has; infinite where it does not tell."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -79,7 +79,7 @@ def memory_bytes() -> float:
         return math.inf
 
 
-def give_memory_back() -> None:
+def release_memory() -> None:
     """Gives what was freed back to the system, where the C library can.
 
     What threads freed stays with the process otherwise: after a training, most of what its pictures took.
@@ -90,16 +90,16 @@ def give_memory_back() -> None:
             trim(0)
 
 
-def crowding(threads: int) -> str | None:
+def describe_oversubscription(threads: int) -> str | None:
     """Returns in words that threads will wait for one another, or for others; None where they fit."""
-    cores = usable_cores()
+    cores = count_usable_cores()
     if threads > cores:
         return (
             f"{threads} threads on the {cores:g} cores that this process may use wait for one another. "
             f"Give --workers {max(1, int(cores))}."
         )
-    busy = _busy_cores()
-    if busy + threads > (os.cpu_count() or 1) + _SPARE:
+    busy = _measure_busy_cores()
+    if busy + threads > (os.cpu_count() or 1) + _IDLE_LOAD_CORES:
         return (
             f"others keep {busy:.1f} of this machine's {os.cpu_count()} cores busy, for which what runs here "
             "waits. Give fewer --workers, or wait."
@@ -107,27 +107,27 @@ def crowding(threads: int) -> str | None:
     return None
 
 
-def _busy_cores() -> float:
+def _measure_busy_cores() -> float:
     """Returns how many cores work now, for what does not give way to others; 0 where that is not told."""
     try:
-        idle, busy = _ticks()
-        time.sleep(_LOOK_S)
-        idle_then, busy_then = _ticks()
+        idle, busy = _read_cpu_ticks()
+        time.sleep(_SAMPLING_S)
+        idle_then, busy_then = _read_cpu_ticks()
     except (OSError, ValueError):  # not Linux
         return 0.0
     passed = idle_then + busy_then - idle - busy
     return (os.cpu_count() or 1) * (busy_then - busy) / max(passed, 1)
 
 
-def _ticks() -> tuple[int, int]:
+def _read_cpu_ticks() -> tuple[int, int]:
     """Returns what all cores together have been idle or given way, and busy, since the start."""
     user, nice, system, idle, wait, *others = map(
-        int, _STAT.read_text().split("\n")[0].split()[1:9]
+        int, _CPU_STAT_FILE.read_text().split("\n")[0].split()[1:9]
     )
     return idle + wait + nice, user + system + sum(others)
 
 
-def check_compiles(device: torch.device) -> None:
+def check_torch_compile(device: torch.device) -> None:
     """Compiles next to nothing, to see whether torch can.
 
     Raises:
@@ -143,7 +143,7 @@ def check_compiles(device: torch.device) -> None:
 
 
 @contextmanager
-def full_memory_told() -> Iterator[None]:
+def explain_out_of_memory() -> Iterator[None]:
     """Says what to do when a GPU's memory is full, or the machine's; also a decorator.
 
     Raises:
@@ -153,23 +153,27 @@ def full_memory_told() -> Iterator[None]:
         yield
     except (MemoryError, RuntimeError) as error:
         said = str(error)
-        if isinstance(error, torch.OutOfMemoryError) or any(sign in said for sign in _GPU_IS_FULL):
+        if isinstance(error, torch.OutOfMemoryError) or any(
+            sign in said for sign in _GPU_OOM_SIGNS
+        ):
             raise BackendError(
-                f"the GPU's memory is full. {_FREE_IT}; else name --device cpu or, to train, {_NEED_LESS}"
+                f"the GPU's memory is full. {_FREE_MEMORY_HINT}; else name --device cpu or, to train, {_REDUCE_MEMORY_HINT}"
             ) from error
-        if not isinstance(error, MemoryError) and _CPU_IS_FULL not in said:
+        if not isinstance(error, MemoryError) and _CPU_OOM_SIGN not in said:
             raise
         raise BackendError(
-            f"this machine's memory is full. {_FREE_IT}; else give fewer --workers or, to train, {_NEED_LESS}"
+            f"this machine's memory is full. {_FREE_MEMORY_HINT}; else give fewer --workers or, to train, {_REDUCE_MEMORY_HINT}"
         ) from error
 
 
-_CPU_IS_FULL = "DefaultCPUAllocator:"  # which torch names in a RuntimeError
-_GPU_IS_FULL = (  # where the driver and its libraries find no memory, as when other processes took it
+_CPU_OOM_SIGN = "DefaultCPUAllocator:"  # which torch names in a RuntimeError
+_GPU_OOM_SIGNS = (  # where the driver and its libraries find no memory, as when other processes took it
     "CUDA error: out of memory", "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED",
 )  # fmt: skip
-_FREE_IT = "Where others fill it, free it and go on with --resume, which keeps all that is whole"
-_NEED_LESS = (
+_FREE_MEMORY_HINT = (
+    "Where others fill it, free it and go on with --resume, which keeps all that is whole"
+)
+_REDUCE_MEMORY_HINT = (
     "set a smaller batch, more parts of it, or smaller crops or patches in the recipe and train again with "
     "--overwrite."
 )
@@ -182,23 +186,23 @@ def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextMa
         device: on which it is computed.
         on_cpu: whether it is bfloat16 on CPUs as well that multiply it themselves.
     """
-    is_used = device.type == "cuda" or (on_cpu and _multiplies_bfloat16())
-    return torch.autocast(_kind(device), torch.bfloat16, enabled=is_used)
+    is_used = device.type == "cuda" or (on_cpu and _supports_bfloat16())
+    return torch.autocast(_get_device_type(device), torch.bfloat16, enabled=is_used)
 
 
-def single_precision(device: torch.device) -> AbstractContextManager[object]:
+def disable_autocast(device: torch.device) -> AbstractContextManager[object]:
     """Returns a context of single precision, within one of bfloat16 too."""
-    return torch.autocast(_kind(device), enabled=False)
+    return torch.autocast(_get_device_type(device), enabled=False)
 
 
-def _kind(device: torch.device) -> str:
+def _get_device_type(device: torch.device) -> str:
     return (
         "cuda" if device.type == "cuda" else "cpu"
     )  # of meta, where sizes are told, there is none
 
 
 @functools.cache
-def _multiplies_bfloat16() -> bool:
+def _supports_bfloat16() -> bool:
     """Returns whether this CPU has such instructions, which do twice as much in the same time."""
     if not hasattr(torch.cpu, "get_capabilities"):  # before torch 2.12
         return False

@@ -18,13 +18,18 @@ from torch import Tensor, distributed, nn
 
 from sim2cam.errors import BackendError, UsageError
 from sim2cam.learn.device import find_device
-from sim2cam.learn.launch import is_first, number_here, process_count, processes_here
+from sim2cam.learn.launch import (
+    get_local_rank,
+    get_local_world_size,
+    get_world_size,
+    is_main_process,
+)
 
-_PATIENCE = timedelta(hours=1)  # for the first process, which alone judges candidates and writes
+_TIMEOUT = timedelta(hours=1)  # for the first process, which alone judges candidates and writes
 
 
 @contextmanager
-def joined(device: str) -> Iterator[torch.device]:
+def join_process_group(device: str) -> Iterator[torch.device]:
     """Yields the device of this process, which within shares its steps with those started with it.
 
     All of them come in together; what the first did before is done.
@@ -35,14 +40,14 @@ def joined(device: str) -> Iterator[torch.device]:
     Raises:
         UsageError, BackendError: there is no such device, or fewer than processes.
     """
-    place = find_device(own_device(device))
-    if process_count() == 1:
+    place = find_device(select_local_device(device))
+    if get_world_size() == 1:
         yield place
         return
     if place.type == "cuda":
         torch.cuda.set_device(place)
     backend = "nccl" if place.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, timeout=_PATIENCE)
+    distributed.init_process_group(backend, timeout=_TIMEOUT)
     wait_for_all()  # the first may still be removing an earlier run
     try:
         yield place
@@ -50,7 +55,7 @@ def joined(device: str) -> Iterator[torch.device]:
         distributed.destroy_process_group()
 
 
-def own_device(device: str) -> str:
+def select_local_device(device: str) -> str:
     """Returns the device of this process; of several on one machine, each takes a GPU of its own.
 
     Args:
@@ -60,131 +65,134 @@ def own_device(device: str) -> str:
         UsageError: a certain GPU for several processes.
         BackendError: fewer GPUs than processes.
     """
-    if process_count() == 1:
+    if get_world_size() == 1:
         return device
     if device.startswith("cuda:"):
         raise UsageError(
-            f"--device {device}: of {process_count()} processes, each takes a GPU of its own. Give "
+            f"--device {device}: of {get_world_size()} processes, each takes a GPU of its own. Give "
             "--device cuda."
         )
     if device != "cuda":
         return device
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if found < processes_here():
+    if found < get_local_world_size():
         raise BackendError(
-            f"torchrun has started {processes_here()} processes on this machine, which shows {found} CUDA "
+            f"torchrun has started {get_local_world_size()} processes on this machine, which shows {found} CUDA "
             "devices. Give --nproc-per-node as many as there are, or --device cpu."
         )
-    return f"cuda:{number_here()}"
+    return f"cuda:{get_local_rank()}"
 
 
-def sharing() -> int:
+def get_group_size() -> int:
     """Returns how many processes share their steps now."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_world_size()
     return 1
 
 
-def share_of(batch: int) -> slice:
+def slice_batch(batch_size: int) -> slice:
     """Returns which items of a batch are this process's.
 
     Raises:
         UsageError: the batch cannot be divided evenly.
     """
-    count = sharing()
-    if batch % count:
+    count = get_group_size()
+    if batch_size % count:
         raise UsageError(
-            f"a batch of {batch} cannot be divided among {count} processes. Set batch to a multiple of "
+            f"a batch of {batch_size} cannot be divided among {count} processes. Set batch to a multiple of "
             f"{count} in the recipe, or give torchrun another --nproc-per-node."
         )
     number = distributed.get_rank() if count > 1 else 0
-    return slice(number * (batch // count), (number + 1) * (batch // count))
+    return slice(number * (batch_size // count), (number + 1) * (batch_size // count))
 
 
-def divisor(total: Tensor, least: float = 1) -> Tensor:
+def reduce_divisor(local_total: Tensor, minimum: float = 1) -> Tensor:
     """Returns what a sum over this process's part of a batch is divided by to become a loss.
 
-    The mean of that over the processes is the sum over the whole batch, divided by ``total`` over the
-    whole batch or, if that is less, by ``least``.
+    The mean of that over the processes is the sum over the whole batch, divided by ``local_total`` over the
+    whole batch or, if that is less, by ``minimum``.
 
     Args:
-        total: over this process's part.
-        least: of the whole batch.
+        local_total: over this process's part.
+        minimum: of the whole batch.
     """
-    if sharing() == 1:
-        return total.clamp(min=least)
-    whole = total.detach().to(torch.float32)
+    if get_group_size() == 1:
+        return local_total.clamp(min=minimum)
+    whole = local_total.detach().to(torch.float32)
     distributed.all_reduce(whole)
-    return whole.clamp(min=least) / sharing()
+    return whole.clamp(min=minimum) / get_group_size()
 
 
-def over_all(part: Tensor) -> Tensor:
+def all_reduce_sum(local: Tensor) -> Tensor:
     """Returns the sum over all processes, through which gradients go back to all of them."""
-    if sharing() == 1:
-        return part
-    summed: Tensor = _Sum.apply(part)  # type: ignore[no-untyped-call]
+    if get_group_size() == 1:
+        return local
+    summed: Tensor = _AllReduceSum.apply(local)  # type: ignore[no-untyped-call]
     return summed
 
 
-def average_gradients(optimiser: torch.optim.Optimizer) -> None:
+def average_gradients(optimizer: torch.optim.Optimizer) -> None:
     """Gives what an optimiser trains the mean of the gradients that the processes found."""
-    if sharing() == 1:
+    if get_group_size() == 1:
         return
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
     gradients = [p.grad for p in parameters if p.grad is not None]
     flat = torch.cat([gradient.flatten() for gradient in gradients])
     distributed.all_reduce(flat)
-    means = torch.split(flat / sharing(), [gradient.numel() for gradient in gradients])
+    means = torch.split(flat / get_group_size(), [gradient.numel() for gradient in gradients])
     for gradient, mean in zip(gradients, means, strict=True):
         gradient.copy_(mean.view(gradient.shape))
 
 
-def mean_over_all(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+def all_reduce_mean(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """Returns the means over the processes of scalars that all of them measured."""
-    if sharing() == 1:
+    if get_group_size() == 1:
         return scalars
     values = torch.stack([value.float() for value in scalars.values()])
     distributed.all_reduce(values)
-    return dict(zip(scalars, values / sharing(), strict=True))
+    return dict(zip(scalars, values / get_group_size(), strict=True))
 
 
-def gathered(part: Tensor) -> Tensor:
+def all_gather(local: Tensor) -> Tensor:
     """Returns the parts (n, ...) of all processes as one batch; no gradient goes through it."""
-    if sharing() == 1:
-        return part
+    if get_group_size() == 1:
+        return local
     parts = [
-        torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(sharing())
+        torch.empty_like(local, memory_format=torch.contiguous_format)
+        for _ in range(get_group_size())
     ]
-    distributed.all_gather(parts, part.detach().contiguous())
+    distributed.all_gather(parts, local.detach().contiguous())
     return torch.cat(parts)
 
 
-def as_first_finds(find: Callable[[], float], device: torch.device) -> float:
+def broadcast_from_main(compute: Callable[[], float], device: torch.device) -> float:
     """Returns what the first process finds, so that all decide alike; the others do not look."""
-    if sharing() == 1:
-        return find()
-    value = torch.tensor(find() if is_first() else 0.0, dtype=torch.float64, device=device)
+    if get_group_size() == 1:
+        return compute()
+    value = torch.tensor(
+        compute() if is_main_process() else 0.0, dtype=torch.float64, device=device
+    )
     distributed.broadcast(value, 0)
     return float(value)
 
 
 def wait_for_all() -> None:
     """Goes on once all processes have come here."""
-    if sharing() > 1:
+    if get_group_size() > 1:
         distributed.barrier()
 
 
-def share_norms(network: nn.Module) -> None:
+def synchronize_batch_norms(network: nn.Module) -> None:
     """Lets a network normalize by batches over all processes; names and values of its state stay."""
-    if sharing() == 1:
+    if get_group_size() == 1:
         return
     for module in list(network.modules()):
         for name, child in module.named_children():
             if type(child) is nn.BatchNorm2d:
-                setattr(module, name, _shared(child))
+                setattr(module, name, _make_synchronized_norm(child))
 
 
-class SharedBatchNorm2d(nn.BatchNorm2d):
+class SynchronizedBatchNorm2d(nn.BatchNorm2d):
     """Batch normalization in training by mean and variance over the parts of all processes.
 
     torch's own (``SyncBatchNorm``) runs on GPUs alone.
@@ -195,16 +203,16 @@ class SharedBatchNorm2d(nn.BatchNorm2d):
         if not self.training:
             return super().forward(features)
         values = features.float()
-        total = values.numel() // values.shape[1] * sharing()
-        mean = over_all(values.sum((0, 2, 3))) / total
+        total = values.numel() // values.shape[1] * get_group_size()
+        mean = all_reduce_sum(values.sum((0, 2, 3))) / total
         centred = values - mean[:, None, None]
-        variance = over_all(centred.square().sum((0, 2, 3))) / total
-        self._follow(mean.detach(), variance.detach() * total / max(total - 1, 1))
+        variance = all_reduce_sum(centred.square().sum((0, 2, 3))) / total
+        self._update_running_stats(mean.detach(), variance.detach() * total / max(total - 1, 1))
         scale = self.weight * (variance + self.eps).rsqrt()
         normalized = centred * scale[:, None, None] + self.bias[:, None, None]
         return normalized.to(features.dtype)
 
-    def _follow(self, mean: Tensor, variance: Tensor) -> None:
+    def _update_running_stats(self, mean: Tensor, variance: Tensor) -> None:
         """Takes a batch's statistics into the running ones, as torch does."""
         assert self.num_batches_tracked is not None
         assert self.running_mean is not None
@@ -215,13 +223,13 @@ class SharedBatchNorm2d(nn.BatchNorm2d):
         self.running_var.lerp_(variance, share)
 
 
-class _Sum(torch.autograd.Function):
+class _AllReduceSum(torch.autograd.Function):
     """The sum over all processes; its gradient is the sum of theirs."""
 
     @staticmethod
-    def forward(ctx: Any, part: Tensor) -> Tensor:
+    def forward(ctx: Any, local: Tensor) -> Tensor:
         """Returns the sum."""
-        whole = part.clone(memory_format=torch.contiguous_format)
+        whole = local.clone(memory_format=torch.contiguous_format)
         distributed.all_reduce(whole)
         return whole
 
@@ -233,7 +241,7 @@ class _Sum(torch.autograd.Function):
         return whole
 
 
-def _shared(norm: nn.BatchNorm2d) -> SharedBatchNorm2d:
-    shared = SharedBatchNorm2d(norm.num_features, norm.eps, norm.momentum)
+def _make_synchronized_norm(norm: nn.BatchNorm2d) -> SynchronizedBatchNorm2d:
+    shared = SynchronizedBatchNorm2d(norm.num_features, norm.eps, norm.momentum)
     shared.load_state_dict(norm.state_dict())
     return shared

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 
-class WeightAverage:
+class ExponentialMovingAverage:
     """A running average of all floating-point weights and buffers; others are the latest.
 
     Args:

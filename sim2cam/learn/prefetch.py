@@ -16,10 +16,10 @@ from sim2cam.errors import Sim2CamError
 
 T = TypeVar("T")
 
-_LEAST_SHARED_BYTES = 1 << 15
+_MIN_SHARED_BYTES = 1 << 15
 
 
-class Ahead(Generic[T]):
+class Prefetcher(Generic[T]):
     """Returns what is made of a step, and has that of the next one made meanwhile, in another thread.
 
     What a step is made of must depend on its number alone. What goes wrong in making it is raised when it is
@@ -27,24 +27,26 @@ class Ahead(Generic[T]):
 
     Args:
         make: makes it.
-        stop: the first step that nobody will ask for.
+        end_step: the first step that nobody will ask for.
     """
 
-    def __init__(self, make: Callable[[int], T], stop: int) -> None:
+    def __init__(self, make: Callable[[int], T], end_step: int) -> None:
         self._make = make
-        self._stop = stop
+        self._end_step = end_step
         self._pool = ThreadPoolExecutor(1)
-        self._made: dict[int, Future[T]] = {}
+        self._futures: dict[int, Future[T]] = {}
 
     def __call__(self, step: int) -> T:
         """Returns what is made of a step."""
-        wanted = (step, *range(step + 1, min(step + 2, self._stop)))
-        self._made = {n: self._made.get(n) or self._pool.submit(self._make, n) for n in wanted}
-        return self._made[step].result()
+        wanted = (step, *range(step + 1, min(step + 2, self._end_step)))
+        self._futures = {
+            n: self._futures.get(n) or self._pool.submit(self._make, n) for n in wanted
+        }
+        return self._futures[step].result()
 
 
-def made_by_processes(
-    make: Callable[[int], T], steps: Sequence[int], processes: int
+def prefetch_in_processes(
+    make: Callable[[int], T], steps: Sequence[int], process_count: int
 ) -> Iterator[T]:
     """Yields what is made of steps, in their order, by processes that are forked from this one.
 
@@ -55,20 +57,20 @@ def made_by_processes(
     Args:
         make: makes it of a step; large arrays may stand in tuples and in frozen dataclasses.
         steps: their numbers.
-        processes: and twice as many steps are made ahead.
+        process_count: and twice as many steps are made ahead.
     """
     loader: data.DataLoader[Any] = data.DataLoader(
-        _Made(make),
+        _StepDataset(make),
         batch_size=None,
         sampler=steps,
-        num_workers=processes,
-        collate_fn=_as_it_is,
+        num_workers=process_count,
+        collate_fn=_identity,
         multiprocessing_context="fork",
     )
-    return map(_received, loader)
+    return map(_from_shared, loader)
 
 
-class _Made(data.Dataset[Any]):
+class _StepDataset(data.Dataset[Any]):
     """What is made of each step, ready to be sent."""
 
     def __init__(self, make: Callable[[int], object]) -> None:
@@ -77,37 +79,37 @@ class _Made(data.Dataset[Any]):
     def __getitem__(self, step: int) -> Any:
         torch.set_num_threads(1)
         try:
-            return _changed(self._make(step), np.ndarray, _sent)
+            return _map_values(self._make(step), np.ndarray, _to_shared)
         except Sim2CamError as error:
             return error
 
 
-def _sent(values: NDArray[Any]) -> Any:
+def _to_shared(array: NDArray[Any]) -> Any:
     """Returns an array as it is sent: through a pipe or, as a tensor, through memory that both processes see, which
     takes an open file.
     """
-    if values.nbytes < _LEAST_SHARED_BYTES:
-        return values
-    return torch.from_numpy(np.require(values, requirements="W"))
+    if array.nbytes < _MIN_SHARED_BYTES:
+        return array
+    return torch.from_numpy(np.require(array, requirements="W"))
 
 
-def _received(sent: Any) -> Any:
-    if isinstance(sent, Sim2CamError):
-        raise sent
-    return _changed(sent, torch.Tensor, torch.Tensor.numpy)
+def _from_shared(value: Any) -> Any:
+    if isinstance(value, Sim2CamError):
+        raise value
+    return _map_values(value, torch.Tensor, torch.Tensor.numpy)
 
 
-def _changed(value: object, kind: type, change: Callable[[Any], object]) -> object:
+def _map_values(value: object, kind: type, convert: Callable[[Any], object]) -> object:
     """Returns a value in which all of a kind are changed, also those in tuples and dataclasses."""
     if isinstance(value, kind):
-        return change(value)
+        return convert(value)
     if isinstance(value, tuple):
-        return tuple(_changed(one, kind, change) for one in value)
+        return tuple(_map_values(one, kind, convert) for one in value)
     if is_dataclass(value):
-        parts = {f.name: _changed(getattr(value, f.name), kind, change) for f in fields(value)}
+        parts = {f.name: _map_values(getattr(value, f.name), kind, convert) for f in fields(value)}
         return replace(cast("Any", value), **parts)
     return value
 
 
-def _as_it_is(made: T) -> T:
-    return made
+def _identity(value: T) -> T:
+    return value

@@ -14,23 +14,31 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from sim2cam.errors import InputError, OutputError, RunawayError
-from sim2cam.files import prepare_folder, write_whole
+from sim2cam.errors import DivergenceError, InputError, OutputError
+from sim2cam.files import prepare_folder, write_atomic
 from sim2cam.learn.checkpoint import Checkpoint, load_checkpoint
-from sim2cam.learn.launch import is_first
+from sim2cam.learn.launch import is_main_process
 
 CHECKPOINT = "checkpoint.safetensors"
 METRICS = "metrics.jsonl"
-BATCH = "batch.safetensors"
-SAMPLES = "samples-*.jpg"
-EVENTS = "events.out.tfevents.*"
+BATCH_FILE = "batch.safetensors"
+SAMPLES_PATTERN = "samples-*.jpg"
+EVENTS_PATTERN = "events.out.tfevents.*"
 SAMPLES_PAGE = "samples.html"
 WEIGHTS = "weights.safetensors"
-RUN_FILES = (BATCH, CHECKPOINT, METRICS, "transfer.json", "weights.json", WEIGHTS, SAMPLES_PAGE)
-_PARTS = (*RUN_FILES, SAMPLES, EVENTS)
+RUN_FILES = (
+    BATCH_FILE,
+    CHECKPOINT,
+    METRICS,
+    "transfer.json",
+    "weights.json",
+    WEIGHTS,
+    SAMPLES_PAGE,
+)
+_RUN_PATTERNS = (*RUN_FILES, SAMPLES_PATTERN, EVENTS_PATTERN)
 
 
-class RecordLine(Protocol):
+class MetricsLine(Protocol):
     """A line of a training's record: a dataclass of JSON values."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -40,33 +48,33 @@ class RecordLine(Protocol):
         """Steps done."""
 
 
-Line = TypeVar("Line", bound=RecordLine)
+MetricsLineT = TypeVar("MetricsLineT", bound=MetricsLine)
 
 
-class Record:
+class MetricsLog:
     """What is appended to ``metrics.jsonl``.
 
     Args:
         run_dir: the training's folder.
-        cure: what to do when the training runs away: "Lower this".
+        remedy: what to do when the training runs away: "Lower this".
     """
 
-    def __init__(self, run_dir: Path, cure: str) -> None:
+    def __init__(self, run_dir: Path, remedy: str) -> None:
         self._path = run_dir / METRICS
-        self._cure = cure
-        self._added: list[Mapping[str, Tensor]] = []
-        self._since = time.perf_counter()
+        self._remedy = remedy
+        self._pending_scalars: list[Mapping[str, Tensor]] = []
+        self._last_line_s = time.perf_counter()
 
     def add(self, scalars: Mapping[str, Tensor]) -> None:
         """Takes in what one more step measured; a step need not measure everything."""
-        self._added.append(scalars)
+        self._pending_scalars.append(scalars)
 
     @property
     def pending(self) -> dict[str, Tensor]:
         """What was added since the last line, for ``resume``."""
         return {
             f"{number}/{name}": value
-            for number, scalars in enumerate(self._added)
+            for number, scalars in enumerate(self._pending_scalars)
             for name, value in scalars.items()
         }
 
@@ -76,7 +84,7 @@ class Record:
         for key, value in pending.items():
             number, _, name = key.partition("/")
             steps[int(number)][name] = value
-        self._added = [steps[number] for number in sorted(steps)]
+        self._pending_scalars = [steps[number] for number in sorted(steps)]
 
     def take_means(self, step: int) -> tuple[dict[str, float], float]:
         """Returns the means of all that was added since the last call, and seconds a step.
@@ -84,26 +92,30 @@ class Record:
         Raises:
             RunawayError: something that was added is not finite.
         """
-        names = dict.fromkeys(name for scalars in self._added for name in scalars)
+        names = dict.fromkeys(name for scalars in self._pending_scalars for name in scalars)
         means = {
-            name: float(torch.stack([s[name].cpu() for s in self._added if name in s]).mean())
+            name: float(
+                torch.stack([s[name].cpu() for s in self._pending_scalars if name in s]).mean()
+            )
             for name in names
         }
         if not all(math.isfinite(mean) for mean in means.values()):
-            first = step - len(self._added) + 1
-            broken = next(at for at, s in enumerate(self._added, first) if not _are_finite(s))
-            raise RunawayError(
+            first = step - len(self._pending_scalars) + 1
+            broken = next(
+                at for at, s in enumerate(self._pending_scalars, first) if not _are_finite(s)
+            )
+            raise DivergenceError(
                 f"the loss is no longer finite at step {broken} ({means}). "
-                f"{self._cure}, then train again with --overwrite.",
+                f"{self._remedy}, then train again with --overwrite.",
                 broken,
             )
         now = time.perf_counter()
-        step_s = (now - self._since) / len(self._added)
-        self._added.clear()
-        self._since = now
+        step_s = (now - self._last_line_s) / len(self._pending_scalars)
+        self._pending_scalars.clear()
+        self._last_line_s = now
         return means, step_s
 
-    def write(self, line: RecordLine) -> None:
+    def write(self, line: MetricsLine) -> None:
         """Appends a line.
 
         Raises:
@@ -111,7 +123,7 @@ class Record:
         """
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(_text(line))
+                file.write(_to_json_line(line))
         except OSError as error:
             raise OutputError(
                 self._path,
@@ -121,7 +133,7 @@ class Record:
 
 
 def open_run(
-    run_dir: Path, identity: Mapping[str, Any], kind: type[Line], *, resume: bool
+    run_dir: Path, identity: Mapping[str, Any], line_type: type[MetricsLineT], *, resume: bool
 ) -> Checkpoint | None:
     """Returns the checkpoint to go on from, None to start; the record then ends where it does.
 
@@ -130,7 +142,7 @@ def open_run(
     Args:
         run_dir: the training's folder, which need not exist.
         identity: as ``load_checkpoint`` takes it.
-        kind: of the record's lines.
+        line_type: of the record's lines.
         resume: goes on from the checkpoint, where there is one.
 
     Raises:
@@ -139,20 +151,20 @@ def open_run(
         OutputError: the folder cannot be written, holds something else, or holds a training and
             ``resume`` is False.
     """
-    if is_first():
-        check_run(run_dir)
+    if is_main_process():
+        check_run_folder(run_dir)
     if not resume and any((run_dir / name).exists() for name in (CHECKPOINT, WEIGHTS)):
         raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
     path = run_dir / CHECKPOINT
     checkpoint = load_checkpoint(path, identity) if path.exists() else None
     done = checkpoint.step if checkpoint else 0
-    if is_first():
-        kept = [line for line in read_record(run_dir, kind) if line.step <= done]
-        write_whole(run_dir / METRICS, "".join(map(_text, kept)).encode())
+    if is_main_process():
+        kept = [line for line in read_metrics_log(run_dir, line_type) if line.step <= done]
+        write_atomic(run_dir / METRICS, "".join(map(_to_json_line, kept)).encode())
     return checkpoint
 
 
-def read_record(run_dir: Path, kind: type[Line]) -> tuple[Line, ...]:
+def read_metrics_log(run_dir: Path, line_type: type[MetricsLineT]) -> tuple[MetricsLineT, ...]:
     """Returns a training's record; empty when there is none, short of a line cut by a crash.
 
     Raises:
@@ -163,7 +175,7 @@ def read_record(run_dir: Path, kind: type[Line]) -> tuple[Line, ...]:
         return ()
     whole = path.read_bytes().rpartition(b"\n")[0]
     try:
-        return tuple(kind(**json.loads(line)) for line in whole.splitlines())
+        return tuple(line_type(**json.loads(line)) for line in whole.splitlines())
     except (ValueError, TypeError) as error:
         raise InputError(
             path,
@@ -172,27 +184,27 @@ def read_record(run_dir: Path, kind: type[Line]) -> tuple[Line, ...]:
         ) from error
 
 
-def check_run(run_dir: Path) -> None:
+def check_run_folder(run_dir: Path) -> None:
     """Refuse a folder that holds anything but a training.
 
     Raises:
         OutputError: naming it.
     """
-    prepare_folder(run_dir, _PARTS, "a training", resume=True, overwrite=False)
+    prepare_folder(run_dir, _RUN_PATTERNS, "a training", resume=True, overwrite=False)
 
 
-def remove_run(run_dir: Path) -> None:
+def clear_run_folder(run_dir: Path) -> None:
     """Remove a training's files; its folder must hold nothing else.
 
     Raises:
         OutputError: something else lies in it.
     """
-    prepare_folder(run_dir, _PARTS, "a training", resume=False, overwrite=True)
+    prepare_folder(run_dir, _RUN_PATTERNS, "a training", resume=False, overwrite=True)
 
 
 def _are_finite(scalars: Mapping[str, Tensor]) -> bool:
     return all(bool(torch.isfinite(value)) for value in scalars.values())
 
 
-def _text(line: RecordLine) -> str:
+def _to_json_line(line: MetricsLine) -> str:
     return json.dumps(asdict(line)) + "\n"

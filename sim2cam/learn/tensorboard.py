@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.errors import UsageError
-from sim2cam.learn.run_folder import RecordLine
+from sim2cam.learn.run_folder import MetricsLine
 
 
-class Board:
+class TensorBoardLogger:
     """Takes lines of a record and writes their numbers as TensorBoard's events, into the run's folder.
 
     Args:
@@ -28,23 +28,23 @@ class Board:
             raise UsageError(
                 '--tensorboard needs an extra. Run: pip install "sim2cam[tensorboard]".'
             ) from error
-        self._open = SummaryWriter
+        self._writer_class = SummaryWriter
         self._run_dir = run_dir
         self._writer: Any = None
 
-    def tell(self, line: RecordLine) -> None:
+    def log(self, line: MetricsLine) -> None:
         """Writes a line; what was told before of its step and later ones is void."""
         if self._writer is None:  # a resumed training goes on from before where it was stopped
-            self._writer = self._open(str(self._run_dir), purge_step=line.step)
-        for name, value in _numbers(asdict(line)):
+            self._writer = self._writer_class(str(self._run_dir), purge_step=line.step)
+        for name, value in _flatten_scalars(asdict(line)):
             self._writer.add_scalar(name, value, line.step)
         self._writer.flush()
 
 
-def _numbers(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+def _flatten_scalars(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
     """Yields what TensorBoard calls each number, and it."""
     for name, value in values.items():
         if isinstance(value, dict):
-            yield from _numbers(value, f"{name}/")
+            yield from _flatten_scalars(value, f"{name}/")
         elif isinstance(value, float):
             yield f"{prefix}{name}", value

@@ -10,39 +10,39 @@ from torch import Tensor
 from torch.utils.data import Dataset as TorchDataset
 
 from sim2cam.data.sample import Dataset, Sample
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.images import read_rgb
 
 Item = tuple[Tensor, dict[str, Tensor]]
 
 
-class DetectionSet(TorchDataset[Item]):
+class TorchDetectionDataset(TorchDataset[Item]):
     """Labelled pictures by number; give ``collate`` to the DataLoader, with any number of workers.
 
     Args:
-        dataset: from ``read_dataset`` or ``read_captures``.
-        masks: whether targets have masks, which needs those of the labels or the channel ``ids``.
+        dataset: from ``read_dataset`` or ``read_real_images``.
+        with_masks: whether targets have masks, which needs those of the labels or the channel ``ids``.
 
     Raises:
         InputError: a picture without labels, or without masks where they are asked for.
     """
 
-    def __init__(self, dataset: Dataset, *, masks: bool = False) -> None:
+    def __init__(self, dataset: Dataset, *, with_masks: bool = False) -> None:
         for sample in dataset.samples:
             if sample.objects is None:
                 raise InputError(dataset.root, f"image {sample.name} has no labels.")
             labels = (label for label in sample.objects if not label.is_crowd)
-            if masks and "ids" not in sample.channels and any(o.mask is None for o in labels):
+            if with_masks and "ids" not in sample.channels and any(o.mask is None for o in labels):
                 raise InputError(dataset.root, f"image {sample.name} has no ids and no masks.")
         self._dataset = dataset
-        self._masks = masks
+        self._with_masks = with_masks
 
     def __len__(self) -> int:
         """Returns how many pictures there are."""
         return len(self._dataset.samples)
 
-    def __getitem__(self, number: int) -> Item:
+    def __getitem__(self, index: int) -> Item:
         """Returns a picture and its target; groups (``is_crowd``) are left out.
 
         The picture is RGB, float32 (3, h, w) from 0 to 1. The target holds ``boxes`` float32 (n, 4),
@@ -53,7 +53,7 @@ class DetectionSet(TorchDataset[Item]):
         Raises:
             InputError: a file cannot be read.
         """
-        sample = self._dataset.samples[number]
+        sample = self._dataset.samples[index]
         objects = [label for label in sample.objects or () if not label.is_crowd]
         rgb = torch.tensor(read_rgb(sample.rgb)).permute(2, 0, 1).contiguous()
         numbers = [self._dataset.categories.index(label.category) + 1 for label in objects]
@@ -64,10 +64,10 @@ class DetectionSet(TorchDataset[Item]):
             "labels": torch.tensor(numbers, dtype=torch.int64),
             "area": torch.tensor([o.area_px for o in objects], dtype=torch.float32),
             "iscrowd": torch.zeros(len(objects), dtype=torch.int64),
-            "image_id": torch.tensor([number]),
+            "image_id": torch.tensor([index]),
         }
-        if self._masks:
-            target["masks"] = _masks(sample)
+        if self._with_masks:
+            target["masks"] = _stack_masks(sample)
         return rgb.float() / 255, target
 
 
@@ -76,10 +76,10 @@ def collate(items: Sequence[Item]) -> tuple[list[Tensor], list[dict[str, Tensor]
     return [picture for picture, _ in items], [target for _, target in items]
 
 
-def _masks(sample: Sample) -> Tensor:
+def _stack_masks(sample: Sample) -> Tensor:
     """Returns the masks (n, h, w) of all objects that are no groups; empty ones where unknown."""
     found = np.zeros((len(sample.objects or ()), sample.height, sample.width), np.uint8)
-    for number, mask in enumerate(seen_masks(sample)):
+    for number, mask in enumerate(read_visible_masks(sample)):
         if mask is not None:
             found[number] = mask
     return torch.from_numpy(found[[not label.is_crowd for label in sample.objects or ()]])

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from sim2cam.data.parsing import check_nesting, is_file, read_json
 from sim2cam.errors import CheckpointError, InputError, UsageError
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 
-SUFFIX = ".safetensors"
-_MOST_CARD_BYTES = 1 << 26
+WEIGHTS_SUFFIX = ".safetensors"
+_MAX_CARD_BYTES = 1 << 26
 
 Card = TypeVar("Card")
 
@@ -33,7 +33,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
         OutputError: the folder cannot be written.
     """
     _check_suffix(path)
-    halved = {name: value.cpu().contiguous() for name, value in as_stored(tensors).items()}
+    halved = {name: value.cpu().contiguous() for name, value in to_half_precision(tensors).items()}
     for name, value in halved.items():
         if value.is_floating_point() and not value.isfinite().all():
             raise CheckpointError(
@@ -42,11 +42,11 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
                 "written. Lower the learning rate, then train again.",
             )
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
-    write_whole(path, save(halved))
-    write_whole(card_path(path), text.encode(errors="backslashreplace"))
+    write_atomic(path, save(halved))
+    write_atomic(get_card_path(path), text.encode(errors="backslashreplace"))
 
 
-def as_stored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_half_precision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns tensors as ``save_weights`` stores them: floats in half precision."""
     return {
         name: (value.half() if value.is_floating_point() else value).detach()
@@ -73,17 +73,17 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, load_card(path)
 
 
-def load_card(weights: Path) -> dict[str, Any]:
+def load_card(weights_path: Path) -> dict[str, Any]:
     """Returns the card of a weights file, as JSON values.
 
     Raises:
         CheckpointError: it is missing or broken.
     """
-    path = card_path(weights)
+    path = get_card_path(weights_path)
     if not is_file(path):
         raise CheckpointError(path, "the card of the weights is missing. Copy both files.")
     try:
-        card = read_json(path, _MOST_CARD_BYTES, "card of weights", "Copy both files again.")
+        card = read_json(path, _MAX_CARD_BYTES, "card of weights", "Copy both files again.")
         check_nesting(path, card)
     except InputError as error:
         raise CheckpointError(*error.args) from error
@@ -94,20 +94,20 @@ def load_card(weights: Path) -> dict[str, Any]:
     return card
 
 
-def read_card(path: Path, content: Mapping[str, Any], kind: type[Card], owner: str) -> Card:
+def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], owner: str) -> Card:
     """Returns the card that a JSON file holds.
 
     Args:
         path: the file, for the errors.
         content: of the file.
-        kind: the card's dataclass.
+        card_type: the card's dataclass.
         owner: what the card describes: "a detector".
 
     Raises:
         CheckpointError: another card, or a value in it is missing or not allowed.
     """
     try:
-        return TypeAdapter(kind).validate_python(content)
+        return TypeAdapter(card_type).validate_python(content)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -118,9 +118,9 @@ def read_card(path: Path, content: Mapping[str, Any], kind: type[Card], owner: s
         raise CheckpointError(path, f"{error}. Copy both files again.") from error
 
 
-def card_path(path: Path) -> Path:
+def get_card_path(weights_path: Path) -> Path:
     """Returns where the card of a weights file lies: ``dice.json`` beside ``dice.safetensors``."""
-    return path.with_suffix(".json")
+    return weights_path.with_suffix(".json")
 
 
 def check_sizes(
@@ -157,7 +157,7 @@ def check_sizes(
                 )
 
 
-def fill_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def load_into_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Gives a network its weights.
 
     Raises:
@@ -181,7 +181,8 @@ def fill_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Ten
 
 
 def _check_suffix(path: Path) -> None:
-    if path.suffix != SUFFIX:
+    if path.suffix != WEIGHTS_SUFFIX:
         raise CheckpointError(
-            path, f"weights end in {SUFFIX}, not in '{path.suffix}'. Nothing else is opened."
+            path,
+            f"weights end in {WEIGHTS_SUFFIX}, not in '{path.suffix}'. Nothing else is opened.",
         )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
+CONFIDENCE_LEVEL = 0.95
 DETECTABLE_SIGMAS = 2.8  # a difference of this many standard errors is found with 80 % power
-_ROUNDING = 1e-12  # differences that floating point alone makes are smaller
+_ROUNDING_TOLERANCE = 1e-12  # differences that floating point alone makes are smaller
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """How much better one run is than another on the same images.
 
     Attributes:
@@ -48,12 +48,16 @@ class Difference:
     standard_error: float
 
     @property
-    def detectable(self) -> float | None:
+    def min_detectable_effect(self) -> float | None:
         """The smallest difference that as many images show in four of five repetitions.
 
         None where no resample told the runs apart: how differences spread is then unknown.
         """
-        return DETECTABLE_SIGMAS * self.standard_error if self.standard_error > _ROUNDING else None
+        return (
+            DETECTABLE_SIGMAS * self.standard_error
+            if self.standard_error > _ROUNDING_TOLERANCE
+            else None
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
@@ -61,60 +65,64 @@ class Difference:
             "value": self.value,
             "ci95": list(self.ci95),
             "p_value": self.p_value,
-            "detectable": self.detectable,
+            "detectable": self.min_detectable_effect,
         }
 
 
-def resampled_counts(n: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def sample_bootstrap_counts(
+    n: int, n_resamples: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Returns how often each of n images is in each resample (draws, n); rows sum to n."""
-    return rng.multinomial(n, np.full(n, 1 / n), size=draws)
+    return rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
 
 
-def estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:
+def bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
     """Returns a value with the percentile interval of its resamples (draws,); NaNs are left out."""
-    return Estimate(value, _interval(resampled))
+    return Estimate(value, _compute_percentile_interval(bootstrap_values))
 
 
-def estimates_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+def estimates_to_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     """Returns numbers by their names as JSON values, each as ``{"value": v, "ci95": [low, high]}``."""
     return {name: one.to_json() for name, one in estimates.items()}
 
 
-def reflected_estimate(value: float, resampled: NDArray[np.float64]) -> Estimate:
+def basic_bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
     """Returns a number that is 0 or more with the basic bootstrap interval (Davison and Hinkley 1997).
 
     For what noise makes larger, as distances are: it makes resamples (draws,) larger again, so the
     interval reaches as far below the value as they lie above it. NaNs are left out.
     """
-    low, high = _interval(resampled)
+    low, high = _compute_percentile_interval(bootstrap_values)
     return Estimate(value, (max(0.0, min(value, 2 * value - high)), max(value, 2 * value - low)))
 
 
-def difference(
+def compute_paired_difference(
     first: float,
     second: float,
-    first_resampled: NDArray[np.float64],
-    second_resampled: NDArray[np.float64],
-) -> Difference:
+    first_bootstrap_values: NDArray[np.float64],
+    second_bootstrap_values: NDArray[np.float64],
+) -> PairedDifference:
     """Returns the paired difference of two numbers.
 
     Args:
         first, second: of all images.
-        first_resampled, second_resampled: of the same resamples of images (draws,).
+        first_bootstrap_values, second_bootstrap_values: of the same resamples of images (draws,).
     """
-    differences = first_resampled - second_resampled
+    differences = first_bootstrap_values - second_bootstrap_values
     differences = differences[np.isfinite(differences)]
     n = len(differences)
     tail = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    return Difference(
+    return PairedDifference(
         value=first - second,
-        ci95=_interval(differences),
+        ci95=_compute_percentile_interval(differences),
         p_value=min(1.0, 2 * (tail + 1) / (n + 1)),
         standard_error=float(differences.std(ddof=1)) if n > 1 else float("nan"),
     )
 
 
-def mean_of_seeds(scores: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+def average_over_seeds(
+    scores: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.float64]:
     """Returns the mean (1 + draws,) over runs: of all of them, then of runs that are drawn again.
 
     Each draw takes one run fewer than there are: as many would spread too little, of three runs by a fifth
@@ -131,7 +139,7 @@ def mean_of_seeds(scores: NDArray[np.float64], rng: np.random.Generator) -> NDAr
     return np.concatenate([scores[:, :1].mean(axis=0), drawn])
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+def apply_holm_correction(p_values: Sequence[float]) -> tuple[float, ...]:
     """Returns p-values that hold for all comparisons together (Holm 1979), in the given order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted = [0.0] * len(p_values)
@@ -142,9 +150,9 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def _interval(resampled: NDArray[np.float64]) -> tuple[float, float]:
-    finite = resampled[np.isfinite(resampled)]
+def _compute_percentile_interval(bootstrap_values: NDArray[np.float64]) -> tuple[float, float]:
+    finite = bootstrap_values[np.isfinite(bootstrap_values)]
     if not len(finite):
         return float("nan"), float("nan")
-    low, high = np.quantile(finite, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    low, high = np.quantile(finite, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
     return float(low), float(high)

@@ -9,31 +9,33 @@ import numpy as np
 from faster_coco_eval import COCO, COCOeval_faster
 from numpy.typing import NDArray
 
-MOST_AREA = 1e18
+MAX_AREA = 1e18
 """Objects of a larger area are asked for by nobody, so they count neither as found nor as missed."""
 
 
-def average_precision(
-    kind: Literal["bbox", "keypoints", "segm"],
-    truth: dict[str, Any],
+def compute_coco_average_precision(
+    iou_type: Literal["bbox", "keypoints", "segm"],
+    ground_truth: dict[str, Any],
     results: list[dict[str, Any]],
     *,
-    most: int,
-    sigmas: Sequence[float] | None = None,
+    max_detections: int,
+    keypoint_sigmas: Sequence[float] | None = None,
 ) -> NDArray[np.float64]:
     """Returns the average precision (thresholds, categories); -1 of a category without objects.
 
     Args:
-        kind: of what has to overlap.
-        truth: COCO's tables ``images categories annotations``.
+        iou_type: of what has to overlap.
+        ground_truth: COCO's tables ``images categories annotations``.
         results: as COCO has them.
-        most: detections of a category that count in an image.
-        sigmas: of the keypoints.
+        max_detections: detections of a category that count in an image.
+        keypoint_sigmas: of the keypoints.
     """
-    labelled = COCO(truth)
-    scorer = COCOeval_faster(labelled, labelled.loadRes(results), kind, kpt_oks_sigmas=sigmas)
-    scorer.params.maxDets = [most]
-    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, MOST_AREA]], ["all"]
+    labelled = COCO(ground_truth)
+    scorer = COCOeval_faster(
+        labelled, labelled.loadRes(results), iou_type, kpt_oks_sigmas=keypoint_sigmas
+    )
+    scorer.params.maxDets = [max_detections]
+    scorer.params.areaRng, scorer.params.areaRngLbl = [[0, MAX_AREA]], ["all"]
     scorer.evaluate()
     scorer.accumulate()
     precision = np.asarray(scorer.eval["precision"], np.float64)[:, :, :, 0, 0]

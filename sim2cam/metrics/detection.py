@@ -12,28 +12,28 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box, xyxy_to_xywh
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.bootstrap import (
-    Difference,
     Estimate,
-    difference,
-    estimate,
-    estimates_json,
+    PairedDifference,
+    bootstrap_estimate,
+    compute_paired_difference,
+    estimates_to_json,
 )
-from sim2cam.metrics.coco import MOST_AREA, average_precision
+from sim2cam.metrics.coco import MAX_AREA, compute_coco_average_precision
 from sim2cam.metrics.matching import (
     IOU_THRESHOLDS,
-    LEAST_VISIBLE,
     MAX_DETECTIONS,
+    MIN_VISIBLE_FRACTION,
     CategoryMatches,
     ImageMatches,
-    match,
+    match_boxes,
 )
-from sim2cam.metrics.resampling import Taken, Units, units_of
+from sim2cam.metrics.resampling import GroupedImage, ResamplingUnits, group_images
 
-DRAWS = 1000
-_ALL = range(len(IOU_THRESHOLDS))
-_AT_50, _AT_75 = 0, 5
+N_RESAMPLES = 1000
+_ALL_THRESHOLDS = range(len(IOU_THRESHOLDS))
+_IOU_50_INDEX, _IOU_75_INDEX = 0, 5
 
 
 class LabelledKeypoint(Protocol):
@@ -80,7 +80,7 @@ class LabelledObject(Protocol):
         """Its named points; None where unknown."""
 
 
-class LabelledImage(Taken, Protocol):
+class LabelledImage(GroupedImage, Protocol):
     """What is needed of an image; ``dataset.Sample`` has it."""
 
     @property
@@ -100,7 +100,7 @@ class LabelledImage(Taken, Protocol):
         """Its labels; None when it was never labelled."""
 
 
-class LabelledImages(Protocol):
+class LabelledDataset(Protocol):
     """What is needed of labelled captures; ``dataset.Dataset`` has it."""
 
     @property
@@ -117,22 +117,22 @@ class LabelledImages(Protocol):
 
 
 @dataclass(frozen=True)
-class FoundKeypoint:
+class DetectedKeypoint:
     """A named point of an object that a detector found.
 
     Attributes:
         name: as its category has it.
         xy: where it lies, also outside the picture or behind something; pixels, an integer being the
             centre of one.
-        seen: how sure the detector is that nothing hides it, 0 to 1; None where that is not said.
-        spread_px: how far off it is: the scale of a Laplace distribution of either coordinate; None where
+        visibility_score: how sure the detector is that nothing hides it, 0 to 1; None where that is not said.
+        uncertainty_px: how far off it is: the scale of a Laplace distribution of either coordinate; None where
             that is not said.
     """
 
     name: str
     xy: tuple[float, float]
-    seen: float | None = None
-    spread_px: float | None = None
+    visibility_score: float | None = None
+    uncertainty_px: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class Detection:
     category: str
     box_xyxy: Box
     score: float
-    keypoints: tuple[FoundKeypoint, ...] | None = None
-    mask: RunLengths | None = None
+    keypoints: tuple[DetectedKeypoint, ...] | None = None
+    mask: RleMask | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values, without what was not looked for."""
@@ -161,14 +161,14 @@ class Detection:
 def is_ignored(label: LabelledObject) -> bool:
     """Returns whether an object counts neither as found nor as missed: a group, or hardly seen."""
     visible = label.visible_fraction
-    return label.is_crowd or (visible is not None and visible < LEAST_VISIBLE)
+    return label.is_crowd or (visible is not None and visible < MIN_VISIBLE_FRACTION)
 
 
 Predictions = Mapping[str, Sequence[Detection]]
 
 
 @dataclass(frozen=True)
-class DetectionScore:
+class DetectionMetrics:
     """How well detections fit labelled images.
 
     Attributes:
@@ -197,26 +197,26 @@ class DetectionScore:
             "ap50": self.ap50.to_json(),
             "ap75": self.ap75.to_json(),
             "agnostic_ap50": self.agnostic_ap50.to_json(),
-            "category_ap": estimates_json(self.category_ap),
-            "category_ap50": estimates_json(self.category_ap50),
+            "category_ap": estimates_to_json(self.category_ap),
+            "category_ap50": estimates_to_json(self.category_ap50),
             "images": self.images,
             "objects": self.objects,
             "intervals_over": self.intervals_over,
         }
 
 
-class Run(Protocol):
+class Evaluator(Protocol):
     """What was found on labelled images, ready to be scored on any resample of them."""
 
     @property
-    def units(self) -> Units:
+    def units(self) -> ResamplingUnits:
         """What resamples are drawn by."""
 
-    def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Returns scores (draws,) by their names, for how often each image is in each resample (draws, images)."""
 
 
-class MatchedRun:
+class DetectionEvaluator:
     """Detections matched to labels once, ready to be scored on any resample of the images.
 
     Args:
@@ -228,114 +228,119 @@ class MatchedRun:
             detection of an unknown category.
     """
 
-    def __init__(self, dataset: LabelledImages, predictions: Predictions) -> None:
-        check_predicted(dataset, predictions)
-        self.units = units_of(dataset.samples)
+    def __init__(self, dataset: LabelledDataset, predictions: Predictions) -> None:
+        check_predictions(dataset, predictions)
+        self.units = group_images(dataset.samples)
         self._categories = {
-            name: CategoryMatches(category_matches(dataset, predictions, name))
+            name: CategoryMatches(match_category(dataset, predictions, name))
             for name in dataset.categories
         }
-        self._agnostic = CategoryMatches(category_matches(dataset, predictions, None))
+        self._agnostic = CategoryMatches(match_category(dataset, predictions, None))
 
-    def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Returns ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME`` and ``ap50/NAME``, (draws,); NaN if undefined.
 
         Args:
-            counts: how often each image is in each resample (draws, images).
+            image_counts: how often each image is in each resample (draws, images).
         """
-        precision = {n: m.average_precision(counts, _ALL) for n, m in self._categories.items()}
+        precision = {
+            n: m.compute_average_precision(image_counts, _ALL_THRESHOLDS)
+            for n, m in self._categories.items()
+        }
         stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
         found = {
-            "ap": mean_defined(stacked.mean(axis=2)),
-            "ap50": mean_defined(stacked[:, :, _AT_50]),
-            "ap75": mean_defined(stacked[:, :, _AT_75]),
-            "agnostic_ap50": self._agnostic.average_precision(counts, [_AT_50])[:, 0],
+            "ap": average_defined(stacked.mean(axis=2)),
+            "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
+            "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
+            "agnostic_ap50": self._agnostic.compute_average_precision(
+                image_counts, [_IOU_50_INDEX]
+            )[:, 0],
         }
         found |= {f"ap/{name}": p.mean(axis=1) for name, p in precision.items()}
-        return found | {f"ap50/{name}": p[:, _AT_50] for name, p in precision.items()}
+        return found | {f"ap50/{name}": p[:, _IOU_50_INDEX] for name, p in precision.items()}
 
 
-def evaluate(
-    dataset: LabelledImages,
+def evaluate_detections(
+    dataset: LabelledDataset,
     predictions: Predictions,
     *,
     rng: np.random.Generator,
-    draws: int = DRAWS,
-) -> DetectionScore:
-    """Returns how well predictions fit, with 95 % bootstrap intervals over ``units_of`` the images.
+    n_resamples: int = N_RESAMPLES,
+) -> DetectionMetrics:
+    """Returns how well predictions fit, with 95 % bootstrap intervals over ``group_images`` the images.
 
     Args:
         dataset: labelled images.
         predictions: by the image's name, with an entry, perhaps empty, for every image.
         rng: draws the resamples.
-        draws: how many.
+        n_resamples: how many.
 
     Raises:
-        InputError: as ``MatchedRun`` and ``count_objects``.
+        InputError: as ``DetectionEvaluator`` and ``count_objects``.
     """
-    run = MatchedRun(dataset, predictions)
+    run = DetectionEvaluator(dataset, predictions)
     objects = count_objects(dataset)
-    values = _coco_values(dataset, predictions)
-    resampled = run.scores(run.units.resampled(draws, rng))
-    estimates = {name: estimate(value, resampled[name]) for name, value in values.items()}
-    return DetectionScore(
+    values = _compute_coco_metrics(dataset, predictions)
+    resampled = run.compute_scores(run.units.sample_image_counts(n_resamples, rng))
+    estimates = {name: bootstrap_estimate(value, resampled[name]) for name, value in values.items()}
+    return DetectionMetrics(
         ap=estimates["ap"],
         ap50=estimates["ap50"],
         ap75=estimates["ap75"],
         agnostic_ap50=estimates["agnostic_ap50"],
-        category_ap=_of_categories("ap", dataset, estimates),
-        category_ap50=_of_categories("ap50", dataset, estimates),
+        category_ap=_select_category_estimates("ap", dataset, estimates),
+        category_ap50=_select_category_estimates("ap50", dataset, estimates),
         images=run.units.n_images,
         objects=objects,
-        intervals_over=run.units.words(),
+        intervals_over=run.units.describe(),
     )
 
 
-def _of_categories(
-    metric: str, dataset: LabelledImages, estimates: Mapping[str, Estimate]
+def _select_category_estimates(
+    metric: str, dataset: LabelledDataset, estimates: Mapping[str, Estimate]
 ) -> dict[str, Estimate]:
     """Returns what is known of a metric by category."""
     names = {f"{metric}/{name}": name for name in dataset.categories}
     return {name: estimates[key] for key, name in names.items() if key in estimates}
 
 
-def resampled_scores(
-    runs: Sequence[Run], *, rng: np.random.Generator, draws: int = DRAWS
+def bootstrap_scores(
+    evaluators: Sequence[Evaluator], *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> dict[str, NDArray[np.float64]]:
     """Returns the scores of runs on the same images (runs, 1 + draws), by the names of scores.
 
     The first column is of all images, the others of resamples: the same for every run.
 
     Args:
-        runs: for instance one a seed.
+        evaluators: for instance one a seed.
         rng: draws the resamples.
-        draws: how many.
+        n_resamples: how many.
     """
-    drawn = runs[0].units.resampled(draws, rng)
+    drawn = evaluators[0].units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
-    scores = [run.scores(counts) for run in runs]
+    scores = [run.compute_scores(counts) for run in evaluators]
     return {name: np.stack([one[name] for one in scores]) for name in scores[0]}
 
 
-def compare(first: NDArray[np.float64], second: NDArray[np.float64]) -> Difference:
+def compare_seed_means(first: NDArray[np.float64], second: NDArray[np.float64]) -> PairedDifference:
     """Returns how much better the mean of the first runs is than that of the second.
 
     Args:
-        first, second: ``mean_of_seeds`` (1 + draws,), on the same resamples of images.
+        first, second: ``average_over_seeds`` (1 + draws,), on the same resamples of images.
     """
-    return difference(float(first[0]), float(second[0]), first[1:], second[1:])
+    return compute_paired_difference(float(first[0]), float(second[0]), first[1:], second[1:])
 
 
-def mean_estimate(mean: NDArray[np.float64]) -> Estimate:
+def estimate_seed_mean(mean: NDArray[np.float64]) -> Estimate:
     """Returns the mean of several runs, with its interval.
 
     Args:
-        mean: ``mean_of_seeds`` (1 + draws,).
+        mean: ``average_over_seeds`` (1 + draws,).
     """
-    return estimate(float(mean[0]), mean[1:])
+    return bootstrap_estimate(float(mean[0]), mean[1:])
 
 
-def count_objects(dataset: LabelledImages) -> int:
+def count_objects(dataset: LabelledDataset) -> int:
     """Returns how many objects there are, those that ``is_ignored`` left out.
 
     Raises:
@@ -348,7 +353,7 @@ def count_objects(dataset: LabelledImages) -> int:
     return objects
 
 
-def _check_labelled(dataset: LabelledImages) -> None:
+def _check_labelled(dataset: LabelledDataset) -> None:
     if not dataset.samples:
         raise InputError(dataset.root, "no images to score.")
     for sample in dataset.samples:
@@ -356,11 +361,11 @@ def _check_labelled(dataset: LabelledImages) -> None:
             raise InputError(dataset.root, f"image {sample.name} has no labels to score against.")
 
 
-def check_predicted(dataset: LabelledImages, predictions: Predictions) -> None:
+def check_predictions(dataset: LabelledDataset, predictions: Predictions) -> None:
     """Refuses what cannot be scored.
 
     Raises:
-        InputError: as ``MatchedRun``.
+        InputError: as ``DetectionEvaluator``.
     """
     _check_labelled(dataset)
     for sample in dataset.samples:
@@ -375,8 +380,8 @@ def check_predicted(dataset: LabelledImages, predictions: Predictions) -> None:
                 )
 
 
-def category_matches(
-    dataset: LabelledImages, predictions: Predictions, category: str | None
+def match_category(
+    dataset: LabelledDataset, predictions: Predictions, category: str | None
 ) -> list[ImageMatches]:
     """Returns the matches of one category in every image; of all taken as one when None."""
     images = []
@@ -384,10 +389,10 @@ def category_matches(
         found = [d for d in predictions[sample.name] if category in (None, d.category)]
         truth = [o for o in sample.objects or () if category in (None, o.category)]
         images.append(
-            match(
-                boxes_of(found),
+            match_boxes(
+                stack_boxes(found),
                 np.array([d.score for d in found], np.float64),
-                boxes_of(truth),
+                stack_boxes(truth),
                 np.array([is_ignored(o) for o in truth], np.bool_),
                 np.array([o.is_crowd for o in truth], np.bool_),
             )
@@ -395,12 +400,12 @@ def category_matches(
     return images
 
 
-def boxes_of(boxed: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
+def stack_boxes(items: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
     """Returns boxes (n, 4) as x0, y0, x1, y1, pixels."""
-    return np.array([b.box_xyxy for b in boxed], np.float64).reshape(-1, 4)
+    return np.array([b.box_xyxy for b in items], np.float64).reshape(-1, 4)
 
 
-def mean_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
+def average_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the mean over the categories that have objects, of (categories, draws)."""
     defined = np.isfinite(precision)
     n = defined.sum(axis=0)
@@ -408,32 +413,34 @@ def mean_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0))
 
 
-def _coco_values(dataset: LabelledImages, predictions: Predictions) -> dict[str, float]:
+def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) -> dict[str, float]:
     """Returns the values that faster-coco-eval gives; categories without objects are left out."""
-    by_category = _coco_precision(dataset, predictions, dataset.categories)  # (t, categories)
-    as_one = _coco_precision(dataset, predictions, None)
+    by_category = _compute_coco_precision(
+        dataset, predictions, dataset.categories
+    )  # (t, categories)
+    as_one = _compute_coco_precision(dataset, predictions, None)
     defined = by_category[0] > -1
     values = {
         "ap": float(by_category[:, defined].mean()),
-        "ap50": float(by_category[_AT_50, defined].mean()),
-        "ap75": float(by_category[_AT_75, defined].mean()),
-        "agnostic_ap50": float(as_one[_AT_50, 0]),
+        "ap50": float(by_category[_IOU_50_INDEX, defined].mean()),
+        "ap75": float(by_category[_IOU_75_INDEX, defined].mean()),
+        "agnostic_ap50": float(as_one[_IOU_50_INDEX, 0]),
     }
     for name, each in zip(dataset.categories, by_category.T, strict=True):
-        if each[_AT_50] > -1:
-            values |= {f"ap/{name}": float(each.mean()), f"ap50/{name}": float(each[_AT_50])}
+        if each[_IOU_50_INDEX] > -1:
+            values |= {f"ap/{name}": float(each.mean()), f"ap50/{name}": float(each[_IOU_50_INDEX])}
     return values
 
 
-def _coco_precision(
-    dataset: LabelledImages, predictions: Predictions, categories: tuple[str, ...] | None
+def _compute_coco_precision(
+    dataset: LabelledDataset, predictions: Predictions, categories: tuple[str, ...] | None
 ) -> NDArray[np.float64]:
     """Returns average precision (thresholds, categories), -1 without objects; as one when None."""
     numbers = {name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)}
     truth = {
         "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],
         "categories": [{"id": i, "name": str(i)} for i in sorted(set(numbers.values()))],
-        "annotations": _coco_annotations(dataset, numbers),
+        "annotations": _make_coco_annotations(dataset, numbers),
     }
     results = [
         {
@@ -445,10 +452,12 @@ def _coco_precision(
         for i, sample in enumerate(dataset.samples, 1)
         for found in predictions[sample.name]
     ]
-    return average_precision("bbox", truth, results, most=MAX_DETECTIONS)
+    return compute_coco_average_precision("bbox", truth, results, max_detections=MAX_DETECTIONS)
 
 
-def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> list[dict[str, Any]]:
+def _make_coco_annotations(
+    dataset: LabelledDataset, category_ids: Mapping[str, int]
+) -> list[dict[str, Any]]:
     annotations: list[dict[str, Any]] = []
     for i, sample in enumerate(dataset.samples, 1):
         for label in sample.objects or ():
@@ -457,10 +466,10 @@ def _coco_annotations(dataset: LabelledImages, numbers: Mapping[str, int]) -> li
                 {
                     "id": len(annotations) + 1,
                     "image_id": i,
-                    "category_id": numbers[label.category],
+                    "category_id": category_ids[label.category],
                     "bbox": list(box),
                     # faster-coco-eval ignores groups, and what is too large to be asked for
-                    "area": 2 * MOST_AREA if is_ignored(label) else box[2] * box[3],
+                    "area": 2 * MAX_AREA if is_ignored(label) else box[2] * box[3],
                     "iscrowd": int(label.is_crowd),
                 }
             )

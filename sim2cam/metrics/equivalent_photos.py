@@ -11,63 +11,69 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import CONFIDENCE, difference, holm
+from sim2cam.metrics.bootstrap import (
+    CONFIDENCE_LEVEL,
+    apply_holm_correction,
+    compute_paired_difference,
+)
 from sim2cam.metrics.power import SIGNIFICANCE
 
 Floats = NDArray[np.float64]
 
-_ROUNDING = 1e-9
+_ROUNDING_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class RealEquivalent:
+class EquivalentImageCount:
     """How many labelled photos score as high.
 
     Attributes:
-        photos: the fewest that do; 0 for fewer than were measured, infinite for more.
+        images: the fewest that do; 0 for fewer than were measured, infinite for more.
         ci95: lower and upper end of the 95 % interval, likewise.
-        measured: the fewest and the most photos of the learning curve.
-        falls: neighbours on the curve of which more photos score lower, more than chance explains.
+        measured_range: the fewest and the most photos of the learning curve.
+        decreases: neighbours on the curve of which more photos score lower, more than chance explains.
     """
 
-    photos: float
+    images: float
     ci95: tuple[float, float]
-    measured: tuple[int, int]
-    falls: tuple[tuple[int, int], ...] = ()
+    measured_range: tuple[int, int]
+    decreases: tuple[tuple[int, int], ...] = ()
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Returns it as people say it: ``worth 40 [25, > 200] real photos``."""
-        low, high = (self._end(end) for end in self.ci95)
-        if self.photos == 0:
-            value = f"fewer than {self.measured[0]}"
-        elif math.isinf(self.photos):
-            value = f"more than {self.measured[1]}"
+        low, high = (self._format_bound(end) for end in self.ci95)
+        if self.images == 0:
+            value = f"fewer than {self.measured_range[0]}"
+        elif math.isinf(self.images):
+            value = f"more than {self.measured_range[1]}"
         else:
-            value = f"{self.photos:.0f}"
-        doubt = " and ".join(f"from {few} to {more} photos" for few, more in self.falls)
+            value = f"{self.images:.0f}"
+        doubt = " and ".join(f"from {few} to {more} photos" for few, more in self.decreases)
         rest = f"; the curve is not monotone, it falls {doubt}: do not rely on it" if doubt else ""
         return f"worth {value} [{low}, {high}] real photos{rest}"
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values: 0 for fewer than measured, null for more."""
         photos, low, high = (
-            None if math.isinf(number) else number for number in (self.photos, *self.ci95)
+            None if math.isinf(number) else number for number in (self.images, *self.ci95)
         )
         return {
             "photos": photos,
             "ci95": [low, high],
-            "measured": list(self.measured),
-            "falls": [list(pair) for pair in self.falls],
-            "words": self.words(),
+            "measured": list(self.measured_range),
+            "falls": [list(pair) for pair in self.decreases],
+            "words": self.describe(),
         }
 
-    def _end(self, end: float) -> str:
-        if end == 0:
-            return f"< {self.measured[0]}"
-        return f"> {self.measured[1]}" if math.isinf(end) else f"{end:.0f}"
+    def _format_bound(self, bound: float) -> str:
+        if bound == 0:
+            return f"< {self.measured_range[0]}"
+        return f"> {self.measured_range[1]}" if math.isinf(bound) else f"{bound:.0f}"
 
 
-def real_equivalent(photos: Sequence[int], curve: Floats, score: Floats) -> RealEquivalent:
+def estimate_equivalent_images(
+    image_counts: Sequence[int], curve: Floats, score: Floats
+) -> EquivalentImageCount:
     """Returns how many photos score as high as something else does.
 
     Between measured numbers of photos the curve is a straight line over their logarithm, after
@@ -77,25 +83,27 @@ def real_equivalent(photos: Sequence[int], curve: Floats, score: Floats) -> Real
     was measured.
 
     Args:
-        photos: numbers of them, 2 or more, rising.
+        image_counts: numbers of them, 2 or more, rising.
         curve: scores of training on each (k, 1 + draws): of all images, then of resamples.
         score: of what is compared (1 + draws,), of the same resamples; those without a score are
             left out.
     """
     known = np.isfinite(curve).all(axis=0) & np.isfinite(score)
     curve, score = curve[:, known], score[known]
-    found = _first_reached(np.asarray(photos, np.float64), never_falling(curve), score)
-    ends = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+    found = _find_first_crossing(
+        np.asarray(image_counts, np.float64), fit_isotonic_curve(curve), score
+    )
+    ends = [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2]
     low, high = np.quantile(found[1:], ends, method="inverted_cdf")  # ends may be infinite
-    return RealEquivalent(
+    return EquivalentImageCount(
         float(found[0]),
         (float(low), float(high)),
-        (photos[0], photos[-1]),
-        _falls(photos, curve),
+        (image_counts[0], image_counts[-1]),
+        _find_decreases(image_counts, curve),
     )
 
 
-def never_falling(curve: Floats) -> Floats:
+def fit_isotonic_curve(curve: Floats) -> Floats:
     """Returns the nearest curves (k, n), in least squares, that never fall along the first axis.
 
     It is the greatest mean that begins at or before a point, of the least ones that end at or after
@@ -112,31 +120,31 @@ def never_falling(curve: Floats) -> Floats:
     return found
 
 
-def _first_reached(photos: Floats, curve: Floats, score: Floats) -> Floats:
+def _find_first_crossing(image_counts: Floats, curve: Floats, score: Floats) -> Floats:
     """Returns the fewest photos (n,) with which curves (k, n) that never fall reach scores (n,)."""
-    reached = curve >= score - _ROUNDING  # detectors without an error are all equal
-    last = len(photos) - 1
+    reached = curve >= score - _ROUNDING_TOLERANCE  # detectors without an error are all equal
+    last = len(image_counts) - 1
     after = np.where(reached.any(axis=0), reached.argmax(axis=0), last)
     before = np.maximum(after - 1, 0)
     columns = np.arange(len(score))
     low, high = curve[before, columns], curve[after, columns]
     step = np.where(high > low, high - low, 1.0)
     share = np.where(high > low, (score - low) / step, 1.0).clip(0, 1)
-    logs = np.log(photos)
+    logs = np.log(image_counts)
     found = np.exp(logs[before] + share * (logs[after] - logs[before]))
-    found = np.where(curve[0] > score + _ROUNDING, 0.0, found)
+    found = np.where(curve[0] > score + _ROUNDING_TOLERANCE, 0.0, found)
     return np.asarray(np.where(reached.any(axis=0), found, np.inf))
 
 
-def _falls(photos: Sequence[int], curve: Floats) -> tuple[tuple[int, int], ...]:
+def _find_decreases(image_counts: Sequence[int], curve: Floats) -> tuple[tuple[int, int], ...]:
     """Returns the neighbours of which the second scores lower, as sure as Holm's correction asks."""
     steps = [
-        difference(float(more[0]), float(few[0]), more[1:], few[1:])
+        compute_paired_difference(float(more[0]), float(few[0]), more[1:], few[1:])
         for few, more in itertools.pairwise(curve)
     ]
-    p_values = holm([step.p_value for step in steps])
+    p_values = apply_holm_correction([step.p_value for step in steps])
     return tuple(
-        (photos[i], photos[i + 1])
+        (image_counts[i], image_counts[i + 1])
         for i, (step, p) in enumerate(zip(steps, p_values, strict=True))
         if step.value < 0 and p < SIGNIFICANCE
     )

@@ -10,57 +10,57 @@ from typing import Literal
 import numpy as np
 
 from sim2cam.geometry.boxes import Box, pairwise_coverage, pairwise_iou
-from sim2cam.metrics.box_expansion import margin_warning
+from sim2cam.metrics.box_expansion import find_expansion_warning
 from sim2cam.metrics.detection import (
     Detection,
-    LabelledImages,
+    LabelledDataset,
     LabelledObject,
     Predictions,
-    boxes_of,
-    category_matches,
     is_ignored,
+    match_category,
+    stack_boxes,
 )
 
-Kind = Literal["right", "wrong category", "poorly placed", "duplicate", "false", "missed"]
+OutcomeKind = Literal["right", "wrong category", "poorly placed", "duplicate", "false", "missed"]
 
-DEFAULT_THRESHOLD = 0.5
+DEFAULT_SCORE_THRESHOLD = 0.5
 """Score from which on detections count where none of any score is right."""
-FOUND_IOU = 0.5
-TOUCHED_IOU = 0.1
+MATCH_IOU = 0.5
+OVERLAP_IOU = 0.1
 """IoU below which a detection has nothing to do with an object (Bolya et al. 2020, "TIDE")."""
-_RULES: tuple[tuple[Kind, bool, float], ...] = (
-    ("right", True, FOUND_IOU),
-    ("wrong category", False, FOUND_IOU),
-    ("poorly placed", True, TOUCHED_IOU),
-    ("poorly placed", False, TOUCHED_IOU),
+_ASSIGNMENT_RULES: tuple[tuple[OutcomeKind, bool, float], ...] = (
+    ("right", True, MATCH_IOU),
+    ("wrong category", False, MATCH_IOU),
+    ("poorly placed", True, OVERLAP_IOU),
+    ("poorly placed", False, OVERLAP_IOU),
 )
 """What a detection of an object is, in the order in which objects are assigned: kind, whether the categories
 must be the same, least IoU."""
-_SHARES_END = 2.0
+_MAX_NORMALISED_COORDINATE_PX = 2.0
 """Pixels from a picture's corner within which boxes end that are shares of its sides."""
-_MANY_OUTSIDE = 0.01
+_MAX_OUTSIDE_FRACTION = 0.01
 """Share of boxes that lie outside their pictures, beyond which something is wrong with all of them."""
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DetectionOutcome:
     """One detection, or one object that was missed.
 
     Attributes:
         kind: what it is.
         box_xyxy: of the detection; of the object when it was missed, pixels.
-        found: category of the detection; None when missed.
-        truth: category of the object; None of a duplicate and when nothing is there.
+        predicted_category: category of the detection; None when missed.
+        true_category: category of the object; None of a duplicate and when nothing is there.
         score: of the detection; None when missed.
-        number: of the object among the labels; None of a duplicate and when nothing is there.
+        object_index: of the object among the labels; None of a duplicate and when nothing is there.
     """
 
-    kind: Kind
+    kind: OutcomeKind
     box_xyxy: Box
-    found: str | None
-    truth: str | None
+    predicted_category: str | None
+    true_category: str | None
     score: float | None
-    number: int | None
+    object_index: int | None
 
 
 @dataclass(frozen=True)
@@ -70,27 +70,33 @@ class ImageErrors:
     Attributes:
         name: of the image.
         objects: labelled objects without those that ``is_ignored``: the sum of the next four.
-        right: objects that were found with their category.
-        wrong_category: objects that were found as another category.
-        misplaced: objects that were found by a box of IoU ``TOUCHED_IOU`` to ``FOUND_IOU``.
+        true_positives: objects that were found with their category.
+        confusion_errors: objects that were found as another category.
+        localisation_errors: objects that were found by a box of IoU ``OVERLAP_IOU`` to ``MATCH_IOU``.
         missed: objects that no detection overlaps.
-        duplicate: further detections of objects that were found.
-        false: detections that overlap no object.
+        duplicates: further detections of objects that were found.
+        background_errors: detections that overlap no object.
     """
 
     name: str
     objects: int
-    right: int
-    wrong_category: int
-    misplaced: int
+    true_positives: int
+    confusion_errors: int
+    localisation_errors: int
     missed: int
-    duplicate: int
-    false: int
+    duplicates: int
+    background_errors: int
 
     @property
     def errors(self) -> int:
         """All of them."""
-        return self.wrong_category + self.misplaced + self.missed + self.duplicate + self.false
+        return (
+            self.confusion_errors
+            + self.localisation_errors
+            + self.missed
+            + self.duplicates
+            + self.background_errors
+        )
 
 
 @dataclass(frozen=True)
@@ -100,65 +106,65 @@ class CategoryErrors:
     Attributes:
         name: of the category.
         objects: its labelled objects without those that ``is_ignored``.
-        right, misplaced, missed: of these objects, as in ``ImageErrors``.
-        taken_for: those that were found as another category: how many as which, most first.
-        duplicate, false: detections of the category, as in ``ImageErrors``.
+        true_positives, localisation_errors, missed: of these objects, as in ``ImageErrors``.
+        confused_with: those that were found as another category: how many as which, most first.
+        duplicates, background_errors: detections of the category, as in ``ImageErrors``.
     """
 
     name: str
     objects: int
-    right: int
-    taken_for: Mapping[str, int]
-    misplaced: int
+    true_positives: int
+    confused_with: Mapping[str, int]
+    localisation_errors: int
     missed: int
-    duplicate: int
-    false: int
+    duplicates: int
+    background_errors: int
 
 
-def best_threshold(dataset: LabelledImages, predictions: Predictions) -> float:
+def find_best_f1_threshold(dataset: LabelledDataset, predictions: Predictions) -> float:
     """Return the score from which on detections have the best F1 at IoU 0.5, over all categories.
 
-    Of several, it is the highest. ``DEFAULT_THRESHOLD`` where no detection is right.
+    Of several, it is the highest. ``DEFAULT_SCORE_THRESHOLD`` where no detection is right.
     """
     matches = [
         image
         for category in dataset.categories
-        for image in category_matches(dataset, predictions, category)
+        for image in match_category(dataset, predictions, category)
     ]
     scores = np.concatenate([np.zeros(0), *(image.scores for image in matches)])
-    right = np.concatenate([np.zeros(0), *(image.right[0] for image in matches)])
-    counted = np.concatenate([np.zeros(0), *(image.counted[0] for image in matches)])
+    right = np.concatenate([np.zeros(0), *(image.is_true_positive[0] for image in matches)])
+    counted = np.concatenate([np.zeros(0), *(image.is_counted[0] for image in matches)])
     if not right.any():
-        return DEFAULT_THRESHOLD
+        return DEFAULT_SCORE_THRESHOLD
     order = np.argsort(-scores, kind="stable")
     scores = scores[order]
-    objects = sum(image.objects for image in matches)
+    objects = sum(image.n_objects for image in matches)
     f1 = 2 * right[order].cumsum() / (counted[order].cumsum() + objects)
     f1[:-1][scores[:-1] == scores[1:]] = 0  # a threshold takes all detections of one score
     return float(scores[f1.argmax()])
 
 
-def judge(
+def classify_detections(
     objects: Sequence[LabelledObject], detections: Sequence[Detection], threshold: float
-) -> tuple[Verdict, ...]:
+) -> tuple[DetectionOutcome, ...]:
     """Return what every detection of a score from ``threshold`` on is, surest first, then the missed objects.
 
     Every object has one verdict: its own category is assigned first, then others, then badly placed boxes
-    (``_RULES``). Detections of what ``is_ignored`` are left out, as they are neither right nor wrong; of a
+    (``_ASSIGNMENT_RULES``). Detections of what ``is_ignored`` are left out, as they are neither right nor wrong; of a
     group, those that lie in it, as COCO has it.
     """
     sure = sorted((d for d in detections if d.score >= threshold), key=lambda d: -d.score)
-    found, labelled = boxes_of(sure), boxes_of(objects)
+    found, labelled = stack_boxes(sure), stack_boxes(objects)
     overlap = pairwise_iou(found, labelled)  # (detections, objects)
     ignored = np.array([is_ignored(o) for o in objects], np.bool_)
     groups = np.array([o.is_crowd for o in objects], np.bool_)
     covered = np.where(groups, pairwise_coverage(found, labelled), overlap)
-    is_left_out = np.any(ignored & (covered >= FOUND_IOU), axis=1).reshape(-1)
+    is_left_out = np.any(ignored & (covered >= MATCH_IOU), axis=1).reshape(-1)
     same = np.array([[d.category == o.category for o in objects] for d in sure], np.bool_)
     same = same.reshape(overlap.shape)
     free = ~ignored
-    kinds: dict[int, tuple[Kind, int]] = {}
-    for kind, same_category, least in _RULES:
+    kinds: dict[int, tuple[OutcomeKind, int]] = {}
+    for kind, same_category, least in _ASSIGNMENT_RULES:
         for index in range(len(sure)):
             if index in kinds or (is_left_out[index] and kind == "poorly placed"):
                 continue
@@ -172,34 +178,34 @@ def judge(
         if index in kinds:
             kind, best = kinds[index]
             truth = objects[best].category
-            verdicts.append(Verdict(kind, d.box_xyxy, d.category, truth, d.score, best))
+            verdicts.append(DetectionOutcome(kind, d.box_xyxy, d.category, truth, d.score, best))
         elif not is_left_out[index]:
-            touches = (~ignored & (overlap[index] >= TOUCHED_IOU)).any()
+            touches = (~ignored & (overlap[index] >= OVERLAP_IOU)).any()
             kind = "duplicate" if touches else "false"
-            verdicts.append(Verdict(kind, d.box_xyxy, d.category, None, d.score, None))
+            verdicts.append(DetectionOutcome(kind, d.box_xyxy, d.category, None, d.score, None))
     missed = (
-        Verdict("missed", o.box_xyxy, None, o.category, None, number)
+        DetectionOutcome("missed", o.box_xyxy, None, o.category, None, number)
         for number, o in enumerate(objects)
         if free[number]
     )
     return (*verdicts, *missed)
 
 
-def oddities(dataset: LabelledImages, predictions: Predictions) -> tuple[str, ...]:
+def find_sanity_warnings(dataset: LabelledDataset, predictions: Predictions) -> tuple[str, ...]:
     """Returns, in words, what is odd about labels and what was found, by which a score can mislead."""
     found = (
-        boxes_warning(dataset, predictions),
-        repeats_warning(dataset),
-        unlabelled_warning(dataset, predictions),
-        margin_warning(dataset, predictions),
+        find_box_warning(dataset, predictions),
+        find_duplicate_label_warning(dataset),
+        find_unlabelled_warning(dataset, predictions),
+        find_expansion_warning(dataset, predictions),
     )
     return tuple(filter(None, found))
 
 
-def unlabelled_warning(dataset: LabelledImages, predictions: Predictions) -> str | None:
+def find_unlabelled_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
     """Returns that something sure is found in images where nothing is labelled, in words; None where it is not."""
     bare = [sample.name for sample in dataset.samples if not sample.objects]
-    threshold = best_threshold(dataset, predictions)
+    threshold = find_best_f1_threshold(dataset, predictions)
     found = [name for name in bare if any(d.score >= threshold for d in predictions[name])]
     if not found:
         return None
@@ -209,7 +215,7 @@ def unlabelled_warning(dataset: LabelledImages, predictions: Predictions) -> str
     )
 
 
-def empty_warning(predictions: Predictions) -> str | None:
+def find_missing_results_warning(predictions: Predictions) -> str | None:
     """Returns that results say nothing of some images, in words; None where they do of all."""
     empty = [name for name, found in predictions.items() if not found]
     if not empty:
@@ -220,18 +226,18 @@ def empty_warning(predictions: Predictions) -> str | None:
     )
 
 
-def boxes_warning(dataset: LabelledImages, predictions: Predictions) -> str | None:
+def find_box_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
     """Returns why boxes cannot be right, in words, where they look like shares of the sides or many lie outside
     their pictures; None otherwise.
     """
-    truth = {sample.name: boxes_of(sample.objects or ()) for sample in dataset.samples}
-    found = {sample.name: boxes_of(predictions[sample.name]) for sample in dataset.samples}
+    truth = {sample.name: stack_boxes(sample.objects or ()) for sample in dataset.samples}
+    found = {sample.name: stack_boxes(predictions[sample.name]) for sample in dataset.samples}
     ends = {sample.name: np.array([sample.width, sample.height]) for sample in dataset.samples}
     for words, boxes in (("labelled", truth), ("found", found)):
         every = np.concatenate(list(boxes.values()))
         if not len(every):
             continue
-        if every.max() <= _SHARES_END:
+        if every.max() <= _MAX_NORMALISED_COORDINATE_PX:
             return (
                 f"all {words} boxes end within {every.max():.3g} pixels of the corner: they look like shares of a "
                 "picture's sides. Write them in pixels."
@@ -240,7 +246,7 @@ def boxes_warning(dataset: LabelledImages, predictions: Predictions) -> str | No
             name: int(((each[:, 2:] <= 0) | (each[:, :2] >= ends[name])).any(axis=1).sum())
             for name, each in boxes.items()
         }
-        if sum(outside.values()) > _MANY_OUTSIDE * len(every):
+        if sum(outside.values()) > _MAX_OUTSIDE_FRACTION * len(every):
             first = next(name for name, count in outside.items() if count)
             return (
                 f"{sum(outside.values())} of {len(every)} {words} boxes lie wholly outside their pictures, as in "
@@ -249,7 +255,7 @@ def boxes_warning(dataset: LabelledImages, predictions: Predictions) -> str | No
     return None
 
 
-def repeats_warning(dataset: LabelledImages) -> str | None:
+def find_duplicate_label_warning(dataset: LabelledDataset) -> str | None:
     """Returns that objects are labelled twice, in words; None where none is."""
     repeats = {
         sample.name: labels.total() - len(labels)
@@ -266,51 +272,60 @@ def repeats_warning(dataset: LabelledImages) -> str | None:
 
 
 def count_errors(
-    dataset: LabelledImages, predictions: Predictions, threshold: float
+    dataset: LabelledDataset, predictions: Predictions, threshold: float
 ) -> tuple[ImageErrors, ...]:
     """Return the errors in every image among detections of a score from ``threshold`` on, in order."""
     return tuple(
-        _counted(sample.name, judge(sample.objects or (), predictions[sample.name], threshold))
+        _count_image_errors(
+            sample.name,
+            classify_detections(sample.objects or (), predictions[sample.name], threshold),
+        )
         for sample in dataset.samples
     )
 
 
 def count_category_errors(
-    dataset: LabelledImages, predictions: Predictions, threshold: float
+    dataset: LabelledDataset, predictions: Predictions, threshold: float
 ) -> tuple[CategoryErrors, ...]:
     """Return the errors of every category among detections of a score from ``threshold`` on, in order."""
     verdicts = [
         verdict
         for sample in dataset.samples
-        for verdict in judge(sample.objects or (), predictions[sample.name], threshold)
+        for verdict in classify_detections(
+            sample.objects or (), predictions[sample.name], threshold
+        )
     ]
-    objects = Counter((v.truth, v.kind) for v in verdicts if v.number is not None)
-    others = Counter((v.found, v.kind) for v in verdicts if v.number is None)
-    mixed = Counter((v.truth, v.found) for v in verdicts if v.kind == "wrong category")
+    objects = Counter((v.true_category, v.kind) for v in verdicts if v.object_index is not None)
+    others = Counter((v.predicted_category, v.kind) for v in verdicts if v.object_index is None)
+    mixed = Counter(
+        (v.true_category, v.predicted_category) for v in verdicts if v.kind == "wrong category"
+    )
     return tuple(
         CategoryErrors(
             name=name,
             objects=sum(n for (truth, _), n in objects.items() if truth == name),
-            right=objects[name, "right"],
-            taken_for={str(found): n for (truth, found), n in mixed.most_common() if truth == name},
-            misplaced=objects[name, "poorly placed"],
+            true_positives=objects[name, "right"],
+            confused_with={
+                str(found): n for (truth, found), n in mixed.most_common() if truth == name
+            },
+            localisation_errors=objects[name, "poorly placed"],
             missed=objects[name, "missed"],
-            duplicate=others[name, "duplicate"],
-            false=others[name, "false"],
+            duplicates=others[name, "duplicate"],
+            background_errors=others[name, "false"],
         )
         for name in dataset.categories
     )
 
 
-def _counted(name: str, verdicts: Sequence[Verdict]) -> ImageErrors:
-    kinds = Counter(verdict.kind for verdict in verdicts)
+def _count_image_errors(name: str, outcomes: Sequence[DetectionOutcome]) -> ImageErrors:
+    kinds = Counter(verdict.kind for verdict in outcomes)
     return ImageErrors(
         name=name,
-        objects=sum(verdict.number is not None for verdict in verdicts),
-        right=kinds["right"],
-        wrong_category=kinds["wrong category"],
-        misplaced=kinds["poorly placed"],
+        objects=sum(verdict.object_index is not None for verdict in outcomes),
+        true_positives=kinds["right"],
+        confusion_errors=kinds["wrong category"],
+        localisation_errors=kinds["poorly placed"],
         missed=kinds["missed"],
-        duplicate=kinds["duplicate"],
-        false=kinds["false"],
+        duplicates=kinds["duplicate"],
+        background_errors=kinds["false"],
     )

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, estimate, estimates_json
-from sim2cam.metrics.detection import mean_defined
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
+from sim2cam.metrics.detection import average_defined
 from sim2cam.metrics.matching import IOU_THRESHOLDS, CategoryMatches, ImageMatches
-from sim2cam.metrics.resampling import Units
+from sim2cam.metrics.resampling import ResamplingUnits
 
-_AT_50, _AT_75 = 0, 5
+_IOU_50_INDEX, _IOU_75_INDEX = 0, 5
 
 
 @dataclass(frozen=True, eq=False)
-class CategoryRun:
+class CategoryResult:
     """What was found of one category.
 
     Attributes:
@@ -31,7 +31,7 @@ class CategoryRun:
 
 
 @dataclass(frozen=True)
-class ShapeScore:
+class ShapeMetrics:
     """How well keypoints or masks fit.
 
     Attributes:
@@ -55,13 +55,13 @@ class ShapeScore:
             "ap": self.ap.to_json(),
             "ap50": self.ap50.to_json(),
             "ap75": self.ap75.to_json(),
-            "category_ap": estimates_json(self.category_ap),
+            "category_ap": estimates_to_json(self.category_ap),
             "images": self.images,
             "objects": self.objects,
         }
 
 
-class ShapeRun:
+class ShapeEvaluator:
     """What was found of all categories, ready to be scored on any resample of the images.
 
     Args:
@@ -69,47 +69,53 @@ class ShapeRun:
         units: of the images.
     """
 
-    def __init__(self, categories: Mapping[str, CategoryRun], units: Units) -> None:
+    def __init__(self, categories: Mapping[str, CategoryResult], units: ResamplingUnits) -> None:
         self.categories = categories
         self.units = units
         self._matches = {name: CategoryMatches(run.matches) for name, run in categories.items()}
 
-    def scores(self, counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         """Returns ``ap ap50 ap75`` and ``ap/NAME``, (draws,); NaN if undefined.
 
         Args:
-            counts: how often each image is in each resample (draws, images).
+            image_counts: how often each image is in each resample (draws, images).
         """
         levels = range(len(IOU_THRESHOLDS))
-        precision = {n: m.average_precision(counts, levels) for n, m in self._matches.items()}
+        precision = {
+            n: m.compute_average_precision(image_counts, levels) for n, m in self._matches.items()
+        }
         stacked = np.stack(list(precision.values()))  # (categories, draws, thresholds)
         found = {
-            "ap": mean_defined(stacked.mean(axis=2)),
-            "ap50": mean_defined(stacked[:, :, _AT_50]),
-            "ap75": mean_defined(stacked[:, :, _AT_75]),
+            "ap": average_defined(stacked.mean(axis=2)),
+            "ap50": average_defined(stacked[:, :, _IOU_50_INDEX]),
+            "ap75": average_defined(stacked[:, :, _IOU_75_INDEX]),
         }
         return found | {f"ap/{name}": values.mean(axis=1) for name, values in precision.items()}
 
 
-def shape_score(run: ShapeRun, *, rng: np.random.Generator, draws: int) -> ShapeScore:
+def compute_shape_metrics(
+    evaluator: ShapeEvaluator, *, rng: np.random.Generator, n_resamples: int
+) -> ShapeMetrics:
     """Returns how well all categories fit, with 95 % bootstrap intervals over their units.
 
     Args:
-        run: what was found.
+        evaluator: what was found.
         rng: draws the resamples.
-        draws: how many.
+        n_resamples: how many.
     """
-    resampled = run.scores(run.units.resampled(draws, rng))
-    each = {name: one.precision for name, one in run.categories.items()}
+    resampled = evaluator.compute_scores(evaluator.units.sample_image_counts(n_resamples, rng))
+    each = {name: one.precision for name, one in evaluator.categories.items()}
     values = np.stack(list(each.values()))  # (categories, thresholds)
-    return ShapeScore(
-        ap=estimate(float(values.mean()), resampled["ap"]),
-        ap50=estimate(float(values[:, _AT_50].mean()), resampled["ap50"]),
-        ap75=estimate(float(values[:, _AT_75].mean()), resampled["ap75"]),
+    return ShapeMetrics(
+        ap=bootstrap_estimate(float(values.mean()), resampled["ap"]),
+        ap50=bootstrap_estimate(float(values[:, _IOU_50_INDEX].mean()), resampled["ap50"]),
+        ap75=bootstrap_estimate(float(values[:, _IOU_75_INDEX].mean()), resampled["ap75"]),
         category_ap={
-            name: estimate(float(value.mean()), resampled[f"ap/{name}"])
+            name: bootstrap_estimate(float(value.mean()), resampled[f"ap/{name}"])
             for name, value in each.items()
         },
-        images=run.units.n_images,
-        objects=sum(image.objects for one in run.categories.values() for image in one.matches),
+        images=evaluator.units.n_images,
+        objects=sum(
+            image.n_objects for one in evaluator.categories.values() for image in one.matches
+        ),
     )

@@ -8,45 +8,54 @@ from typing import Any
 import numpy as np
 
 from sim2cam.errors import InputError
-from sim2cam.geometry.run_length import RunLengths, mask_overlaps
-from sim2cam.metrics.coco import MOST_AREA, average_precision
+from sim2cam.geometry.run_length import RleMask, compute_mask_iou
+from sim2cam.metrics.coco import MAX_AREA, compute_coco_average_precision
 from sim2cam.metrics.detection import (
-    DRAWS,
-    LabelledImages,
+    N_RESAMPLES,
+    LabelledDataset,
     Predictions,
-    check_predicted,
+    check_predictions,
     is_ignored,
 )
-from sim2cam.metrics.instances import CategoryRun, ShapeRun, ShapeScore, shape_score
+from sim2cam.metrics.instances import (
+    CategoryResult,
+    ShapeEvaluator,
+    ShapeMetrics,
+    compute_shape_metrics,
+)
 from sim2cam.metrics.matching import MAX_DETECTIONS, match_overlaps
-from sim2cam.metrics.resampling import units_of
+from sim2cam.metrics.resampling import group_images
 
-Masks = Mapping[str, Sequence[RunLengths | None]]
+GroundTruthMasks = Mapping[str, Sequence[RleMask | None]]
 """By the image's name, of its objects in their order; None where one is not labelled."""
 
 
 def evaluate_masks(
-    dataset: LabelledImages,
+    dataset: LabelledDataset,
     predictions: Predictions,
-    masks: Masks,
+    masks: GroundTruthMasks,
     *,
     rng: np.random.Generator,
-    draws: int = DRAWS,
-) -> ShapeScore:
-    """Returns how well masks fit, with 95 % bootstrap intervals over ``units_of`` the images.
+    n_resamples: int = N_RESAMPLES,
+) -> ShapeMetrics:
+    """Returns how well masks fit, with 95 % bootstrap intervals over ``group_images`` the images.
 
     Args:
         dataset, predictions, masks: as ``match_masks`` takes them.
         rng: draws the resamples.
-        draws: how many.
+        n_resamples: how many.
 
     Raises:
         InputError: as ``match_masks``.
     """
-    return shape_score(match_masks(dataset, predictions, masks), rng=rng, draws=draws)
+    return compute_shape_metrics(
+        match_masks(dataset, predictions, masks), rng=rng, n_resamples=n_resamples
+    )
 
 
-def match_masks(dataset: LabelledImages, predictions: Predictions, masks: Masks) -> ShapeRun:
+def match_masks(
+    dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks
+) -> ShapeEvaluator:
     """Returns masks matched to labels once, ready to be scored on any resample of the images.
 
     Objects without a labelled mask count neither as found nor as missed: their box stands for it.
@@ -58,9 +67,9 @@ def match_masks(dataset: LabelledImages, predictions: Predictions, masks: Masks)
         masks: of the labelled objects.
 
     Raises:
-        InputError: as ``MatchedRun``, or there is no labelled mask at all.
+        InputError: as ``DetectionEvaluator``, or there is no labelled mask at all.
     """
-    check_predicted(dataset, predictions)
+    check_predictions(dataset, predictions)
     counted = {
         label.category
         for sample in dataset.samples
@@ -70,16 +79,16 @@ def match_masks(dataset: LabelledImages, predictions: Predictions, masks: Masks)
     if not counted:
         raise InputError(dataset.root, "no labelled mask to score against.")
     runs = {
-        category: _run(dataset, predictions, masks, category)
+        category: _evaluate_category(dataset, predictions, masks, category)
         for category in dataset.categories
         if category in counted
     }
-    return ShapeRun(runs, units_of(dataset.samples))
+    return ShapeEvaluator(runs, group_images(dataset.samples))
 
 
-def _run(
-    dataset: LabelledImages, predictions: Predictions, masks: Masks, category: str
-) -> CategoryRun:
+def _evaluate_category(
+    dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks, category: str
+) -> CategoryResult:
     """Returns what was found of one category."""
     matches, images = [], []
     annotations: list[dict[str, Any]] = []
@@ -89,13 +98,13 @@ def _run(
         labels = [(label, mask) for label, mask in pairs if label.category == category]
         detections = [d for d in predictions[sample.name] if d.category == category]
         size = (sample.height, sample.width)
-        empty = RunLengths.of_runs([sample.height * sample.width], size)
-        truth = [mask or RunLengths.of_box(label.box_xyxy, size) for label, mask in labels]
+        empty = RleMask.from_runs([sample.height * sample.width], size)
+        truth = [mask or RleMask.from_box(label.box_xyxy, size) for label, mask in labels]
         found = [detection.mask or empty for detection in detections]
         ignored = np.array([mask is None or is_ignored(o) for o, mask in labels], np.bool_)
         crowd = np.array([label.is_crowd for label, _ in labels], np.bool_)
         scores = np.array([d.score for d in detections], np.float64)
-        overlap = mask_overlaps(found, truth, crowd)
+        overlap = compute_mask_iou(found, truth, crowd)
         matches.append(match_overlaps(overlap, scores, ignored, crowd))
         images.append({"id": number, "height": sample.height, "width": sample.width})
         place = {"image_id": number, "category_id": 1}
@@ -106,7 +115,7 @@ def _run(
                 "segmentation": truth[row - 1].to_coco(),
                 "bbox": [0, 0, 1, 1],  # every tool wants one, and none looks at it
                 # faster-coco-eval ignores groups, and what is too large to be asked for
-                "area": 2 * MOST_AREA if ignored[row - 1] else label.area_px,
+                "area": 2 * MAX_AREA if ignored[row - 1] else label.area_px,
                 "iscrowd": int(label.is_crowd),
             }
             for row, (label, _) in enumerate(labels, 1)
@@ -120,5 +129,7 @@ def _run(
         "categories": [{"id": 1, "name": category}],
         "annotations": annotations,
     }
-    precision = average_precision("segm", tables, results, most=MAX_DETECTIONS)
-    return CategoryRun(precision[:, 0], matches)
+    precision = compute_coco_average_precision(
+        "segm", tables, results, max_detections=MAX_DETECTIONS
+    )
+    return CategoryResult(precision[:, 0], matches)

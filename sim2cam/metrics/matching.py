@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_DETECTIONS = 100  # an image and category, as COCO counts
-LEAST_VISIBLE = 0.1
+MIN_VISIBLE_FRACTION = 0.1
 """Objects of which a smaller share is seen count neither as found nor as missed, as BOP has it."""
 IOU_THRESHOLDS = np.linspace(0.5, 0.95, 10)
-_RECALLS = np.linspace(0.0, 1.0, 101)
+_RECALL_LEVELS = np.linspace(0.0, 1.0, 101)
 _EPSILON = np.spacing(1.0)
-_CHUNK = 4_000_000  # numbers in memory at once
+_CHUNK_SIZE = 4_000_000  # numbers in memory at once
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,19 @@ class ImageMatches:
 
     Attributes:
         scores: (n,).
-        right: matched to an object that counts, by IoU threshold (t, n).
-        counted: not matched to an object that is ignored (t, n).
-        objects: objects that count.
+        is_true_positive: matched to an object that counts, by IoU threshold (t, n).
+        is_counted: not matched to an object that is ignored (t, n).
+        n_objects: objects that count.
     """
 
     scores: NDArray[np.float64]
-    right: NDArray[np.bool_]
-    counted: NDArray[np.bool_]
-    objects: int
+    is_true_positive: NDArray[np.bool_]
+    is_counted: NDArray[np.bool_]
+    n_objects: int
 
 
-def match(
-    found_xyxy: NDArray[np.float64],
+def match_boxes(
+    detected_xyxy: NDArray[np.float64],
     scores: NDArray[np.float64],
     truth_xyxy: NDArray[np.float64],
     ignored: NDArray[np.bool_],
@@ -48,13 +48,15 @@ def match(
     """Returns the matches of one category in one image.
 
     Args:
-        found_xyxy: detected boxes (n, 4).
+        detected_xyxy: detected boxes (n, 4).
         scores: theirs (n,).
         truth_xyxy: labelled boxes (m, 4).
         ignored: which of these count neither as found nor as missed (m,), groups among them.
         crowd: which of them are groups (m,), in which any number may be found.
     """
-    return match_overlaps(_overlap(found_xyxy, truth_xyxy, crowd), scores, ignored, crowd)
+    return match_overlaps(
+        _compute_overlap(detected_xyxy, truth_xyxy, crowd), scores, ignored, crowd
+    )
 
 
 def match_overlaps(
@@ -62,16 +64,16 @@ def match_overlaps(
     scores: NDArray[np.float64],
     ignored: NDArray[np.bool_],
     crowd: NDArray[np.bool_],
-    most: int = MAX_DETECTIONS,
+    max_detections: int = MAX_DETECTIONS,
 ) -> ImageMatches:
     """Returns the matches of one category in one image.
 
     Args:
         overlap: how alike detections and objects are, 0 to 1 (n, m).
         scores, ignored, crowd: as ``match`` takes them.
-        most: detections that count.
+        max_detections: detections that count.
     """
-    order = np.argsort(-scores, kind="mergesort")[:most]
+    order = np.argsort(-scores, kind="mergesort")[:max_detections]
     last = np.argsort(ignored, kind="mergesort")  # what is ignored comes last
     truth_ignored, truth_crowd = ignored[last], crowd[last]
     overlap = overlap[np.ix_(order, last)]
@@ -81,7 +83,7 @@ def match_overlaps(
         taken = np.zeros(len(truth_crowd), np.bool_)
         for index in range(len(order)):
             kinds = (~truth_ignored & ~taken, truth_ignored & (truth_crowd | ~taken))
-            partner = _partner(overlap[index], threshold, kinds)
+            partner = _find_match(overlap[index], threshold, kinds)
             if partner is not None:
                 taken[partner] = True
                 right[level, index] = not truth_ignored[partner]
@@ -93,41 +95,49 @@ class CategoryMatches:
     """All images' matches of one category, surest first.
 
     Args:
-        images: in a fixed order.
+        image_matches: in a fixed order.
     """
 
-    def __init__(self, images: Sequence[ImageMatches]) -> None:
-        scores = np.concatenate([image.scores for image in images])
+    def __init__(self, image_matches: Sequence[ImageMatches]) -> None:
+        scores = np.concatenate([image.scores for image in image_matches])
         order = np.argsort(-scores, kind="mergesort")
-        owner = np.repeat(np.arange(len(images)), [len(image.scores) for image in images])
-        self._owner = owner[order]
-        self._right = np.concatenate([image.right for image in images], axis=1)[:, order]
-        self._counted = np.concatenate([image.counted for image in images], axis=1)[:, order]
-        self._objects = np.array([image.objects for image in images], np.int64)
+        owner = np.repeat(
+            np.arange(len(image_matches)), [len(image.scores) for image in image_matches]
+        )
+        self._image_indices = owner[order]
+        self._is_true_positive = np.concatenate(
+            [image.is_true_positive for image in image_matches], axis=1
+        )[:, order]
+        self._is_counted = np.concatenate([image.is_counted for image in image_matches], axis=1)[
+            :, order
+        ]
+        self._n_objects = np.array([image.n_objects for image in image_matches], np.int64)
 
-    def average_precision(
-        self, counts: NDArray[np.int64], levels: Sequence[int]
+    def compute_average_precision(
+        self, image_counts: NDArray[np.int64], threshold_indices: Sequence[int]
     ) -> NDArray[np.float64]:
         """Returns the average precision (draws, levels); NaN where no object is drawn.
 
         Args:
-            counts: how often each image is in each resample (draws, images).
-            levels: indices of ``IOU_THRESHOLDS``.
+            image_counts: how often each image is in each resample (draws, images).
+            threshold_indices: indices of ``IOU_THRESHOLDS``.
         """
-        found = np.full((len(counts), len(levels)), np.nan)
-        size = max(1, _CHUNK // max(1, len(self._owner)))
-        for start in range(0, len(counts), size):
-            part = counts[start : start + size]
-            objects = part @ self._objects
-            weights = part[:, self._owner].astype(np.float64)
-            for column, level in enumerate(levels):
-                found[start : start + size, column] = self._precision(weights, objects, level)
+        found = np.full((len(image_counts), len(threshold_indices)), np.nan)
+        size = max(1, _CHUNK_SIZE // max(1, len(self._image_indices)))
+        for start in range(0, len(image_counts), size):
+            part = image_counts[start : start + size]
+            objects = part @ self._n_objects
+            weights = part[:, self._image_indices].astype(np.float64)
+            for column, level in enumerate(threshold_indices):
+                found[start : start + size, column] = self._compute_threshold_precision(
+                    weights, objects, level
+                )
         return found
 
-    def _precision(
-        self, weights: NDArray[np.float64], objects: NDArray[np.int64], level: int
+    def _compute_threshold_precision(
+        self, weights: NDArray[np.float64], n_objects: NDArray[np.int64], threshold_index: int
     ) -> NDArray[np.float64]:
-        right, counted = self._right[level], self._counted[level]
+        right, counted = self._is_true_positive[threshold_index], self._is_counted[threshold_index]
         seen = np.cumsum(weights * counted, axis=1)[:, right]
         hits = np.cumsum(weights[:, right], axis=1)
         precision = hits / (seen + _EPSILON)
@@ -135,22 +145,22 @@ class CategoryMatches:
         best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
         best = np.column_stack([best, np.zeros(len(best))])
         values = np.full(len(weights), np.nan)
-        for draw in np.flatnonzero(objects):
-            at = np.searchsorted(hits[draw] / objects[draw], _RECALLS, side="left")
+        for draw in np.flatnonzero(n_objects):
+            at = np.searchsorted(hits[draw] / n_objects[draw], _RECALL_LEVELS, side="left")
             values[draw] = best[draw, at].mean()
         return values
 
 
-def _overlap(
-    found_xyxy: NDArray[np.float64], truth_xyxy: NDArray[np.float64], crowd: NDArray[np.bool_]
+def _compute_overlap(
+    detected_xyxy: NDArray[np.float64], truth_xyxy: NDArray[np.float64], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Returns the IoU (n, m); for groups the share of the detection that lies inside."""
     # sides are taken first, as COCO stores them, so that ties at a threshold round as COCO's do
-    found_size = found_xyxy[:, 2:] - found_xyxy[:, :2]
+    found_size = detected_xyxy[:, 2:] - detected_xyxy[:, :2]
     truth_size = truth_xyxy[:, 2:] - truth_xyxy[:, :2]
-    low = np.maximum(found_xyxy[:, None, :2], truth_xyxy[None, :, :2])
+    low = np.maximum(detected_xyxy[:, None, :2], truth_xyxy[None, :, :2])
     high = np.minimum(
-        (found_xyxy[:, :2] + found_size)[:, None], (truth_xyxy[:, :2] + truth_size)[None]
+        (detected_xyxy[:, :2] + found_size)[:, None], (truth_xyxy[:, :2] + truth_size)[None]
     )
     shared = np.clip(high - low, 0, None).prod(axis=-1)
     found_area, truth_area = found_size.prod(axis=-1)[:, None], truth_size.prod(axis=-1)[None]
@@ -158,11 +168,11 @@ def _overlap(
     return np.asarray(np.divide(shared, union, out=np.zeros_like(shared), where=union > 0))
 
 
-def _partner(
-    overlap: NDArray[np.float64], threshold: float, kinds: Sequence[NDArray[np.bool_]]
+def _find_match(
+    overlap: NDArray[np.float64], threshold: float, candidate_masks: Sequence[NDArray[np.bool_]]
 ) -> int | None:
     """Returns the object that overlaps most, of the first kind that has one; the later of equals."""
-    for kind in kinds:
+    for kind in candidate_masks:
         fitting = np.flatnonzero(kind & (overlap >= min(threshold, 1 - 1e-10)))
         if len(fitting):
             best = overlap[fitting]

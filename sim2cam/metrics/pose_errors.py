@@ -15,10 +15,10 @@ from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
-_MOST_TRAVEL = 0.01  # of the diameter, between two steps of a continuous symmetry, as BOP has it
+_MAX_TRAVEL = 0.01  # of the diameter, between two steps of a continuous symmetry, as BOP has it
 
 
-def symmetry_transforms(
+def compute_symmetry_transforms(
     discrete: Sequence[Floats], continuous: Sequence[tuple[Floats, Floats]]
 ) -> Floats:
     """Returns matrices (n, 4, 4) after which an object looks the same; the first changes nothing.
@@ -31,73 +31,91 @@ def symmetry_transforms(
         continuous: axis and a point on it, metres, of each about which every turn is one.
     """
     single = np.stack([np.eye(4), *discrete])
-    turns = [_turns(axis, point) for axis, point in continuous]
+    turns = [_sample_axis_rotations(axis, point) for axis, point in continuous]
     if not turns:
         return single
     return np.asarray(np.concatenate(turns)[None] @ single[:, None]).reshape(-1, 4, 4)
 
 
-def mssd(found: Floats, truth: Floats, points: Floats, symmetries: Floats) -> float:
+def compute_mssd(
+    estimated_pose: Floats, true_pose: Floats, points: Floats, symmetries: Floats
+) -> float:
     """Returns the maximum symmetry-aware surface distance, metres.
 
     It is the largest distance of a point from where it should be, for the symmetry for which that is
     smallest (Drost et al. 2017; Hodan et al. 2020).
 
     Args:
-        found, truth: poses (4, 4).
+        estimated_pose, true_pose: poses (4, 4).
         points: of the surface (n, 3), metres.
-        symmetries: of ``symmetry_transforms``.
+        symmetries: of ``compute_symmetry_transforms``.
     """
-    placed = _placed(points, found)
+    placed = _transform_points(points, estimated_pose)
     return min(
-        float(np.linalg.norm(placed - _placed(points, truth @ symmetry), axis=1).max())
+        float(
+            np.linalg.norm(placed - _transform_points(points, true_pose @ symmetry), axis=1).max()
+        )
         for symmetry in symmetries
     )
 
 
-def mspd(found: Floats, truth: Floats, points: Floats, symmetries: Floats, camera: Floats) -> float:
+def compute_mspd(
+    estimated_pose: Floats,
+    true_pose: Floats,
+    points: Floats,
+    symmetries: Floats,
+    camera_matrix: Floats,
+) -> float:
     """Returns the maximum symmetry-aware projection distance, pixels; infinite where nothing is seen.
 
     Args:
-        found, truth: poses (4, 4).
+        estimated_pose, true_pose: poses (4, 4).
         points: of the surface (n, 3), metres.
-        symmetries: of ``symmetry_transforms``.
-        camera: matrix (3, 3) of the pinhole.
+        symmetries: of ``compute_symmetry_transforms``.
+        camera_matrix: matrix (3, 3) of the pinhole.
     """
-    seen = _seen(points, found, camera)
+    seen = _project_points(points, estimated_pose, camera_matrix)
     errors = (
-        np.linalg.norm(seen - _seen(points, truth @ symmetry, camera), axis=1).max()
+        np.linalg.norm(
+            seen - _project_points(points, true_pose @ symmetry, camera_matrix), axis=1
+        ).max()
         for symmetry in symmetries
     )
     return min((float(e) for e in errors if np.isfinite(e)), default=float("inf"))
 
 
-def add(found: Floats, truth: Floats, points: Floats) -> float:
+def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
     """Returns the mean distance of points from where they should be, metres (Hinterstoisser et al. 2012).
 
     Args:
-        found, truth: poses (4, 4).
+        estimated_pose, true_pose: poses (4, 4).
         points: of the surface (n, 3), metres.
     """
-    return float(np.linalg.norm(_placed(points, found) - _placed(points, truth), axis=1).mean())
+    return float(
+        np.linalg.norm(
+            _transform_points(points, estimated_pose) - _transform_points(points, true_pose), axis=1
+        ).mean()
+    )
 
 
-def add_s(found: Floats, truth: Floats, points: Floats) -> float:
+def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
     """Returns the mean distance from where points should be to the nearest one, metres.
 
     It does not tell apart views that look alike (Hinterstoisser et al. 2012), nor some that do not.
 
     Args:
-        found, truth: poses (4, 4).
+        estimated_pose, true_pose: poses (4, 4).
         points: of the surface (n, 3), metres.
     """
-    distances, _ = cKDTree(_placed(points, found)).query(_placed(points, truth))
+    distances, _ = cKDTree(_transform_points(points, estimated_pose)).query(
+        _transform_points(points, true_pose)
+    )
     return float(distances.mean())
 
 
-def _turns(axis: Floats, point: Floats) -> Floats:
+def _sample_axis_rotations(axis: Floats, point: Floats) -> Floats:
     """Returns turns (n, 4, 4) about an axis through a point."""
-    steps = int(np.ceil(np.pi / _MOST_TRAVEL))  # of a circle whose diameter is the object's
+    steps = int(np.ceil(np.pi / _MAX_TRAVEL))  # of a circle whose diameter is the object's
     angles = np.arange(steps) * (2 * np.pi / steps)
     turns = np.tile(np.eye(4), (steps, 1, 1))
     turns[:, :3, :3] = Rotation.from_rotvec(
@@ -107,12 +125,12 @@ def _turns(axis: Floats, point: Floats) -> Floats:
     return turns
 
 
-def _placed(points: Floats, pose: Floats) -> Floats:
+def _transform_points(points: Floats, pose: Floats) -> Floats:
     return np.asarray(points @ pose[:3, :3].T + pose[:3, 3])
 
 
-def _seen(points: Floats, pose: Floats, camera: Floats) -> Floats:
+def _project_points(points: Floats, pose: Floats, camera_matrix: Floats) -> Floats:
     """Returns where points (n, 3) are in the picture (n, 2), pixels."""
-    x = _placed(points, pose) @ camera.T
+    x = _transform_points(points, pose) @ camera_matrix.T
     with np.errstate(divide="ignore", invalid="ignore"):  # of points beside the camera
         return np.asarray(x[:, :2] / x[:, 2:])

@@ -9,28 +9,34 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, estimate, estimates_json
-from sim2cam.metrics.pose_errors import Floats, add, add_s, mspd, mssd
-from sim2cam.metrics.resampling import Units
-from sim2cam.metrics.surface_discrepancy import TAUS
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, estimates_to_json
+from sim2cam.metrics.pose_errors import (
+    Floats,
+    compute_add,
+    compute_add_s,
+    compute_mspd,
+    compute_mssd,
+)
+from sim2cam.metrics.resampling import ResamplingUnits
+from sim2cam.metrics.surface_discrepancy import VSD_TAUS
 
-DRAWS = 1000
+N_RESAMPLES = 1000
 
-MSSD_SHARES = np.arange(0.05, 0.51, 0.05)
+MSSD_THRESHOLDS = np.arange(0.05, 0.51, 0.05)
 """Limits of the surface distance, over the diameter (BOP Challenge 2019)."""
-MSPD_PX = np.arange(5.0, 51.0, 5.0)
-"""Limits of the projection distance, in pixels of a picture that is ``MSPD_WIDTH`` wide."""
-MSPD_WIDTH = 640
-VSD_SHARES = np.arange(0.05, 0.51, 0.05)
+MSPD_THRESHOLDS_PX = np.arange(5.0, 51.0, 5.0)
+"""Limits of the projection distance, in pixels of a picture that is ``MSPD_REFERENCE_WIDTH_PX`` wide."""
+MSPD_REFERENCE_WIDTH_PX = 640
+VSD_THRESHOLDS = np.arange(0.05, 0.51, 0.05)
 """Limits of the visible surface discrepancy."""
-ADD_SHARE = 0.1
+ADD_THRESHOLD = 0.1
 """Limit of ADD and ADD-S, over the diameter (Hinterstoisser et al. 2012)."""
-AUC_M = 0.1
+AUC_LIMIT_M = 0.1
 """Where the area under the recall of ADD and ADD-S ends (Xiang et al. 2018, "PoseCNN")."""
 
 
 @dataclass(frozen=True, eq=False)
-class PoseModel:
+class PoseEvaluationModel:
     """What an object is, to tell how far off its pose is.
 
     Attributes:
@@ -38,7 +44,7 @@ class PoseModel:
         points_m: of its surface (n, 3).
         triangles: which of them are corners of one triangle (m, 3).
         diameter_m: the largest distance between two points.
-        symmetries: of ``symmetry_transforms`` (k, 4, 4).
+        symmetries: of ``compute_symmetry_transforms`` (k, 4, 4).
     """
 
     name: str
@@ -48,60 +54,60 @@ class PoseModel:
     symmetries: Floats
 
 
-class Sought(NamedTuple):
+class PoseTarget(NamedTuple):
     """The instances of one object that are to be found in one picture, and what was found.
 
     Attributes:
-        image: number of the picture, from 0.
+        image_index: number of the picture, from 0.
         model: of the object.
-        camera: matrix (3, 3) of its pinhole.
-        width: of the picture, pixels.
-        truths: poses of the instances that count (m, 4, 4).
-        found: estimated poses (n, 4, 4), surest first; more than m of them are not looked at.
-        discrepancies: VSD of each estimate to each instance for each tau (n, m, t); None without
+        camera_matrix: matrix (3, 3) of its pinhole.
+        image_width_px: of the picture, pixels.
+        true_poses: poses of the instances that count (m, 4, 4).
+        estimated_poses: estimated poses (n, 4, 4), surest first; more than m of them are not looked at.
+        vsd: VSD of each estimate to each instance for each tau (n, m, t); None without
             depth.
     """
 
-    image: int
-    model: PoseModel
-    camera: Floats
-    width: int
-    truths: Floats
-    found: Floats
-    discrepancies: Floats | None = None
+    image_index: int
+    model: PoseEvaluationModel
+    camera_matrix: Floats
+    image_width_px: int
+    true_poses: Floats
+    estimated_poses: Floats
+    vsd: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Placings:
+class PoseMatches:
     """How well the instances of one object in one picture were found.
 
     Attributes:
-        image: number of the picture, from 0.
+        image_index: number of the picture, from 0.
         name: of the object.
         errors: of each instance (m,) the ``mssd_m``, ``mspd_px``, ``add_m`` and ``add_s_m`` of the estimate that
             it is paired with, and with depth its ``vsd``, the mean over taus; infinite where there is none.
-        credit: by the name of a number of ``PoseScore``, how much of each instance was found (m,), 0 to 1.
+        recalls: by the name of a number of ``PoseMetrics``, how much of each instance was found (m,), 0 to 1.
     """
 
-    image: int
+    image_index: int
     name: str
     errors: Mapping[str, Floats]
-    credit: Mapping[str, Floats]
+    recalls: Mapping[str, Floats]
 
     @property
-    def instances(self) -> int:
+    def n_instances(self) -> int:
         """How many there are."""
-        return len(next(iter(self.credit.values())))
+        return len(next(iter(self.recalls.values())))
 
 
 @dataclass(frozen=True)
-class PoseScore:
+class PoseMetrics:
     """How well estimated poses fit.
 
     The numbers are: ``ar_mssd``, ``ar_mspd`` and, with depth, ``ar_vsd``, the shares of instances
-    found, averaged over limits, and ``ar``, the mean of these three; ``add``, ``add_s`` and
-    ``add_or_s`` (ADD-S for objects with symmetries, ADD for others), shares within ``ADD_SHARE`` of
-    the diameter; ``auc_add``, ``auc_add_s`` and ``auc_add_or_s``, areas under that share up to ``AUC_M``.
+    found, averaged over limits, and ``ar``, the mean of these three; ``add``, ``compute_add_s`` and
+    ``add_or_s`` (ADD-S for objects with symmetries, ADD for others), shares within ``ADD_THRESHOLD`` of
+    the diameter; ``auc_add``, ``auc_add_s`` and ``auc_add_or_s``, areas under that share up to ``AUC_LIMIT_M``.
 
     Attributes:
         all: over all instances, as BOP has average recall.
@@ -122,119 +128,138 @@ class PoseScore:
     def to_json(self) -> dict[str, Any]:
         """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
-            "all": estimates_json(self.all),
-            "mean": estimates_json(self.mean),
-            "objects": {name: estimates_json(row) for name, row in self.objects.items()},
+            "all": estimates_to_json(self.all),
+            "mean": estimates_to_json(self.mean),
+            "objects": {name: estimates_to_json(row) for name, row in self.objects.items()},
             "instances": dict(self.instances),
             "images": self.images,
             "intervals_over": self.intervals_over,
         }
 
 
-class PoseRun:
+class PoseEvaluator:
     """Poses held against the truth once, ready to be scored on any resample of the pictures.
 
     Args:
-        placings: of all that was to be found; with depth everywhere or nowhere, and not empty.
+        matches: of all that was to be found; with depth everywhere or nowhere, and not empty.
         units: of the pictures.
     """
 
-    def __init__(self, placings: Sequence[Placings], units: Units) -> None:
+    def __init__(self, matches: Sequence[PoseMatches], units: ResamplingUnits) -> None:
         self.units = units
-        self.metrics = tuple(placings[0].credit)
-        self.names = sorted({one.name for one in placings})
-        self._totals = np.zeros((len(self.names), units.n_images))
-        self._gained = np.zeros((len(self.names), units.n_images, len(self.metrics)))
-        for one in placings:
-            place = self.names.index(one.name), one.image
-            self._totals[place] += one.instances
-            self._gained[place] += [one.credit[metric].sum() for metric in self.metrics]
+        self.metric_names = tuple(matches[0].recalls)
+        self.object_names = sorted({one.name for one in matches})
+        self._n_instances = np.zeros((len(self.object_names), units.n_images))
+        self._recalled = np.zeros((len(self.object_names), units.n_images, len(self.metric_names)))
+        for one in matches:
+            place = self.object_names.index(one.name), one.image_index
+            self._n_instances[place] += one.n_instances
+            self._recalled[place] += [one.recalls[metric].sum() for metric in self.metric_names]
 
     @property
     def instances(self) -> dict[str, int]:
         """How many instances are to be found, by the object's name."""
-        return {n: int(row.sum()) for n, row in zip(self.names, self._totals, strict=True)}
+        return {
+            n: int(row.sum()) for n, row in zip(self.object_names, self._n_instances, strict=True)
+        }
 
-    def scores(self, counts: NDArray[np.int64]) -> dict[str, Floats]:
-        """Returns the numbers of ``PoseScore`` over all instances, (draws,); NaN where none was drawn.
+    def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, Floats]:
+        """Returns the numbers of ``PoseMetrics`` over all instances, (draws,); NaN where none was drawn.
 
         Args:
-            counts: how often each picture is in each resample (draws, images).
+            image_counts: how often each picture is in each resample (draws, images).
         """
         with np.errstate(invalid="ignore"):
-            whole = counts @ self._gained.sum(axis=0) / (counts @ self._totals.sum(axis=0))[:, None]
-        return dict(zip(self.metrics, whole.T, strict=True))
+            whole = (
+                image_counts
+                @ self._recalled.sum(axis=0)
+                / (image_counts @ self._n_instances.sum(axis=0))[:, None]
+            )
+        return dict(zip(self.metric_names, whole.T, strict=True))
 
-    def object_scores(self, counts: NDArray[np.int64]) -> Floats:
+    def compute_object_scores(self, image_counts: NDArray[np.int64]) -> Floats:
         """Returns the numbers of each object (objects, draws, metrics); takes what ``scores`` does."""
         with np.errstate(invalid="ignore"):
-            gained = np.einsum("di,oim->odm", counts, self._gained)
-            return np.asarray(gained / (self._totals @ counts.T)[..., None])
+            gained = np.einsum("di,oim->odm", image_counts, self._recalled)
+            return np.asarray(gained / (self._n_instances @ image_counts.T)[..., None])
 
 
 def evaluate_poses(
-    placings: Sequence[Placings], units: Units, *, rng: np.random.Generator, draws: int = DRAWS
-) -> PoseScore:
+    matches: Sequence[PoseMatches],
+    units: ResamplingUnits,
+    *,
+    rng: np.random.Generator,
+    n_resamples: int = N_RESAMPLES,
+) -> PoseMetrics:
     """Returns how well poses fit, with 95 % bootstrap intervals.
 
     Args:
-        placings, units: as ``PoseRun`` takes them.
+        matches, units: as ``PoseEvaluator`` takes them.
         rng: draws the resamples.
-        draws: how many.
+        n_resamples: how many.
     """
-    run = PoseRun(placings, units)
-    drawn = units.resampled(draws, rng)
+    run = PoseEvaluator(matches, units)
+    drawn = units.sample_image_counts(n_resamples, rng)
     counts = np.concatenate([np.ones_like(drawn[:1]), drawn])
-    objects, whole = run.object_scores(counts), run.scores(counts)
+    objects, whole = run.compute_object_scores(counts), run.compute_scores(counts)
     is_drawn = np.isfinite(objects)
     mean = np.where(is_drawn, objects, 0).sum(axis=0) / np.maximum(is_drawn.sum(axis=0), 1)
-    return PoseScore(
-        all={name: estimate(float(column[0]), column[1:]) for name, column in whole.items()},
-        mean=_estimates(run.metrics, mean),
+    return PoseMetrics(
+        all={
+            name: bootstrap_estimate(float(column[0]), column[1:]) for name, column in whole.items()
+        },
+        mean=_bootstrap_estimates(run.metric_names, mean),
         objects={
-            n: _estimates(run.metrics, row) for n, row in zip(run.names, objects, strict=True)
+            n: _bootstrap_estimates(run.metric_names, row)
+            for n, row in zip(run.object_names, objects, strict=True)
         },
         instances=run.instances,
         images=units.n_images,
-        intervals_over=units.words(),
+        intervals_over=units.describe(),
     )
 
 
-def judge_poses(one: Sought) -> Placings:
+def match_pose_target(target: PoseTarget) -> PoseMatches:
     """Returns how well the instances of an object in a picture were found."""
-    model, truths, found = one.model, one.truths, one.found[: len(one.truths)]
+    model, truths, found = (
+        target.model,
+        target.true_poses,
+        target.estimated_poses[: len(target.true_poses)],
+    )
 
     def errors(of: Any, *also: Any) -> Floats:
         table = [[of(f, t, model.points_m, *also) for t in truths] for f in found]
         return np.array(table, np.float64).reshape(len(found), len(truths))
 
     tables = {
-        "mssd_m": errors(mssd, model.symmetries),
-        "mspd_px": errors(mspd, model.symmetries, one.camera),
-        "add_m": errors(add),
-        "add_s_m": errors(add_s),
+        "mssd_m": errors(compute_mssd, model.symmetries),
+        "mspd_px": errors(compute_mspd, model.symmetries, target.camera_matrix),
+        "add_m": errors(compute_add),
+        "add_s_m": errors(compute_add_s),
     }
     credit = {
-        "ar_mssd": _recall(tables["mssd_m"] / model.diameter_m, MSSD_SHARES),
-        "ar_mspd": _recall(tables["mspd_px"] * MSPD_WIDTH / one.width, MSPD_PX),
+        "ar_mssd": _compute_recall(tables["mssd_m"] / model.diameter_m, MSSD_THRESHOLDS),
+        "ar_mspd": _compute_recall(
+            tables["mspd_px"] * MSPD_REFERENCE_WIDTH_PX / target.image_width_px, MSPD_THRESHOLDS_PX
+        ),
     }
-    if one.discrepancies is not None:
-        seen = one.discrepancies[: len(found)]
+    if target.vsd is not None:
+        seen = target.vsd[: len(found)]
         tables["vsd"] = seen.mean(axis=2)
-        by_tau = [_recall(seen[..., tau], VSD_SHARES) for tau in range(len(TAUS))]
+        by_tau = [_compute_recall(seen[..., tau], VSD_THRESHOLDS) for tau in range(len(VSD_TAUS))]
         credit["ar_vsd"] = np.mean(by_tau, axis=0)
         credit["ar"] = np.mean(list(credit.values()), axis=0)
     plain, nearest = tables["add_m"], tables["add_s_m"]
     chosen = nearest if len(model.symmetries) > 1 else plain
     for name, distances in (("add", plain), ("add_s", nearest), ("add_or_s", chosen)):
-        credit[name] = _recall(distances / model.diameter_m, np.array([ADD_SHARE]))
-        matched = match_poses(distances, AUC_M)
-        credit[f"auc_{name}"] = 1 - np.minimum(matched, AUC_M) / AUC_M
+        credit[name] = _compute_recall(distances / model.diameter_m, np.array([ADD_THRESHOLD]))
+        matched = match_poses(distances, AUC_LIMIT_M)
+        credit[f"auc_{name}"] = 1 - np.minimum(matched, AUC_LIMIT_M) / AUC_LIMIT_M
     paired = {name: match_poses(table, np.inf) for name, table in tables.items()}
-    return Placings(one.image, model.name, paired, credit)
+    return PoseMatches(target.image_index, model.name, paired, credit)
 
 
-def match_poses(errors: Floats, limit: float) -> Floats:
+def match_poses(errors: Floats, threshold: float) -> Floats:
     """Returns the error (m,) with which each instance was found; infinite where it was not.
 
     In their order, estimates take the instance that is still free to which their error is smallest, if
@@ -242,25 +267,25 @@ def match_poses(errors: Floats, limit: float) -> Floats:
 
     Args:
         errors: of estimates, surest first, to instances (n, m).
-        limit: of the error.
+        threshold: of the error.
     """
     taken = np.full(errors.shape[1], np.inf)
     for row in errors:
         open_errors = np.where(np.isinf(taken), row, np.inf)
         best = int(open_errors.argmin())
-        if open_errors[best] < limit:
+        if open_errors[best] < threshold:
             taken[best] = open_errors[best]
     return taken
 
 
-def _recall(errors: Floats, limits: Floats) -> Floats:
+def _compute_recall(errors: Floats, thresholds: Floats) -> Floats:
     """Returns the share of limits (m,) within which each instance was found."""
-    return np.asarray(np.mean([np.isfinite(match_poses(errors, li)) for li in limits], axis=0))
+    return np.asarray(np.mean([np.isfinite(match_poses(errors, li)) for li in thresholds], axis=0))
 
 
-def _estimates(metrics: Sequence[str], values: Floats) -> dict[str, Estimate]:
+def _bootstrap_estimates(metric_names: Sequence[str], values: Floats) -> dict[str, Estimate]:
     """Returns the numbers of which the first row (1 + draws, metrics) is of all images."""
     return {
-        metric: estimate(float(column[0]), column[1:])
-        for metric, column in zip(metrics, values.T, strict=True)
+        metric: bootstrap_estimate(float(column[0]), column[1:])
+        for metric, column in zip(metric_names, values.T, strict=True)
     }

@@ -9,7 +9,7 @@ from scipy.special import ndtri
 SIGNIFICANCE, POWER = 0.05, 0.8
 """Below which p-values, corrected for how many there are, a difference is shown; and how often one is to be."""
 
-DISCORDANT = 0.2
+DISCORDANT_FRACTION = 0.2
 """Share of objects that one of two detectors finds and the other does not.
 
 Of ten pairs of arms of the ladder on dice, those of like detectors have 0.15 to 0.3. The variance of
@@ -18,16 +18,16 @@ independent (a design effect of 1; Kish, Survey Sampling, 1965).
 """
 
 
-def planned_detectable(objects: int, *, comparisons: int = 1) -> float:
+def compute_min_detectable_effect(n_objects: int, *, n_comparisons: int = 1) -> float:
     """Returns the smallest difference in AP50 that so many objects show in four of five repetitions.
 
-    AP50 is taken as a share of objects found, of which two detectors disagree on ``DISCORDANT``: the
+    AP50 is taken as a share of objects found, of which two detectors disagree on ``DISCORDANT_FRACTION``: the
     difference of paired shares (Connor, Biometrics 43, 1987). For the 308 test objects of dice it
     gives 0.071; the bootstrap over images then measured 0.061 to 0.082.
 
     Args:
-        objects: labelled ones of the test images, 1 or more.
-        comparisons: that are planned; the level is that of the first step of Holm's correction.
+        n_objects: labelled ones of the test images, 1 or more.
+        n_comparisons: that are planned; the level is that of the first step of Holm's correction.
     """
-    sigmas = ndtri(1 - SIGNIFICANCE / 2 / comparisons) + ndtri(POWER)
-    return min(1.0, float(sigmas) * math.sqrt(DISCORDANT / objects))
+    sigmas = ndtri(1 - SIGNIFICANCE / 2 / n_comparisons) + ndtri(POWER)
+    return min(1.0, float(sigmas) * math.sqrt(DISCORDANT_FRACTION / n_objects))

@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.metrics.bootstrap import Estimate, estimate
-from sim2cam.metrics.error_analysis import Verdict
-from sim2cam.metrics.resampling import Units
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate
+from sim2cam.metrics.error_analysis import DetectionOutcome
+from sim2cam.metrics.resampling import ResamplingUnits
 
-DRAWS = 1000
+N_RESAMPLES = 1000
 
-SIDES_PX = (16, 32, 64, 128, 256)
+SIZE_EDGES_PX = (16, 32, 64, 128, 256)
 """Edges between sizes: of the longer side of a box."""
 
-VISIBLE = (0.5, 0.8, 0.99)
+VISIBILITY_EDGES = (0.5, 0.8, 0.99)
 """Edges between visible fractions."""
 
 
-class Trait(NamedTuple):
+class AttributeValue(NamedTuple):
     """What an object is like in one respect: its place in an order, and its name."""
 
     rank: float
@@ -30,18 +30,18 @@ class Trait(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedObject:
     """A labelled object, what became of it, and what it is like.
 
     Attributes:
-        image: number of the image, from 0.
-        verdict: on it.
-        traits: by what they are about; what is not known of it is left out.
+        image_index: number of the image, from 0.
+        outcome: on it.
+        attributes: by what they are about; what is not known of it is left out.
     """
 
-    image: int
-    verdict: Verdict
-    traits: Mapping[str, Trait]
+    image_index: int
+    outcome: DetectionOutcome
+    attributes: Mapping[str, AttributeValue]
 
 
 @dataclass(frozen=True)
@@ -49,66 +49,70 @@ class Slice:
     """How the objects of one trait fare.
 
     Attributes:
-        about: what they are told apart by, as ``size``.
+        attribute: what they are told apart by, as ``size``.
         value: what they have in common, as ``16 to 32 px``.
         objects: how many there are.
-        right: share that was found with its category, with its 95 % interval.
-        wrong_category, misplaced, missed: shares of the others.
+        recall: share that was found with its category, with its 95 % interval.
+        confusion_rate, localisation_rate, miss_rate: shares of the others.
     """
 
-    about: str
+    attribute: str
     value: str
     objects: int
-    right: Estimate
-    wrong_category: float
-    misplaced: float
-    missed: float
+    recall: Estimate
+    confusion_rate: float
+    localisation_rate: float
+    miss_rate: float
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
         return {
-            "about": self.about,
+            "about": self.attribute,
             "value": self.value,
             "objects": self.objects,
-            "right": self.right.to_json(),
-            "wrong_category": self.wrong_category,
-            "misplaced": self.misplaced,
-            "missed": self.missed,
+            "right": self.recall.to_json(),
+            "wrong_category": self.confusion_rate,
+            "misplaced": self.localisation_rate,
+            "missed": self.miss_rate,
         }
 
 
-def slices_of(judged: Sequence[Judged], units: Units, rng: np.random.Generator) -> list[Slice]:
+def compute_slices(
+    objects: Sequence[EvaluatedObject], units: ResamplingUnits, rng: np.random.Generator
+) -> list[Slice]:
     """Returns a slice for each value of each trait in which objects differ, in order.
 
     Args:
-        judged: all objects.
+        objects: all objects.
         units: of all images.
         rng: draws the resamples.
     """
-    counts = units.resampled(DRAWS, rng)
+    counts = units.sample_image_counts(N_RESAMPLES, rng)
     found = []
-    for about in dict.fromkeys(about for one in judged for about in one.traits):
-        values = sorted({one.traits[about] for one in judged if about in one.traits})
+    for about in dict.fromkeys(about for one in objects for about in one.attributes):
+        values = sorted({one.attributes[about] for one in objects if about in one.attributes})
         for value in values if len(values) > 1 else ():
-            alike = [one for one in judged if one.traits.get(about) == value]
-            found.append(_slice(about, value.name, alike, counts))
+            alike = [one for one in objects if one.attributes.get(about) == value]
+            found.append(_compute_slice(about, value.name, alike, counts))
     return found
 
 
-def _slice(about: str, value: str, alike: Sequence[Judged], counts: NDArray[np.int64]) -> Slice:
+def _compute_slice(
+    attribute: str, value: str, objects: Sequence[EvaluatedObject], counts: NDArray[np.int64]
+) -> Slice:
     totals, rights = np.zeros((2, counts.shape[1]))
-    kinds = [one.verdict.kind for one in alike]
-    for one in alike:
-        totals[one.image] += 1
-        rights[one.image] += one.verdict.kind == "right"
+    kinds = [one.outcome.kind for one in objects]
+    for one in objects:
+        totals[one.image_index] += 1
+        rights[one.image_index] += one.outcome.kind == "right"
     with np.errstate(invalid="ignore"):
         resampled = (counts @ rights) / (counts @ totals)  # NaN where none of them was drawn
     return Slice(
-        about,
+        attribute,
         value,
-        len(alike),
-        estimate(kinds.count("right") / len(alike), resampled),
-        kinds.count("wrong category") / len(alike),
-        kinds.count("poorly placed") / len(alike),
-        kinds.count("missed") / len(alike),
+        len(objects),
+        bootstrap_estimate(kinds.count("right") / len(objects), resampled),
+        kinds.count("wrong category") / len(objects),
+        kinds.count("poorly placed") / len(objects),
+        kinds.count("missed") / len(objects),
     )

@@ -10,91 +10,93 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from sim2cam.errors import UsageError
-from sim2cam.metrics.bootstrap import Estimate, estimate, resampled_counts
+from sim2cam.metrics.bootstrap import Estimate, bootstrap_estimate, sample_bootstrap_counts
 
 Floats = NDArray[np.float64]
 
-LEAST_PICTURES = 10
+MIN_IMAGES = 10
 """Pictures that each set needs."""
 
-_RESAMPLES = 400
-_PERMUTATIONS = 400
-_DIRECTIONS = 128
-_FOLDS = 5
+_N_RESAMPLES = 400
+_N_PERMUTATIONS = 400
+_N_DIRECTIONS = 128
+_N_FOLDS = 5
 _RIDGE = 0.5
-_SIGMAS = 1.96  # in half an interval
+_INTERVAL_SIGMAS = 1.96  # in half an interval
 
 
 @dataclass(frozen=True)
-class Apartness:
+class TwoSampleDistance:
     """How far two sets are apart.
 
     Attributes:
         value: by some measure; see what returns it.
         ci95: lower and upper end of the 95 % interval.
         p_value: one-sided, of both being of one kind.
-        alike: what sets of one kind and of these sizes have, on average: pictures of both, shuffled.
+        null_mean: what sets of one kind and of these sizes have, on average: pictures of both, shuffled.
     """
 
     value: float
     ci95: tuple[float, float]
     p_value: float
-    alike: float
+    null_mean: float
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
         found = Estimate(self.value, self.ci95).to_json()
-        return {**found, "p_value": self.p_value, "alike": self.alike}
+        return {**found, "p_value": self.p_value, "alike": self.null_mean}
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class FeatureScaler:
     """What makes features alike in size: each is counted in standard deviations from its mean.
 
     Attributes:
         means: (d,).
-        deviations: (d,), 1 of what never varies.
+        stds: (d,), 1 of what never varies.
     """
 
     means: Floats
-    deviations: Floats
+    stds: Floats
 
-    def of(self, features: Floats) -> Floats:
+    def transform(self, features: Floats) -> Floats:
         """Returns features (n, d) on this scale."""
-        return (features - self.means) / self.deviations
+        return (features - self.means) / self.stds
 
 
-def scale_of(*sets: Floats) -> Scale:
+def fit_feature_scaler(*sets: Floats) -> FeatureScaler:
     """Returns the scale in which all vectors of some sets (n, d) together have variance 1."""
     every = np.concatenate(sets)
     deviations = every.std(axis=0)
     means = every.mean(axis=0)
-    return Scale(means, np.where(deviations > _TINY * (1 + np.abs(means)), deviations, 1.0))
+    return FeatureScaler(
+        means, np.where(deviations > _EPSILON * (1 + np.abs(means)), deviations, 1.0)
+    )
 
 
-_TINY = 1e-9
+_EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
-class Gap:
+class DomainGap:
     """How far two sets are apart, by all measures.
 
     Attributes:
-        auc: see ``classifier_auc``.
-        kernel: see ``kernel_distance``.
-        sliced: see ``sliced_wasserstein``.
+        auc: see ``measure_classifier_auc``.
+        mmd: see ``measure_mmd``.
+        sliced_wasserstein: see ``measure_sliced_wasserstein``.
     """
 
-    auc: Apartness
-    kernel: Apartness
-    sliced: Apartness
+    auc: TwoSampleDistance
+    mmd: TwoSampleDistance
+    sliced_wasserstein: TwoSampleDistance
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
         return {name: getattr(self, name).to_json() for name in ("auc", "kernel", "sliced")}
 
 
-def gap_of(first: Floats, second: Floats, rng: np.random.Generator) -> Gap:
+def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) -> DomainGap:
     """Returns how far two sets (n, d) and (m, d) are apart.
 
     Args:
@@ -104,11 +106,11 @@ def gap_of(first: Floats, second: Floats, rng: np.random.Generator) -> Gap:
     Raises:
         UsageError: fewer than ``LEAST_PICTURES`` of one, or not of the same features.
     """
-    measures = (classifier_auc, kernel_distance, sliced_wasserstein)
-    return Gap(*(measure(first, second, rng) for measure in measures))
+    measures = (measure_classifier_auc, measure_mmd, measure_sliced_wasserstein)
+    return DomainGap(*(measure(first, second, rng) for measure in measures))
 
 
-def kernel_distance(first: Floats, second: Floats, rng: np.random.Generator) -> Apartness:
+def measure_mmd(first: Floats, second: Floats, rng: np.random.Generator) -> TwoSampleDistance:
     """Returns the kernel distance of two sets: the unbiased estimate of the squared maximum mean
     discrepancy with the kernel (x.y / d + 1)^3 (Binkowski et al. 2018, "Demystifying MMD GANs").
 
@@ -122,15 +124,17 @@ def kernel_distance(first: Floats, second: Floats, rng: np.random.Generator) -> 
     Raises:
         UsageError: fewer than ``LEAST_PICTURES`` of one, or not of the same features.
     """
-    pooled, n = _pooled(first, second)
+    pooled, n = _pool_sets(first, second)
     kernel = (pooled @ pooled.T / pooled.shape[1] + 1) ** 3
-    value = float(_discrepancy(kernel, *_indicators(n, len(pooled)))[0])
-    resampled = _discrepancy(kernel, *_resampled(n, len(pooled), rng))
-    shuffled = _discrepancy(kernel, *_shuffled(n, len(pooled), rng))
-    return _apartness(value, estimate(value, resampled).ci95, shuffled)
+    value = float(_compute_mmd(kernel, *_make_set_weights(n, len(pooled)))[0])
+    resampled = _compute_mmd(kernel, *_sample_bootstrap_weights(n, len(pooled), rng))
+    shuffled = _compute_mmd(kernel, *_sample_permutation_weights(n, len(pooled), rng))
+    return _make_two_sample_distance(value, bootstrap_estimate(value, resampled).ci95, shuffled)
 
 
-def sliced_wasserstein(first: Floats, second: Floats, rng: np.random.Generator) -> Apartness:
+def measure_sliced_wasserstein(
+    first: Floats, second: Floats, rng: np.random.Generator
+) -> TwoSampleDistance:
     """Returns the sliced Wasserstein distance of order 2 (Bonneel et al. 2015): the root of the mean,
     over directions, of the squared distance between both sets' quantiles.
 
@@ -144,29 +148,33 @@ def sliced_wasserstein(first: Floats, second: Floats, rng: np.random.Generator) 
     Raises:
         UsageError: fewer than ``LEAST_PICTURES`` of one, or not of the same features.
     """
-    pooled, n = _pooled(first, second)
-    seen = _seen_along(pooled, rng)
-    pairs = _quantile_pairs(n, len(pooled) - n)
-    value = _sliced(seen[:n], seen[n:], *pairs)
+    pooled, n = _pool_sets(first, second)
+    seen = _project_on_directions(pooled, rng)
+    pairs = _pair_quantiles(n, len(pooled) - n)
+    value = _compute_sliced_distance(seen[:n], seen[n:], *pairs)
     resampled, shuffled = [], []
-    for _ in range(_RESAMPLES):
+    for _ in range(_N_RESAMPLES):
         a, b = rng.integers(n, size=n), rng.integers(n, len(pooled), size=len(pooled) - n)
-        resampled.append(_sliced(seen[a], seen[b], *pairs))
-    for _ in range(_PERMUTATIONS):
+        resampled.append(_compute_sliced_distance(seen[a], seen[b], *pairs))
+    for _ in range(_N_PERMUTATIONS):
         order = rng.permutation(len(pooled))
-        shuffled.append(_sliced(seen[order[:n]], seen[order[n:]], *pairs))
-    reach = _SIGMAS * float(np.std(resampled, ddof=1))
-    return _apartness(value, (max(0.0, value - reach), value + reach), np.array(shuffled))
+        shuffled.append(_compute_sliced_distance(seen[order[:n]], seen[order[n:]], *pairs))
+    reach = _INTERVAL_SIGMAS * float(np.std(resampled, ddof=1))
+    return _make_two_sample_distance(
+        value, (max(0.0, value - reach), value + reach), np.array(shuffled)
+    )
 
 
-def sliced_value(first: Floats, second: Floats, rng: np.random.Generator) -> float:
-    """Returns the value of ``sliced_wasserstein`` alone, which takes a hundredth of the time."""
-    pooled, n = _pooled(first, second)
-    seen = _seen_along(pooled, rng)
-    return _sliced(seen[:n], seen[n:], *_quantile_pairs(n, len(pooled) - n))
+def compute_sliced_wasserstein(first: Floats, second: Floats, rng: np.random.Generator) -> float:
+    """Returns the value of ``measure_sliced_wasserstein`` alone, which takes a hundredth of the time."""
+    pooled, n = _pool_sets(first, second)
+    seen = _project_on_directions(pooled, rng)
+    return _compute_sliced_distance(seen[:n], seen[n:], *_pair_quantiles(n, len(pooled) - n))
 
 
-def classifier_auc(first: Floats, second: Floats, rng: np.random.Generator) -> Apartness:
+def measure_classifier_auc(
+    first: Floats, second: Floats, rng: np.random.Generator
+) -> TwoSampleDistance:
     """Returns how well a classifier tells both sets apart: the area under its ROC curve, 0.5 for
     sets of one kind and 1 for sets that share nothing (a two-sample test as in Lopez-Paz and Oquab 2017,
     "Revisiting classifier two-sample tests").
@@ -183,24 +191,24 @@ def classifier_auc(first: Floats, second: Floats, rng: np.random.Generator) -> A
     Raises:
         UsageError: fewer than ``LEAST_PICTURES`` of one, or not of the same features.
     """
-    pooled, n = _pooled(first, second)
-    pooled = scale_of(pooled).of(pooled)
-    folds = _folds(n, len(pooled), rng)
-    learned = _left_out(_gaussian(pooled), folds)
+    pooled, n = _pool_sets(first, second)
+    pooled = fit_feature_scaler(pooled).transform(pooled)
+    folds = _assign_folds(n, len(pooled), rng)
+    learned = _make_cross_validation_matrix(_compute_gaussian_kernel(pooled), folds)
     labels = np.arange(len(pooled)) >= n
     scores = learned @ labels.astype(np.float64)
-    above = _above(scores, folds)
-    value = float(_area(above, *_indicators(n, len(pooled)))[0])
-    resampled = _area(above, *_resampled(n, len(pooled), rng))
-    shuffled = np.zeros(_PERMUTATIONS)
-    for i in range(_PERMUTATIONS):
-        guess = _shuffled_within(labels, folds, rng)
-        found = _above(learned @ guess, folds)
-        shuffled[i] = _area(found, (1 - guess)[None], guess[None])[0]
-    return _apartness(value, estimate(value, resampled).ci95, shuffled)
+    above = _compare_scores(scores, folds)
+    value = float(_compute_auc(above, *_make_set_weights(n, len(pooled)))[0])
+    resampled = _compute_auc(above, *_sample_bootstrap_weights(n, len(pooled), rng))
+    shuffled = np.zeros(_N_PERMUTATIONS)
+    for i in range(_N_PERMUTATIONS):
+        guess = _permute_labels_within_folds(labels, folds, rng)
+        found = _compare_scores(learned @ guess, folds)
+        shuffled[i] = _compute_auc(found, (1 - guess)[None], guess[None])[0]
+    return _make_two_sample_distance(value, bootstrap_estimate(value, resampled).ci95, shuffled)
 
 
-def _pooled(first: Floats, second: Floats) -> tuple[Floats, int]:
+def _pool_sets(first: Floats, second: Floats) -> tuple[Floats, int]:
     """Returns all vectors (n + m, d) and how many of them are of the first set."""
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise UsageError(
@@ -208,9 +216,9 @@ def _pooled(first: Floats, second: Floats) -> tuple[Floats, int]:
             "Take the same features of both."
         )
     least = min(len(first), len(second))
-    if least < LEAST_PICTURES:
+    if least < MIN_IMAGES:
         raise UsageError(
-            f"sets of {len(first)} and {len(second)} pictures tell nothing: {LEAST_PICTURES} of each "
+            f"sets of {len(first)} and {len(second)} pictures tell nothing: {MIN_IMAGES} of each "
             "are needed. Add pictures."
         )
     pooled = np.concatenate([first, second]).astype(np.float64)
@@ -219,33 +227,39 @@ def _pooled(first: Floats, second: Floats) -> tuple[Floats, int]:
     return pooled, len(first)
 
 
-def _apartness(value: float, ci95: tuple[float, float], shuffled: Floats) -> Apartness:
+def _make_two_sample_distance(
+    value: float, ci95: tuple[float, float], null_values: Floats
+) -> TwoSampleDistance:
     # The set as it is counts among its shuffles, or a p-value could be 0.
-    p_value = (1 + int((shuffled >= value).sum())) / (1 + len(shuffled))
-    return Apartness(value, ci95, p_value, float(shuffled.mean()))
+    p_value = (1 + int((null_values >= value).sum())) / (1 + len(null_values))
+    return TwoSampleDistance(value, ci95, p_value, float(null_values.mean()))
 
 
-def _indicators(n: int, total: int) -> tuple[Floats, Floats]:
+def _make_set_weights(n: int, total: int) -> tuple[Floats, Floats]:
     """Returns weights (1, total) of the pictures of both sets as they are."""
     second = (np.arange(total) >= n).astype(np.float64)[None]
     return 1 - second, second
 
 
-def _resampled(n: int, total: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _sample_bootstrap_weights(
+    n: int, total: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Returns weights (draws, total): how often each picture is in resamples of both sets."""
-    first, second = np.zeros((2, _RESAMPLES, total))
-    first[:, :n] = resampled_counts(n, _RESAMPLES, rng)
-    second[:, n:] = resampled_counts(total - n, _RESAMPLES, rng)
+    first, second = np.zeros((2, _N_RESAMPLES, total))
+    first[:, :n] = sample_bootstrap_counts(n, _N_RESAMPLES, rng)
+    second[:, n:] = sample_bootstrap_counts(total - n, _N_RESAMPLES, rng)
     return first, second
 
 
-def _shuffled(n: int, total: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _sample_permutation_weights(
+    n: int, total: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
     """Returns weights (draws, total) of sets of the same sizes that are parted by chance."""
-    second = rng.permuted(np.tile(_indicators(n, total)[1], (_PERMUTATIONS, 1)), axis=1)
+    second = rng.permuted(np.tile(_make_set_weights(n, total)[1], (_N_PERMUTATIONS, 1)), axis=1)
     return 1 - second, second
 
 
-def _discrepancy(kernel: Floats, first: Floats, second: Floats) -> Floats:
+def _compute_mmd(kernel: Floats, first: Floats, second: Floats) -> Floats:
     """Returns the squared discrepancy (draws,) of sets that are weights (draws, n + m)."""
     own = np.diag(kernel)
 
@@ -258,42 +272,42 @@ def _discrepancy(kernel: Floats, first: Floats, second: Floats) -> Floats:
     return np.asarray(within(first) + within(second) - 2 * across)
 
 
-def _seen_along(pooled: Floats, rng: np.random.Generator) -> Floats:
+def _project_on_directions(pooled: Floats, rng: np.random.Generator) -> Floats:
     """Returns how far vectors (n + m, d) lie along directions (n + m, directions)."""
-    directions = rng.standard_normal((pooled.shape[1], _DIRECTIONS))
+    directions = rng.standard_normal((pooled.shape[1], _N_DIRECTIONS))
     return np.asarray(pooled @ (directions / np.linalg.norm(directions, axis=0)))
 
 
-def _quantile_pairs(n: int, m: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
+def _pair_quantiles(n: int, m: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
     """Returns which of n and of m sorted values belong together, and with which share."""
     levels = np.unique(np.concatenate([np.arange(n + 1) * m, np.arange(m + 1) * n]))  # over n m
     below = levels[:-1]
     return below // m, below // n, np.diff(levels) / (n * m)
 
 
-def _sliced(
-    first: Floats, second: Floats, i: NDArray[np.intp], j: NDArray[np.intp], shares: Floats
+def _compute_sliced_distance(
+    first: Floats, second: Floats, i: NDArray[np.intp], j: NDArray[np.intp], weights: Floats
 ) -> float:
     apart = np.sort(first, axis=0)[i] - np.sort(second, axis=0)[j]
-    return float(np.sqrt((shares @ apart**2).mean()))
+    return float(np.sqrt((weights @ apart**2).mean()))
 
 
-def _gaussian(pooled: Floats) -> Floats:
+def _compute_gaussian_kernel(pooled: Floats) -> Floats:
     squares = cdist(pooled, pooled, "sqeuclidean")
     others = squares[~np.eye(len(pooled), dtype=bool)]
-    return np.asarray(np.exp(-squares / max(float(np.median(others)), _TINY)))
+    return np.asarray(np.exp(-squares / max(float(np.median(others)), _EPSILON)))
 
 
-def _folds(n: int, total: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _assign_folds(n: int, total: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Returns the fold (total,) of each picture, which have their share of either set."""
-    parts = [rng.permutation(np.arange(size) % _FOLDS) for size in (n, total - n)]
+    parts = [rng.permutation(np.arange(size) % _N_FOLDS) for size in (n, total - n)]
     return np.concatenate(parts)
 
 
-def _left_out(kernel: Floats, folds: NDArray[np.int64]) -> Floats:
+def _make_cross_validation_matrix(kernel: Floats, folds: NDArray[np.int64]) -> Floats:
     """Returns the matrix that makes of labels the scores by classifiers that have not seen them."""
     matrix = np.zeros_like(kernel)
-    for fold in range(_FOLDS):
+    for fold in range(_N_FOLDS):
         out, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         inner = kernel[np.ix_(kept, kept)] + _RIDGE * np.eye(len(kept))
         weights = np.linalg.solve(inner, kernel[np.ix_(kept, out)]).T  # (out, kept)
@@ -302,25 +316,25 @@ def _left_out(kernel: Floats, folds: NDArray[np.int64]) -> Floats:
     return matrix
 
 
-def _above(scores: Floats, folds: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _compare_scores(scores: Floats, folds: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Returns for each pair whether the column's score is above the row's, and whether it counts."""
     same = (folds[:, None] == folds[None]).astype(np.float64)
     higher = np.sign(scores[None] - scores[:, None])
     return (higher + 1) / 2 * same, same
 
 
-def _area(above: tuple[Floats, Floats], first: Floats, second: Floats) -> Floats:
+def _compute_auc(comparisons: tuple[Floats, Floats], first: Floats, second: Floats) -> Floats:
     """Returns the area under the ROC curve (draws,) of sets that are weights (draws, n + m)."""
-    won, counted = (((first @ matrix) * second).sum(axis=1) for matrix in above)
+    won, counted = (((first @ matrix) * second).sum(axis=1) for matrix in comparisons)
     return np.asarray(won / counted)
 
 
-def _shuffled_within(
+def _permute_labels_within_folds(
     labels: NDArray[np.bool_], folds: NDArray[np.int64], rng: np.random.Generator
 ) -> Floats:
     """Returns labels shuffled among the pictures of each fold, so that its shares stay."""
     guess = labels.astype(np.float64)
-    for fold in range(_FOLDS):
+    for fold in range(_N_FOLDS):
         mine = np.flatnonzero(folds == fold)
         guess[mine] = guess[rng.permutation(mine)]
     return guess

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import entr, softmax
 
 _TEMPERATURE = 0.05  # of similarities, as published
-_ROWS = 1000  # of similarities in memory at once
+_CHUNK_ROWS = 1000  # of similarities in memory at once
 
 Floats = NDArray[np.float64]
 
@@ -22,26 +22,26 @@ class SelectionScores:
     None of them sees whether a detection is right: they rank models of one kind, and can be wrong.
 
     Attributes:
-        detections: that they are of.
+        n_detections: that they are of.
         entropy: mean entropy of a detection's probabilities, 0 to 1 of what is possible; lower is
             surer.
         diversity: entropy of the mean probabilities, 0 to 1 of what is possible; 0 where all is
             called the same.
-        density: soft neighbourhood density (Saito and others 2021, "Tune it the right way"), nats:
+        neighbourhood_density: soft neighbourhood density (Saito and others 2021, "Tune it the right way"), nats:
             entropy of how alike detections are; higher where they lie in dense groups.
     """
 
-    detections: int
+    n_detections: int
     entropy: float
     diversity: float
-    density: float
+    neighbourhood_density: float
 
     def to_json(self) -> dict[str, Any]:
         """Returns the scores as JSON values."""
         return asdict(self)
 
 
-def selection_scores(probabilities: Floats) -> SelectionScores | None:
+def score_probabilities(probabilities: Floats) -> SelectionScores | None:
     """Returns the scores of detections' probabilities (n, c) of categories, which add up to 1.
 
     Returns:
@@ -55,15 +55,15 @@ def selection_scores(probabilities: Floats) -> SelectionScores | None:
         n,
         float(entr(probabilities).sum(axis=1).mean() / most),
         float(entr(probabilities.mean(axis=0)).sum() / most),
-        _density(probabilities),
+        _compute_neighbourhood_density(probabilities),
     )
 
 
-def _density(probabilities: Floats) -> float:
+def _compute_neighbourhood_density(probabilities: Floats) -> float:
     unit = probabilities / np.linalg.norm(probabilities, axis=1, keepdims=True)
     total = 0.0
-    for start in range(0, len(unit), _ROWS):
-        likeness = unit[start : start + _ROWS] @ unit.T / _TEMPERATURE
+    for start in range(0, len(unit), _CHUNK_ROWS):
+        likeness = unit[start : start + _CHUNK_ROWS] @ unit.T / _TEMPERATURE
         rows = np.arange(len(likeness))
         likeness[rows, start + rows] = -np.inf  # nothing is its own neighbour
         total += float(entr(softmax(likeness, axis=1)).sum())

@@ -7,58 +7,58 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.scene.shape import Board
-from sim2cam.surfaces.printing import Print
+from sim2cam.surfaces.printing import InkPrint
 
 Floats = NDArray[np.float64]
 
-_TEXELS = 1024
+_TEXTURE_PX = 1024
 
 
-def board_print(board: Board) -> Print:
+def make_board_print(board: Board) -> InkPrint:
     """Returns the print of a board's upper side, margin included."""
     width, height, _ = board.size_m
-    marker = _marker_bits(board, 0).shape[0] if board.markers else 0
+    marker = _make_marker_bits(board, 0).shape[0] if board.markers else 0
     columns, rows = (
-        _texel_shares(_cell_ends(count, board, marker), side)
+        _compute_texel_coverage(_compute_cell_edges(count, board, marker), side)
         for count, side in ((board.columns, width), (board.rows, height))
     )
-    return Print(rows @ _cells(board, marker) @ columns.T, board.ink)
+    return InkPrint(rows @ _make_cells(board, marker) @ columns.T, board.ink)
 
 
-def _cells(board: Board, marker: int) -> Floats:
+def _make_cells(board: Board, marker_bits: int) -> Floats:
     """Returns which cells of the pattern are dark; a square with a marker has its bits and a rim."""
-    side = marker + 2 if marker else 1
+    side = marker_bits + 2 if marker_bits else 1
     cells = np.zeros((board.rows * side, board.columns * side))
     for row in range(board.rows):
         for column in range(board.columns):
             square = cells[row * side :, column * side :][:side, :side]
             if (row, column) in board.markers:
-                square[1:-1, 1:-1] = _marker_bits(board, board.markers[row, column])
+                square[1:-1, 1:-1] = _make_marker_bits(board, board.markers[row, column])
             elif board.pattern != "markers" and (row + column) % 2 == 0:
                 square[:] = 1
     return cells
 
 
-def _marker_bits(board: Board, number: int) -> Floats:
+def _make_marker_bits(board: Board, marker_id: int) -> Floats:
     """Returns a marker's dark bits (n, n) with its border."""
     name = f"DICT_{board.dictionary.upper()}".replace("H", "h")
     dictionary = cv2.aruco.getPredefinedDictionary(getattr(cv2.aruco, name))
     side = dictionary.markerSize + 2
-    return np.asarray(cv2.aruco.generateImageMarker(dictionary, number, side) == 0, np.float64)
+    return np.asarray(cv2.aruco.generateImageMarker(dictionary, marker_id, side) == 0, np.float64)
 
 
-def _cell_ends(count: int, board: Board, marker: int) -> Floats:
+def _compute_cell_edges(count: int, board: Board, marker_bits: int) -> Floats:
     """Returns where along a side (n + 1,) the cells of so many squares begin and end, metres."""
     rim = (1 - board.marker_share) / 2
-    inner = np.linspace(rim, 1 - rim, marker + 1) if marker else np.zeros(0)
+    inner = np.linspace(rim, 1 - rim, marker_bits + 1) if marker_bits else np.zeros(0)
     within = np.concatenate([[0.0], inner])
     squares = (np.arange(count)[:, None] + within).ravel()
     return board.margin_m + board.square_m * np.append(squares, count)
 
 
-def _texel_shares(ends_m: Floats, side_m: float) -> Floats:
+def _compute_texel_coverage(edges_m: Floats, side_m: float) -> Floats:
     """Returns how much of each texel (texels, n) of a side lies in each of n cells."""
-    lines = np.linspace(0, side_m, _TEXELS + 1)
-    low = np.maximum(lines[:-1, None], ends_m[:-1])
-    high = np.minimum(lines[1:, None], ends_m[1:])
-    return np.asarray(np.clip(high - low, 0, None) * _TEXELS / side_m)
+    lines = np.linspace(0, side_m, _TEXTURE_PX + 1)
+    low = np.maximum(lines[:-1, None], edges_m[:-1])
+    high = np.minimum(lines[1:, None], edges_m[1:])
+    return np.asarray(np.clip(high - low, 0, None) * _TEXTURE_PX / side_m)

@@ -11,13 +11,13 @@ from typing import Any
 
 from sim2cam.assets.folder import asset_names
 from sim2cam.assets.importer import import_assets
-from sim2cam.data.data_folder import CAPTURES_VARIABLE, data_folder
-from sim2cam.data.public.catalogue import DATA_SETS
-from sim2cam.errors import InputError, RecipeError, did_you_mean
-from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.data.data_folder import DATA_FOLDER_VARIABLE, locate_data_folder
+from sim2cam.data.public.catalogue import PUBLIC_DATASETS
+from sim2cam.errors import InputError, RecipeError, suggest_name
+from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.shape import LengthUnit
 
-CLUTTER = "clutter/"
+CLUTTER_PREFIX = "clutter/"
 """Before the names of objects that are in the way, as a folder of that name beside the others would be."""
 
 
@@ -61,63 +61,65 @@ class AssetFolder:
     clutter: ClutterFolder | None = None
 
 
-def assets_place(name: str, path: Path, key: str) -> str:
+def resolve_assets_folder(location: str, path: Path, key: str) -> str:
     """Returns the folder of assets that a recipe names below a key.
 
     Raises:
         RecipeError: it names a data set that is not there.
     """
-    kind, _, data_set = name.partition(":")
+    kind, _, data_set = location.partition(":")
     if kind == "pybullet_data":
-        return str(_package_folder(kind, path, key) / data_set)
+        return str(_find_package_folder(kind, path, key) / data_set)
     if kind != "bop" or not data_set:
-        return str((path.parent / name).absolute())
-    folder = data_folder() / data_set / "models"
+        return str((path.parent / location).absolute())
+    folder = locate_data_folder() / data_set / "models"
     if not folder.is_dir():
-        fetch = f"Run sim2cam fetch {data_set}, or unpack" if data_set in DATA_SETS else "Unpack"
+        fetch = (
+            f"Run sim2cam fetch {data_set}, or unpack" if data_set in PUBLIC_DATASETS else "Unpack"
+        )
         raise RecipeError(
             path,
-            f"'{key}': {name} is not there. {fetch} its models to {data_set}/models in a folder "
-            f"that {CAPTURES_VARIABLE} names.",
+            f"'{key}': {location} is not there. {fetch} its models to {data_set}/models in a folder "
+            f"that {DATA_FOLDER_VARIABLE} names.",
         )
     return str(folder)
 
 
-def _package_folder(name: str, path: Path, key: str) -> Path:
-    found = importlib.util.find_spec(name)
+def _find_package_folder(package: str, path: Path, key: str) -> Path:
+    found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise RecipeError(path, f"'{key}': {name} is not installed. Run pip install pybullet.")
+        raise RecipeError(path, f"'{key}': {package} is not installed. Run pip install pybullet.")
     return Path(found.origin).parent
 
 
-def imported(options: AssetFolder, path: Path) -> tuple[AssetFacts, ...]:
-    """Returns what is known of the assets of a folder and, with no category and named ``CLUTTER``, of clutter.
+def import_asset_folder(options: AssetFolder, path: Path) -> tuple[AssetInfo, ...]:
+    """Returns what is known of the assets of a folder and, with no category and named ``CLUTTER_PREFIX``, of clutter.
 
     Raises:
         RecipeError: there are none of those that are named.
         InputError: one of them cannot be used.
     """
-    found: list[AssetFacts] = []
+    found: list[AssetInfo] = []
     if options.folder is not None:
         names = asset_names(Path(options.folder))
-        categories = _chosen(names, options.objects, path, "assets.objects")
-        for one in _imported(options, options.folder, categories):
-            found.append(_labelled(one, categories[one.name] or one.mesh.category))
+        categories = _select_assets(names, options.objects, path, "assets.objects")
+        for one in _import_assets(options, options.folder, categories):
+            found.append(_set_category(one, categories[one.name] or one.mesh.category))
     if (clutter := options.clutter) is not None:
         names, patterns = asset_names(Path(clutter.folder)), dict.fromkeys(clutter.files, "")
-        files = _chosen(names, patterns, path, "assets.clutter.files")
-        for one in _imported(clutter, clutter.folder, files):
-            found.append(replace(_labelled(one, ""), name=CLUTTER + one.name))
+        files = _select_assets(names, patterns, path, "assets.clutter.files")
+        for one in _import_assets(clutter, clutter.folder, files):
+            found.append(replace(_set_category(one, ""), name=CLUTTER_PREFIX + one.name))
     return tuple(found)
 
 
-def _labelled(facts: AssetFacts, category: str) -> AssetFacts:
+def _set_category(facts: AssetInfo, category: str) -> AssetInfo:
     return replace(facts, mesh=replace(facts.mesh, category=category))
 
 
-def _imported(
+def _import_assets(
     options: AssetFolder | ClutterFolder, folder: str, names: Iterable[str]
-) -> list[AssetFacts]:
+) -> list[AssetInfo]:
     found = list(import_assets(Path(folder), list(names), options.unit))
     problems = [one.problem for one in found if one.problem]
     if problems:
@@ -130,31 +132,31 @@ def _imported(
     return [replace(one, licence=one.licence or options.licence) for one in every]
 
 
-def _chosen(
-    names: Sequence[str], objects: Mapping[str, str], path: Path, key: str
+def _select_assets(
+    names: Sequence[str], patterns: Mapping[str, str], path: Path, key: str
 ) -> dict[str, str]:
     """Returns the names of assets that are used, with their categories; empty for their own ones."""
-    if not objects:
+    if not patterns:
         return dict.fromkeys(names, "")
     found: dict[str, str] = {}
-    for pattern, category in objects.items():
+    for pattern, category in patterns.items():
         fitting = [pattern] if pattern in names else fnmatch.filter(names, pattern)
         if not fitting:
             raise RecipeError(
-                path, f"'{key}': there is no '{pattern}'. {did_you_mean(pattern, names)}"
+                path, f"'{key}': there is no '{pattern}'. {suggest_name(pattern, names)}"
             )
         found |= dict.fromkeys(fitting, category)
     return dict(sorted(found.items()))
 
 
-def of_clutter(group: dict[str, Any], facts: Sequence[AssetFacts]) -> dict[str, Any]:
+def complete_distractor_group(group: dict[str, Any], facts: Sequence[AssetInfo]) -> dict[str, Any]:
     """Returns the group of distractors with what it leaves out: any of the clutter."""
     names = [one.name for one in facts if not one.mesh.category]
     return {"asset": {"kind": "choice", "options": names}} | group if names else group
 
 
-def of_files(
-    group: dict[str, Any], facts: Sequence[AssetFacts], path: Path, name: str
+def complete_object_group(
+    group: dict[str, Any], facts: Sequence[AssetInfo], path: Path, group_name: str
 ) -> dict[str, Any]:
     """Returns a group of things from files with what it leaves out: any asset, joints anywhere.
 
@@ -170,9 +172,9 @@ def of_files(
     told = group.get("joints", {})
     for joint in told:
         if joint not in joints:
-            hint = did_you_mean(joint, joints)
+            hint = suggest_name(joint, joints)
             raise RecipeError(
-                path, f"'domain.{name}.joints': no asset has a joint '{joint}'. {hint}"
+                path, f"'domain.{group_name}.joints': no asset has a joint '{joint}'. {hint}"
             )
     any_of = {"kind": "choice", "options": [one.name for one in facts if one.mesh.category]}
     return {"asset": any_of} | group | {"joints": joints | told}

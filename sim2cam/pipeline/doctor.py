@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from sim2cam.data.cache import cache_folder
-from sim2cam.data.environment import installed_version
+from sim2cam.data.cache import get_cache_folder
+from sim2cam.data.environment import get_package_version
 from sim2cam.errors import BackendError
 
 MESA_PACKAGES = "libegl1 libgl1 libgl1-mesa-dri"
 
-_INSTALL = "Run: make setup, or: pip install -c constraints.txt ."
-_FREE_GB = 1.0
+_INSTALL_HINT = "Run: make setup, or: pip install -c constraints.txt ."
+_MIN_FREE_GB = 1.0
 _CHILD_LIMIT_S = 60
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
-_OPENGL = """
+_OPENGL_PROBE = """
 from sim2cam.errors import BackendError
 from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 try:
@@ -34,25 +34,25 @@ except BackendError as error:
 
 
 @dataclass(frozen=True)
-class Check:
+class SystemCheck:
     """One thing that was looked at.
 
     Attributes:
         name: what.
         ok: whether it is as it should be.
-        found: what there is.
-        cure: what to do when it is not ok; empty otherwise.
-        needed: whether the main job (render, adapt, train, bench) cannot run without it.
+        status: what there is.
+        remedy: what to do when it is not ok; empty otherwise.
+        required: whether the main job (render, adapt, train, bench) cannot run without it.
     """
 
     name: str
     ok: bool
-    found: str
-    cure: str = ""
-    needed: bool = True
+    status: str
+    remedy: str = ""
+    required: bool = True
 
 
-def examine() -> list[Check]:
+def run_checks() -> list[SystemCheck]:
     """Returns every check; takes a few seconds, raises nothing and changes nothing."""
     return [
         check_python(),
@@ -69,54 +69,54 @@ def examine() -> list[Check]:
     ]
 
 
-def can_run(checks: list[Check]) -> bool:
+def can_run(checks: list[SystemCheck]) -> bool:
     """Returns whether the main job can run: everything it needs is ok."""
-    return all(check.ok for check in checks if check.needed)
+    return all(check.ok for check in checks if check.required)
 
 
-def check_python() -> Check:
+def check_python() -> SystemCheck:
     """Returns the version of Python; 3.11 or later is needed."""
     ok = sys.version_info >= (3, 11)
     cure = "" if ok else "Install Python 3.11, then run: make setup PYTHON=python3.11"
-    return Check("python", ok, platform.python_version(), cure)
+    return SystemCheck("python", ok, platform.python_version(), cure)
 
 
-def check_platform() -> Check:
+def check_platform() -> SystemCheck:
     """Returns the system; Linux on x86-64 is the supported one."""
     found = f"{platform.system()} {platform.machine()}"
     ok = found == "Linux x86_64"
     cure = (
         "" if ok else "Rendering is supported on Linux x86-64; training and benchmarks work here."
     )
-    return Check("platform", ok, found, cure, needed=False)
+    return SystemCheck("platform", ok, found, cure, required=False)
 
 
-def check_packages() -> Check:
+def check_packages() -> SystemCheck:
     """Returns the versions of the packages that sim2cam is built on."""
     try:
-        versions = {name: installed_version(name) for name in _requirements()}
+        versions = {name: get_package_version(name) for name in _list_requirements()}
     except metadata.PackageNotFoundError:
-        return Check("packages", False, "sim2cam is not installed", _INSTALL)
+        return SystemCheck("packages", False, "sim2cam is not installed", _INSTALL_HINT)
     missing = [name for name, version in versions.items() if version is None]
     found = ", ".join(f"{name} {version or 'MISSING'}" for name, version in versions.items())
-    return Check("packages", not missing, found, _INSTALL if missing else "")
+    return SystemCheck("packages", not missing, found, _INSTALL_HINT if missing else "")
 
 
-def check_albumentations() -> Check:
+def check_albumentations() -> SystemCheck:
     """Returns the version of albumentations, of which only 2.0 will do.
 
     Its successor, albumentationsx, installs under the same name with another licence (AGPL).
     """
-    if installed_version("albumentationsx") is not None:
+    if get_package_version("albumentationsx") is not None:
         cure = "It is under the AGPL: make a new environment without it."
-        return Check("albumentations", False, "albumentationsx", cure, needed=False)
-    version = installed_version("albumentations")
+        return SystemCheck("albumentations", False, "albumentationsx", cure, required=False)
+    version = get_package_version("albumentations")
     ok = version is not None and version.startswith("2.0.")
     cure = "" if ok else 'Run: pip install "albumentations>=2.0.8,<2.1"'
-    return Check("albumentations", ok, version or "missing", cure)
+    return SystemCheck("albumentations", ok, version or "missing", cure)
 
 
-def check_opencv() -> Check:
+def check_opencv() -> SystemCheck:
     """Returns the installed builds of OpenCV, which all write into the same folder."""
     builds = {
         dist.name.lower(): dist.version
@@ -124,96 +124,96 @@ def check_opencv() -> Check:
         if re.fullmatch(r"opencv[-_](contrib[-_])?python([-_]headless)?", dist.name.lower())
     }
     found = ", ".join(f"{name} {version}" for name, version in sorted(builds.items())) or "missing"
-    done, said = _in_child("import cv2")
+    done, said = _run_in_child("import cv2")
     if not done:
-        return Check("opencv", False, f"{found} ({said})", _INSTALL)
+        return SystemCheck("opencv", False, f"{found} ({said})", _INSTALL_HINT)
     if len(set(builds.values())) == 1:
-        return Check("opencv", True, found)
+        return SystemCheck("opencv", True, found)
     newest = max(builds.values(), key=lambda v: [int(n) for n in re.findall(r"\d+", v)])
     pairs = " ".join(f"{name}=={newest}" for name in sorted(builds))
     cure = f"Their files are mixed. Bring them to one version: pip install {pairs}"
-    return Check("opencv", False, found, cure, needed=False)
+    return SystemCheck("opencv", False, found, cure, required=False)
 
 
-def check_pybullet() -> Check:
+def check_pybullet() -> SystemCheck:
     """Returns whether physics can be imported, tried in a child process."""
-    done, said = _in_child("import pybullet")
+    done, said = _run_in_child("import pybullet")
     if done:
-        return Check("pybullet", True, installed_version("pybullet") or "present")
+        return SystemCheck("pybullet", True, get_package_version("pybullet") or "present")
     cure = (
         "pip has pybullet ready-made up to Python 3.11; on later ones it is built from source: "
         "apt-get install -y build-essential python3-dev, then run: pip install pybullet"
     )
-    return Check("pybullet", False, said, cure)
+    return SystemCheck("pybullet", False, said, cure)
 
 
-def check_torch() -> Check:
+def check_torch() -> SystemCheck:
     """Returns the pair of torch and torchvision, and whether the compiled operators load."""
-    pair = f"torch {installed_version('torch')}, torchvision {installed_version('torchvision')}"
+    pair = f"torch {get_package_version('torch')}, torchvision {get_package_version('torchvision')}"
     try:
         from sim2cam.models.compat import has_operators
     except (BackendError, ImportError, OSError) as error:
-        return Check("torch", False, f"{pair}: {error}", _INSTALL)
+        return SystemCheck("torch", False, f"{pair}: {error}", _INSTALL_HINT)
     note = (
         "compiled operators load"
         if has_operators()
         else "without compiled operators, none are needed"
     )
-    return Check("torch", True, f"{pair} ({note})")
+    return SystemCheck("torch", True, f"{pair} ({note})")
 
 
-def check_gpu() -> Check:
+def check_gpu() -> SystemCheck:
     """Returns the GPU that torch uses, if there is one."""
     try:
         import torch
     except (ImportError, OSError) as error:
-        return Check("gpu", False, str(error), _INSTALL, needed=False)
+        return SystemCheck("gpu", False, str(error), _INSTALL_HINT, required=False)
     if torch.cuda.is_available():
-        return Check("gpu", True, torch.cuda.get_device_name(), needed=False)
+        return SystemCheck("gpu", True, torch.cuda.get_device_name(), required=False)
     if not _NVIDIA_DRIVER.exists():
-        return Check("gpu", True, "none, the CPU does the work", needed=False)
+        return SystemCheck("gpu", True, "none, the CPU does the work", required=False)
     cure = (
         f"torch {torch.__version__} does not use the GPU that is here. In a new environment: "
         "make setup TORCH_INDEX=https://download.pytorch.org/whl/cu130"
     )
-    return Check("gpu", False, "an NVIDIA driver, unused", cure, needed=False)
+    return SystemCheck("gpu", False, "an NVIDIA driver, unused", cure, required=False)
 
 
-def check_opengl() -> Check:
+def check_opengl() -> SystemCheck:
     """Returns OpenGL's renderer, as the rasterizer finds it in a child process."""
-    done, said = _in_child(_OPENGL)
+    done, said = _run_in_child(_OPENGL_PROBE)
     if done:
-        return Check("opengl", True, said, needed=False)
+        return SystemCheck("opengl", True, said, required=False)
     cure = (
         "Renders come from pybullet's TinyRenderer meanwhile. "
         f"Install Mesa: apt-get install -y --no-install-recommends {MESA_PACKAGES}"
     )
-    return Check("opengl", False, f"none ({said})", cure, needed=False)
+    return SystemCheck("opengl", False, f"none ({said})", cure, required=False)
 
 
-def check_cache() -> Check:
+def check_cache() -> SystemCheck:
     """Returns the cache folder and whether it can be written."""
-    folder = cache_folder()
+    folder = get_cache_folder()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     ok = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     cure = "" if ok else f"{there} cannot be written. Set SIM2CAM_CACHE to a folder that can."
-    return Check("cache", ok, str(folder), cure, needed=False)
+    return SystemCheck("cache", ok, str(folder), cure, required=False)
 
 
-def check_disk(folder: Path) -> Check:
+def check_disk(folder: Path) -> SystemCheck:
     """Returns the free space where ``folder`` lies."""
     free_gb = shutil.disk_usage(folder).free / 1e9
-    ok = free_gb >= _FREE_GB
-    cure = "" if ok else f"At least {_FREE_GB:.0f} GB are needed. Free some, or work elsewhere."
-    return Check("disk", ok, f"{free_gb:.1f} GB free in {folder}", cure)
+    ok = free_gb >= _MIN_FREE_GB
+    cure = "" if ok else f"At least {_MIN_FREE_GB:.0f} GB are needed. Free some, or work elsewhere."
+    return SystemCheck("disk", ok, f"{free_gb:.1f} GB free in {folder}", cure)
 
 
-def _requirements() -> list[str]:
+def _list_requirements() -> list[str]:
     needed = [line for line in metadata.requires("sim2cam") or [] if "extra ==" not in line]
     return sorted((re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed), key=str.lower)
 
 
-def _in_child(code: str) -> tuple[bool, str]:
+def _run_in_child(code: str) -> tuple[bool, str]:
     """Returns whether the code ran to its end, and the last line it said."""
     try:
         child = subprocess.run(  # noqa: S603 (the code is this module's own)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.data.card import card_of, write_card
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.card import build_card, write_card
+from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import read_dataset, read_scenes
-from sim2cam.data.sample import Dataset, Gains, Moment, RawFormat
-from sim2cam.data.shards import Quarantined, read_content, read_quarantined
+from sim2cam.data.sample import CameraGains, Dataset, FrameInfo, RawFormat
+from sim2cam.data.shards import QuarantinedScene, read_quarantined, read_shard_content
 from sim2cam.data.writer import (
     FORMAT_VERSION,
     QUARANTINED,
@@ -29,43 +29,49 @@ from sim2cam.data.writer import (
     write_environment,
     write_shard,
 )
-from sim2cam.engines.process_pool import STALL_S, beat, map_units
+from sim2cam.engines.process_pool import STALL_S, map_units, send_heartbeat
 from sim2cam.errors import RepairWarning, SceneError
-from sim2cam.files import locked
+from sim2cam.files import lock_folder
 from sim2cam.pipeline.recipe import Recipe
-from sim2cam.pipeline.scene_records import check_scenes, read_settled
-from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, settled_scene
-from sim2cam.randomize.counterfactual import NO_CHANGE, Change
-from sim2cam.randomize.limits import shown_categories
-from sim2cam.render.frame import FLOWS, Frame, flow_channel, shoot, tracks_of
-from sim2cam.render.meshes.mesh import surface_points
-from sim2cam.render.rasterizer import BACKEND_VARIABLE, rasterizer
-from sim2cam.render.sensor.auto_exposure import Earlier
+from sim2cam.pipeline.scene_records import check_scenes, read_settled_scene
+from sim2cam.pipeline.scene_sampling import Instant, SettledScene, check_change, simulate_scene
+from sim2cam.randomize.counterfactual import NO_INTERVENTION, Intervention
+from sim2cam.randomize.limits import list_categories
+from sim2cam.render.frame import (
+    FLOW_CHANNELS,
+    Frame,
+    compute_flow_channel,
+    shoot,
+    track_labelled_points,
+)
+from sim2cam.render.meshes.mesh import sample_surface_points
+from sim2cam.render.rasterizer import BACKEND_VARIABLE, get_rasterizer
+from sim2cam.render.sensor.auto_exposure import PreviousSettings
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.shape import DIE_FACES
+from sim2cam.scene.shape import DIE_FACE_NORMALS
 from sim2cam.scene.symmetry import OBJECT_KINDS
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 
-_TRIALS = 4
+_TRIAL_SAMPLES = 4
 _PREVIEW_PX = 400
-_LEAST_PX = 16
-_MOST_FAILED = 5  # first scenes of a shard, after which the recipe is to blame
-_SHOWN = 3
+_MIN_PX = 16
+_MAX_INITIAL_FAILURES = 5  # first scenes of a shard, after which the recipe is to blame
+_MAX_SHOWN = 3
 
 Progress = Callable[[int, int], None]
 """Called with samples done and samples in all."""
 
 
 @dataclass(frozen=True)
-class Unit:
+class RenderUnit:
     """One shard to be made; with the recipe as JSON, so that it travels to another process.
 
     Attributes:
         change: of every scene.
         scenes: data set whose settled scenes are taken; None settles them.
-        pictures: whether they are rendered too.
+        render_images: whether they are rendered too.
     """
 
     recipe: str
@@ -73,9 +79,9 @@ class Unit:
     root: Path
     shard: int
     count: int
-    change: Change = NO_CHANGE
+    change: Intervention = NO_INTERVENTION
     scenes: Path | None = None
-    pictures: bool = True
+    render_images: bool = True
 
 
 def generate(
@@ -88,7 +94,7 @@ def generate(
     resume: bool,
     overwrite: bool,
     progress: Progress,
-    change: Change = NO_CHANGE,
+    change: Intervention = NO_INTERVENTION,
     scenes: Path | None = None,
 ) -> Dataset:
     """Returns the data set of ``count`` samples, made or completed in the folder ``root``.
@@ -112,18 +118,22 @@ def generate(
     check_change(recipe, change)
     if scenes is not None:
         check_scenes(scenes, recipe, seed, change)
-    with locked(root):
-        prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
-        write_environment(root, environment_facts(rasterizer().name, workers), wanted=count)
-        units = _units(recipe, root, count, seed, change, scenes)
-        _make(recipe, units, workers, progress)
-        _report_quarantined(root, units)
+    with lock_folder(root):
+        prepare_folder(
+            root, _build_header(recipe, seed, change), resume=resume, overwrite=overwrite
+        )
+        write_environment(
+            root, collect_environment(get_rasterizer().name, workers), expected_samples=count
+        )
+        units = _split_units(recipe, root, count, seed, change, scenes)
+        _make_shards(recipe, units, workers, progress)
+        _warn_quarantined(root, units)
         dataset = read_dataset(root)
-        write_card(card_of(dataset), root)
+        write_card(build_card(dataset), root)
     return dataset
 
 
-def settle_scenes(
+def simulate_scenes(
     recipe: Recipe,
     root: Path,
     *,
@@ -133,7 +143,7 @@ def settle_scenes(
     resume: bool,
     overwrite: bool,
     progress: Progress,
-    change: Change = NO_CHANGE,
+    change: Intervention = NO_INTERVENTION,
 ) -> int:
     """Returns how many scenes there are, settled, in the folder ``root``: those of ``count`` samples, without
     their pictures, which ``generate`` makes of it as ``scenes``, here or on a machine without physics.
@@ -141,15 +151,21 @@ def settle_scenes(
     Arguments and errors are those of ``generate``.
     """
     check_change(recipe, change)
-    with locked(root):
-        prepare_folder(root, _header(recipe, seed, change), resume=resume, overwrite=overwrite)
-        units = _units(recipe, root, count, seed, change, None)
-        _make(recipe, [replace(unit, pictures=False) for unit in units], workers, progress)
-        _report_quarantined(root, units)
+    with lock_folder(root):
+        prepare_folder(
+            root, _build_header(recipe, seed, change), resume=resume, overwrite=overwrite
+        )
+        units = _split_units(recipe, root, count, seed, change, None)
+        _make_shards(
+            recipe, [replace(unit, render_images=False) for unit in units], workers, progress
+        )
+        _warn_quarantined(root, units)
         return sum(map(_count_scenes, units))
 
 
-def _make(recipe: Recipe, units: Sequence[Unit], workers: int, progress: Progress) -> None:
+def _make_shards(
+    recipe: Recipe, units: Sequence[RenderUnit], workers: int, progress: Progress
+) -> None:
     """Make the shards that are missing or damaged."""
     missing = [unit for unit in units if _is_missing(unit, recipe)]
     count = sum(unit.count for unit in units)
@@ -160,7 +176,7 @@ def _make(recipe: Recipe, units: Sequence[Unit], workers: int, progress: Progres
         progress(done, count)
 
 
-def _report_quarantined(root: Path, units: Sequence[Unit]) -> None:
+def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
     """Warn of scenes that could not be made.
 
     Raises:
@@ -170,8 +186,8 @@ def _report_quarantined(root: Path, units: Sequence[Unit]) -> None:
     if not failed:
         return
     scenes = sum(map(_count_scenes, units))
-    reasons = "".join(f"\n  {one.reason}" for one in failed[:_SHOWN])
-    more = f"\n  … and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
+    reasons = "".join(f"\n  {one.reason}" for one in failed[:_MAX_SHOWN])
+    more = f"\n  … and {len(failed) - _MAX_SHOWN} more" if len(failed) > _MAX_SHOWN else ""
     if not scenes:
         raise SceneError(failed[0].reason)
     warnings.warn(
@@ -182,7 +198,9 @@ def _report_quarantined(root: Path, units: Sequence[Unit]) -> None:
     )
 
 
-def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE) -> Dataset:
+def render_preview(
+    recipe: Recipe, root: Path, *, seed: int, change: Intervention = NO_INTERVENTION
+) -> Dataset:
     """Returns a data set of one shard of small stills in the folder ``root``: what the first camera
     sees of the first scenes that ``generate`` makes, which are held to what is required at full size.
 
@@ -194,43 +212,45 @@ def preview(recipe: Recipe, root: Path, *, seed: int, change: Change = NO_CHANGE
     scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
     small = replace(
         render,
-        width=max(_LEAST_PX, round(render.width * scale)),
-        height=max(_LEAST_PX, round(render.height * scale)),
+        width=max(_MIN_PX, round(render.width * scale)),
+        height=max(_MIN_PX, round(render.height * scale)),
         views=1,
         channels=(),
-        film=None,
+        sequence=None,
     )
-    shrunk, full = replace(recipe, render=small), recipe.of_stills()
-    prepare_folder(root, _header(shrunk, seed, change), resume=False, overwrite=False)
+    shrunk, full = replace(recipe, render=small), recipe.to_stills()
+    prepare_folder(root, _build_header(shrunk, seed, change), resume=False, overwrite=False)
     scenes: list[dict[str, Any]] = []
 
-    def samples() -> Iterator[NewSample]:
+    def render_samples() -> Iterator[NewSample]:
         for index in range(SAMPLES_PER_SHARD):
-            settled = _retaken(settled_scene(full, seed, index, change), shrunk)
-            scenes.append(_scene_facts(settled, shrunk))
-            yield from _scene_samples(shrunk, settled, seed)
+            settled = _replace_cameras(simulate_scene(full, seed, index, change), shrunk)
+            scenes.append(_serialize_scene(settled, shrunk))
+            yield from _render_scene(shrunk, settled, seed)
 
-    write_shard(root, 0, samples(), scenes)
+    write_shard(root, 0, render_samples(), scenes)
     return read_dataset(root)
 
 
-def _retaken(settled: SettledScene, recipe: Recipe) -> SettledScene:
+def _replace_cameras(settled: SettledScene, recipe: Recipe) -> SettledScene:
     """Returns a scene at rest with cameras of a recipe's size."""
-    scene = replace(settled.scene, cameras=recipe.composed(settled.drawn).cameras)
-    return replace(settled, scene=scene, film=(replace(settled.film[-1], scene=scene),))
+    scene = replace(settled.scene, cameras=recipe.compose_scene(settled.sampled_values).cameras)
+    return replace(settled, scene=scene, sequence=(replace(settled.sequence[-1], scene=scene),))
 
 
-def unfound(change: Change, root: Path) -> tuple[str, ...]:
+def find_unknown_instances(change: Intervention, root: Path) -> tuple[str, ...]:
     """Returns what a change names that none of the scenes of a data set has."""
-    names = dict.fromkeys(change.instances())
+    names = dict.fromkeys(change.list_instances())
     for scene in read_scenes(root) if names else ():
-        there = {path.rpartition("/")[0] for path in scene.drawn} | scene.drawn.keys()
+        there = {
+            path.rpartition("/")[0] for path in scene.sampled_values
+        } | scene.sampled_values.keys()
         names = {name: None for name in names if name not in there}
     return tuple(names)
 
 
-def estimate(
-    recipe: Recipe, *, count: int, seed: int, workers: int, change: Change = NO_CHANGE
+def estimate_cost(
+    recipe: Recipe, *, count: int, seed: int, workers: int, change: Intervention = NO_INTERVENTION
 ) -> dict[str, float]:
     """Returns shards, seconds and gigabytes that a data set would take, from a few trial samples.
 
@@ -238,13 +258,13 @@ def estimate(
         SceneError: a scene cannot be settled.
         UsageError: a change of what the recipe does not have.
     """
-    trials = max(_TRIALS, recipe.render.samples)
+    trials = max(_TRIAL_SAMPLES, recipe.render.samples_per_scene)
     shards = -(-count // SAMPLES_PER_SHARD)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        rasterizer()
+        get_rasterizer()
         start = time.monotonic()
-        make_shard(Unit(recipe.to_json(), seed, root, 0, trials, change))
+        make_shard(RenderUnit(recipe.to_json(), seed, root, 0, trials, change))
         seconds = time.monotonic() - start
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
     share = count / trials
@@ -256,39 +276,39 @@ def estimate(
     }
 
 
-def make_shard(unit: Unit) -> int:
+def make_shard(unit: RenderUnit) -> int:
     """Makes one shard and returns its number of samples."""
     recipe = Recipe.from_json(unit.recipe)
     scenes: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
-    samples = _samples(recipe, unit, scenes, failed)
+    samples = _render_unit(recipe, unit, scenes, failed)
     write_shard(unit.root, unit.shard, samples, scenes, quarantined=failed)
     return unit.count
 
 
-def _header(recipe: Recipe, seed: int, change: Change) -> dict[str, Any]:
-    backend = os.environ.get(BACKEND_VARIABLE) or rasterizer().name.split(":")[0]
+def _build_header(recipe: Recipe, seed: int, change: Intervention) -> dict[str, Any]:
+    backend = os.environ.get(BACKEND_VARIABLE) or get_rasterizer().name.split(":")[0]
     return {
         "format": FORMAT_VERSION,
         "origin": "sim",
-        "recipe": recipe.rendering_facts(),
+        "recipe": recipe.collect_rendering_settings(),
         "recipe_digest": recipe.digest(),
         "seed": seed,
         "backend": backend,
         "categories": recipe.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
         **({"change": change} if change else {}),
-        **({"licences": recipe.licences()} if recipe.licences() else {}),
-    } | _symmetries(recipe)
+        **({"licences": recipe.collect_licences()} if recipe.collect_licences() else {}),
+    } | _collect_symmetries(recipe)
 
 
-def _symmetries(recipe: Recipe) -> dict[str, Any]:
+def _collect_symmetries(recipe: Recipe) -> dict[str, Any]:
     """Returns those of the kinds of object that the recipe labels, where it asks for them."""
     if "symmetries" not in recipe.render.channels:
         return {}
     kinds: dict[str, Any] = {}
-    shown = {"die": tuple(sorted(DIE_FACES))} if recipe.domain.die is not None else {}
-    for name, categories in (shown | shown_categories(recipe.domain)).items():
+    shown = {"die": tuple(sorted(DIE_FACE_NORMALS))} if recipe.domain.die is not None else {}
+    for name, categories in (shown | list_categories(recipe.domain)).items():
         kind = OBJECT_KINDS[name]
         kinds[name] = {
             "categories": categories,
@@ -305,93 +325,99 @@ def _symmetries(recipe: Recipe) -> dict[str, Any]:
     return {"objects": kinds}
 
 
-def _units(
-    recipe: Recipe, root: Path, count: int, seed: int, change: Change, scenes: Path | None
-) -> list[Unit]:
+def _split_units(
+    recipe: Recipe, root: Path, count: int, seed: int, change: Intervention, scenes: Path | None
+) -> list[RenderUnit]:
     text, size = recipe.to_json(), SAMPLES_PER_SHARD
     return [
-        Unit(text, seed, root, first // size, min(size, count - first), change, scenes)
+        RenderUnit(text, seed, root, first // size, min(size, count - first), change, scenes)
         for first in range(0, count, size)
     ]
 
 
-def _is_missing(unit: Unit, recipe: Recipe) -> bool:
-    content = read_content(unit.root, unit.shard)
+def _is_missing(unit: RenderUnit, recipe: Recipe) -> bool:
+    content = read_shard_content(unit.root, unit.shard)
     if content is None:
         return True
     scenes = content.scenes + len(content.quarantined)
-    is_short = unit.pictures and not content.is_of(unit.count)
-    return is_short or scenes < len(_scene_indices(unit, recipe))
+    is_short = unit.render_images and not content.is_complete(unit.count)
+    return is_short or scenes < len(_list_scene_indices(unit, recipe))
 
 
-def _count_scenes(unit: Unit) -> int:
+def _count_scenes(unit: RenderUnit) -> int:
     """Return how many scenes a finished shard has."""
-    content = read_content(unit.root, unit.shard)
+    content = read_shard_content(unit.root, unit.shard)
     return 0 if content is None else content.scenes
 
 
-def _scene_indices(unit: Unit, recipe: Recipe) -> range:
+def _list_scene_indices(unit: RenderUnit, recipe: Recipe) -> range:
     """Returns the scenes of a shard."""
-    first, per_scene = unit.shard * SAMPLES_PER_SHARD, recipe.render.samples
+    first, per_scene = unit.shard * SAMPLES_PER_SHARD, recipe.render.samples_per_scene
     return range(first // per_scene, -(-(first + unit.count) // per_scene))
 
 
-def _samples(
-    recipe: Recipe, unit: Unit, scenes: list[dict[str, Any]], failed: list[dict[str, Any]]
+def _render_unit(
+    recipe: Recipe, unit: RenderUnit, scenes: list[dict[str, Any]], failures: list[dict[str, Any]]
 ) -> Iterator[NewSample]:
     """Yield the samples of a shard, and fill in the records of scenes that are made and of those that fail.
 
     Raises:
         SceneError: the first scenes fail, one after another.
     """
-    per_scene = recipe.render.samples
+    per_scene = recipe.render.samples_per_scene
     past = unit.shard * SAMPLES_PER_SHARD + unit.count
-    for scene_index in _scene_indices(unit, recipe):
-        beat()
+    for scene_index in _list_scene_indices(unit, recipe):
+        send_heartbeat()
         count = min(per_scene, past - scene_index * per_scene)
         try:
-            settled = _settled(recipe, unit, scene_index)
+            settled = _get_settled_scene(recipe, unit, scene_index)
         except SceneError as error:
-            failed.append(asdict(Quarantined(scene_index, count, str(error))))
-            if len(failed) == _MOST_FAILED and not scenes:
+            failures.append(asdict(QuarantinedScene(scene_index, count, str(error))))
+            if len(failures) == _MAX_INITIAL_FAILURES and not scenes:
                 raise
             continue
-        scenes.append(_scene_facts(settled, recipe))
-        if not unit.pictures:
+        scenes.append(_serialize_scene(settled, recipe))
+        if not unit.render_images:
             continue
-        for sample in itertools.islice(_scene_samples(recipe, settled, unit.seed), count):
-            beat()
+        for sample in itertools.islice(_render_scene(recipe, settled, unit.seed), count):
+            send_heartbeat()
             yield sample
 
 
-def _settled(recipe: Recipe, unit: Unit, index: int) -> SettledScene:
+def _get_settled_scene(recipe: Recipe, unit: RenderUnit, index: int) -> SettledScene:
     if unit.scenes is not None:
-        return read_settled(unit.scenes, recipe, index)
-    return settled_scene(recipe, unit.seed, index, unit.change)
+        return read_settled_scene(unit.scenes, recipe, index)
+    return simulate_scene(recipe, unit.seed, index, unit.change)
 
 
-def _scene_samples(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
+def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
     """Yields the samples of a scene, one camera's film after another's."""
-    points = _tracked_points(recipe, settled, seed)
+    points = _sample_track_points(recipe, settled, seed)
     for view in range(recipe.render.views):
-        for number, neighbours in enumerate(_with_neighbours(_frames(recipe, settled, view))):
-            yield _sample(recipe, settled, view, number, neighbours, points)
+        for number, neighbours in enumerate(
+            _iterate_neighbours(_render_frames(recipe, settled, view))
+        ):
+            yield _build_sample(recipe, settled, view, number, neighbours, points)
 
 
-def _tracked_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:
+def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:
     """Returns the points (n, 3) of each labelled body that are followed, in its own frame."""
-    count = recipe.render.film.tracks if recipe.render.film else 0
+    count = recipe.render.sequence.track_count if recipe.render.sequence else 0
     streams = {
-        body: stream(
+        body: derive_rng(
             seed, f"tracks/{body.name}", scene_index=settled.index, attempt=settled.attempt
         )
         for body in settled.scene.bodies
         if body.is_target and count
     }
-    return {body.name: surface_points(body.asset, count, rng) for body, rng in streams.items()}
+    return {
+        body.name: sample_surface_points(body.asset, count, rng) for body, rng in streams.items()
+    }
 
 
-def _with_neighbours(frames: Iterator[Frame]) -> Iterator[tuple[Frame | None, Frame, Frame | None]]:
+def _iterate_neighbours(
+    frames: Iterator[Frame],
+) -> Iterator[tuple[Frame | None, Frame, Frame | None]]:
     """Yields each frame between the one before and the one after it, no more of them at a time."""
     before, now = None, next(frames)
     for after in frames:
@@ -400,32 +426,32 @@ def _with_neighbours(frames: Iterator[Frame]) -> Iterator[tuple[Frame | None, Fr
     yield before, now, None
 
 
-def _frames(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
+def _render_frames(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
     """Yields the frames of one camera's film, whose automatics follow the light."""
-    earlier: Earlier | None = None
-    for instant, following in itertools.zip_longest(settled.film, settled.film[1:]):
+    earlier: PreviousSettings | None = None
+    for instant, following in itertools.zip_longest(settled.sequence, settled.sequence[1:]):
         scene = instant.scene
-        if view == 0 or len(settled.film) > 1:
-            rasterizer().load(scene)
-        frame = shoot(scene, scene.cameras[view], rasterizer(), recipe.render.channels, earlier)
+        if view == 0 or len(settled.sequence) > 1:
+            get_rasterizer().load(scene)
+        frame = shoot(scene, scene.cameras[view], get_rasterizer(), recipe.render.channels, earlier)
         yield frame
         if following:
-            earlier = Earlier(frame.settings, following.seconds - instant.seconds)
+            earlier = PreviousSettings(frame.auto_settings, following.seconds - instant.seconds)
 
 
-def _sample(
+def _build_sample(
     recipe: Recipe,
     settled: SettledScene,
     view: int,
-    number: int,
+    frame_number: int,
     neighbours: tuple[Frame | None, Frame, Frame | None],
-    points: Mapping[str, Floats],
+    track_points: Mapping[str, Floats],
 ) -> NewSample:
     before, frame, after = neighbours
-    camera = frame.shot.camera
+    camera = frame.view.camera
     flows = {
-        name: flow_channel(frame.shot, other.shot)
-        for name, other in zip(FLOWS, (before, after), strict=True)
+        name: compute_flow_channel(frame.view, other.view)
+        for name, other in zip(FLOW_CHANNELS, (before, after), strict=True)
         if other is not None and name in recipe.render.channels
     }
     facts: dict[str, Any] = {
@@ -434,77 +460,83 @@ def _sample(
         "lens": camera.lens,
         "depth_along": camera.lens.depth_along,
     }
-    if len(settled.film) > 1 or camera.shutter or camera.twist:
-        facts["moment"] = _moment(camera, number, settled.film[number].seconds)
-    if len(settled.film) > 1:
-        chosen = frame.settings
-        facts["gains"] = Gains(exposure=chosen.gain, red=chosen.red, blue=chosen.blue)
+    if len(settled.sequence) > 1 or camera.shutter or camera.twist:
+        facts["moment"] = _build_moment(
+            camera, frame_number, settled.sequence[frame_number].seconds
+        )
+    if len(settled.sequence) > 1:
+        chosen = frame.auto_settings
+        facts["gains"] = CameraGains(
+            exposure=chosen.gain, red=chosen.red_gain, blue=chosen.blue_gain
+        )
     return NewSample(
-        index=settled.index * recipe.render.samples + view * len(settled.film) + number,
-        picture=frame.picture,
+        index=settled.index * recipe.render.samples_per_scene
+        + view * len(settled.sequence)
+        + frame_number,
+        image_bytes=frame.image,
         width=camera.width,
         height=camera.height,
         origin="sim",
         objects=frame.objects,
         channels={**frame.channels, **flows},
-        right=frame.right,
-        facts=facts
-        | _known(
+        right_image_bytes=frame.right,
+        metadata=facts
+        | _drop_missing(
             occlusions=frame.occlusions,
-            depth_unit_m=camera.depth and camera.depth.depth_unit_m,
+            depth_unit_m=camera.depth_camera and camera.depth_camera.depth_unit_m,
             baseline_m=camera.baseline_m,
-            raw=_raw_format(camera) if "raw" in frame.channels else None,
+            raw=_build_raw_format(camera) if "raw" in frame.channels else None,
         ),
-        tracks=tracks_of(points, frame.shot) if points else None,
+        tracks=track_labelled_points(track_points, frame.view) if track_points else None,
     )
 
 
-def _raw_format(camera: Camera) -> RawFormat | None:
+def _build_raw_format(camera: Camera) -> RawFormat | None:
     mosaic = camera.sensor.mosaic
     if mosaic is None:
         return None
     return RawFormat(mosaic.pattern, mosaic.black_level(), mosaic.white_level())
 
 
-def _moment(camera: Camera, number: int, seconds: float) -> Moment:
-    return Moment(
-        frame=number,
-        first_row_s=seconds + float(camera.row_seconds()[0]),
-        row_s=camera.row_s(),
+def _build_moment(camera: Camera, frame_number: int, seconds: float) -> FrameInfo:
+    return FrameInfo(
+        frame_index=frame_number,
+        first_row_s=seconds + float(camera.compute_row_times_s()[0]),
+        row_s=camera.get_row_delay_s(),
         exposure_s=camera.shutter.exposure_s if camera.shutter else 0.0,
-        camera=camera.pose,
-        twist=camera.course().twist.seen_from(camera.pose),
+        camera_pose=camera.pose,
+        twist=camera.get_motion().twist.express_in(camera.pose),
     )
 
 
-def _known(**facts: object) -> dict[str, object]:
+def _drop_missing(**facts: object) -> dict[str, object]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _scene_facts(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
+def _serialize_scene(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
     """Returns what is recorded of a scene; files go by their names in the recipe."""
     facts: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
-        "drawn": dict(settled.drawn.values),
-        "scene": settled.scene.with_paths(recipe.file_names()),
+        "drawn": dict(settled.sampled_values.values),
+        "scene": settled.scene.replace_paths(recipe.map_file_names()),
     }
     if settled.counterfactual:
         facts["counterfactual"] = settled.counterfactual
-    if settled.reached:
-        facts["reached"] = dict(settled.reached)
-    if len(settled.film) > 1:
-        facts["film"] = [_instant_facts(instant) for instant in settled.film]
+    if settled.requirement_values:
+        facts["reached"] = dict(settled.requirement_values)
+    if len(settled.sequence) > 1:
+        facts["film"] = [_serialize_instant(instant) for instant in settled.sequence]
     return facts
 
 
-def _instant_facts(instant: Instant) -> dict[str, Any]:
+def _serialize_instant(instant: Instant) -> dict[str, Any]:
     """Returns where bodies that can move are at a time, how they move, and what touches."""
     moving = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,
-        "bodies": {body.name: body.course() for body in moving},
+        "bodies": {body.name: body.get_motion() for body in moving},
         "contacts": instant.contacts,
     }

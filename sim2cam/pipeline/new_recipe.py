@@ -13,12 +13,12 @@ import numpy as np
 from sim2cam.assets.importer import Imported
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError
-from sim2cam.randomize.limits import bounds_of
-from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.randomize.limits import get_bounds
+from sim2cam.scene.asset_facts import AssetInfo
 
 _LONGER_SIDE_PX = 640
 _DEFAULT_SIZE = (640, 480)
-_LENGTHS = {
+_LENGTH_RATIOS = {
     "layout/region_m": (0.8, 3.0),
     "layout/drop_height_m": (0.1, 0.6),
     "layout/surface_side_m": (4.0, 8.0),
@@ -27,7 +27,7 @@ _LENGTHS = {
 }
 """Lengths of a recipe, from and to, over that of its middle object."""
 
-_RECIPE = """\
+_RECIPE_TEMPLATE = """\
 # Scenes of the objects in {folder}. `sim2cam render {file} --preview` shows 16 of them.
 # What is left out is as in the recipes that this one builds on; every number is free to be changed.
 base = "objects"
@@ -61,55 +61,58 @@ steps = 3000
 """
 
 
-def recipe_text(
-    path: Path, folder: Path, found: Sequence[Imported], captures: Dataset | None
+def format_recipe(
+    path: Path, folder: Path, assets: Sequence[Imported], captures: Dataset | None
 ) -> str:
     """Returns the text of a recipe that throws the assets of a folder.
 
     Args:
         path: where it is going to lie.
         folder: of assets.
-        found: what became of its files.
+        assets: what became of its files.
         captures: whose size the pictures get; None without any.
 
     Raises:
         InputError: an asset cannot be used.
     """
-    facts = [one.facts for one in found if one.facts is not None]
-    problems = [one.problem for one in found if one.problem]
+    facts = [one.facts for one in assets if one.facts is not None]
+    problems = [one.problem for one in assets if one.problem]
     if problems:
         raise InputError(folder, f"{problems[0]} Mend it or take it out of the folder.")
     length = float(np.median([max(one.size_m) for one in facts]))
     categories = sorted({one.mesh.category for one in facts})
-    return _RECIPE.format(
+    return _RECIPE_TEMPLATE.format(
         file=path.name,
-        name=_quoted(path.stem),
-        categories=f"categories = [{', '.join(map(_quoted, categories))}]",
-        folder=_quoted(Path(os.path.relpath(folder, path.parent)).as_posix()),
-        unit=_unit_line(found, max(facts, key=lambda one: max(one.size_m))),
-        size=_size_lines(captures),
+        name=_quote(path.stem),
+        categories=f"categories = [{', '.join(map(_quote, categories))}]",
+        folder=_quote(Path(os.path.relpath(folder, path.parent)).as_posix()),
+        unit=_format_unit_line(assets, max(facts, key=lambda one: max(one.size_m))),
+        size=_format_size_lines(captures),
         length=length,
-        **{path.rpartition("/")[2]: _range(path, length) for path in _LENGTHS},
+        **{path.rpartition("/")[2]: _format_range(path, length) for path in _LENGTH_RATIOS},
     )
 
 
-def _range(path: str, length: float) -> str:
+def _format_range(factor_path: str, length: float) -> str:
     """Returns the ends of a length, as far as the factor allows them."""
-    low, high = (float(np.clip(share * length, *bounds_of(path))) for share in _LENGTHS[path])
+    low, high = (
+        float(np.clip(share * length, *get_bounds(factor_path)))
+        for share in _LENGTH_RATIOS[factor_path]
+    )
     return f"low = {low:.3g}, high = {high:.3g}"
 
 
-def _unit_line(found: Sequence[Imported], largest: AssetFacts) -> str:
+def _format_unit_line(assets: Sequence[Imported], largest: AssetInfo) -> str:
     size = " x ".join(f"{1e3 * side:.3g}" for side in largest.size_m)
     shown = f"the largest, {largest.name}, is {size} mm"
-    guesses = {one.guessed_unit for one in found if one.guessed_unit}
+    guesses = {one.guessed_unit for one in assets if one.guessed_unit}
     if len(guesses) != 1:
         how = "guessed file by file" if guesses else "known"
         return f'# unit = "mm"  # of the files\' numbers; {how}: {shown}'
     return f'unit = "{guesses.pop()}"  # of the files\' numbers; guessed: {shown}'
 
 
-def _size_lines(captures: Dataset | None) -> str:
+def _format_size_lines(captures: Dataset | None) -> str:
     width, height = _DEFAULT_SIZE
     words = "of the pictures, pixels; take those of your photos"
     if captures is not None:
@@ -121,5 +124,5 @@ def _size_lines(captures: Dataset | None) -> str:
     return f"width = {width}  # {words}\nheight = {height}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

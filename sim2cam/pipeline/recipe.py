@@ -14,54 +14,60 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.adapt.calibration.camera_fit import read_camera
-from sim2cam.adapt.calibration.domain_ranges import recipe_tables, without_camera
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.calibration.domain_ranges import make_recipe_tables, remove_camera_factors
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.store import PlainMethod
+from sim2cam.adapt.store import ParameterFreeMethod
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.assets.finish import check_own_texels
 from sim2cam.assets.image_folder import import_pictures, import_skies
-from sim2cam.data.channels import CHANNELS, EXTRAS, Wanted
-from sim2cam.data.parsing import category_problem, is_file, read_toml
+from sim2cam.data.channels import CHANNELS, EXTRAS, OutputName
+from sim2cam.data.parsing import find_category_problem, is_file, read_toml
 from sim2cam.data.writer import SAMPLES_PER_SHARD
-from sim2cam.errors import InputError, RecipeError, UsageError, did_you_mean
+from sim2cam.errors import InputError, RecipeError, UsageError, suggest_name
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.pipeline.asset_folder import AssetFolder, assets_place, imported, of_clutter, of_files
+from sim2cam.pipeline.asset_folder import (
+    AssetFolder,
+    complete_distractor_group,
+    complete_object_group,
+    import_asset_folder,
+    resolve_assets_folder,
+)
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
-from sim2cam.randomize.domain import Domain, factors_of
+from sim2cam.randomize.domain import Domain, iterate_factors
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.material_families import with_families
-from sim2cam.randomize.materials import FINISH
-from sim2cam.randomize.sampling import Draw
-from sim2cam.randomize.scene_builder import compose
-from sim2cam.render.physics.simulation import Rest
-from sim2cam.scene.asset_facts import AssetFacts
-from sim2cam.scene.image_facts import PictureFacts, SkyFacts
+from sim2cam.randomize.material_families import expand_families
+from sim2cam.randomize.materials import FINISH_FACTORS
+from sim2cam.randomize.sampling import FactorValues
+from sim2cam.randomize.scene_builder import build_scene
+from sim2cam.render.physics.simulation import RestCriterion
+from sim2cam.scene.asset_facts import AssetInfo
+from sim2cam.scene.image_facts import EnvironmentMapInfo, TextureImageInfo
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import DIE_FACES
+from sim2cam.scene.shape import DIE_FACE_NORMALS
 
-SHIPPED = Path(__file__).parents[1] / "recipes"
+RECIPES_FOLDER = Path(__file__).parents[1] / "recipes"
 
-Network = Literal["translator"] | ReferenceMethod
-Method = Network | PlainMethod
+NetworkMethod = Literal["translator"] | ReferenceMethod
+AdaptMethod = NetworkMethod | ParameterFreeMethod
 
-_NEEDED = {
+_CHANNEL_GROUPS = {
     "sensor_depth": "depth_camera",
     "right": "stereo",
     "disparity": "stereo",
     "shared": "stereo",
     "raw": "mosaic",
 }
-_UNBENT = ("disparity", "shared")
-_SHIFTS = ("shift_x", "shift_y")
-_MOST_RECIPE_BYTES = 1 << 24
-MOST_PX = 4096
+_PINHOLE_CHANNELS = ("disparity", "shared")
+_SHIFT_FACTORS = ("shift_x", "shift_y")
+_MAX_RECIPE_BYTES = 1 << 24
+MAX_SIDE_PX = 4096
 """Longest side of a picture that is rendered."""
 
 
 @dataclass(frozen=True)
-class FilmOptions:
+class SequenceOptions:
     """Pictures of each scene on its way to rest; the last one is what a still shows.
 
     Attributes:
@@ -69,21 +75,21 @@ class FilmOptions:
         interval_s: from one to the next. A film that is longer than the way to rest begins with
             bodies that are held still where they are let go. A die that tumbles is of the
             category that its upper face has then.
-        tracks: points of each labelled object that are followed through the film; 0 for none.
+        track_count: points of each labelled object that are followed through the film; 0 for none.
     """
 
     frames: int
     interval_s: float
-    tracks: int = 0
+    track_count: int = 0
 
     def __post_init__(self) -> None:
         if not 1e-4 <= self.interval_s <= 10:
             raise ValueError(f"interval_s must be 0.0001 to 10, not {self.interval_s}")
-        if not 0 <= self.tracks <= _MOST_TRACKS:
-            raise ValueError(f"tracks must be 0 to {_MOST_TRACKS}, not {self.tracks}")
+        if not 0 <= self.track_count <= _MAX_TRACKS:
+            raise ValueError(f"tracks must be 0 to {_MAX_TRACKS}, not {self.track_count}")
 
 
-_MOST_TRACKS = 4096
+_MAX_TRACKS = 4096
 
 
 @dataclass(frozen=True)
@@ -94,49 +100,49 @@ class RenderOptions:
         width, height: pixels.
         views: cameras that look at each scene; 1, 2, 4, 8 or 16.
         channels: what is written beside the picture, of ``dataset.channels``.
-        film: pictures on the way to rest; None for stills.
+        sequence: pictures on the way to rest; None for stills.
         rest: what is taken for rest; None for the first rest that holds.
     """
 
     width: int = 640
     height: int = 640
     views: int = 4
-    channels: tuple[Wanted, ...] = ("depth", "ids")
-    film: FilmOptions | None = None
-    rest: Rest | None = None
+    channels: tuple[OutputName, ...] = ("depth", "ids")
+    sequence: SequenceOptions | None = None
+    rest: RestCriterion | None = None
 
     def __post_init__(self) -> None:
-        if not (16 <= self.width <= MOST_PX and 16 <= self.height <= MOST_PX):
+        if not (16 <= self.width <= MAX_SIDE_PX and 16 <= self.height <= MAX_SIDE_PX):
             size = f"{self.width}x{self.height}"
-            raise ValueError(f"width and height must be 16 to {MOST_PX}, not {size}")
+            raise ValueError(f"width and height must be 16 to {MAX_SIDE_PX}, not {size}")
         if self.views < 1 or SAMPLES_PER_SHARD % self.views:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
-        if self.frames < 1 or SAMPLES_PER_SHARD % (self.views * self.frames):
+        if self.frames_per_view < 1 or SAMPLES_PER_SHARD % (self.views * self.frames_per_view):
             raise ValueError(
-                f"views x film.frames must divide {SAMPLES_PER_SHARD}, not {self.views} x {self.frames}"
+                f"views x film.frames must divide {SAMPLES_PER_SHARD}, not {self.views} x {self.frames_per_view}"
             )
         allowed = (*CHANNELS, *EXTRAS)
         unknown = set(self.channels) - set(allowed)
         if unknown:
             name = min(unknown)
-            raise ValueError(f"unknown channel '{name}'. {did_you_mean(name, allowed)}")
+            raise ValueError(f"unknown channel '{name}'. {suggest_name(name, allowed)}")
         flows = [name for name in self.channels if name.startswith("flow")]
-        if flows and self.film is None:
+        if flows and self.sequence is None:
             raise ValueError(f"{flows[0]} leads to another picture: it needs a table render.film")
 
     @property
-    def frames(self) -> int:
+    def frames_per_view(self) -> int:
         """Pictures that each camera takes of a scene."""
-        return self.film.frames if self.film else 1
+        return self.sequence.frames if self.sequence else 1
 
     @property
-    def samples(self) -> int:
+    def samples_per_scene(self) -> int:
         """Pictures of each scene."""
-        return self.views * self.frames
+        return self.views * self.frames_per_view
 
 
 @dataclass(frozen=True)
-class PictureFolder:
+class ImageFolder:
     """Where pictures of a recipe lie, as its ``[skies]`` and ``[pictures]`` tables say.
 
     Attributes:
@@ -157,10 +163,10 @@ class AdaptOptions:
         certificate: what no translation may do to a picture.
     """
 
-    method: Method = "translator"
+    method: AdaptMethod = "translator"
     translator: TranslatorConfig = field(default_factory=TranslatorConfig)
     reference: ReferenceConfig = field(default_factory=ReferenceConfig)
-    certificate: Limits = field(default_factory=Limits)
+    certificate: CertificateLimits = field(default_factory=CertificateLimits)
 
 
 @dataclass(frozen=True)
@@ -184,22 +190,22 @@ class Recipe:
     name: str
     categories: tuple[str, ...]
     domain: Domain
-    assets: tuple[AssetFacts, ...] = ()
+    assets: tuple[AssetInfo, ...] = ()
     render: RenderOptions = field(default_factory=RenderOptions)
     adapt: AdaptOptions = field(default_factory=AdaptOptions)
     train: TrainConfig = field(default_factory=TrainConfig)
     require: Mapping[str, Requirement] = field(default_factory=dict)
-    skies: tuple[SkyFacts, ...] = ()
-    pictures: tuple[PictureFacts, ...] = ()
+    skies: tuple[EnvironmentMapInfo, ...] = ()
+    pictures: tuple[TextureImageInfo, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.categories):
-            problem = category_problem(name)
+            problem = find_category_problem(name)
             if problem is not None:
                 raise ValueError(problem.removesuffix("."))
         if "/" in self.name or "\\" in self.name:  # files are named after it
             raise ValueError(f"name must be without slashes, not {self.name}")
-        missing = sorted(DIE_FACES.keys() - set(self.categories))
+        missing = sorted(DIE_FACE_NORMALS.keys() - set(self.categories))
         if self.domain.die is not None and missing:
             raise ValueError(
                 f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
@@ -209,44 +215,46 @@ class Recipe:
         if missing:
             raise ValueError(f"categories lack {', '.join(missing)} of the assets")
         for channel in self.render.channels:
-            group = _NEEDED.get(channel)
+            group = _CHANNEL_GROUPS.get(channel)
             if group and getattr(self.domain, group) is None:
                 raise ValueError(f"channel '{channel}' needs a [domain.{group}]")
-            if channel in _UNBENT and not self._is_unbent():
+            if channel in _PINHOLE_CHANNELS and not self._is_pinhole():
                 raise ValueError(
                     f"channel '{channel}' needs a pinhole lens: k1, k2, p1, p2 of [domain.lens] "
                     "must be the constant 0"
                 )
 
-    def _is_unbent(self) -> bool:
-        bends = [(name, d) for name, d in factors_of(self.domain.lens) if name not in _SHIFTS]
+    def _is_pinhole(self) -> bool:
+        bends = [
+            (name, d) for name, d in iterate_factors(self.domain.lens) if name not in _SHIFT_FACTORS
+        ]
         return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in bends)
 
-    def composed(self, drawn: Draw) -> Scene:
+    def compose_scene(self, sampled_values: FactorValues) -> Scene:
         """Returns the scene of a draw, not yet settled."""
         size = (self.render.width, self.render.height)
-        return compose(drawn, *size, self.assets, self.skies, self.pictures)
+        return build_scene(sampled_values, *size, self.assets, self.skies, self.pictures)
 
-    def of_stills(self) -> Recipe:
+    def to_stills(self) -> Recipe:
         """Returns the recipe of the same scenes at rest: pictures alone, no films."""
-        stills = dataclasses.replace(self.render, film=None, channels=())
+        stills = dataclasses.replace(self.render, sequence=None, channels=())
         return dataclasses.replace(self, render=stills)
 
-    def file_names(self) -> dict[str, str]:
+    def map_file_names(self) -> dict[str, str]:
         """Returns how records call the files that scenes are made of, by their paths."""
         assets = {one.mesh.path: one.name for one in self.assets}
         skies = {one.file.path: f"skies/{one.name}" for one in self.skies}
         return assets | skies | {one.file.path: f"pictures/{one.name}" for one in self.pictures}
 
-    def licences(self) -> dict[str, str]:
-        """Returns those that are known of the files that scenes are made of, by ``file_names``."""
-        names = self.file_names()
+    def collect_licences(self) -> dict[str, str]:
+        """Returns those that are known of the files that scenes are made of, by ``map_file_names``."""
+        names = self.map_file_names()
         known = {one.mesh.path: one.licence for one in self.assets}
         known |= {one.file.path: one.licence for one in self.skies}
         known |= {one.file.path: one.licence for one in self.pictures}
         return {names[path]: licence for path, licence in known.items() if licence}
 
-    def rendering_facts(self) -> dict[str, Any]:
+    def collect_rendering_settings(self) -> dict[str, Any]:
         """Returns, as JSON values, what decides the bytes of the rendered data set."""
         whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
         optional = [key for key in ("assets", "require", "skies", "pictures") if getattr(self, key)]
@@ -254,12 +262,12 @@ class Recipe:
             del facts["mesh"]["path"]  # where a file lies decides nothing, what it holds does
         for facts in (*whole["skies"], *whole["pictures"]):
             del facts["file"]["path"]
-        return {key: whole[key] for key in (*_RENDERING, *optional)}
+        return {key: whole[key] for key in (*_RENDERING_KEYS, *optional)}
 
     def digest(self) -> str:
         """Returns the SHA-256 of the rendering facts."""
         return hashlib.sha256(
-            json.dumps(self.rendering_facts(), sort_keys=True).encode()
+            json.dumps(self.collect_rendering_settings(), sort_keys=True).encode()
         ).hexdigest()
 
     def to_json(self) -> str:
@@ -272,7 +280,7 @@ class Recipe:
         return _ADAPTER.validate_json(text)
 
 
-_RENDERING = ("name", "categories", "domain", "render")
+_RENDERING_KEYS = ("name", "categories", "domain", "render")
 _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
@@ -288,24 +296,24 @@ def load_recipe(name_or_path: str) -> Recipe:
         RecipeError: the file is not TOML, or holds a wrong key, type or range.
         InputError: an asset cannot be used.
     """
-    path = _find(name_or_path)
-    layers = list(_layers(path, set()))
-    tables = _with_preset(_laid_over(layers, path), path)
-    _refuse_unknown(tables, Recipe, path, "")
-    tables = _without(tables)
+    path = _find_recipe(name_or_path)
+    layers = list(_read_layers(path, set()))
+    tables = _apply_preset(_merge_layers(layers, path), path)
+    _check_keys(tables, Recipe, path, "")
+    tables = _remove_disabled(tables)
     try:
-        recipe = _ADAPTER.validate_python(_with_pictures(_with_assets(tables, path), path))
+        recipe = _ADAPTER.validate_python(_resolve_images(_resolve_assets(tables, path), path))
     except ValidationError as error:
-        raise RecipeError(path, _explain(error)) from error
+        raise RecipeError(path, _describe_error(error)) from error
     except UsageError as error:
-        raise RecipeError(path, f"'{_blamed(tables)}': {error}.") from error
+        raise RecipeError(path, f"'{_find_failing_section(tables)}': {error}.") from error
     try:
         names = [facts.name for facts in recipe.assets]
         skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
-        inherited = _inherited(recipe.domain, layers[-1])
+        inherited = _find_inherited_factors(recipe.domain, layers[-1])
         check_domain(recipe.domain, names, recipe.categories, skies, pictures, inherited)
         _check_texels(recipe)
-        recipe = dataclasses.replace(recipe, domain=with_families(recipe.domain))
+        recipe = dataclasses.replace(recipe, domain=expand_families(recipe.domain))
         for name, requirement in recipe.require.items():
             check_requirement(name, requirement, recipe.domain, recipe.categories)
     except ValueError as error:
@@ -323,26 +331,28 @@ def _check_texels(recipe: Recipe) -> None:
     thrown = (domain.object_surface, domain.fixture_surface)
     for facts in recipe.assets:
         surfaces = thrown if facts.mesh.category else (domain.distractor_surface,)
-        if any(name in FINISH for surface in surfaces for name, _ in factors_of(surface)):
+        if any(
+            name in FINISH_FACTORS for surface in surfaces for name, _ in iterate_factors(surface)
+        ):
             check_own_texels(facts.mesh)
 
 
-def _find(name_or_path: str, places: str = "*.toml") -> Path:
+def _find_recipe(name_or_path: str, pattern: str = "*.toml") -> Path:
     """Returns the file of a recipe by its path, or by its name among shipped ones."""
     path = Path(name_or_path)
     if path.suffix == ".toml":
         if is_file(path):
             return path
         raise UsageError(f"{path}: no such recipe file.")
-    shipped = {p.stem: p for p in SHIPPED.glob(places)}
+    shipped = {p.stem: p for p in RECIPES_FOLDER.glob(pattern)}
     if name_or_path not in shipped:
         raise UsageError(
-            f"no recipe '{name_or_path}'. {did_you_mean(name_or_path, shipped)}; or give a .toml file."
+            f"no recipe '{name_or_path}'. {suggest_name(name_or_path, shipped)}; or give a .toml file."
         )
     return shipped[name_or_path]
 
 
-def _laid_over(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[str, Any]:
+def _merge_layers(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[str, Any]:
     """Return the tables of a recipe laid over those that it is based on, of which later ones win.
 
     Of several cameras the last one counts, and whole: no part of an earlier one is left.
@@ -352,27 +362,27 @@ def _laid_over(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[str,
     over: dict[str, Any] = {}
     for layer in layers:
         if isinstance(layer, Path):
-            camera, under, over = layer, _overlaid(under, over), {}
+            camera, under, over = layer, _merge_tables(under, over), {}
         else:
-            over = _overlaid(over, layer)
+            over = _merge_tables(over, layer)
     if camera is not None:
-        under = _with_camera(under, camera, over.get("render"), path)
-    return _overlaid(under, over)
+        under = _apply_camera(under, camera, over.get("render"), path)
+    return _merge_tables(under, over)
 
 
-def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
+def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Path]:
     """Yields the tables that a recipe is laid from, the lowest first, and where cameras lie between them."""
-    if path in seen:
+    if path in visited:
         raise RecipeError(path, "its bases lead back to itself.")
     try:
-        tables = read_toml(path, _MOST_RECIPE_BYTES, "recipe")
+        tables = read_toml(path, _MAX_RECIPE_BYTES, "recipe")
     except InputError as error:
         raise RecipeError(*error.args) from error
     assets = tables.get("assets")
     clutter = assets.get("clutter") if isinstance(assets, dict) else None
     for key, table in (("assets.folder", assets), ("assets.clutter.folder", clutter)):
         if isinstance(table, dict) and "folder" in table:
-            table["folder"] = assets_place(str(table["folder"]), path, key)
+            table["folder"] = resolve_assets_folder(str(table["folder"]), path, key)
     for section in ("skies", "pictures"):
         table = tables.get(section)
         if isinstance(table, dict) and "folder" in table:
@@ -380,8 +390,8 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
     base, camera = tables.pop("base", None), tables.pop("camera", None)
     for name in base if isinstance(base, list) else [base] if base is not None else []:
         beside = path.parent / str(name)
-        found = beside if is_file(beside) else _find(str(name), "**/*.toml")
-        yield from _layers(found, seen | {path})
+        found = beside if is_file(beside) else _find_recipe(str(name), "**/*.toml")
+        yield from _read_layers(found, visited | {path})
     if camera is not None:
         if not isinstance(camera, str):
             shown = json.dumps(camera, default=str)[:80]
@@ -392,39 +402,43 @@ def _layers(path: Path, seen: set[Path]) -> Iterator[dict[str, Any] | Path]:
     yield tables
 
 
-def _inherited(domain: Domain, own: dict[str, Any] | Path) -> set[str]:
+def _find_inherited_factors(domain: Domain, own_tables: dict[str, Any] | Path) -> set[str]:
     """Return the factors, as ``domain.light.warmth``, that a recipe has from those that it is based on.
 
     Args:
         domain: of the recipe.
-        own: tables that its file holds.
+        own_tables: tables that its file holds.
     """
-    written = own.get("domain") if isinstance(own, dict) else None
+    written = own_tables.get("domain") if isinstance(own_tables, dict) else None
     written = written if isinstance(written, dict) else {}
     groups = {f.name: getattr(domain, f.name) for f in dataclasses.fields(domain)}
     return {
         f"domain.{name}.{factor}"
         for name, group in groups.items()
-        for factor, _ in factors_of(group)
+        for factor, _ in iterate_factors(group)
         if not (isinstance(written.get(name), dict) and factor in written[name])
     }
 
 
-def _without(tables: dict[str, Any]) -> dict[str, Any]:
+def _remove_disabled(tables: dict[str, Any]) -> dict[str, Any]:
     """Returns the tables without groups, requirements, films and sections that are ``false``."""
     kept = {name: table for name, table in tables.items() if table is not False}
-    for section, names in _OPTIONAL.items():
+    for section, names in _OPTIONAL_KEYS.items():
         if isinstance(table := kept.get(section), dict):
             out = {name for name in names or table if table.get(name) is False}
             kept[section] = {name: value for name, value in table.items() if name not in out}
     return kept
 
 
-_OPTIONAL: dict[str, tuple[str, ...]] = {"domain": (), "require": (), "render": ("film", "rest")}
+_OPTIONAL_KEYS: dict[str, tuple[str, ...]] = {
+    "domain": (),
+    "require": (),
+    "render": ("film", "rest"),
+}
 """Sections of which parts can be taken out, and which; any where none is named."""
 
 
-def _with_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+def _apply_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the tables with the translator's settings laid over the preset that they name.
 
     Raises:
@@ -436,32 +450,34 @@ def _with_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
         return tables
     name = str(settings["preset"])
     if name not in PRESETS:
-        hint = did_you_mean(name, PRESETS)
+        hint = suggest_name(name, PRESETS)
         raise RecipeError(path, f"'adapt.translator.preset': no preset '{name}'. {hint}")
     own = {key: value for key, value in settings.items() if key != "preset"}
     whole = dataclasses.asdict(PRESETS[name]) | own
     return tables | {"adapt": adapt | {"translator": whole}}
 
 
-def _with_camera(under: dict[str, Any], camera: Path, render: Any, path: Path) -> dict[str, Any]:
+def _apply_camera(
+    base_tables: dict[str, Any], camera_path: Path, render_table: Any, path: Path
+) -> dict[str, Any]:
     """Returns tables with cameras drawn around the one of a ``camera.json``.
 
     Args:
-        under: tables that it replaces parts of.
-        camera: the file.
-        render: table of what is laid over it, which may ask for another size.
+        base_tables: tables that it replaces parts of.
+        camera_path: the file.
+        render_table: table of what is laid over it, which may ask for another size.
         path: of the recipe, for errors.
 
     Raises:
         InputError: the file is missing or broken.
         RecipeError: its pictures have another shape than those that are asked for, or are too large.
     """
-    fit = read_camera(camera)
-    given = render if isinstance(render, dict) else {}
+    fit = read_camera(camera_path)
+    given = render_table if isinstance(render_table, dict) else {}
     sides = {name: n for name, n in given.items() if isinstance(n, int) and n > 0}
     height = sides.get("height")
     width = sides.get("width") or round((height or fit.height) * fit.width / fit.height)
-    fitted = recipe_tables(fit, width)
+    fitted = make_recipe_tables(fit, width)
     expected = fitted["render"]["height"]
     if height is not None and abs(height - expected) > 1:
         raise RecipeError(
@@ -470,20 +486,20 @@ def _with_camera(under: dict[str, Any], camera: Path, render: Any, path: Path) -
             f"{width}x{expected}, or leave out width and height.",
         )
     most = max(fit.width, fit.height)
-    if most > MOST_PX and max(width, expected) > MOST_PX:
+    if most > MAX_SIDE_PX and max(width, expected) > MAX_SIDE_PX:
         ways = " and ".join(
-            f"{name} = {round(n * MOST_PX / most)}"
+            f"{name} = {round(n * MAX_SIDE_PX / most)}"
             for name, n in (("width", fit.width), ("height", fit.height))
         )
         raise RecipeError(
             path,
-            f"'camera': its pictures are {fit.width}x{fit.height}, and {MOST_PX} pixels a side are the most "
+            f"'camera': its pictures are {fit.width}x{fit.height}, and {MAX_SIDE_PX} pixels a side are the most "
             f"that is rendered. Set {ways} in [render].",
         )
-    return _overlaid(without_camera(under, fit), fitted)
+    return _merge_tables(remove_camera_factors(base_tables, fit), fitted)
 
 
-def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the tables with what is known of each asset, instead of the folder of all.
 
     Raises:
@@ -492,24 +508,24 @@ def _with_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """
     domain = tables.get("domain")
     throws = isinstance(domain, dict) and not domain.keys().isdisjoint(("object", "fixture"))
-    options = _FOLDERS.validate_python({"assets": tables.get("assets", {})})["assets"]
+    options = _ASSETS_ADAPTER.validate_python({"assets": tables.get("assets", {})})["assets"]
     if throws and options.folder is None:
         raise RecipeError(path, "there is nothing to throw. Name a folder of meshes in [assets].")
     if "assets" not in tables:
         return tables
-    facts = imported(options, path)
+    facts = import_asset_folder(options, path)
     categories = {one.mesh.category for one in facts} - {""}
     if domain and "die" in domain:
-        categories |= DIE_FACES.keys()
+        categories |= DIE_FACE_NORMALS.keys()
     for group in ("object", "fixture"):
         if isinstance(domain, dict) and isinstance(domain.get(group), dict):
-            domain = domain | {group: of_files(domain[group], facts, path, group)}
+            domain = domain | {group: complete_object_group(domain[group], facts, path, group)}
     if isinstance(domain, dict) and isinstance(domain.get("distractor"), dict):
-        domain = domain | {"distractor": of_clutter(domain["distractor"], facts)}
+        domain = domain | {"distractor": complete_distractor_group(domain["distractor"], facts)}
     return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
 
 
-def _with_pictures(tables: dict[str, Any], path: Path) -> dict[str, Any]:
+def _resolve_images(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the tables with what is known of each sky and picture, instead of the folders of all.
 
     Raises:
@@ -521,34 +537,34 @@ def _with_pictures(tables: dict[str, Any], path: Path) -> dict[str, Any]:
     if draws and "skies" not in tables:
         raise RecipeError(path, "there is no sky to draw. Name a folder of pictures in [skies].")
     if "pictures" in tables:
-        tables = tables | {"pictures": import_pictures(_folder_of(tables["pictures"]))}
+        tables = tables | {"pictures": import_pictures(_parse_image_folder(tables["pictures"]))}
     if "skies" not in tables:
         return tables
-    facts = import_skies(_folder_of(tables["skies"]))
+    facts = import_skies(_parse_image_folder(tables["skies"]))
     if domain and draws:
         any_of = {"kind": "choice", "options": [one.name for one in facts]}
         domain = domain | {"sky": {"picture": any_of} | domain["sky"]}
     return tables | {"skies": facts, "domain": domain}
 
 
-def _folder_of(table: Any) -> Path:
-    return Path(TypeAdapter(PictureFolder).validate_python(table).folder)
+def _parse_image_folder(table: Any) -> Path:
+    return Path(TypeAdapter(ImageFolder).validate_python(table).folder)
 
 
-_FOLDERS: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
+_ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, AssetFolder])
 
 
-def _overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
     """Lays tables over tables; a distribution (a table with a word for ``kind``) is replaced whole."""
-    merged = dict(under)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(under.get(key), dict)
+    merged = dict(base)
+    for key, value in override.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
         is_whole = both and isinstance(value.get("kind"), str)
-        merged[key] = _overlaid(under[key], value) if both and not is_whole else value
+        merged[key] = _merge_tables(base[key], value) if both and not is_whole else value
     return merged
 
 
-def _explain(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     """Returns the first problem in one line: the key, what is wrong, and what is allowed."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
@@ -559,12 +575,14 @@ def _explain(error: ValidationError) -> str:
         return f"{message}."
     if first["type"].startswith("union_tag"):
         kind = str(first["input"].get("kind"))
-        return f"'{'.'.join(place)}': unknown kind '{kind}'. {did_you_mean(kind, _KINDS)}"
+        return (
+            f"'{'.'.join(place)}': unknown kind '{kind}'. {suggest_name(kind, _DISTRIBUTION_TYPES)}"
+        )
     shown = json.dumps(first["input"], default=str)
     return f"'{'.'.join(place)}': {message} (found {shown[:80]})."
 
 
-def _blamed(tables: dict[str, Any]) -> str:
+def _find_failing_section(tables: dict[str, Any]) -> str:
     """Returns the section whose own check refuses it."""
     trained: Mapping[str, type] = {"translator": TranslatorConfig, "reference": ReferenceConfig}
     for name, kind in trained.items():
@@ -575,46 +593,48 @@ def _blamed(tables: dict[str, Any]) -> str:
     return "train"
 
 
-def _refuse_unknown(table: Any, owner: Any, path: Path, place: str) -> None:
-    """Refuses a key that ``owner``, a type that values of a recipe have, does not know.
+def _check_keys(table: Any, expected_type: Any, path: Path, prefix: str) -> None:
+    """Refuses a key that ``expected_type``, a type that values of a recipe have, does not know.
 
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
     """
-    if NoneType in get_args(owner):
-        owner = next(part for part in get_args(owner) if part is not NoneType)
-    if owner == Distribution and isinstance(table, dict):
-        owner = _KINDS.get(str(table.get("kind")))  # an unknown kind is told by the validation
+    if NoneType in get_args(expected_type):
+        expected_type = next(part for part in get_args(expected_type) if part is not NoneType)
+    if expected_type == Distribution and isinstance(table, dict):
+        expected_type = _DISTRIBUTION_TYPES.get(
+            str(table.get("kind"))
+        )  # an unknown kind is told by the validation
     if isinstance(table, list):
-        inner = _entries_of(owner, len(table))
+        inner = _list_entry_types(expected_type, len(table))
         for number, (entry, kind) in enumerate(zip(table, inner, strict=True)):
-            _refuse_unknown(entry, kind, path, f"{place}{number}.")
-    elif isinstance(table, dict) and get_origin(owner) is Mapping:
+            _check_keys(entry, kind, path, f"{prefix}{number}.")
+    elif isinstance(table, dict) and get_origin(expected_type) is Mapping:
         for key, value in table.items():
-            _refuse_unknown(value, get_args(owner)[1], path, f"{place}{key}.")
-    elif isinstance(table, dict) and dataclasses.is_dataclass(owner):
-        types = get_type_hints(owner, include_extras=True)
+            _check_keys(value, get_args(expected_type)[1], path, f"{prefix}{key}.")
+    elif isinstance(table, dict) and dataclasses.is_dataclass(expected_type):
+        types = get_type_hints(expected_type, include_extras=True)
         for key, value in table.items():
             if key not in types:
-                raise RecipeError(path, f"unknown key '{place}{key}'. {did_you_mean(key, types)}")
-            kind = _WRITTEN.get(types[key], types[key])
-            _refuse_unknown(value, kind, path, f"{place}{key}.")
+                raise RecipeError(path, f"unknown key '{prefix}{key}'. {suggest_name(key, types)}")
+            kind = _FILE_TYPES.get(types[key], types[key])
+            _check_keys(value, kind, path, f"{prefix}{key}.")
 
 
-def _entries_of(owner: Any, count: int) -> list[Any]:
+def _list_entry_types(expected_type: Any, count: int) -> list[Any]:
     """Returns the types of the entries of a list of so many; None where they are not known."""
-    kinds = get_args(owner) if get_origin(owner) is tuple else ()
+    kinds = get_args(expected_type) if get_origin(expected_type) is tuple else ()
     if Ellipsis in kinds:
         return [kinds[0]] * count
     return [*kinds[:count], *[None] * (count - len(kinds))]
 
 
-_WRITTEN: dict[Any, type] = {
-    tuple[AssetFacts, ...]: AssetFolder,
-    tuple[SkyFacts, ...]: PictureFolder,
-    tuple[PictureFacts, ...]: PictureFolder,
+_FILE_TYPES: dict[Any, type] = {
+    tuple[AssetInfo, ...]: AssetFolder,
+    tuple[EnvironmentMapInfo, ...]: ImageFolder,
+    tuple[TextureImageInfo, ...]: ImageFolder,
 }
 """What a file has in the place of what is known of each of its files."""
-_KINDS = {
+_DISTRIBUTION_TYPES = {
     get_args(get_type_hints(kind)["kind"])[0]: kind for kind in get_args(get_args(Distribution)[0])
 }

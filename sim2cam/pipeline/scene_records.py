@@ -10,20 +10,20 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.data.parsing import first_problem
-from sim2cam.data.reader import Reached, read_header
+from sim2cam.data.parsing import format_validation_error
+from sim2cam.data.reader import RequirementResult, read_header
 from sim2cam.data.shards import read_quarantined
 from sim2cam.data.writer import SAMPLES_PER_SHARD, shard_folder
 from sim2cam.errors import InputError, SceneError
-from sim2cam.geometry.motion import Course
+from sim2cam.geometry.motion import RigidMotion
 from sim2cam.pipeline.recipe import Recipe
 from sim2cam.pipeline.scene_sampling import Counterfactual, Instant, SettledScene
-from sim2cam.randomize.counterfactual import Change
-from sim2cam.randomize.sampling import Draw
+from sim2cam.randomize.counterfactual import Intervention
+from sim2cam.randomize.sampling import FactorValues
 from sim2cam.randomize.sampling_context import Value
 from sim2cam.render.physics.contacts import Contact
 from sim2cam.render.physics.simulation import PhysicsCertificate
-from sim2cam.render.physics.trajectory import on_course
+from sim2cam.render.physics.trajectory import apply_course
 from sim2cam.scene.scene import Scene
 
 
@@ -32,7 +32,7 @@ class RecordedInstant:
     """Where bodies that can move are at a time, how they move, and what touches."""
 
     seconds: float
-    bodies: Mapping[str, Course]
+    bodies: Mapping[str, RigidMotion]
     contacts: tuple[Contact, ...]
 
 
@@ -41,22 +41,22 @@ class SceneRecord:
     """A line of ``scenes.jsonl``; see ``pipeline.scenes.SettledScene``.
 
     Attributes:
-        drawn: value of each factor by its path.
-        film: of a scene that is filmed; empty otherwise.
+        sampled_values: value of each factor by its path.
+        sequence: of a scene that is filmed; empty otherwise.
     """
 
     scene_index: int
     attempt: int
     rejections: tuple[str, ...]
     certificate: PhysicsCertificate
-    drawn: Mapping[str, Value]
+    sampled_values: Mapping[str, Value]
     scene: Scene
-    film: tuple[RecordedInstant, ...] = ()
+    sequence: tuple[RecordedInstant, ...] = ()
     counterfactual: Counterfactual | None = None
-    reached: Mapping[str, Reached] = field(default_factory=dict)
+    requirement_values: Mapping[str, RequirementResult] = field(default_factory=dict)
 
 
-def read_record(path: Path, index: int) -> SceneRecord:
+def read_scene_record(path: Path, index: int) -> SceneRecord:
     """Returns the record of a scene.
 
     Args:
@@ -72,89 +72,94 @@ def read_record(path: Path, index: int) -> SceneRecord:
             if json.loads(line)["scene_index"] == index:
                 return _ADAPTER.validate_json(line)
         except ValidationError as error:
-            problem = first_problem(error)
+            problem = format_validation_error(error)
             raise InputError(path, f"line {number}: broken scene, {problem}.") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(path, f"line {number}: broken scene ({error!r}).") from error
     raise InputError(path, f"lacks the scene {index}.")
 
 
-def read_settled(root: Path, recipe: Recipe, index: int) -> SettledScene:
+def read_settled_scene(root: Path, recipe: Recipe, index: int) -> SettledScene:
     """Return a scene of a data set that ``check_scenes`` let pass, as it was settled.
 
     Raises:
         InputError: the scene is not there, or its record is broken.
         SceneError: it was quarantined.
     """
-    shard = index * recipe.render.samples // SAMPLES_PER_SHARD
+    shard = index * recipe.render.samples_per_scene // SAMPLES_PER_SHARD
     for failed in read_quarantined(root, shard):
         if failed.scene_index == index:
             raise SceneError(failed.reason)
     path = shard_folder(root, shard) / "scenes.jsonl"
-    record = read_record(path, index)
-    scene = record.scene.with_paths({name: path for path, name in recipe.file_names().items()})
+    record = read_scene_record(path, index)
+    scene = record.scene.replace_paths(
+        {name: path for path, name in recipe.map_file_names().items()}
+    )
     try:
-        film = _film(recipe, replace(record, scene=scene))
+        film = _restore_sequence(recipe, replace(record, scene=scene))
     except KeyError as error:
         raise InputError(path, f"scene {index}: its film has no body {error}.") from error
     return SettledScene(
         index,
         record.attempt,
         record.rejections,
-        Draw(record.drawn, recipe.render.views),
+        FactorValues(record.sampled_values, recipe.render.views),
         scene,
         record.certificate,
         film,
         record.counterfactual,
-        record.reached,
+        record.requirement_values,
     )
 
 
-def _told(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
     """Returns a JSON value with as many digits of its numbers as any two machines calculate alike."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, list):
-        return [_told(one) for one in value]
+        return [_round_floats(one) for one in value]
     if isinstance(value, dict):
-        return {name: _told(one) for name, one in value.items()}
+        return {name: _round_floats(one) for name, one in value.items()}
     return value
 
 
-def check_scenes(root: Path, recipe: Recipe, seed: int, change: Change) -> None:
+def check_scenes(root: Path, recipe: Recipe, seed: int, change: Intervention) -> None:
     """Refuses a data set whose scenes are not those that would be drawn.
 
     Raises:
         InputError: naming the difference.
     """
     header = read_header(root)
-    facts, found = recipe.rendering_facts(), header.get("recipe", {})
-    wanted = {"seed": seed, "change": json.loads(_CHANGE.dump_json(change)) if change else None}
+    facts, found = recipe.collect_rendering_settings(), header.get("recipe", {})
+    wanted = {
+        "seed": seed,
+        "change": json.loads(_CHANGE_ADAPTER.dump_json(change)) if change else None,
+    }
     for key, value in wanted.items():
         if header.get(key) != value:
-            raise _other(root, key, header.get(key), value)
+            raise _build_mismatch_error(root, key, header.get(key), value)
     for key in ("domain", "assets", "skies", "pictures", "require"):
-        if _told(found.get(key)) != _told(facts.get(key)):
+        if _round_floats(found.get(key)) != _round_floats(facts.get(key)):
             raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
     for key in ("width", "height", "views", "film"):
         there, here = found.get("render", {}).get(key), facts["render"].get(key)
         if there != here:
-            raise _other(root, key, there, here)
+            raise _build_mismatch_error(root, key, there, here)
 
 
 _ADAPTER: TypeAdapter[SceneRecord] = TypeAdapter(SceneRecord)
-_CHANGE: TypeAdapter[Change] = TypeAdapter(Change)
+_CHANGE_ADAPTER: TypeAdapter[Intervention] = TypeAdapter(Intervention)
 
 
-def _other(root: Path, key: str, found: object, wanted: object) -> InputError:
+def _build_mismatch_error(root: Path, key: str, actual: object, expected: object) -> InputError:
     return InputError(
         root,
-        f"holds other scenes: {key} is {json.dumps(found)}, not {json.dumps(wanted)}. Settle the "
+        f"holds other scenes: {key} is {json.dumps(actual)}, not {json.dumps(expected)}. Settle the "
         "scenes anew.",
     )
 
 
-def instants_of(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
+def build_instants(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
     """Returns the times at which pictures are taken of a filmed scene, as ``pipeline.scenes`` has them.
 
     Args:
@@ -165,25 +170,25 @@ def instants_of(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
         KeyError: a body that can move is not in the film.
     """
     found = []
-    for number, instant in enumerate(record.film):
-        back = len(record.film) - 1 - number
+    for number, instant in enumerate(record.sequence):
+        back = len(record.sequence) - 1 - number
         scene = replace(
             record.scene,
             bodies=tuple(
-                body if body.is_fixed else on_course(body, instant.bodies[body.name])
+                body if body.is_fixed else apply_course(body, instant.bodies[body.name])
                 for body in record.scene.bodies
             ),
             cameras=tuple(
-                camera.at_earlier_picture(back, interval_s) for camera in record.scene.cameras
+                camera.rewind_frames(back, interval_s) for camera in record.scene.cameras
             ),
         )
         found.append(Instant(instant.seconds, scene, instant.contacts))
     return tuple(found)
 
 
-def _film(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
-    options = recipe.render.film
-    if options is None or not record.film:
+def _restore_sequence(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:
+    options = recipe.render.sequence
+    if options is None or not record.sequence:
         certificate = record.certificate
         return (Instant(certificate.seconds, record.scene, certificate.contacts),)
-    return instants_of(record, options.interval_s)
+    return build_instants(record, options.interval_s)

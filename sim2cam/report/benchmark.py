@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim2cam.metrics.calibration import Calibration
-from sim2cam.report.ablation import METRICS
-from sim2cam.report.charts import LineChart, Range, line_chart, range_chart
-from sim2cam.report.examples import show_examples
+from sim2cam.metrics.calibration import ConfidenceCalibration
+from sim2cam.report.ablation import METRIC_TITLES
+from sim2cam.report.charts import IntervalMark, LineChart, build_interval_chart, build_line_chart
+from sim2cam.report.examples import render_examples
 from sim2cam.report.overlay import KIND_COLOURS
 from sim2cam.report.page import write_page
 from sim2cam.report.values import BenchReport, Curves, Series
@@ -24,28 +24,28 @@ def write_bench_page(report: BenchReport, out: Path) -> Path:
         OutputError: the file cannot be written.
     """
     score = report.score
-    boxes = {title: getattr(score, metric) for metric, title in METRICS.items()}
-    ranges = [Range(name, one.value, one.ci95) for name, one in score.category_ap50.items()]
+    boxes = {title: getattr(score, metric) for metric, title in METRIC_TITLES.items()}
+    ranges = [IntervalMark(name, one.value, one.ci95) for name, one in score.category_ap50.items()]
     return write_page(
         out,
         "bench.html",
         report=report,
-        scores=boxes | dict(report.more),
-        by_category=range_chart("AP50 of each category", ranges),
-        reliability=_reliability(report.calibration) if report.calibration else None,
-        best=show_examples(report.examples.best, report.examples.threshold),
-        worst=show_examples(report.examples.worst, report.examples.threshold),
+        scores=boxes | dict(report.extra_metrics),
+        by_category=build_interval_chart("AP50 of each category", ranges),
+        reliability=_plot_reliability(report.calibration) if report.calibration else None,
+        best=render_examples(report.examples.best, report.examples.threshold),
+        worst=render_examples(report.examples.worst, report.examples.threshold),
         kinds=KIND_COLOURS,
     )
 
 
-def _reliability(calibration: Calibration) -> LineChart | None:
+def _plot_reliability(calibration: ConfidenceCalibration) -> LineChart | None:
     """Returns the share of detections that are right over how sure they are (Niculescu-Mizil and Caruana
     2005, "Predicting good probabilities with supervised learning").
     """
     said = tuple(one.confidence for one in calibration.bins)
     right = tuple(one.precision for one in calibration.bins)
-    return line_chart(
+    return build_line_chart(
         Curves(
             "Confidence",
             "share that is right",

@@ -10,21 +10,21 @@ from pathlib import Path
 from sim2cam.adapt.certificate.certificate import (
     MEASURES,
     OBJECT_MEASURES,
-    PictureCertificate,
-    SetCertificate,
-    is_least,
-    limit_of,
-    share,
+    DatasetCertificate,
+    ImageCertificate,
+    estimate_proportion,
+    get_limit,
+    is_lower_bound,
 )
 from sim2cam.images import read_rgb
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
+from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 
-PICTURE_PX = 480
-MOST_REJECTED = 24
-MOST_KEPT = 6
+IMAGE_PX = 480
+MAX_REJECTED = 24
+MAX_KEPT = 6
 
-WORDS = {
+MEASURE_TITLES = {
     "displacement_px": "an object moved, pixels",
     "correlation": "an object's light, before and after",
     "outline_recall": "an object's outline still seen",
@@ -50,38 +50,38 @@ class MeasureRow:
     """What the page says of a measure.
 
     Attributes:
-        words: what is measured.
-        is_of_objects: whether it counts towards a certificate.
+        title: what is measured.
+        is_object_measure: whether it counts towards a certificate.
         limit: as text.
-        measured: number of pictures.
-        failed: number of these that break the limit.
-        failing: the share of these.
+        measured_count: number of pictures.
+        failed_count: number of these that break the limit.
+        failure_rate: the share of these.
         worst: value.
-        why: it was not measured, where it was not; with the number of pictures.
+        reasons: it was not measured, where it was not; with the number of pictures.
     """
 
-    words: str
-    is_of_objects: bool
+    title: str
+    is_object_measure: bool
     limit: str
-    measured: int
-    failed: int
-    failing: Estimate
+    measured_count: int
+    failed_count: int
+    failure_rate: Estimate
     worst: float
-    why: Mapping[str, int]
+    reasons: Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class ShownPicture:
+class ImagePairView:
     """A picture before and after, as addresses, and which limits it breaks, in words."""
 
     name: str
     before: str
     after: str
-    broken: tuple[str, ...]
+    failures: tuple[str, ...]
 
 
 def write_certificate_page(
-    certificate: SetCertificate, paths: Mapping[str, tuple[Path, Path]], out: Path
+    certificate: DatasetCertificate, paths: Mapping[str, tuple[Path, Path]], out: Path
 ) -> Path:
     """Writes a page and returns its path.
 
@@ -94,63 +94,68 @@ def write_certificate_page(
         InputError: a picture cannot be read.
         OutputError: the file cannot be written.
     """
-    whole = [picture for picture in certificate.pictures if not picture.failed]
+    whole = [picture for picture in certificate.images if not picture.failed_measures]
     return write_page(
         out,
         "certificate.html",
         certificate=certificate,
-        rows=[_row(name, certificate) for name in MEASURES],
-        retention={judge: certificate.retention(judge) for judge in certificate.judges},
-        rejected=_shown(certificate.rejected[:MOST_REJECTED], certificate, paths),
-        kept=_shown(whole[:MOST_KEPT], certificate, paths),
+        rows=[_build_row(name, certificate) for name in MEASURES],
+        retention={
+            judge: certificate.estimate_detection_recall(judge) for judge in certificate.verifiers
+        },
+        rejected=_build_image_pairs(certificate.rejected_images[:MAX_REJECTED], certificate, paths),
+        kept=_build_image_pairs(whole[:MAX_KEPT], certificate, paths),
     )
 
 
-def _row(name: str, certificate: SetCertificate) -> MeasureRow:
-    findings = [picture.findings[name] for picture in certificate.pictures]
+def _build_row(name: str, certificate: DatasetCertificate) -> MeasureRow:
+    findings = [picture.checks[name] for picture in certificate.images]
     values = [found.value for found in findings if found.value is not None]
-    failed = sum(found.verdict == "fail" for found in findings)
-    worst = min if is_least(name) else max
+    failed = sum(found.status == "fail" for found in findings)
+    worst = min if is_lower_bound(name) else max
     return MeasureRow(
-        words=WORDS[name],
-        is_of_objects=name in OBJECT_MEASURES,
-        limit=_limit(name, certificate),
-        measured=len(values),
-        failed=failed,
-        failing=share(failed, len(values)),
+        title=MEASURE_TITLES[name],
+        is_object_measure=name in OBJECT_MEASURES,
+        limit=_format_limit(name, certificate),
+        measured_count=len(values),
+        failed_count=failed,
+        failure_rate=estimate_proportion(failed, len(values)),
         worst=worst(values, default=float("nan")),
-        why=Counter(found.why for found in findings if found.why is not None),
+        reasons=Counter(found.reason for found in findings if found.reason is not None),
     )
 
 
-def _limit(name: str, certificate: SetCertificate) -> str:
-    sign = "at least" if is_least(name) else "at most"
-    return f"{sign} {limit_of(name, certificate.limits):g}"
+def _format_limit(name: str, certificate: DatasetCertificate) -> str:
+    sign = "at least" if is_lower_bound(name) else "at most"
+    return f"{sign} {get_limit(name, certificate.limits):g}"
 
 
-def _shown(
-    pictures: Sequence[PictureCertificate],
-    certificate: SetCertificate,
+def _build_image_pairs(
+    image_certificates: Sequence[ImageCertificate],
+    certificate: DatasetCertificate,
     paths: Mapping[str, tuple[Path, Path]],
-) -> list[ShownPicture]:
+) -> list[ImagePairView]:
     return [
-        _shown_picture(picture, certificate, *paths[picture.name])
-        for picture in pictures
+        _build_image_pair(picture, certificate, *paths[picture.name])
+        for picture in image_certificates
         if picture.name in paths
     ]
 
 
-def _shown_picture(
-    picture: PictureCertificate, certificate: SetCertificate, before: Path, after: Path
-) -> ShownPicture:
+def _build_image_pair(
+    image_certificate: ImageCertificate, certificate: DatasetCertificate, before: Path, after: Path
+) -> ImagePairView:
     broken = (
-        f"{WORDS[name]}: {picture.findings[name].value}, {_limit(name, certificate)}"
-        for name in picture.failed
+        f"{MEASURE_TITLES[name]}: {image_certificate.checks[name].value}, {_format_limit(name, certificate)}"
+        for name in image_certificate.failed_measures
     )
-    return ShownPicture(
-        f"{picture.name} ({before.name})", _address(before), _address(after), tuple(broken)
+    return ImagePairView(
+        f"{image_certificate.name} ({before.name})",
+        _encode_image(before),
+        _encode_image(after),
+        tuple(broken),
     )
 
 
-def _address(path: Path) -> str:
-    return data_uri(shrunk_jpeg(read_rgb(path), PICTURE_PX))
+def _encode_image(path: Path) -> str:
+    return encode_data_uri(encode_thumbnail(read_rgb(path), IMAGE_PX))

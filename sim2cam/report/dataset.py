@@ -16,42 +16,42 @@ from numpy.typing import NDArray
 
 from sim2cam import images
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
-from sim2cam.report.charts import BarChart, bar_chart, histogram
+from sim2cam.report.charts import BarChart, build_bar_chart, build_histogram
 from sim2cam.report.image_layers import (
     LAYERS,
     Layer,
     LayerName,
-    instance_colour,
-    layers_of,
+    get_instance_colour,
+    list_layers,
     paint_layers,
 )
-from sim2cam.report.overlay import IGNORED_COLOUR, category_colour
-from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
+from sim2cam.report.overlay import IGNORED_COLOUR, get_category_colour
+from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 
-PICTURE_PX = 480
-INSIDE = 400  # more pictures than these lie beside the page
-_OUTLINE_PX = 0.5  # how far a simplified outline may be from the mask's
+IMAGE_PX = 480
+MAX_EMBEDDED = 400  # more pictures than these lie beside the page
+_CONTOUR_TOLERANCE_PX = 0.5  # how far a simplified outline may be from the mask's
 
 
 @dataclass(frozen=True)
-class ShownObject:
+class ObjectView:
     """One object on the page.
 
     Attributes:
         label: its label.
         colour: of its box, as CSS.
-        mask: SVG path around its visible pixels; empty where they are unknown.
-        amodal: SVG path around the whole object; empty without its mask.
+        mask_path: SVG path around its visible pixels; empty where they are unknown.
+        amodal_path: SVG path around the whole object; empty without its mask.
         mask_colour: as CSS, different for each instance.
     """
 
     label: ObjectLabel
     colour: str
-    mask: str
-    amodal: str
+    mask_path: str
+    amodal_path: str
     mask_colour: str
 
     @property
@@ -66,61 +66,61 @@ class ShownObject:
 
 
 @dataclass(frozen=True)
-class ShownLayer:
+class LayerView:
     """One layer of a sample on the page.
 
     Attributes:
         name: in ``LAYERS``.
         layer: how it is shown.
-        src: address of its picture.
+        uri: address of its picture.
         low, high: the values at both ends of its scale, as text.
     """
 
     name: LayerName
     layer: Layer
-    src: str
+    uri: str
     low: str
     high: str
 
 
 @dataclass(frozen=True)
-class ShownSample:
+class SampleView:
     """One sample on the page: addresses of its pictures, and its objects."""
 
     sample: Sample
-    rgb: str
-    layers: tuple[ShownLayer, ...]
-    objects: tuple[ShownObject, ...]
+    rgb_uri: str
+    layers: tuple[LayerView, ...]
+    objects: tuple[ObjectView, ...]
 
     @property
-    def n_objects(self) -> int:
+    def object_count(self) -> int:
         """How many objects are labelled; ignored regions are not."""
         return sum(not shown.is_ignored for shown in self.objects)
 
     @property
-    def n_ignored(self) -> int:
+    def ignored_count(self) -> int:
         """How many regions are ignored."""
-        return len(self.objects) - self.n_objects
+        return len(self.objects) - self.object_count
 
 
 @dataclass(frozen=True)
-class Settling:
+class RejectionStats:
     """How many drafts of scenes were thrown away, and why."""
 
-    scenes: int
-    rejected: int
+    scene_count: int
+    rejected_count: int
     reasons: dict[str, int]
 
     @property
-    def rate(self) -> float:
+    def rejection_rate(self) -> float:
         """Rejected drafts over all drafts."""
-        return self.rejected / (self.scenes + self.rejected)
+        return self.rejected_count / (self.scene_count + self.rejected_count)
 
 
 def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Path:
     """Writes a page that shows a data set and returns its path.
 
-    Up to ``INSIDE`` pictures the page holds them; more lie in a folder beside it.
+    Up to ``MAX_EMBEDDED`` pictures the page holds them; more lie in a folder beside it.
 
     Args:
         dataset: rendered, translated or photographed; labelled or not.
@@ -132,14 +132,14 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         OutputError: the page cannot be written.
     """
     chosen = dataset.take(limit)
-    beside = sum(1 + len(layers_of(sample)) for sample in chosen.samples) > INSIDE
-    address = _beside(out) if beside else _inside
+    beside = sum(1 + len(list_layers(sample)) for sample in chosen.samples) > MAX_EMBEDDED
+    address = _make_image_writer(out) if beside else _embed_image
     regions = [o for sample in dataset.samples for o in sample.objects or ()]
     labels = [o for o in regions if not o.is_crowd]
     counts = Counter(o.category for o in labels)
-    bars = bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
-    held = {name for sample in chosen.samples for name in layers_of(sample)}
-    shown = [_shown(sample, dataset.categories, address) for sample in chosen.samples]
+    bars = build_bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
+    held = {name for sample in chosen.samples for name in list_layers(sample)}
+    shown = [_build_sample(sample, dataset.categories, address) for sample in chosen.samples]
     return write_page(
         out,
         "inspect.html",
@@ -150,21 +150,21 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         origins=Counter(sample.origin for sample in dataset.samples),
         sizes=Counter(f"{s.width} × {s.height}" for s in dataset.samples),
         unlabelled=sum(sample.objects is None for sample in dataset.samples),
-        settling=read_settling(dataset.root),
+        settling=read_rejection_stats(dataset.root),
         samples=shown,
         layers={name: layer for name, layer in LAYERS.items() if name in held},
-        has_masks=any(o.mask for sample in shown for o in sample.objects),
+        has_masks=any(o.mask_path for sample in shown for o in sample.objects),
         has_amodal_masks=any(o.amodal_mask for o in labels),
         has_keypoints=any(o.keypoints for o in labels),
         has_amodal=any(o.box_amodal_xyxy for o in labels),
         has_fractions=any(o.visible_fraction is not None for o in labels),
         beside=beside,
         category_chart=bars if dataset.categories else None,
-        histograms=[chart for chart in _histograms(dataset, labels) if chart],
+        histograms=[chart for chart in _build_histograms(dataset, labels) if chart],
     )
 
 
-def read_settling(root: Path) -> Settling | None:
+def read_rejection_stats(root: Path) -> RejectionStats | None:
     """Returns what a data set's scenes record of their settling; None where none is recorded.
 
     Raises:
@@ -183,10 +183,10 @@ def read_settling(root: Path) -> Settling | None:
     reasons = Counter(
         re.sub(r"\d+(\.\d+)?", "…", reason) for rejected in scenes.values() for reason in rejected
     )
-    return Settling(len(scenes), sum(reasons.values()), dict(reasons.most_common()))
+    return RejectionStats(len(scenes), sum(reasons.values()), dict(reasons.most_common()))
 
 
-def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
+def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
     sides = [math.sqrt((b[2] - b[0]) * (b[3] - b[1])) for b in (o.box_xyxy for o in labels)]
     fractions = [o.visible_fraction for o in labels if o.visible_fraction is not None]
     numbers = [
@@ -195,14 +195,16 @@ def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart |
         if s.objects is not None
     ]
     return (
-        histogram(
+        build_histogram(
             "Box size",
             sides,
             up_to=max(sides, default=0.0),
             x_label="square root of the box's area, pixels",
         ),
-        histogram("Visible fraction", fractions, up_to=1.0, x_label="visible part of the whole"),
-        histogram(
+        build_histogram(
+            "Visible fraction", fractions, up_to=1.0, x_label="visible part of the whole"
+        ),
+        build_histogram(
             "Objects in an image",
             numbers,
             up_to=max(numbers, default=0.0) + 1,
@@ -212,25 +214,25 @@ def _histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart |
     )
 
 
-def _shown(
-    sample: Sample, categories: tuple[str, ...], address: Callable[[str, bytes], str]
-) -> ShownSample:
-    masks = seen_masks(sample)
-    return ShownSample(
+def _build_sample(
+    sample: Sample, categories: tuple[str, ...], add_image: Callable[[str, bytes], str]
+) -> SampleView:
+    masks = read_visible_masks(sample)
+    return SampleView(
         sample=sample,
-        rgb=address(sample.name, shrunk_jpeg(images.read_rgb(sample.rgb), PICTURE_PX)),
+        rgb_uri=add_image(sample.name, encode_thumbnail(images.read_rgb(sample.rgb), IMAGE_PX)),
         layers=tuple(
-            ShownLayer(
+            LayerView(
                 name,
                 LAYERS[name],
-                address(f"{sample.name}-{name}", shrunk_jpeg(painted.rgb, PICTURE_PX)),
+                add_image(f"{sample.name}-{name}", encode_thumbnail(painted.rgb, IMAGE_PX)),
                 painted.low,
                 painted.high,
             )
             for name, painted in paint_layers(sample).items()
         ),
         objects=tuple(
-            _object(label, number, categories, mask)
+            _build_object(label, number, categories, mask)
             for number, (label, mask) in enumerate(
                 zip(sample.objects or (), masks, strict=True), start=1
             )
@@ -238,36 +240,38 @@ def _shown(
     )
 
 
-def _object(
+def _build_object(
     label: ObjectLabel, number: int, categories: tuple[str, ...], mask: NDArray[np.bool_] | None
-) -> ShownObject:
+) -> ObjectView:
     red, green, blue = (
-        IGNORED_COLOUR if label.is_crowd else category_colour(categories.index(label.category))
+        IGNORED_COLOUR if label.is_crowd else get_category_colour(categories.index(label.category))
     )
-    return ShownObject(
+    return ObjectView(
         label=label,
         colour=f"rgb({red} {green} {blue})",
-        mask="" if mask is None else outline(mask),
-        amodal="" if label.amodal_mask is None else outline(label.amodal_mask.mask()),
-        mask_colour="rgb({} {} {})".format(*instance_colour(label.instance_id or number)),
+        mask_path="" if mask is None else trace_mask(mask),
+        amodal_path="" if label.amodal_mask is None else trace_mask(label.amodal_mask.decode()),
+        mask_colour="rgb({} {} {})".format(*get_instance_colour(label.instance_id or number)),
     )
 
 
-def outline(mask: NDArray[np.bool_]) -> str:
+def trace_mask(mask: NDArray[np.bool_]) -> str:
     """Returns the SVG path around a mask (height, width), holes too, in pixels as boxes have them."""
     contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     paths = []
     for contour in contours:
-        points = cv2.approxPolyDP(contour, _OUTLINE_PX, True).reshape(-1, 2) + 0.5  # pixel centres
+        points = (
+            cv2.approxPolyDP(contour, _CONTOUR_TOLERANCE_PX, True).reshape(-1, 2) + 0.5
+        )  # pixel centres
         paths.append("M" + "L".join(f"{x:g} {y:g}" for x, y in points) + "Z")
     return "".join(paths)
 
 
-def _inside(_name: str, jpeg: bytes) -> str:
-    return data_uri(jpeg)
+def _embed_image(_name: str, jpeg: bytes) -> str:
+    return encode_data_uri(jpeg)
 
 
-def _beside(page: Path) -> Callable[[str, bytes], str]:
+def _make_image_writer(page: Path) -> Callable[[str, bytes], str]:
     """Returns a function that writes a picture into a folder beside the page, and its address."""
     folder = page.with_name(f"{page.stem}-images")
     names: dict[str, str] = {}

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim2cam.metrics.coverage import Coverage
-from sim2cam.metrics.two_sample import Apartness, Gap
-from sim2cam.report.charts import Range, RangeChart, line_chart, range_chart
-from sim2cam.report.page import data_uri, shrunk_jpeg, write_page
+from sim2cam.metrics.two_sample import DomainGap, TwoSampleDistance
+from sim2cam.report.charts import (
+    IntervalChart,
+    IntervalMark,
+    build_interval_chart,
+    build_line_chart,
+)
+from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 from sim2cam.report.values import Curves, Rgb
 
-PICTURE_PX = 240
-MEASURES = {
+IMAGE_PX = 240
+DISTANCE_TITLES = {
     "auc": "told apart by a classifier, AUC",
     "kernel": "kernel distance",
     "sliced": "sliced Wasserstein distance",
@@ -21,42 +26,42 @@ MEASURES = {
 
 
 @dataclass(frozen=True)
-class ShownRange:
+class RangeView:
     """A range before and after.
 
     Attributes:
         factor: its path.
-        share: of its variance that looks foretell.
+        explained_variance: of its variance that looks foretell.
         before, after: lower and upper end.
-        shown: between which captures lie; None where they do not tell.
+        estimated_bounds: between which captures lie; None where they do not tell.
     """
 
     factor: str
-    share: float
+    explained_variance: float
     before: tuple[float, float]
     after: tuple[float, float]
-    shown: tuple[float, float] | None
+    estimated_bounds: tuple[float, float] | None
 
 
 @dataclass(frozen=True, eq=False)
-class ShownSide:
+class DomainView:
     """Renders of one domain beside captures: how far apart, how well they cover them, how they look."""
 
-    gap: Gap
+    gap: DomainGap
     coverage: Coverage
-    pictures: tuple[Rgb, ...]
+    images: tuple[Rgb, ...]
 
 
 @dataclass(frozen=True)
-class ShownStep:
+class GapStageView:
     """How far renders are from captures after one more step of the camera, also by single aspects and by
     what each step leaves in a picture.
     """
 
-    name: str
-    gap: Gap
-    aspects: Mapping[str, Apartness]
-    imprints: Mapping[str, Apartness]
+    stage: str
+    gap: DomainGap
+    aspects: Mapping[str, TwoSampleDistance]
+    isp_gaps: Mapping[str, TwoSampleDistance]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,17 +75,17 @@ class FitReport:
         captures: some of them.
         uncovered: those that no render of the fitted domain comes near.
         trials: over their numbers.
-        ladder: of the fitted domain.
+        gap_stages: of the fitted domain.
     """
 
     name: str
-    ranges: tuple[ShownRange, ...]
-    before: ShownSide
-    after: ShownSide
+    ranges: tuple[RangeView, ...]
+    before: DomainView
+    after: DomainView
     captures: tuple[Rgb, ...]
     uncovered: tuple[Rgb, ...]
     trials: Curves
-    ladder: tuple[ShownStep, ...]
+    gap_stages: tuple[GapStageView, ...]
 
 
 def write_fit_page(report: FitReport, out: Path) -> Path:
@@ -90,53 +95,62 @@ def write_fit_page(report: FitReport, out: Path) -> Path:
         OutputError: the file cannot be written.
     """
     sides = {"before": report.before, "after": report.after}
-    rows = [("captures", report.captures), *((n, one.pictures) for n, one in sides.items())]
+    rows = [("captures", report.captures), *((n, one.images) for n, one in sides.items())]
     return write_page(
         out,
         "fit.html",
         report=report,
-        measures=MEASURES,
-        better=_is_shown(report.before.gap.sliced, report.after.gap.sliced),
-        told=[(one, _range_chart(one)) for one in report.ranges if one.shown],
-        untold=[one for one in report.ranges if not one.shown],
-        trials=line_chart(report.trials),
-        pictures=[(name, _addresses(pictures)) for name, pictures in rows],
-        uncovered=_addresses(report.uncovered),
-        ladder=_ladder_charts(report.ladder),
+        measures=DISTANCE_TITLES,
+        better=_is_improved(
+            report.before.gap.sliced_wasserstein, report.after.gap.sliced_wasserstein
+        ),
+        told=[(one, _plot_range(one)) for one in report.ranges if one.estimated_bounds],
+        untold=[one for one in report.ranges if not one.estimated_bounds],
+        trials=build_line_chart(report.trials),
+        pictures=[(name, _encode_images(pictures)) for name, pictures in rows],
+        uncovered=_encode_images(report.uncovered),
+        ladder=_plot_gap_stages(report.gap_stages),
     )
 
 
-def _is_shown(before: Apartness, after: Apartness) -> bool:
+def _is_improved(before: TwoSampleDistance, after: TwoSampleDistance) -> bool:
     return after.ci95[1] < before.ci95[0]
 
 
-def _range_chart(of: ShownRange) -> RangeChart:
-    ends = {"before": of.before, "captures show": of.shown, "after": of.after}
+def _plot_range(range_view: RangeView) -> IntervalChart:
+    ends = {
+        "before": range_view.before,
+        "captures show": range_view.estimated_bounds,
+        "after": range_view.after,
+    }
     rows = [
-        Range(name, (one[0] + one[1]) / 2, one, colour=colour)
+        IntervalMark(name, (one[0] + one[1]) / 2, one, colour=colour)
         for colour, (name, one) in enumerate(ends.items())
         if one is not None
     ]
-    return range_chart(of.factor, rows)
+    return build_interval_chart(range_view.factor, rows)
 
 
-def _ladder_charts(steps: Sequence[ShownStep]) -> list[RangeChart]:
-    if not steps:
+def _plot_gap_stages(stages: Sequence[GapStageView]) -> list[IntervalChart]:
+    if not stages:
         return []
     charts = {
-        MEASURES[name]: {s.name: getattr(s.gap, name) for s in steps} for name in ("auc", "sliced")
+        DISTANCE_TITLES[name]: {s.stage: getattr(s.gap, name) for s in stages}
+        for name in ("auc", "sliced")
     }
-    for aspect in steps[0].aspects:
-        charts[f"sliced distance of {aspect}"] = {s.name: s.aspects[aspect] for s in steps}
-    for left in dict.fromkeys(name for step in steps for name in step.imprints):
+    for aspect in stages[0].aspects:
+        charts[f"sliced distance of {aspect}"] = {s.stage: s.aspects[aspect] for s in stages}
+    for left in dict.fromkeys(name for step in stages for name in step.isp_gaps):
         charts[f"AUC by {left} alone"] = {
-            s.name: s.imprints[left] for s in steps if left in s.imprints
+            s.stage: s.isp_gaps[left] for s in stages if left in s.isp_gaps
         }
     return [
-        range_chart(title, [Range(name, one.value, one.ci95) for name, one in rows.items()])
+        build_interval_chart(
+            title, [IntervalMark(name, one.value, one.ci95) for name, one in rows.items()]
+        )
         for title, rows in charts.items()
     ]
 
 
-def _addresses(pictures: Sequence[Rgb]) -> list[str]:
-    return [data_uri(shrunk_jpeg(rgb, PICTURE_PX)) for rgb in pictures]
+def _encode_images(images: Sequence[Rgb]) -> list[str]:
+    return [encode_data_uri(encode_thumbnail(rgb, IMAGE_PX)) for rgb in images]

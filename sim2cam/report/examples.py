@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from sim2cam import images
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.metrics.detection import Predictions
-from sim2cam.metrics.error_analysis import ImageErrors, count_errors, judge
-from sim2cam.report.overlay import KIND_COLOURS, draw_verdicts
-from sim2cam.report.page import data_uri, shrunk_jpeg
-from sim2cam.report.values import Example, Examples, PictureRow, Rgb
+from sim2cam.metrics.error_analysis import ImageErrors, classify_detections, count_errors
+from sim2cam.report.overlay import KIND_COLOURS, draw_matches
+from sim2cam.report.page import encode_data_uri, encode_thumbnail
+from sim2cam.report.values import Example, Examples, ImageRow, Rgb
 
 EXAMPLE_PX = 960
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageImage:
     """A picture on the page: its address, what it shows in words, and what stands under it."""
 
     uri: str
@@ -25,7 +25,7 @@ class Shown:
     caption: str = ""
 
 
-def choose_examples(
+def select_examples(
     captures: Dataset, predictions: Predictions, threshold: float, *, count: int
 ) -> Examples:
     """Return the ``count`` best and the ``count`` worst images, none of them twice.
@@ -43,9 +43,9 @@ def choose_examples(
         InputError: an image cannot be read.
     """
     errors = count_errors(captures, predictions, threshold)
-    ranked = sorted(errors, key=lambda e: (-e.errors, e.right, e.name))
+    ranked = sorted(errors, key=lambda e: (-e.errors, e.true_positives, e.name))
     worst = [e for e in ranked if e.errors][: min(count, (len(ranked) + 1) // 2)]
-    best = sorted(ranked[len(worst) :], key=_goodness)[:count]
+    best = sorted(ranked[len(worst) :], key=_rank_errors)[:count]
     samples = {sample.name: sample for sample in captures.samples}
 
     def example(errors: ImageErrors) -> Example:
@@ -60,9 +60,9 @@ def choose_examples(
     return Examples(tuple(map(example, best)), tuple(map(example, worst)), threshold)
 
 
-def picture_rows(
+def build_image_rows(
     sim: Dataset, adapted: Dataset | None, captures: Dataset, *, count: int
-) -> tuple[PictureRow, ...]:
+) -> tuple[ImageRow, ...]:
     """Returns renders beside their translations and beside captures, spread over the sets.
 
     Renders that show no object are passed over, unless none does.
@@ -79,42 +79,44 @@ def picture_rows(
     translations = {} if adapted is None else {s.parent: s for s in adapted.samples}
     whole = tuple(s for s in sim.samples if adapted is None or s.digest in translations)
     shown = tuple(s for s in whole if s.objects)
-    renders = _spread(replace(sim, samples=shown or whole), count)
-    photos = _spread(captures, count)
+    renders = _select_evenly(replace(sim, samples=shown or whole), count)
+    photos = _select_evenly(captures, count)
     return tuple(
-        PictureRow(
-            _read(render),
-            _read(translations.get(render.digest)),
-            _read(photos[index] if index < len(photos) else None),
+        ImageRow(
+            _read_rgb(render),
+            _read_rgb(translations.get(render.digest)),
+            _read_rgb(photos[index] if index < len(photos) else None),
         )
         for index, render in enumerate(renders)
     )
 
 
-def show_examples(examples: Sequence[Example], threshold: float) -> tuple[Shown, ...]:
+def render_examples(examples: Sequence[Example], threshold: float) -> tuple[PageImage, ...]:
     """Return scored images with their hits and errors among detections of a score from ``threshold`` on."""
-    return tuple(_show_example(example, threshold) for example in examples)
+    return tuple(_render_example(example, threshold) for example in examples)
 
 
-def _show_example(example: Example, threshold: float) -> Shown:
-    verdicts = judge(example.objects, example.detections, threshold)
+def _render_example(example: Example, threshold: float) -> PageImage:
+    verdicts = classify_detections(example.objects, example.detections, threshold)
     counts = {kind: sum(v.kind == kind for v in verdicts) for kind in KIND_COLOURS}
     said = ", ".join(f"{n} {kind}" for kind, n in counts.items() if n) or "nothing in it"
-    drawn = draw_verdicts(example.rgb, example.objects, example.detections, threshold)
+    drawn = draw_matches(example.rgb, example.objects, example.detections, threshold)
     caption = f"{example.name}: {said}"
-    return Shown(data_uri(shrunk_jpeg(drawn, EXAMPLE_PX)), f"detections in {caption}", caption)
+    return PageImage(
+        encode_data_uri(encode_thumbnail(drawn, EXAMPLE_PX)), f"detections in {caption}", caption
+    )
 
 
-def _goodness(errors: ImageErrors) -> tuple[int, int, str]:
-    return errors.errors, -errors.right, errors.name
+def _rank_errors(errors: ImageErrors) -> tuple[int, int, str]:
+    return errors.errors, -errors.true_positives, errors.name
 
 
-def _spread(dataset: Dataset, count: int) -> list[Sample]:
+def _select_evenly(dataset: Dataset, count: int) -> list[Sample]:
     n = len(dataset.samples)
     return (
         [dataset.samples[i * n // count] for i in range(count)] if n > count else [*dataset.samples]
     )
 
 
-def _read(sample: Sample | None) -> Rgb | None:
+def _read_rgb(sample: Sample | None) -> Rgb | None:
     return None if sample is None else images.read_rgb(sample.rgb)

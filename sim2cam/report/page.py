@@ -12,12 +12,12 @@ import jinja2
 import numpy as np
 
 from sim2cam import images
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.report.values import Rgb
 
 JPEG_QUALITY = 82
-NOTHING = "–"
+UNDEFINED = "–"
 
 
 def write_page(path: Path, template: str, **values: Any) -> Path:
@@ -31,43 +31,43 @@ def write_page(path: Path, template: str, **values: Any) -> Path:
     Raises:
         OutputError: the file cannot be written.
     """
-    page = _environment().get_template(template).render(**values)
-    write_whole(path, page.encode(errors="backslashreplace"))
+    page = _create_environment().get_template(template).render(**values)
+    write_atomic(path, page.encode(errors="backslashreplace"))
     return path
 
 
-def shrunk_jpeg(rgb: Rgb, longest_px: int) -> bytes:
+def encode_thumbnail(rgb: Rgb, max_side_px: int) -> bytes:
     """Returns the JPEG file of an image, made smaller where its longer side exceeds a length."""
     height, width = rgb.shape[:2]
-    scale = longest_px / max(height, width)
+    scale = max_side_px / max(height, width)
     if scale < 1:
         size = (max(1, round(width * scale)), max(1, round(height * scale)))
         rgb = np.asarray(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA), dtype=np.uint8)
     return images.encode_jpeg(rgb, JPEG_QUALITY)
 
 
-def data_uri(jpeg: bytes) -> str:
+def encode_data_uri(jpeg: bytes) -> str:
     """Returns a JPEG file as an address that holds the file itself."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
 
 
-def number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Returns a number as text; a dash when it is not defined."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else NOTHING
+    return f"{value:.{digits}f}" if math.isfinite(value) else UNDEFINED
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Returns a difference as text, with its sign; a dash when it is not defined."""
-    return f"{value:+.3f}" if math.isfinite(value) else NOTHING
+    return f"{value:+.3f}" if math.isfinite(value) else UNDEFINED
 
 
-def interval(estimate: Estimate) -> str:
+def format_interval(estimate: Estimate) -> str:
     """Returns the 95 % interval as text; a dash when it is not defined."""
     low, high = estimate.ci95
-    return f"{low:.3f}–{high:.3f}" if math.isfinite(low + high) else NOTHING
+    return f"{low:.3f}–{high:.3f}" if math.isfinite(low + high) else UNDEFINED
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Returns seconds as text: ``7.2 s``, ``1 min 05 s``, ``2 h 03 min``."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def _environment() -> jinja2.Environment:
+def _create_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("sim2cam.report"),
         autoescape=True,
@@ -86,9 +86,9 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": number,
-        "signed": signed,
-        "interval": interval,
-        "duration": duration,
+        "number": format_number,
+        "signed": format_signed,
+        "interval": format_interval,
+        "duration": format_duration,
     }
     return environment

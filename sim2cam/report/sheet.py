@@ -14,9 +14,9 @@ from sim2cam.data.sample import Dataset
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose, vec3
 from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.rasterizer import get_rasterizer
 from sim2cam.report.overlay import draw_labels
-from sim2cam.scene.asset_facts import AssetFacts
+from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Color, Material, Texture
@@ -28,11 +28,11 @@ Rgb = NDArray[np.uint8]
 
 _SAMPLE_PX = 480
 _ASSET_PX = 256
-_LINE_PX = 22
+_TEXT_HEIGHT_PX = 22
 _WHITE = (255, 255, 255)
-_TO_EYE = np.array([0.5, -0.65, 0.57])
-_FOCAL = 2.6  # over the picture's half side
-_SKY = Environment(
+_VIEW_DIRECTION = np.array([0.5, -0.65, 0.57])
+_FOCAL_RATIO = 2.6  # over the picture's half side
+_ENVIRONMENT = Environment(
     (0.9, 0.9, 0.9), (0.7, 0.7, 0.7), (Lamp((0.36, -0.48, 0.8), 0.2, (1.6, 1.6, 1.6)),)
 )
 _SENSOR = Sensor(
@@ -42,71 +42,84 @@ _SENSOR = Sensor(
 )  # fmt: skip
 
 
-def sample_sheet(dataset: Dataset) -> Rgb:
+def build_sample_sheet(dataset: Dataset) -> Rgb:
     """Returns the pictures of a data set with their labels, side by side."""
     drawn = (
         draw_labels(images.read_rgb(sample.rgb), sample.objects or (), dataset.categories)
         for sample in dataset.samples
     )
-    return _tiled([_fitted(picture, _SAMPLE_PX) for picture in drawn])
+    return _tile_images([_resize_to_width(picture, _SAMPLE_PX) for picture in drawn])
 
 
-def asset_sheet(assets: Sequence[AssetFacts]) -> Rgb:
+def build_asset_sheet(assets: Sequence[AssetInfo]) -> Rgb:
     """Returns a picture of each asset with its name and size, side by side."""
-    return _tiled([_portrait(facts) for facts in assets])
+    return _tile_images([_render_asset(facts) for facts in assets])
 
 
-def _portrait(facts: AssetFacts) -> Rgb:
-    middle = np.add(facts.low_m, facts.high_m) / 2
-    radius = math.hypot(*facts.size_m) / 2
-    eye = middle - (0, 0, facts.low_m[2]) + _TO_EYE * radius * _FOCAL * 1.15
-    target = middle - (0, 0, facts.low_m[2])
-    centre, focal_px = (_ASSET_PX - 1) / 2, _FOCAL * _ASSET_PX / 2
+def _render_asset(asset: AssetInfo) -> Rgb:
+    middle = np.add(asset.low_m, asset.high_m) / 2
+    radius = math.hypot(*asset.size_m) / 2
+    eye = middle - (0, 0, asset.low_m[2]) + _VIEW_DIRECTION * radius * _FOCAL_RATIO * 1.15
+    target = middle - (0, 0, asset.low_m[2])
+    centre, focal_px = (_ASSET_PX - 1) / 2, _FOCAL_RATIO * _ASSET_PX / 2
     camera = Camera(
-        Pose.looking_at(vec3(eye), vec3(target), 0.0),
+        Pose.look_at(vec3(eye), vec3(target), 0.0),
         _ASSET_PX,
         _ASSET_PX,
         BrownConrady(focal_px, focal_px, centre, centre, 0.0, 0.0, 0.0, 0.0),
         _SENSOR,
     )
-    on_table = Pose((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, -facts.low_m[2]))
+    on_table = Pose((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, -asset.low_m[2]))
     bodies = (
-        Body("table", Ground(40 * radius), _plain((0.45, 0.45, 0.45)), Pose(), is_fixed=True),
-        Body("object", facts.mesh, _plain((0.6, 0.6, 0.6)), on_table, is_fixed=True),
+        Body(
+            "table",
+            Ground(40 * radius),
+            _make_plain_material((0.45, 0.45, 0.45)),
+            Pose(),
+            is_fixed=True,
+        ),
+        Body("object", asset.mesh, _make_plain_material((0.6, 0.6, 0.6)), on_table, is_fixed=True),
     )
-    scene = Scene(bodies, _SKY, (camera,))
-    rasterizer().load(scene)
-    picture = images.decode_picture(shoot(scene, camera, rasterizer(), ()).picture)
-    size = " x ".join(f"{1e3 * side:.3g}" for side in facts.size_m)
-    return np.vstack([picture, _line(facts.name), _line(f"{size} mm")])
+    scene = Scene(bodies, _ENVIRONMENT, (camera,))
+    get_rasterizer().load(scene)
+    picture = images.decode_image(shoot(scene, camera, get_rasterizer(), ()).image)
+    size = " x ".join(f"{1e3 * side:.3g}" for side in asset.size_m)
+    return np.vstack([picture, _render_text(asset.name), _render_text(f"{size} mm")])
 
 
-def _plain(color: Color) -> Material:
+def _make_plain_material(color: Color) -> Material:
     return Material(Texture("plain", color, color, 1.0, 0.0, 0.0, 0), 0.6)
 
 
-def _line(text: str) -> Rgb:
+def _render_text(text: str) -> Rgb:
     """Returns a line of text, its end where it does not fit."""
-    canvas = np.full((_LINE_PX, _ASSET_PX, 3), _WHITE, np.uint8)
+    canvas = np.full((_TEXT_HEIGHT_PX, _ASSET_PX, 3), _WHITE, np.uint8)
     shown = text.encode("ascii", "replace").decode()[-34:]
     cv2.putText(
-        canvas, shown, (4, _LINE_PX - 7), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (0, 0, 0), 1, cv2.LINE_AA
+        canvas,
+        shown,
+        (4, _TEXT_HEIGHT_PX - 7),
+        cv2.FONT_HERSHEY_SIMPLEX,
+        0.4,
+        (0, 0, 0),
+        1,
+        cv2.LINE_AA,
     )
     return canvas
 
 
-def _fitted(picture: Rgb, width: int) -> Rgb:
-    height = max(1, round(picture.shape[0] * width / picture.shape[1]))
-    return np.asarray(cv2.resize(picture, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
+def _resize_to_width(rgb: Rgb, width: int) -> Rgb:
+    height = max(1, round(rgb.shape[0] * width / rgb.shape[1]))
+    return np.asarray(cv2.resize(rgb, (width, height), interpolation=cv2.INTER_AREA), np.uint8)
 
 
-def _tiled(pictures: Sequence[Rgb]) -> Rgb:
+def _tile_images(images_rgb: Sequence[Rgb]) -> Rgb:
     """Returns pictures of one size in a grid that is about as wide as high, filled up with white."""
-    columns = math.ceil(math.sqrt(len(pictures)))
-    rows = -(-len(pictures) // columns)
-    height, width = pictures[0].shape[:2]
+    columns = math.ceil(math.sqrt(len(images_rgb)))
+    rows = -(-len(images_rgb) // columns)
+    height, width = images_rgb[0].shape[:2]
     sheet = np.full((rows * height, columns * width, 3), _WHITE, np.uint8)
-    for number, picture in enumerate(pictures):
+    for number, picture in enumerate(images_rgb):
         top, left = number // columns * height, number % columns * width
         sheet[top : top + height, left : left + width] = picture
     return sheet

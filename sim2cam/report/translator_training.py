@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sim2cam.report.charts import line_chart
-from sim2cam.report.page import data_uri, write_page
+from sim2cam.report.charts import build_line_chart
+from sim2cam.report.page import encode_data_uri, write_page
 from sim2cam.report.values import Curves
 
 
@@ -16,7 +16,7 @@ def write_samples_page(
     strips: Mapping[int, Path],
     captures: bytes,
     curves: Curves,
-    chosen: int,
+    selected_step: int,
     notes: Sequence[str],
 ) -> Path:
     """Writes a page and returns its path.
@@ -26,7 +26,7 @@ def write_samples_page(
         strips: JPEG files by their steps, the renders themselves as 0.
         captures: some, as a JPEG file.
         curves: of the training.
-        chosen: step whose weights ship.
+        selected_step: step whose weights ship.
         notes: what else to say.
 
     Raises:
@@ -35,9 +35,9 @@ def write_samples_page(
     return write_page(
         out,
         "samples.html",
-        strips={step: data_uri(path.read_bytes()) for step, path in strips.items()},
-        captures=data_uri(captures),
-        chart=line_chart(curves),
-        chosen=chosen,
+        strips={step: encode_data_uri(path.read_bytes()) for step, path in strips.items()},
+        captures=encode_data_uri(captures),
+        chart=build_line_chart(curves),
+        chosen=selected_step,
         notes=notes,
     )

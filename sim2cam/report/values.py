@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from sim2cam.data.sample import ObjectLabel, Origin
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.metrics.calibration import Calibration
-from sim2cam.metrics.detection import Detection, DetectionScore
-from sim2cam.metrics.error_analysis import DEFAULT_THRESHOLD, CategoryErrors
+from sim2cam.metrics.calibration import ConfidenceCalibration
+from sim2cam.metrics.detection import Detection, DetectionMetrics
+from sim2cam.metrics.error_analysis import DEFAULT_SCORE_THRESHOLD, CategoryErrors
 from sim2cam.metrics.slices import Slice
 
 Rgb = NDArray[np.uint8]
@@ -20,7 +20,7 @@ Rgb = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageRow:
     """One stage of a run.
 
     Attributes:
@@ -35,7 +35,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class PictureRow:
+class ImageRow:
     """A render, its translation, and a capture to compare with; None where there is none."""
 
     sim: Rgb | None
@@ -76,9 +76,9 @@ class ScoreRow:
 
     label: str
     origin: Origin
-    score: DetectionScore | None
-    calibration: Calibration | None = None
-    uncalibrated: Calibration | None = None
+    score: DetectionMetrics | None
+    calibration: ConfidenceCalibration | None = None
+    uncalibrated: ConfidenceCalibration | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Examples:
 
     best: tuple[Example, ...] = ()
     worst: tuple[Example, ...] = ()
-    threshold: float = DEFAULT_THRESHOLD
+    threshold: float = DEFAULT_SCORE_THRESHOLD
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,10 @@ class RunReport:
     Attributes:
         title: of the page.
         captures_origin: how the captures were made; the page calls them by this word.
-        facts: what ran, in order: command, renderer, seeds, versions.
+        run_info: what ran, in order: command, renderer, seeds, versions.
         stages: in order.
         scores: a row a detector.
-        pictures: side by side.
+        image_rows: side by side.
         examples: of the first detector.
         curves: a chart a training.
         notes: what a reader has to know before believing the scores.
@@ -128,10 +128,10 @@ class RunReport:
 
     title: str
     captures_origin: Origin
-    facts: Mapping[str, str]
-    stages: tuple[Stage, ...]
+    run_info: Mapping[str, str]
+    stages: tuple[StageRow, ...]
     scores: tuple[ScoreRow, ...]
-    pictures: tuple[PictureRow, ...] = ()
+    image_rows: tuple[ImageRow, ...] = ()
     examples: Examples = field(default_factory=Examples)
     curves: tuple[Curves, ...] = ()
     notes: tuple[str, ...] = ()
@@ -145,18 +145,18 @@ class BenchReport:
         title: what was scored.
         score: of its boxes.
         calibration: of its confidences; None where they are not 0 to 1.
-        more: what else was scored, by its name.
-        categories: what became of the objects of each.
+        extra_metrics: what else was scored, by its name.
+        category_errors: what became of the objects of each.
         slices: how objects fare that have something in common.
         examples: scored images.
         notes: what a reader has to know before believing the scores.
     """
 
     title: str
-    score: DetectionScore
-    calibration: Calibration | None
-    more: Mapping[str, Estimate]
-    categories: tuple[CategoryErrors, ...]
+    score: DetectionMetrics
+    calibration: ConfidenceCalibration | None
+    extra_metrics: Mapping[str, Estimate]
+    category_errors: tuple[CategoryErrors, ...]
     slices: tuple[Slice, ...]
     examples: Examples
     notes: tuple[str, ...] = ()

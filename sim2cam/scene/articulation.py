@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import SpecError
-from sim2cam.geometry.boxes import corners_in_space
+from sim2cam.geometry.boxes import compute_box_corners
 from sim2cam.geometry.poses import Pose, Vec3, vec3
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class Joint:
         """Whether it has a state of its own."""
         return self.kind != "fixed" and self.mimic is None
 
-    def motion(self, state: float) -> Floats:
+    def compute_transform(self, state: float) -> Floats:
         """Returns the matrix (4, 4) of the link's way from where it is at the state 0."""
         found = np.eye(4)
         if self.kind == "revolute":
@@ -95,19 +95,20 @@ class Articulation:
         """Those that have a state of their own."""
         return tuple(joint for joint in self.joints if joint.is_free)
 
-    def rest(self) -> JointStates:
+    def get_rest_states(self) -> JointStates:
         """Returns the state of each free joint that is nearest to 0."""
         return tuple((j.name, min(max(0.0, j.low), j.high)) for j in self.free_joints)
 
-    def states_at(self, shares: Mapping[str, float]) -> JointStates:
+    def interpolate_states(self, fractions: Mapping[str, float]) -> JointStates:
         """Returns the state of each free joint so far on its way from low (0) to high (1); halfway where
         nothing is said.
         """
         return tuple(
-            (j.name, j.low + shares.get(j.name, 0.5) * (j.high - j.low)) for j in self.free_joints
+            (j.name, j.low + fractions.get(j.name, 0.5) * (j.high - j.low))
+            for j in self.free_joints
         )
 
-    def link_matrices(self, states: JointStates = ()) -> Floats:
+    def compute_link_matrices(self, states: JointStates = ()) -> Floats:
         """Returns the pose (n, 4, 4) of each link in the thing's frame; joints not named stand at 0."""
         known = dict(states)
         found = [np.eye(4)]
@@ -116,22 +117,22 @@ class Articulation:
             if joint.mimic:
                 leader = known.get(joint.mimic.joint, 0.0)
                 state = joint.mimic.factor * leader + joint.mimic.offset
-            found.append(found[joint.parent] @ joint.pose.matrix() @ joint.motion(state))
+            found.append(found[joint.parent] @ joint.pose.matrix() @ joint.compute_transform(state))
         return np.array(found)
 
-    def origins(self, states: JointStates) -> dict[str, Vec3]:
+    def compute_joint_origins(self, states: JointStates) -> dict[str, Vec3]:
         """Returns where the origins of all joints that move are, in the thing's frame."""
-        matrices = self.link_matrices(states)[1:]
+        matrices = self.compute_link_matrices(states)[1:]
         return {
             joint.name: vec3(matrix[:3, 3])
             for joint, matrix in zip(self.joints, matrices, strict=True)
             if joint.kind != "fixed"
         }
 
-    def corners(self, states: JointStates) -> tuple[Floats, ...]:
+    def compute_link_corners(self, states: JointStates) -> tuple[Floats, ...]:
         """Returns the corners (8, 3) of the box of each link that is seen, in the thing's frame."""
         return tuple(
-            corners_in_space(*box) @ matrix[:3, :3].T + matrix[:3, 3]
-            for box, matrix in zip(self.boxes, self.link_matrices(states), strict=True)
+            compute_box_corners(*box) @ matrix[:3, :3].T + matrix[:3, 3]
+            for box, matrix in zip(self.boxes, self.compute_link_matrices(states), strict=True)
             if box is not None
         )

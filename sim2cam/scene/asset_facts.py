@@ -16,11 +16,11 @@ from sim2cam.scene.symmetry import Symmetries
 
 ASSUMED = "assumed"
 
-_UNIT_SLACK = 1e-3
+_UNIT_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Interval:
+class PropertyRange:
     """Between which numbers a physical property lies.
 
     Attributes:
@@ -38,13 +38,13 @@ class Interval:
                 f"an interval needs finite numbers with 0 <= low <= high, not {self.low} to {self.high}"
             )
 
-    def at(self, share: float) -> float:
+    def interpolate(self, fraction: float) -> float:
         """Returns the number so far on the way from low (0) to high (1)."""
-        return self.low + share * (self.high - self.low)
+        return self.low + fraction * (self.high - self.low)
 
 
 @dataclass(frozen=True)
-class AssetCard:
+class AssetMetadata:
     """What people write about an object, in the TOML file beside its mesh; all of it may be left out.
 
     Attributes:
@@ -60,9 +60,9 @@ class AssetCard:
     category: str | None = None
     unit: LengthUnit | None = None
     licence: str = ""
-    mass_kg: Interval | None = None
-    friction: Interval | None = None
-    restitution: Interval | None = None
+    mass_kg: PropertyRange | None = None
+    friction: PropertyRange | None = None
+    restitution: PropertyRange | None = None
     center_of_mass: Vec3 | None = None
     keypoints: Mapping[str, Vec3] = field(default_factory=dict)
     symmetries: Symmetries = field(default_factory=Symmetries)
@@ -74,7 +74,7 @@ class AssetCard:
             if not all(map(math.isfinite, point)):
                 raise SpecError(f"keypoint {name} lies at {point}")
         for vector in (*self.symmetries.axes, *self.symmetries.rotations_wxyz):
-            if not abs(math.hypot(*vector) - 1) < _UNIT_SLACK:
+            if not abs(math.hypot(*vector) - 1) < _UNIT_TOLERANCE:
                 raise SpecError(f"a symmetry's axis or rotation {vector} has not the length 1")
         if self.center_of_mass is not None and not all(map(math.isfinite, self.center_of_mass)):
             raise SpecError(f"center_of_mass lies at {self.center_of_mass}")
@@ -87,7 +87,7 @@ class AssetCard:
 
 
 @dataclass(frozen=True)
-class AssetFacts:
+class AssetInfo:
     """An object from a file, as scenes throw it.
 
     Attributes:
@@ -96,9 +96,9 @@ class AssetFacts:
         low_m, high_m: opposite corners of its box, in its own frame.
         center_m: of its mass, spread as its shape or its file says.
         radius_m: from there to its farthest point.
-        faces: triangles.
-        is_closed: whether it is the skin of a solid.
-        parts: convex solids as which it collides; 1 is its hull.
+        n_faces: triangles.
+        is_watertight: whether it is the skin of a solid.
+        n_convex_parts: convex solids as which it collides; 1 is its hull.
         mass_kg, friction, restitution: between which they are drawn.
         symmetries: turns after which it looks the same.
         licence: of the file; empty when nobody said.
@@ -112,12 +112,12 @@ class AssetFacts:
     high_m: Vec3
     center_m: Vec3
     radius_m: float
-    faces: int
-    is_closed: bool
-    parts: int
-    mass_kg: Interval
-    friction: Interval
-    restitution: Interval
+    n_faces: int
+    is_watertight: bool
+    n_convex_parts: int
+    mass_kg: PropertyRange
+    friction: PropertyRange
+    restitution: PropertyRange
     symmetries: Symmetries = field(default_factory=Symmetries)
     licence: str = ""
     articulation: Articulation | None = None
@@ -129,25 +129,31 @@ class AssetFacts:
         (a, b, c), (d, e, f) = self.low_m, self.high_m
         return d - a, e - b, f - c
 
-    def balls_of_links(self) -> tuple[tuple[Vec3, float], ...]:
+    def compute_link_spheres(self) -> tuple[tuple[Vec3, float], ...]:
         """Returns a ball around each link that is seen, in its own frame; none without links."""
-        found = self.articulation.corners(self.mesh.joints) if self.articulation else ()
+        found = (
+            self.articulation.compute_link_corners(self.mesh.joints) if self.articulation else ()
+        )
         middles = [corners.mean(axis=0) for corners in found]
         return tuple(
             (vec3(middle), float(np.linalg.norm(corners - middle, axis=1).max()))
             for corners, middle in zip(found, middles, strict=True)
         )
 
-    def posed(self, shares: Mapping[str, float]) -> AssetFacts:
+    def pose_joints(self, fractions: Mapping[str, float]) -> AssetInfo:
         """Returns it with its joints so far on their ways, 0 to 1 each; the origins of joints that
         move become keypoints, and box and radius are those around the boxes of its links.
         """
         if self.articulation is None or not self.articulation.free_joints:
             return self
-        states = self.articulation.states_at(shares)
-        own = [pair for pair in self.mesh.keypoints if pair[0] not in self.articulation.origins(())]
-        points = (*own, *self.articulation.origins(states).items())
-        corners = np.vstack(self.articulation.corners(states))
+        states = self.articulation.interpolate_states(fractions)
+        own = [
+            pair
+            for pair in self.mesh.keypoints
+            if pair[0] not in self.articulation.compute_joint_origins(())
+        ]
+        points = (*own, *self.articulation.compute_joint_origins(states).items())
+        corners = np.vstack(self.articulation.compute_link_corners(states))
         low, high = corners.min(axis=0), corners.max(axis=0)
         center = (low + high) / 2
         return replace(

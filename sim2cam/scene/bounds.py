@@ -10,7 +10,7 @@ from sim2cam.errors import SpecError
 
 Bounds = Mapping[str, tuple[float, float]]
 
-SHARE, SEED = (0.0, 1.0), (0, 2**63 - 1)
+FRACTION_RANGE, SEED_RANGE = (0.0, 1.0), (0, 2**63 - 1)
 
 
 def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:

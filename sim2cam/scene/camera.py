@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.lens import Lens
-from sim2cam.geometry.motion import STILL, Course, Twist
+from sim2cam.geometry.motion import ZERO_TWIST, RigidMotion, Twist
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.depth_camera import DepthCamera
-from sim2cam.scene.lens_effects import Glass
+from sim2cam.scene.lens_effects import LensEffects
 from sim2cam.scene.sensor import Sensor
-from sim2cam.seeds import integer_seed
+from sim2cam.seeds import derive_seed
 
 
 @dataclass(frozen=True)
@@ -35,17 +35,17 @@ class Shutter:
     readout_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 < self.exposure_s <= _LONGEST_S:
+        if not 0 < self.exposure_s <= _MAX_DURATION_S:
             raise ValueError(
-                f"exposure_s must be above 0 and at most {_LONGEST_S:g}, not {self.exposure_s}"
+                f"exposure_s must be above 0 and at most {_MAX_DURATION_S:g}, not {self.exposure_s}"
             )
-        if not math.isfinite(self.readout_s) or abs(self.readout_s) > _LONGEST_S:
+        if not math.isfinite(self.readout_s) or abs(self.readout_s) > _MAX_DURATION_S:
             raise ValueError(
-                f"readout_s must be {-_LONGEST_S:g} to {_LONGEST_S:g}, not {self.readout_s}"
+                f"readout_s must be {-_MAX_DURATION_S:g} to {_MAX_DURATION_S:g}, not {self.readout_s}"
             )
 
 
-_LONGEST_S = 10.0
+_MAX_DURATION_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Camera:
         sensor: image formation.
         shutter: None for a picture taken in an instant.
         twist: how it moves in the world; None for one that stands still.
-        depth: a depth camera at the same place, whose readings are given in this camera's pixels.
+        depth_camera: a depth camera at the same place, whose readings are given in this camera's pixels.
         baseline_m: how far to the right a second eye of the same make stands; None without one.
         glass: what its lens does besides projecting; None for nothing.
     """
@@ -72,9 +72,9 @@ class Camera:
     sensor: Sensor
     shutter: Shutter | None = None
     twist: Twist | None = None
-    depth: DepthCamera | None = None
+    depth_camera: DepthCamera | None = None
     baseline_m: float | None = None
-    glass: Glass | None = None
+    glass: LensEffects | None = None
 
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1:
@@ -83,37 +83,37 @@ class Camera:
                 "at least 1."
             )
 
-    def course(self) -> Course:
+    def get_motion(self) -> RigidMotion:
         """Returns where it is over time."""
-        return Course(self.pose, self.twist or STILL)
+        return RigidMotion(self.pose, self.twist or ZERO_TWIST)
 
-    def after(self, seconds: float) -> Camera:
+    def advance(self, seconds: float) -> Camera:
         """Returns it some time later."""
-        return replace(self, pose=self.course().at(seconds))
+        return replace(self, pose=self.get_motion().compute_pose(seconds))
 
-    def at_earlier_picture(self, back: int, interval_s: float) -> Camera:
+    def rewind_frames(self, n_frames: int, interval_s: float) -> Camera:
         """Returns it as it takes an earlier picture: where it was then, with that picture's noise.
 
         What is fixed in a sensor, on its lens or in a projector stays.
 
         Args:
-            back: pictures from that one to this one.
+            n_frames: pictures from that one to this one.
             interval_s: from one to the next.
         """
-        if back == 0:
+        if n_frames == 0:
             return self
-        name = f"picture/-{back}"
-        sensor = replace(self.sensor, noise_seed=integer_seed(self.sensor.noise_seed, name))
-        depth = self.depth and replace(
-            self.depth, noise_seed=integer_seed(self.depth.noise_seed, name)
+        name = f"picture/-{n_frames}"
+        sensor = replace(self.sensor, noise_seed=derive_seed(self.sensor.noise_seed, name))
+        depth = self.depth_camera and replace(
+            self.depth_camera, noise_seed=derive_seed(self.depth_camera.noise_seed, name)
         )
-        return replace(self.after(-back * interval_s), sensor=sensor, depth=depth)
+        return replace(self.advance(-n_frames * interval_s), sensor=sensor, depth_camera=depth)
 
-    def row_s(self) -> float:
+    def get_row_delay_s(self) -> float:
         """Returns how much later each row is exposed than the one above it."""
         return self.shutter.readout_s / self.height if self.shutter else 0.0
 
-    def row_seconds(self) -> NDArray[np.float64]:
+    def compute_row_times_s(self) -> NDArray[np.float64]:
         """Returns when the exposure of each row (h,) is half over, from that of the middle."""
         rows: NDArray[np.float64] = np.arange(self.height, dtype=np.float64)
-        return (rows - (self.height - 1) / 2) * self.row_s()
+        return (rows - (self.height - 1) / 2) * self.get_row_delay_s()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim2cam.errors import SpecError
-from sim2cam.scene.bounds import SEED, SHARE, check_bounds, check_sizes
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, check_bounds, check_sizes
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
-from sim2cam.scene.packages import MOST_LETTERS, can_say
+from sim2cam.scene.packages import MAX_TEXT_LENGTH, is_printable_text
 
-SIDES: dict[str, int] = {
+SIDE_COUNTS: dict[str, int] = {
     "die": 6, "board": 2, "card": 2, "sheet": 2, "tin": 1, "carton": 6, "box": 1, "ground": 1,
 }  # fmt: skip
 """How many sides have places of their own in a picture, by the ``kind`` of asset: those of a die from
@@ -26,7 +26,7 @@ class Decal:
     on top of it.
 
     Attributes:
-        side: which side, from 0; see ``SIDES``.
+        side: which side, from 0; see ``SIDE_COUNTS``.
         x, y: where, as the side is seen from outside: 0 where it touches the left or upper edge, 1
             where it touches the right or lower one.
         width_m: of it; what does not fit on the side is smaller.
@@ -34,9 +34,9 @@ class Decal:
         wear: how far it has come off from its edges, 0 to 1.
         seed: where it has.
         text: what it says; only what OpenCV's fonts have, ASCII.
-        letters: linear RGB of what it says.
-        ground: of the paper behind; None for letters alone.
-        picture: takes the place of text and ground; where it is transparent, the body shows.
+        text_color: linear RGB of what it says.
+        background_color: of the paper behind; None for letters alone.
+        image: takes the place of text and ground; where it is transparent, the body shows.
     """
 
     side: int
@@ -47,17 +47,26 @@ class Decal:
     wear: float
     seed: int
     text: str
-    letters: Color
-    ground: Color | None = None
-    picture: PictureFile | None = None
+    text_color: Color
+    background_color: Color | None = None
+    image: ImageFile | None = None
 
     def __post_init__(self) -> None:
         check_sizes(self, "width_m")
-        if not can_say(self.text):
+        if not is_printable_text(self.text):
             raise SpecError(
-                f"a decal cannot say {self.text[:80]!r}. It takes up to {MOST_LETTERS} letters of ASCII."
+                f"a decal cannot say {self.text[:80]!r}. It takes up to {MAX_TEXT_LENGTH} letters of ASCII."
             )
         try:
-            check_bounds(self, "a decal", {"x": SHARE, "y": SHARE, "wear": SHARE, "seed": SEED})
+            check_bounds(
+                self,
+                "a decal",
+                {
+                    "x": FRACTION_RANGE,
+                    "y": FRACTION_RANGE,
+                    "wear": FRACTION_RANGE,
+                    "seed": SEED_RANGE,
+                },
+            )
         except ValueError as error:
             raise SpecError(f"{error}.") from error

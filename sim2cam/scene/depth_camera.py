@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sim2cam.scene.bounds import SEED, SHARE, check_bounds
+from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, check_bounds
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 UINT16_MAX = 2**16 - 1
 
-BOUNDS: dict[str, tuple[float, float]] = {
+DEPTH_CAMERA_BOUNDS: dict[str, tuple[float, float]] = {
     "baseline_m": (0.001, 10),
     "projector_m": (0, 10),
     "disparity_step_px": (0.001, 1),
@@ -30,7 +30,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "min_return": (0, 1e6),
     "max_return": (0, 1e6),
     "max_incidence_rad": (0.01, 1.57),
-    "speckle_contrast": SHARE,
+    "speckle_contrast": FRACTION_RANGE,
     "modulation_hz": (1e6, 1e9),
     "ambiguity_m": (0.01, 1000),
     "modulation_contrast": (0.01, 1),
@@ -39,7 +39,7 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "read_noise_e": (0, 1e6),
     "full_well_e": (1, 1e9),
     "min_amplitude_e": (0, 1e9),
-    "scatter_share": SHARE,
+    "scatter_share": FRACTION_RANGE,
     "blur_px": (0, 10),
     "dot_spacing_rad": (0.0005, 0.5),
     "dot_radius_rad": (0.0001, 0.1),
@@ -50,8 +50,8 @@ BOUNDS: dict[str, tuple[float, float]] = {
     "min_range_m": (0.01, 1000),
     "max_range_m": (0.01, 1000),
     "depth_unit_m": (1e-6, 0.1),
-    "pattern_seed": SEED,
-    "noise_seed": SEED,
+    "pattern_seed": SEED_RANGE,
+    "noise_seed": SEED_RANGE,
 }
 """What the numbers of depth cameras may be, each alone."""
 
@@ -231,14 +231,14 @@ class ActiveStereo:
 
 AnyDepthCamera = StructuredLight | TimeOfFlight | ActiveStereo
 DepthCamera = Annotated[AnyDepthCamera, Field(discriminator="kind")]
-DEPTH_CAMERAS: dict[str, type[AnyDepthCamera]] = {
+DEPTH_CAMERA_TYPES: dict[str, type[AnyDepthCamera]] = {
     kind.kind: kind for kind in (StructuredLight, TimeOfFlight, ActiveStereo)
 }
 
 
 def _check_bounds(camera: AnyDepthCamera) -> None:
     names = {field.name for field in fields(camera)}
-    check_bounds(camera, camera.kind, {n: b for n, b in BOUNDS.items() if n in names})
+    check_bounds(camera, camera.kind, {n: b for n, b in DEPTH_CAMERA_BOUNDS.items() if n in names})
 
 
 def _check_range(camera: AnyDepthCamera) -> None:

@@ -13,7 +13,7 @@ from sim2cam.scene.bounds import check_sizes
 THREAD_DEPTH = 0.6134
 """Of an external thread, over its pitch (ISO 68-1: 17/24 of the height of its triangle)."""
 
-_MOST_TURNS = 80
+_MAX_THREAD_TURNS = 80
 
 
 @dataclass(frozen=True)
@@ -48,36 +48,39 @@ class Bolt:
     @property
     def volume_m3(self) -> float:
         """Of head and shank."""
-        return sum(volume for volume, _ in self._pieces())
+        return sum(volume for volume, _ in self._compute_pieces())
 
     @property
-    def low_m(self) -> float:
+    def tip_z_m(self) -> float:
         """Height of its tip."""
-        return self.bearing_m - self.length_m
+        return self.head_bottom_z_m - self.length_m
 
     @property
-    def high_m(self) -> float:
+    def head_top_z_m(self) -> float:
         """Height of its head's upper side."""
-        return self.bearing_m + self.head_height_m
+        return self.head_bottom_z_m + self.head_height_m
 
     @property
-    def bearing_m(self) -> float:
+    def head_bottom_z_m(self) -> float:
         """Height of its head's lower side."""
-        return -sum(volume * height for volume, height in self._pieces()) / self.volume_m3
+        return -sum(volume * height for volume, height in self._compute_pieces()) / self.volume_m3
 
     @property
     def keypoints(self) -> tuple[tuple[str, Vec3], ...]:
         """The middles of both of its ends."""
-        return ("head", (0.0, 0.0, self.high_m)), ("tip", (0.0, 0.0, self.low_m))
+        return ("head", (0.0, 0.0, self.head_top_z_m)), ("tip", (0.0, 0.0, self.tip_z_m))
 
-    def _pieces(self) -> tuple[tuple[float, float], ...]:
+    def _compute_pieces(self) -> tuple[tuple[float, float], ...]:
         """Returns volume and middle of head, bare shank and thread, over the head's lower side."""
         thread, radius = self.threaded * self.length_m, self.diameter_m / 2
         bare = self.length_m - thread
         return (
-            (hexagon_m2(self.head_m) * self.head_height_m, self.head_height_m / 2),
+            (compute_hexagon_area_m2(self.head_m) * self.head_height_m, self.head_height_m / 2),
             (math.pi * radius**2 * bare, -bare / 2),
-            (thread_m2(self.diameter_m, self.pitch_m) * thread, thread / 2 - self.length_m),
+            (
+                compute_thread_area_m2(self.diameter_m, self.pitch_m) * thread,
+                thread / 2 - self.length_m,
+            ),
         )
 
 
@@ -107,16 +110,16 @@ class Nut:
     @property
     def volume_m3(self) -> float:
         """Of the hexagon without its hole."""
-        hole = thread_m2(self.diameter_m, self.pitch_m)
-        return (hexagon_m2(self.across_m) - hole) * self.height_m
+        hole = compute_thread_area_m2(self.diameter_m, self.pitch_m)
+        return (compute_hexagon_area_m2(self.across_m) - hole) * self.height_m
 
 
-def hexagon_m2(across_m: float) -> float:
+def compute_hexagon_area_m2(across_m: float) -> float:
     """Returns the area of a hexagon from the distance of opposite sides."""
     return math.sqrt(3) / 2 * across_m**2
 
 
-def thread_m2(diameter_m: float, pitch_m: float) -> float:
+def compute_thread_area_m2(diameter_m: float, pitch_m: float) -> float:
     """Returns the area that a thread whose flanks are straight has in the mean."""
     radius, depth = diameter_m / 2, THREAD_DEPTH * pitch_m
     return math.pi * (radius**2 - radius * depth + depth**2 / 3)
@@ -129,10 +132,10 @@ def _check_thread(fastener: Bolt | Nut, length_m: float, threaded: float) -> Non
             f"a {fastener.kind} for a thread of {fastener.diameter_m} m is {across} m across. It takes "
             "1.2 to 4 times the thread."
         )
-    if not (threaded <= 1 and threaded * length_m <= _MOST_TURNS * fastener.pitch_m):
+    if not (threaded <= 1 and threaded * length_m <= _MAX_THREAD_TURNS * fastener.pitch_m):
         raise SpecError(
             f"a thread of {fastener.pitch_m} m takes {threaded} of {length_m} m. It takes up to all of "
-            f"it, and {_MOST_TURNS} turns."
+            f"it, and {_MAX_THREAD_TURNS} turns."
         )
     if not fastener.pitch_m <= fastener.diameter_m / 2:
         raise SpecError(

@@ -6,16 +6,16 @@ import math
 from dataclasses import dataclass
 
 from sim2cam.errors import SpecError
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.light import Lamp
 from sim2cam.scene.material import Color
 
-NO_PICTURE = "none"
+NO_IMAGE = "none"
 """What is drawn in place of a picture's name for none."""
 
 
 @dataclass(frozen=True)
-class PictureCard:
+class ImageMetadata:
     """What people write about a picture, in the TOML file beside it; all of it may be left out.
 
     Attributes:
@@ -32,7 +32,7 @@ class PictureCard:
 
 
 @dataclass(frozen=True)
-class SkyFacts:
+class EnvironmentMapInfo:
     """A picture of light from all around.
 
     Attributes:
@@ -44,14 +44,14 @@ class SkyFacts:
     """
 
     name: str
-    file: PictureFile
+    file: ImageFile
     radiance: float
     sun: Lamp | None = None
     licence: str = ""
 
 
 @dataclass(frozen=True)
-class PictureFacts:
+class TextureImageInfo:
     """A picture of a surface.
 
     Attributes:
@@ -63,7 +63,7 @@ class PictureFacts:
     """
 
     name: str
-    file: PictureFile
+    file: ImageFile
     color: Color
     width_m: float | None = None
     licence: str = ""

@@ -9,7 +9,7 @@ from sim2cam.errors import SpecError
 
 
 @dataclass(frozen=True)
-class PictureFile:
+class ImageFile:
     """A picture that has to be what it was when it was brought in.
 
     Attributes:

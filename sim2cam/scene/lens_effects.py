@@ -8,21 +8,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim2cam.scene.bounds import SEED, SHARE, Bounds, check_bounds
+from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, Bounds, check_bounds
 
-GLASS_BOUNDS: dict[str, Bounds] = {
+LENS_EFFECT_BOUNDS: dict[str, Bounds] = {
     "defocus": {"aperture_m": (0, 0.1), "focus_m": (1e-4, 1e6)},
     "lateral_color": {"red": (-0.05, 0.05), "blue": (-0.05, 0.05)},
     "field_blur": {"corner_px": (0, 20)},
     "glare": {
-        "veil": SHARE,
-        "bloom": SHARE,
+        "veil": FRACTION_RANGE,
+        "bloom": FRACTION_RANGE,
         "bloom_radius": (0.001, 0.2),
-        "ghost": SHARE,
+        "ghost": FRACTION_RANGE,
         "ghost_scale": (0.1, 3),
     },
-    "dirt": {"coverage": SHARE, "loss": SHARE, "size": (0.005, 0.5), "seed": SEED},
-    "droplets": {"count": (0, 200), "radius": (0.002, 0.2), "seed": SEED},
+    "dirt": {
+        "coverage": FRACTION_RANGE,
+        "loss": FRACTION_RANGE,
+        "size": (0.005, 0.5),
+        "seed": SEED_RANGE,
+    },
+    "droplets": {"count": (0, 200), "radius": (0.002, 0.2), "seed": SEED_RANGE},
 }
 """What the numbers of each part may be."""
 
@@ -44,7 +49,7 @@ class Defocus:
     focus_m: float
 
     def __post_init__(self) -> None:
-        check_bounds(self, "defocus", GLASS_BOUNDS["defocus"])
+        check_bounds(self, "defocus", LENS_EFFECT_BOUNDS["defocus"])
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class LateralColor:
     blue: float = 0.0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "lateral_color", GLASS_BOUNDS["lateral_color"])
+        check_bounds(self, "lateral_color", LENS_EFFECT_BOUNDS["lateral_color"])
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class FieldBlur:
     corner_px: float = 0.0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "field_blur", GLASS_BOUNDS["field_blur"])
+        check_bounds(self, "field_blur", LENS_EFFECT_BOUNDS["field_blur"])
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class Glare:
     ghost_scale: float = 0.6
 
     def __post_init__(self) -> None:
-        check_bounds(self, "glare", GLASS_BOUNDS["glare"])
+        check_bounds(self, "glare", LENS_EFFECT_BOUNDS["glare"])
         if self.veil + self.bloom + self.ghost > 1:
             raise ValueError(
                 "glare: veil, bloom and ghost are shares of the same light, together at most 1, not "
@@ -122,7 +127,7 @@ class Dirt:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "dirt", GLASS_BOUNDS["dirt"])
+        check_bounds(self, "dirt", LENS_EFFECT_BOUNDS["dirt"])
 
 
 @dataclass(frozen=True)
@@ -142,11 +147,11 @@ class Droplets:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_bounds(self, "droplets", GLASS_BOUNDS["droplets"])
+        check_bounds(self, "droplets", LENS_EFFECT_BOUNDS["droplets"])
 
 
 @dataclass(frozen=True)
-class Glass:
+class LensEffects:
     """Everything of the lens but its projection; a part that is None does nothing."""
 
     defocus: Defocus | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Field
 
 from sim2cam.geometry.poses import Pose, Vec3
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
 
 
@@ -56,7 +56,7 @@ class SpotLight:
         position_m: its middle.
         direction: unit vector along the cone's axis.
         intensity: radiant intensity on the axis.
-        full_rad, edge_rad: angles off the axis up to which it shines fully, and at which it ends.
+        inner_angle_rad, outer_angle_rad: angles off the axis up to which it shines fully, and at which it ends.
         radius_m: of the ball.
         flicker: see ``Lamp``.
     """
@@ -64,8 +64,8 @@ class SpotLight:
     position_m: Vec3
     direction: Vec3
     intensity: Color
-    full_rad: float
-    edge_rad: float
+    inner_angle_rad: float
+    outer_angle_rad: float
     radius_m: float = 0.0
     flicker: float | None = None
     kind: Literal["spot"] = "spot"
@@ -94,7 +94,7 @@ LocalLight = Annotated[PointLight | SpotLight | AreaLight, Field(discriminator="
 
 
 @dataclass(frozen=True)
-class SkyPicture:
+class EnvironmentMap:
     """Light from all around as it was photographed: an equirectangular picture of linear radiance.
 
     Its top row looks up, its left edge along the world's y axis, and to the right it goes on over x.
@@ -102,14 +102,14 @@ class SkyPicture:
     Attributes:
         file: Radiance's .hdr, or an ordinary picture, whose light ends at white.
         turn_rad: how far it is turned about the vertical, from x to y.
-        level: what its radiance is multiplied by.
-        sun_apart: whether its brightest spot is left out, as a lamp stands for it.
+        radiance_scale: what its radiance is multiplied by.
+        is_sun_removed: whether its brightest spot is left out, as a lamp stands for it.
     """
 
-    file: PictureFile
+    file: ImageFile
     turn_rad: float = 0.0
-    level: float = 1.0
-    sun_apart: bool = False
+    radiance_scale: float = 1.0
+    is_sun_removed: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Environment:
         zenith, horizon: radiance straight up and level.
         lamps: the brightest lights of the sky.
         lights: lights in the room.
-        picture: takes the place of zenith and horizon.
+        environment_map: takes the place of zenith and horizon.
         flicker: of those lights that are not steady; None when all are.
         haze: between the scene and its cameras; None for clear air.
     """
@@ -155,31 +155,31 @@ class Environment:
     horizon: Color
     lamps: tuple[Lamp, ...]
     lights: tuple[LocalLight, ...] = ()
-    picture: SkyPicture | None = None
+    environment_map: EnvironmentMap | None = None
     flicker: Flicker | None = None
     haze: Haze | None = None
 
-    def unsteady(self) -> Environment | None:
+    def extract_flickering(self) -> Environment | None:
         """Returns the light that goes up and down at its most alone; None where all is steady."""
         dark = (0.0, 0.0, 0.0)
-        lamps = tuple(_scaled(lamp, lamp.flicker) for lamp in self.lamps if lamp.flicker)
-        lights = tuple(_scaled(light, light.flicker) for light in self.lights if light.flicker)
+        lamps = tuple(_scale_power(lamp, lamp.flicker) for lamp in self.lamps if lamp.flicker)
+        lights = tuple(_scale_power(light, light.flicker) for light in self.lights if light.flicker)
         if self.flicker is None or not (lamps or lights):
             return None
         return Environment(dark, dark, lamps, lights)
 
 
-_Shining = TypeVar("_Shining", bound=Lamp | PointLight | SpotLight | AreaLight)
+_LightT = TypeVar("_LightT", bound=Lamp | PointLight | SpotLight | AreaLight)
 
 
-def _scaled(light: _Shining, share: float) -> _Shining:
+def _scale_power(light: _LightT, fraction: float) -> _LightT:
     """Returns a light with so large a share of its power."""
-    name = _POWERS[type(light)]
-    power: dict[str, Any] = {name: tuple(share * level for level in getattr(light, name))}
+    name = _POWER_FIELDS[type(light)]
+    power: dict[str, Any] = {name: tuple(fraction * level for level in getattr(light, name))}
     return replace(light, **power)
 
 
-_POWERS: dict[type, str] = {
+_POWER_FIELDS: dict[type, str] = {
     Lamp: "irradiance",
     PointLight: "intensity",
     SpotLight: "intensity",

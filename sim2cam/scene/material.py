@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.image_file import ImageFile
 
 Color = tuple[float, float, float]
 
@@ -27,7 +27,7 @@ class Texture:
         contrast: 0 shows ``color_a`` alone, 1 the full way to ``color_b``.
         sharpness: 0 soft transitions, 1 hard edges.
         seed: which of the family's patterns.
-        picture: takes the place of the pattern, as wide as ``scale_m``; ``color_a`` is then its mean.
+        image: takes the place of the pattern, as wide as ``scale_m``; ``color_a`` is then its mean.
             Beside each copy lies a mirrored one.
     """
 
@@ -38,7 +38,7 @@ class Texture:
     contrast: float
     sharpness: float
     seed: int
-    picture: PictureFile | None = None
+    image: ImageFile | None = None
 
 
 @dataclass(frozen=True)

@@ -7,49 +7,51 @@ from typing import Literal
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Vec3
-from sim2cam.scene.bounds import SEED, check_sizes
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.bounds import SEED_RANGE, check_sizes
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
 
-MOST_LETTERS = 40
+MAX_TEXT_LENGTH = 40
 """Of what is printed in large letters."""
 
-_LEAST_RATIO, _MOST_RATIO = 0.1, 10.0  # of a tin's height to its width
+_MIN_ASPECT, _MAX_ASPECT = 0.1, 10.0  # of a tin's height to its width
 
 
-def can_say(text: str) -> bool:
+def is_printable_text(text: str) -> bool:
     """Returns whether a label can say a text: one short line of what OpenCV's fonts have."""
-    return text.isascii() and (not text or text.isprintable()) and len(text) <= MOST_LETTERS
+    return text.isascii() and (not text or text.isprintable()) and len(text) <= MAX_TEXT_LENGTH
 
 
 @dataclass(frozen=True)
-class Label:
+class PackageLabel:
     """What is printed on a package: a name, a pattern, small print and a bar code.
 
     Attributes:
         text: the name; only what OpenCV's fonts have, ASCII.
         seed: which pattern, which small print, which number in the bar code.
-        ground: linear RGB of the paper.
-        letters: of what is written.
-        pattern: of bands, stripes or discs around it.
-        picture: takes the place of name and pattern on fronts, stretched to fit; of a sheet, of what
+        background_color: linear RGB of the paper.
+        text_color: of what is written.
+        pattern_color: of bands, stripes or discs around it.
+        image: takes the place of name and pattern on fronts, stretched to fit; of a sheet, of what
             is written on its front.
     """
 
     text: str
     seed: int
-    ground: Color
-    letters: Color
-    pattern: Color
-    picture: PictureFile | None = None
+    background_color: Color
+    text_color: Color
+    pattern_color: Color
+    image: ImageFile | None = None
 
     def __post_init__(self) -> None:
-        if not can_say(self.text):
+        if not is_printable_text(self.text):
             raise SpecError(
-                f"a label cannot say {self.text[:80]!r}. It takes up to {MOST_LETTERS} letters of ASCII."
+                f"a label cannot say {self.text[:80]!r}. It takes up to {MAX_TEXT_LENGTH} letters of ASCII."
             )
-        if not SEED[0] <= self.seed <= SEED[1]:
-            raise SpecError(f"seed of a label is {self.seed}. Allowed: {SEED[0]} to {SEED[1]}.")
+        if not SEED_RANGE[0] <= self.seed <= SEED_RANGE[1]:
+            raise SpecError(
+                f"seed of a label is {self.seed}. Allowed: {SEED_RANGE[0]} to {SEED_RANGE[1]}."
+            )
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,17 @@ class Tin:
 
     radius_m: float
     height_m: float
-    label: Label
+    label: PackageLabel
     category: str
     kind: Literal["tin"] = "tin"
 
     def __post_init__(self) -> None:
         check_sizes(self, "radius_m", "height_m")
         ratio = self.height_m / (2 * self.radius_m)
-        if not _LEAST_RATIO <= ratio <= _MOST_RATIO:
+        if not _MIN_ASPECT <= ratio <= _MAX_ASPECT:
             raise SpecError(
-                f"a tin is {ratio:.3g} times as high as wide. Allowed: {_LEAST_RATIO:g} to "
-                f"{_MOST_RATIO:g} times."
+                f"a tin is {ratio:.3g} times as high as wide. Allowed: {_MIN_ASPECT:g} to "
+                f"{_MAX_ASPECT:g} times."
             )
 
 
@@ -89,7 +91,7 @@ class Carton:
     """
 
     size_m: Vec3
-    label: Label
+    label: PackageLabel
     category: str
     kind: Literal["carton"] = "carton"
 
@@ -107,7 +109,7 @@ class Sheet:
     """
 
     size_m: Vec3
-    label: Label
+    label: PackageLabel
     kind: Literal["sheet"] = "sheet"
 
     def __post_init__(self) -> None:

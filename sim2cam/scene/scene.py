@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam.errors import Sim2CamError, SpecError
-from sim2cam.geometry.motion import Course, Twist
+from sim2cam.geometry.motion import RigidMotion, Twist
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.camera import Camera
-from sim2cam.scene.decal import SIDES, Decal
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.decal import SIDE_COUNTS, Decal
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material
 from sim2cam.scene.packages import Carton, Sheet, Tin
@@ -59,7 +59,7 @@ class Body:
     decals: tuple[Decal, ...] | None = None
 
     def __post_init__(self) -> None:
-        sides = SIDES.get(self.asset.kind, 0)
+        sides = SIDE_COUNTS.get(self.asset.kind, 0)
         for decal in self.decals or ():
             if not 0 <= decal.side < sides:
                 raise SpecError(
@@ -67,13 +67,13 @@ class Body:
                     f"Sides that it has for them: {sides}."
                 )
 
-    def course(self) -> Course:
+    def get_motion(self) -> RigidMotion:
         """Returns where it is over a short time, in which nothing stops it."""
-        return Course(self.pose, Twist(self.velocity_m_s, self.spin_rad_s))
+        return RigidMotion(self.pose, Twist(self.velocity_m_s, self.spin_rad_s))
 
-    def after(self, seconds: float) -> Body:
+    def advance(self, seconds: float) -> Body:
         """Returns it that much later."""
-        return replace(self, pose=self.course().at(seconds))
+        return replace(self, pose=self.get_motion().compute_pose(seconds))
 
 
 @dataclass(frozen=True)
@@ -84,27 +84,27 @@ class Scene:
     environment: Environment
     cameras: tuple[Camera, ...]
 
-    def after(self, seconds: float) -> Scene:
+    def advance(self, seconds: float) -> Scene:
         """Returns the scene a short time later; its cameras stay where they are."""
-        return replace(self, bodies=tuple(body.after(seconds) for body in self.bodies))
+        return replace(self, bodies=tuple(body.advance(seconds) for body in self.bodies))
 
-    def with_paths(self, paths: Mapping[str, str]) -> Scene:
+    def replace_paths(self, paths: Mapping[str, str]) -> Scene:
         """Returns the scene with other paths of files, by those that they have."""
-        bodies = tuple(_with_path(body, paths) for body in self.bodies)
-        return replace(self, bodies=bodies, environment=_sky_with_path(self.environment, paths))
+        bodies = tuple(_replace_body_paths(body, paths) for body in self.bodies)
+        return replace(self, bodies=bodies, environment=_replace_sky_path(self.environment, paths))
 
-    def file_paths(self) -> tuple[str, ...]:
+    def get_file_paths(self) -> tuple[str, ...]:
         """Returns the paths of all files that it is made of."""
-        return tuple(file.path for file in self._files())
+        return tuple(file.path for file in self._collect_files())
 
-    def file_digests(self) -> dict[str, str]:
+    def get_file_digests(self) -> dict[str, str]:
         """Returns what each of its files has to hold, by its path."""
-        return {file.path: file.digest for file in self._files()}
+        return {file.path: file.digest for file in self._collect_files()}
 
-    def _files(self) -> tuple[MeshFile | PictureFile, ...]:
+    def _collect_files(self) -> tuple[MeshFile | ImageFile, ...]:
         meshes = [body.asset for body in self.bodies if isinstance(body.asset, MeshFile)]
-        pictures = [picture for body in self.bodies for picture in _pictures_of(body)]
-        sky = self.environment.picture
+        pictures = [picture for body in self.bodies for picture in _collect_body_images(body)]
+        sky = self.environment.environment_map
         files = (*pictures, sky.file if sky else None)
         return (*meshes, *(file for file in files if file is not None))
 
@@ -125,47 +125,47 @@ class Scene:
             raise Sim2CamError(f"not a scene: {error}") from error
 
 
-def _pictures_of(body: Body) -> tuple[PictureFile | None, ...]:
+def _collect_body_images(body: Body) -> tuple[ImageFile | None, ...]:
     """Returns the pictures of a body's surface, and those printed on it."""
-    printed: tuple[PictureFile | None, ...] = ()
+    printed: tuple[ImageFile | None, ...] = ()
     match body.asset:
         case Card():
-            printed = (body.asset.face_picture, body.asset.back_picture)
+            printed = (body.asset.face_image, body.asset.back_image)
         case Tin() | Carton() | Sheet():
-            printed = (body.asset.label.picture,)
-    stuck = (decal.picture for decal in body.decals or ())
-    return (body.material.texture.picture, *printed, *stuck)
+            printed = (body.asset.label.image,)
+    stuck = (decal.image for decal in body.decals or ())
+    return (body.material.texture.image, *printed, *stuck)
 
 
-def _with_path(body: Body, paths: Mapping[str, str]) -> Body:
+def _replace_body_paths(body: Body, paths: Mapping[str, str]) -> Body:
     asset, material = body.asset, body.material
 
-    def there(file: PictureFile | None) -> PictureFile | None:
-        return None if file is None else _with_other_path(file, paths)
+    def there(file: ImageFile | None) -> ImageFile | None:
+        return None if file is None else _replace_file_path(file, paths)
 
     match asset:
         case MeshFile():
             asset = replace(asset, path=paths.get(asset.path, asset.path))
         case Card():
-            front, back = there(asset.face_picture), there(asset.back_picture)
-            asset = replace(asset, face_picture=front, back_picture=back)
+            front, back = there(asset.face_image), there(asset.back_image)
+            asset = replace(asset, face_image=front, back_image=back)
         case Tin() | Carton() | Sheet():
-            label = replace(asset.label, picture=there(asset.label.picture))
+            label = replace(asset.label, image=there(asset.label.image))
             asset = replace(asset, label=label)
-    texture = replace(material.texture, picture=there(material.texture.picture))
-    decals = body.decals and tuple(replace(one, picture=there(one.picture)) for one in body.decals)
+    texture = replace(material.texture, image=there(material.texture.image))
+    decals = body.decals and tuple(replace(one, image=there(one.image)) for one in body.decals)
     return replace(body, asset=asset, material=replace(material, texture=texture), decals=decals)
 
 
-def _with_other_path(file: PictureFile, paths: Mapping[str, str]) -> PictureFile:
+def _replace_file_path(file: ImageFile, paths: Mapping[str, str]) -> ImageFile:
     return replace(file, path=paths.get(file.path, file.path))
 
 
-def _sky_with_path(light: Environment, paths: Mapping[str, str]) -> Environment:
-    if light.picture is None:
-        return light
-    file = _with_other_path(light.picture.file, paths)
-    return replace(light, picture=replace(light.picture, file=file))
+def _replace_sky_path(environment: Environment, paths: Mapping[str, str]) -> Environment:
+    if environment.environment_map is None:
+        return environment
+    file = _replace_file_path(environment.environment_map.file, paths)
+    return replace(environment, environment_map=replace(environment.environment_map, file=file))
 
 
 _ADAPTER: TypeAdapter[Scene] = TypeAdapter(Scene)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from sim2cam.scene.bounds import SEED, SHARE, Bounds, check_bounds
+from sim2cam.scene.bounds import FRACTION_RANGE, SEED_RANGE, Bounds, check_bounds
 
 BayerPattern = Literal["RGGB", "BGGR", "GRBG", "GBRG"]
 Demosaic = Literal["bilinear", "edge_aware"]
@@ -22,19 +22,19 @@ SENSOR_BOUNDS: dict[str, Bounds] = {
         "dsnu_e": (0, 1e6),
         "row_noise_e": (0, 1e6),
         "dark_e": (0, 1e6),
-        "hot_share": SHARE,
+        "hot_share": FRACTION_RANGE,
         "hot_e": (0, 1e9),
-        "pattern_seed": SEED,
+        "pattern_seed": SEED_RANGE,
     },
     "processing": {
-        "shading_correction": SHARE,
-        "color_correction": SHARE,
-        "local_tone": SHARE,
+        "shading_correction": FRACTION_RANGE,
+        "color_correction": FRACTION_RANGE,
+        "local_tone": FRACTION_RANGE,
         "chroma_blur_px": (0, 20),
     },
     "automatics": {
         "exposure_lag_s": (0, 60),
-        "white_balance": SHARE,
+        "white_balance": FRACTION_RANGE,
         "white_lag_s": (0, 60),
         "fixed_gain": (1e-9, 1e9),
     },

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from sim2cam.errors import SpecError, did_you_mean
+from sim2cam.errors import SpecError, suggest_name
 from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.articulation import JointStates
 from sim2cam.scene.bounds import check_sizes
 from sim2cam.scene.fasteners import Bolt, Nut
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
 from sim2cam.scene.packages import Carton, Sheet, Tin
 from sim2cam.scene.tubes import Tubes
@@ -23,10 +23,10 @@ from sim2cam.scene.twisty import TwistyCube
 PipShape = Literal["round", "ring", "square"]
 BoardPattern = Literal["chessboard", "charuco", "markers"]
 LengthUnit = Literal["m", "cm", "mm", "in"]
-METRES: dict[LengthUnit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
+METRES_PER_UNIT: dict[LengthUnit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
 """How long each unit is."""
 
-DIE_FACES: dict[str, tuple[float, float, float]] = {
+DIE_FACE_NORMALS: dict[str, tuple[float, float, float]] = {
     "1": (0.0, 0.0, 1.0),
     "2": (0.0, 1.0, 0.0),
     "3": (1.0, 0.0, 0.0),
@@ -99,15 +99,15 @@ class Die:
     def __post_init__(self) -> None:
         check_sizes(self, "edge_m")
 
-    def face_normals(self) -> dict[str, tuple[float, float, float]]:
+    def get_face_normals(self) -> dict[str, tuple[float, float, float]]:
         """Returns the outward normal of each face, by its value, in the die's frame."""
         if not self.mirrored:
-            return DIE_FACES
-        return DIE_FACES | {"3": DIE_FACES["4"], "4": DIE_FACES["3"]}
+            return DIE_FACE_NORMALS
+        return DIE_FACE_NORMALS | {"3": DIE_FACE_NORMALS["4"], "4": DIE_FACE_NORMALS["3"]}
 
 
 @dataclass(frozen=True)
-class Box:
+class Cuboid:
     """A cuboid with sides along the axes, centred on the origin."""
 
     size_m: tuple[float, float, float]
@@ -235,7 +235,7 @@ class Board:
         count = MARKER_COUNTS[self.dictionary]
         return {at: (self.first_marker + n) % count for n, at in enumerate(squares)}
 
-    def place_m(self, column: float, row: float) -> Vec3:
+    def compute_point_m(self, column: float, row: float) -> Vec3:
         """Returns the point of the upper side so many squares right of and below the pattern's corner."""
         x, y = column - self.columns / 2, self.rows / 2 - row
         return x * self.square_m, y * self.square_m, self.thickness_m / 2
@@ -248,27 +248,29 @@ class Card:
     Attributes:
         face: of ``CARD_FACES``: rank and suit, as ``10H`` for the ten of hearts.
         size_m: width, height, thickness.
-        corner_m: radius of its corners.
-        back: linear RGB of the print on its back.
-        face_picture, back_picture: take the place of what is printed there, stretched to fit.
+        corner_radius_m: radius of its corners.
+        back_color: linear RGB of the print on its back.
+        face_image, back_image: take the place of what is printed there, stretched to fit.
     """
 
     face: str
     size_m: Vec3
-    corner_m: float
-    back: Color
-    face_picture: PictureFile | None = None
-    back_picture: PictureFile | None = None
+    corner_radius_m: float
+    back_color: Color
+    face_image: ImageFile | None = None
+    back_image: ImageFile | None = None
     kind: Literal["card"] = "card"
 
     def __post_init__(self) -> None:
         check_sizes(self, "size_m", "corner_m")
         if self.face not in CARD_FACES:
             raise SpecError(
-                f"there is no card '{self.face}'. {did_you_mean(self.face, CARD_FACES)}."
+                f"there is no card '{self.face}'. {suggest_name(self.face, CARD_FACES)}."
             )
-        if 2 * self.corner_m >= min(self.size_m[:2]):
-            raise SpecError(f"corners of {self.corner_m} m do not fit a card of {self.size_m} m.")
+        if 2 * self.corner_radius_m >= min(self.size_m[:2]):
+            raise SpecError(
+                f"corners of {self.corner_radius_m} m do not fit a card of {self.size_m} m."
+            )
 
 
 @dataclass(frozen=True)
@@ -318,7 +320,7 @@ class MeshFile:
 
 Asset = Annotated[
     Die
-    | Box
+    | Cuboid
     | Cylinder
     | Sphere
     | Block

@@ -14,12 +14,12 @@ from sim2cam.scene.fasteners import Bolt
 from sim2cam.scene.packages import Carton, Tin
 from sim2cam.scene.shape import (
     CARD_FACES,
-    DIE_FACES,
+    DIE_FACE_NORMALS,
     Asset,
     Block,
     Board,
-    Box,
     Card,
+    Cuboid,
     Cylinder,
     Die,
     MeshFile,
@@ -65,7 +65,7 @@ class ObjectKind:
     shape_symmetries: Symmetries
 
 
-TURNABLE_FACES = tuple(
+HALF_TURN_FACES = tuple(
     face
     for face in CARD_FACES
     if face[:-1] in ("2", "4", "10") or (face[-1] == "D" and face[:-1] in "A35689")
@@ -73,7 +73,7 @@ TURNABLE_FACES = tuple(
 """Cards that look the same after half a turn: no pip of theirs but diamonds is in the middle."""
 
 
-def keypoints_of(asset: Asset) -> dict[str, Vec3]:
+def get_keypoints(asset: Asset) -> dict[str, Vec3]:
     """Returns the named points of an asset in its own frame, metres.
 
     Those of built-in shapes are middles of their faces or ends, where the surface looks away from the
@@ -89,52 +89,56 @@ def keypoints_of(asset: Asset) -> dict[str, Vec3]:
     match asset:
         case Die():
             half = asset.edge_m / 2
-            return {value: _times(half, n) for value, n in asset.face_normals().items()}
-        case Box() | Block() | Carton():
+            return {value: _scale_vector(half, n) for value, n in asset.get_face_normals().items()}
+        case Cuboid() | Block() | Carton():
             points = np.concatenate([[-row, row] for row in np.diag(asset.size_m) / 2])
-            return {name: _times(1.0, row) for name, row in zip(_SIDES, points, strict=True)}
+            return {name: _scale_vector(1.0, row) for name, row in zip(_SIDES, points, strict=True)}
         case Cylinder(height_m=thick) | Tin(height_m=thick) | Card(size_m=(_, _, thick)):
             low, high = OBJECT_KINDS[asset.kind].keypoints
             return {low: (0.0, 0.0, -thick / 2), high: (0.0, 0.0, thick / 2)}
         case Board():
-            return _marker_corners(asset) if asset.pattern == "markers" else _inner_corners(asset)
+            return (
+                _compute_marker_corners(asset)
+                if asset.pattern == "markers"
+                else _compute_inner_corners(asset)
+            )
         case TwistyCube() | Bolt() | MeshFile():
             return dict(asset.keypoints)
         case _:
             return {}
 
 
-def symmetries_of(asset: Asset) -> Symmetries:
+def get_symmetries(asset: Asset) -> Symmetries:
     """Returns the turns after which an asset looks the same; none of a file's, whose card has them."""
     kind: str = asset.kind
     if isinstance(asset, Block) and len(set(asset.size_m)) == 1:
         kind = "cube"
-    elif isinstance(asset, Card) and asset.face in TURNABLE_FACES:
+    elif isinstance(asset, Card) and asset.face in HALF_TURN_FACES:
         kind = "turnable card"
     return OBJECT_KINDS[kind].symmetries if kind in OBJECT_KINDS else _NONE
 
 
-def _inner_corners(board: Board) -> dict[str, Vec3]:
+def _compute_inner_corners(board: Board) -> dict[str, Vec3]:
     places = itertools.product(range(1, board.rows), range(1, board.columns))
-    return {str(n): board.place_m(column, row) for n, (row, column) in enumerate(places)}
+    return {str(n): board.compute_point_m(column, row) for n, (row, column) in enumerate(places)}
 
 
-def _marker_corners(board: Board) -> dict[str, Vec3]:
+def _compute_marker_corners(board: Board) -> dict[str, Vec3]:
     half = board.marker_share / 2
     around = ((-half, -half), (half, -half), (half, half), (-half, half))
     return {
-        f"{marker}.{corner}": board.place_m(column + 0.5 + right, row + 0.5 + down)
+        f"{marker}.{corner}": board.compute_point_m(column + 0.5 + right, row + 0.5 + down)
         for (row, column), marker in board.markers.items()
         for corner, (right, down) in enumerate(around)
     }
 
 
-def _times(length_m: float, vector: Vec3) -> Vec3:
+def _scale_vector(length_m: float, vector: Vec3) -> Vec3:
     x, y, z = vector
     return length_m * float(x) + 0.0, length_m * float(y) + 0.0, length_m * float(z) + 0.0
 
 
-def _of_a_cube() -> tuple[Quaternion, ...]:
+def _make_cube_rotations() -> tuple[Quaternion, ...]:
     """Returns the 23 rotations that turn a cube into itself, besides none at all."""
     found = []
     for axes, signs in itertools.product(
@@ -147,41 +151,41 @@ def _of_a_cube() -> tuple[Quaternion, ...]:
     return tuple(found)
 
 
-def _sixths(*, across: bool = False) -> tuple[Quaternion, ...]:
+def _make_hexagon_rotations(*, half_turns: bool = False) -> tuple[Quaternion, ...]:
     """Returns the turns about z of a hexagon, or its half-turns about axes across z."""
-    angles = [n * math.pi / 6 for n in (range(6) if across else range(1, 6))]
-    if across:
+    angles = [n * math.pi / 6 for n in (range(6) if half_turns else range(1, 6))]
+    if half_turns:
         return tuple((0.0, math.cos(a), math.sin(a), 0.0) for a in angles)
     return tuple((math.cos(a), 0.0, 0.0, math.sin(a)) for a in angles)
 
 
 _NONE = Symmetries()
-_CUBE = Symmetries(_of_a_cube())
+_CUBE = Symmetries(_make_cube_rotations())
 _BOX = Symmetries(_HALF_TURNS)
 _CYLINDER = Symmetries(_HALF_TURNS[:1], ((0.0, 0.0, 1.0),))
-_SIXTHS = Symmetries(_sixths())
-_HEXAGON = Symmetries((*_sixths(), *_sixths(across=True)))
-_BALL = Symmetries(axes=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
+_HEXAGON_TURNS = Symmetries(_make_hexagon_rotations())
+_HEXAGON = Symmetries((*_make_hexagon_rotations(), *_make_hexagon_rotations(half_turns=True)))
+_SPHERE = Symmetries(axes=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
 
 OBJECT_KINDS: dict[str, ObjectKind] = {
-    "die": ObjectKind(tuple(DIE_FACES), _NONE, _CUBE),
+    "die": ObjectKind(tuple(DIE_FACE_NORMALS), _NONE, _CUBE),
     "box": ObjectKind(_SIDES, _BOX, _BOX),
     "cylinder": ObjectKind(("-z", "+z"), _CYLINDER, _CYLINDER),
-    "sphere": ObjectKind((), _BALL, _BALL),
+    "sphere": ObjectKind((), _SPHERE, _SPHERE),
     "block": ObjectKind(_SIDES, _BOX, _BOX),
     "cube": ObjectKind(_SIDES, _CUBE, _CUBE),
     "board": ObjectKind((), _NONE, _BOX),
     "card": ObjectKind(("back", "front"), _NONE, _BOX),
     "tin": ObjectKind(("-z", "+z"), _NONE, _CYLINDER),
     "carton": ObjectKind(_SIDES, _NONE, _BOX),
-    "bolt": ObjectKind(("head", "tip"), _SIXTHS, _SIXTHS),
+    "bolt": ObjectKind(("head", "tip"), _HEXAGON_TURNS, _HEXAGON_TURNS),
     "nut": ObjectKind((), _HEXAGON, _HEXAGON),
     "twisty": ObjectKind(CORNERS, _NONE, _CUBE),
     "turned twisty": ObjectKind(CORNERS, _NONE, _NONE),
     "turnable card": ObjectKind(("back", "front"), Symmetries(_HALF_TURNS[2:]), _BOX),
 }
 """By the ``kind`` of their asset; a cube is a block of equal sides, a turnable card one of
-``TURNABLE_FACES``, a turned twisty cube one with a face that may be between two turns. Boards have keypoints of their own
+``HALF_TURN_FACES``, a turned twisty cube one with a face that may be between two turns. Boards have keypoints of their own
 each. No two faces of a die show the same, so that none of the turns of a
 cube leaves its marks; boxes are taken to have three different sides.
 Threads of bolts and nuts are taken for rings."""

@@ -10,8 +10,8 @@ from typing import Literal
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Vec3
 
-_MOST_STRANDS, _MOST_POINTS = 64, 1024
-_LEAST_STEP_M = 1e-6
+_MAX_STRANDS, _MAX_POINTS = 64, 1024
+_MIN_STEP_M = 1e-6
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,17 @@ class Strand:
     radii_m: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not (
-            2 <= len(self.points_m) <= _MOST_POINTS and len(self.radii_m) == len(self.points_m)
-        ):
+        if not (2 <= len(self.points_m) <= _MAX_POINTS and len(self.radii_m) == len(self.points_m)):
             raise SpecError(
                 f"a strand has {len(self.points_m)} points and {len(self.radii_m)} radii. It takes as "
-                f"many of both, 2 to {_MOST_POINTS}."
+                f"many of both, 2 to {_MAX_POINTS}."
             )
         if not all(0 < radius < math.inf for radius in self.radii_m):
             raise SpecError(
                 f"a strand has a radius of {min(self.radii_m)} m. It takes radii above 0."
             )
         steps = itertools.starmap(math.dist, itertools.pairwise(self.points_m))
-        if not all(_LEAST_STEP_M <= step < math.inf for step in steps):
+        if not all(_MIN_STEP_M <= step < math.inf for step in steps):
             raise SpecError("two neighbouring points of a strand are the same, or none at all.")
 
 
@@ -51,5 +49,5 @@ class Tubes:
     kind: Literal["tubes"] = "tubes"
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.strands) <= _MOST_STRANDS:
-            raise SpecError(f"{len(self.strands)} strands. It takes 1 to {_MOST_STRANDS}.")
+        if not 1 <= len(self.strands) <= _MAX_STRANDS:
+            raise SpecError(f"{len(self.strands)} strands. It takes 1 to {_MAX_STRANDS}.")

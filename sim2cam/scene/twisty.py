@@ -26,31 +26,31 @@ CubeFace = Literal["U", "R", "F", "D", "L", "B"]
 FACES: tuple[CubeFace, ...] = get_args(CubeFace)
 """Up, right, front, down, left, back."""
 
-NORMALS: dict[CubeFace, tuple[int, int, int]] = {
+FACE_NORMALS: dict[CubeFace, tuple[int, int, int]] = {
     "U": (0, 0, 1), "R": (1, 0, 0), "F": (0, -1, 0), "D": (0, 0, -1), "L": (-1, 0, 0), "B": (0, 1, 0),
 }  # fmt: skip
-_RIGHT_AND_DOWN: dict[CubeFace, tuple[CubeFace, CubeFace]] = {
+_FACE_AXES: dict[CubeFace, tuple[CubeFace, CubeFace]] = {
     "U": ("R", "F"), "R": ("B", "D"), "F": ("R", "D"), "D": ("R", "B"), "L": ("F", "D"), "B": ("L", "D"),
 }  # fmt: skip
 CORNERS = ("URF", "UFL", "ULB", "UBR", "DFR", "DLF", "DBL", "DRB")
 
 _LAYERS = (2, 3)
-_MOST_MOVES = 1000
-_WAYS = ("", "2", "'")
-MOVES = tuple(face + way for face in FACES for way in _WAYS)
+_MAX_MOVES = 1000
+_TURN_SUFFIXES = ("", "2", "'")
+MOVES = tuple(face + way for face in FACES for way in _TURN_SUFFIXES)
 """Turns of a face, seen from outside: by a quarter clockwise, by a half, by a quarter back."""
 
 SCRAMBLE_MOVES = 16
-SCRAMBLES = 18 * 15 ** (SCRAMBLE_MOVES - 1)
+N_SCRAMBLES = 18 * 15 ** (SCRAMBLE_MOVES - 1)
 """How many scrambles of so many moves there are in which no face turns twice running."""
 
 
-def scramble(number: int) -> tuple[str, ...]:
+def make_scramble(index: int) -> tuple[str, ...]:
     """Returns the moves of a scramble by its number, 0 to ``SCRAMBLES - 1``; no two are the same."""
-    number, first = divmod(number, len(MOVES))
+    index, first = divmod(index, len(MOVES))
     found = [MOVES[first]]
     for _ in range(SCRAMBLE_MOVES - 1):
-        number, digit = divmod(number, len(MOVES) - len(_WAYS))
+        index, digit = divmod(index, len(MOVES) - len(_TURN_SUFFIXES))
         found.append([move for move in MOVES if move[0] != found[-1][0]][digit])
     return tuple(found)
 
@@ -87,10 +87,10 @@ class TwistyCube:
         if self.layers not in _LAYERS:
             raise SpecError(f"a twisty cube has {self.layers} layers. Allowed: 2, 3.")
         wrong = [move for move in self.moves if move not in MOVES]
-        if wrong or len(self.moves) > _MOST_MOVES:
+        if wrong or len(self.moves) > _MAX_MOVES:
             what = f"the move '{wrong[0][:20]}'" if wrong else f"{len(self.moves)} moves"
             raise SpecError(
-                f"a twisty cube cannot take {what}. It takes up to {_MOST_MOVES} of {', '.join(MOVES)}."
+                f"a twisty cube cannot take {what}. It takes up to {_MAX_MOVES} of {', '.join(MOVES)}."
             )
         if not abs(self.turned_rad) <= math.pi / 4 + 1e-9:
             raise SpecError(
@@ -117,34 +117,37 @@ class TwistyCube:
     def size_m(self) -> Vec3:
         """Sides of the box around it."""
         wide = self.edge_m * (math.cos(self.turned_rad) + abs(math.sin(self.turned_rad)))
-        axis = np.abs(NORMALS[self.turned])
+        axis = np.abs(FACE_NORMALS[self.turned])
         return vec3(np.where(axis, self.edge_m, wide))
 
-    def layer_pose(self, places: NDArray[np.floating]) -> tuple[NDArray[np.bool_], Quaternion]:
+    def select_turned_layer(
+        self, points: NDArray[np.floating]
+    ) -> tuple[NDArray[np.bool_], Quaternion]:
         """Returns which places (n, 3) lie in the layer of the turned face, and how that is turned."""
-        normal = np.array(NORMALS[self.turned])
+        normal = np.array(FACE_NORMALS[self.turned])
         turn = quaternion(Rotation.from_rotvec(-self.turned_rad * normal))
-        return places @ normal > self.edge_m / 2 - self.cubelet_m, turn
+        return points @ normal > self.edge_m / 2 - self.cubelet_m, turn
 
     @property
     def keypoints(self) -> tuple[tuple[str, Vec3], ...]:
         """Its corners, by the faces that meet there, on the round of their edges."""
         inset = self.rounding * self.cubelet_m * (1 - math.sqrt(1 / 3))
         ways = [
-            np.sum([NORMALS[face] for face in FACES if face in name], axis=0) for name in CORNERS
+            np.sum([FACE_NORMALS[face] for face in FACES if face in name], axis=0)
+            for name in CORNERS
         ]
         points = (self.edge_m / 2 - inset) * np.array(ways, np.float64)
-        is_turned, turn = self.layer_pose(points)
+        is_turned, turn = self.select_turned_layer(points)
         points[is_turned] = Pose(turn).apply(points[is_turned])
         return tuple(zip(CORNERS, map(vec3, points), strict=True))
 
-    def facelets(self) -> Integers:
-        """Returns the colour of each facelet, as ``colors_after`` has them."""
-        return colors_after(self.moves, self.layers)
+    def compute_facelet_colors(self) -> Integers:
+        """Returns the colour of each facelet, as ``apply_moves`` has them."""
+        return apply_moves(self.moves, self.layers)
 
 
 @functools.lru_cache(maxsize=8)
-def facelet_places(layers: int) -> Integers:
+def compute_facelet_positions(layers: int) -> Integers:
     """Returns where the facelets (6 layers², 3) of a cube are, in half cubelets from its middle.
 
     They go face by face in the order of ``FACES``, row by row as each face is usually laid out: the
@@ -153,13 +156,13 @@ def facelet_places(layers: int) -> Integers:
     at = 2 * np.arange(layers) - (layers - 1)
     found = []
     for face in FACES:
-        right, down = (np.array(NORMALS[way]) for way in _RIGHT_AND_DOWN[face])
+        right, down = (np.array(FACE_NORMALS[way]) for way in _FACE_AXES[face])
         rows, columns = (g.reshape(-1, 1) for g in np.meshgrid(at, at, indexing="ij"))
-        found.append(layers * np.array(NORMALS[face]) + columns * right + rows * down)
+        found.append(layers * np.array(FACE_NORMALS[face]) + columns * right + rows * down)
     return np.concatenate(found)
 
 
-def colors_after(moves: Sequence[str], layers: int) -> Integers:
+def apply_moves(moves: Sequence[str], layers: int) -> Integers:
     """Returns the colour (6 layers²,) of each facelet, an index of ``FACES``, after moves.
 
     Args:
@@ -168,15 +171,15 @@ def colors_after(moves: Sequence[str], layers: int) -> Integers:
     """
     colors = np.repeat(np.arange(len(FACES)), layers**2)
     for move in moves:
-        for _ in range(_WAYS.index(move[1:]) + 1):
-            colors = colors[_quarter(move[0], layers)]
+        for _ in range(_TURN_SUFFIXES.index(move[1:]) + 1):
+            colors = colors[_compute_quarter_turn_sources(move[0], layers)]
     return colors
 
 
 @functools.lru_cache(maxsize=16)
-def _quarter(face: CubeFace, layers: int) -> Integers:
+def _compute_quarter_turn_sources(face: CubeFace, layers: int) -> Integers:
     """Returns from which facelet each takes its colour when a face turns clockwise by a quarter."""
-    places, normal = facelet_places(layers), np.array(NORMALS[face])
+    places, normal = compute_facelet_positions(layers), np.array(FACE_NORMALS[face])
     along = places @ normal
     back = along[:, None] * normal + np.cross(normal, places)  # where what comes here was
     sources = np.where((along >= layers - 1)[:, None], back, places)

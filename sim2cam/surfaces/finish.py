@@ -14,39 +14,39 @@ from numpy.typing import NDArray
 
 from sim2cam.scene.decal import Decal
 from sim2cam.scene.material import Material, Texture, TextureFamily, Wear
-from sim2cam.surfaces.decals import Panel, stuck
+from sim2cam.surfaces.decals import Panel, composite_decals
 from sim2cam.surfaces.textures import (
     Coordinates,
     Pattern,
+    count_texels,
     encode_srgb,
-    levels,
-    paint,
-    points_on,
-    texels_across,
+    make_color_sampler,
+    make_level_sampler,
+    make_texel_points,
 )
-from sim2cam.surfaces.uv_charts import Places, Plane
+from sim2cam.surfaces.uv_charts import PlanarTexels, TexelGeometry
 
 Floats = NDArray[np.float64]
 
-PAPER_ROUGHNESS = 0.55
+PRINT_ROUGHNESS = 0.55
 """Of what is printed: labels, stickers."""
 
-_DUST = np.array([0.30, 0.28, 0.25])
-_SPILT = np.array([0.55, 0.42, 0.30])  # what a stain leaves of the colour
-_DUST_M, _SCRATCHES_M, _STAINS_M = 0.05, 0.016, 0.04  # size of the largest features
-_SCRATCH_DEPTH = 0.06  # steepest slope of a scratch
-_PRINT_M = (0.0065, 0.009)  # half the width and height of a finger's print
-_RIDGE_M = 5e-4
-_RUBBED_M = 0.0015  # how far from an edge the most worn one is rubbed
-_CHIPS_M = 0.002
-_PRINTS_PER_M2 = 600.0
+_DUST_COLOR = np.array([0.30, 0.28, 0.25])
+_STAIN_TRANSMISSION = np.array([0.55, 0.42, 0.30])  # what a stain leaves of the colour
+_DUST_SCALE_M, _SCRATCH_SCALE_M, _STAIN_SCALE_M = 0.05, 0.016, 0.04  # size of the largest features
+_SCRATCH_MAX_SLOPE = 0.06  # steepest slope of a scratch
+_FINGERPRINT_HALF_SIZE_M = (0.0065, 0.009)  # half the width and height of a finger's print
+_FINGERPRINT_RIDGE_M = 5e-4
+_EDGE_WEAR_DEPTH_M = 0.0015  # how far from an edge the most worn one is rubbed
+_EDGE_CHIP_SCALE_M = 0.002
+_FINGERPRINTS_PER_M2 = 600.0
 
 
-Sides = tuple[float, float]
+SideLengths = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Finish:
+class MaterialMaps:
     """The maps (h, w, ...) of a piece of a surface, row 0 at v = 0.
 
     Attributes:
@@ -60,7 +60,7 @@ class Finish:
     metallic: Floats
     slopes: Floats
 
-    def encoded(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
+    def encode(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
         """Returns sRGB colours (h, w, 3), normals (h, w, 3), roughness and metalness (h, w, 2)."""
         up = np.ones((*self.roughness.shape, 1))
         normals = np.concatenate([-self.slopes, up], axis=-1)
@@ -73,30 +73,36 @@ class Finish:
         )
 
 
-def finish_of(
-    material: Material, span_m: float, decals: Sequence[Decal] = (), top_m: Sides | None = None
-) -> Finish:
+def build_material_maps(
+    material: Material,
+    span_m: float,
+    decals: Sequence[Decal] = (),
+    decal_area_m: SideLengths | None = None,
+) -> MaterialMaps:
     """Returns the maps of a material over so many metres both ways.
 
     Args:
         material: which.
         span_m: width and height.
         decals: on it.
-        top_m: sides of the piece in its middle on which they are; None without any.
+        decal_area_m: sides of the piece in its middle on which they are; None without any.
     """
-    n = texels_across(span_m)
-    points, plane = points_on(material.texture, n, span_m), Plane((n, n), (span_m / n,) * 2)
-    found = new_finish(paint(material.texture)(points), material)
-    found = replace(found, slopes=found.slopes + relief_slopes(material, points, plane))
-    if top_m is not None:
-        found = with_decals(found, decals, (_middle(plane, top_m),))
-    return worn(found, material.wear, plane) if material.wear else found
+    n = count_texels(span_m)
+    points, plane = (
+        make_texel_points(material.texture, n, span_m),
+        PlanarTexels((n, n), (span_m / n,) * 2),
+    )
+    found = make_plain_maps(make_color_sampler(material.texture)(points), material)
+    found = replace(found, slopes=found.slopes + compute_relief_slopes(material, points, plane))
+    if decal_area_m is not None:
+        found = apply_decals(found, decals, (_make_center_panel(plane, decal_area_m),))
+    return apply_wear(found, material.wear, plane) if material.wear else found
 
 
-def new_finish(colors: Floats, material: Material) -> Finish:
+def make_plain_maps(colors: Floats, material: Material) -> MaterialMaps:
     """Returns a smooth surface of a material in these colours, which broadcast to (h, w, 3)."""
     shape = colors.shape[:2]
-    return Finish(
+    return MaterialMaps(
         np.array(colors, np.float64),
         np.full(shape, material.roughness),
         np.full(shape, material.metallic),
@@ -104,158 +110,182 @@ def new_finish(colors: Floats, material: Material) -> Finish:
     )
 
 
-def has_finish(material: Material) -> bool:
+def has_relief_or_wear(material: Material) -> bool:
     """Returns whether a material has relief or wear."""
     return bool(material.relief) or material.wear is not None
 
 
-def relief_slopes(material: Material, points: Coordinates, places: Places) -> Floats:
+def compute_relief_slopes(material: Material, points: Coordinates, texels: TexelGeometry) -> Floats:
     """Returns the slopes (h, w, 2) of a material's pattern as heights; pictures have none.
 
     Args:
         material: whose pattern it is.
         points: where in the pattern the texels are.
-        places: where they lie on the body.
+        texels: where they lie on the body.
     """
-    if not material.relief or material.texture.picture is not None:
-        return np.zeros((*places.shape, 2))
-    height = levels(material.texture)(points) * material.relief * material.texture.scale_m
-    return places.slopes(np.broadcast_to(height, places.shape))
+    if not material.relief or material.texture.image is not None:
+        return np.zeros((*texels.shape, 2))
+    height = (
+        make_level_sampler(material.texture)(points) * material.relief * material.texture.scale_m
+    )
+    return texels.compute_slopes(np.broadcast_to(height, texels.shape))
 
 
-def with_decals(
-    bare: Finish, decals: Sequence[Decal], panels: Sequence[Panel], marks: Floats | float = 0.0
-) -> Finish:
+def apply_decals(
+    maps: MaterialMaps,
+    decals: Sequence[Decal],
+    panels: Sequence[Panel],
+    print_mask: Floats | float = 0.0,
+) -> MaterialMaps:
     """Returns a surface with decals of paper on it; see ``decals.stuck``."""
-    colors, cover = stuck(bare.colors, decals, panels, marks)
+    colors, cover = composite_decals(maps.colors, decals, panels, print_mask)
     return replace(
-        bare,
+        maps,
         colors=colors,
-        roughness=_mixed(bare.roughness, np.full_like(cover, PAPER_ROUGHNESS), cover),
-        metallic=bare.metallic * (1 - cover),
+        roughness=_blend(maps.roughness, np.full_like(cover, PRINT_ROUGHNESS), cover),
+        metallic=maps.metallic * (1 - cover),
     )
 
 
-def worn(new: Finish, wear: Wear, places: Places, edge_m: Floats | None = None) -> Finish:
+def apply_wear(
+    maps: MaterialMaps, wear: Wear, texels: TexelGeometry, edge_distance_m: Floats | None = None
+) -> MaterialMaps:
     """Returns a surface rubbed at its edges, with scratches, then stains, prints and dust on it.
 
     Args:
-        new: as it was made, (h, w).
+        maps: as it was made, (h, w).
         wear: what use has left.
-        places: where its texels lie.
-        edge_m: how far each texel (h, w) is from the body's next edge; None where edges are not known.
+        texels: where its texels lie.
+        edge_distance_m: how far each texel (h, w) is from the body's next edge; None where edges are not known.
     """
-    points, worn = places.points, new
-    if wear.edges and edge_m is not None:
-        worn = _rubbed(worn, _near_edges(wear, points, edge_m))
+    points, worn = texels.points, maps
+    if wear.edges and edge_distance_m is not None:
+        worn = _apply_edge_wear(worn, _compute_edge_wear(wear, points, edge_distance_m))
     if wear.scratches:
-        worn = _scratched(
-            worn, wear.scratches * _pattern("scratches", _SCRATCHES_M, wear)(points), places
+        worn = _apply_scratches(
+            worn,
+            wear.scratches * _make_pattern("scratches", _SCRATCH_SCALE_M, wear)(points),
+            texels,
         )
     if wear.stains:
-        worn = _stained(worn, _cover(_pattern("fbm", _STAINS_M, wear)(points), 0.7 * wear.stains))
+        worn = _apply_stains(
+            worn,
+            _threshold_softly(
+                _make_pattern("fbm", _STAIN_SCALE_M, wear)(points), 0.7 * wear.stains
+            ),
+        )
     if wear.fingerprints:
-        worn = _printed(worn, _prints(wear, places))
+        worn = _apply_fingerprints(worn, _generate_fingerprints(wear, texels))
     if wear.dust:
-        drifts = 0.35 + 0.65 * _pattern("fbm", _DUST_M, replace(wear, seed=wear.seed + 1))(points)
-        worn = _dusted(worn, (wear.dust * drifts).clip(0, 1))
+        drifts = 0.35 + 0.65 * _make_pattern(
+            "fbm", _DUST_SCALE_M, replace(wear, seed=wear.seed + 1)
+        )(points)
+        worn = _apply_dust(worn, (wear.dust * drifts).clip(0, 1))
     return worn
 
 
-def _middle(plane: Plane, size_m: Sides) -> Panel:
+def _make_center_panel(plane: PlanarTexels, size_m: SideLengths) -> Panel:
     """Returns a panel of this size in the middle of a plane."""
     rows, columns = (
         min(n, round(side / texel))
-        for n, side, texel in zip(plane.shape, size_m[::-1], plane.texel_m[::-1], strict=True)
+        for n, side, texel in zip(plane.shape, size_m[::-1], plane.texel_size_m[::-1], strict=True)
     )
     top, left = (plane.shape[0] - rows) // 2, (plane.shape[1] - columns) // 2
-    return Panel(top, left, (rows, columns), size_m, rises=True)
+    return Panel(top, left, (rows, columns), size_m, is_bottom_up=True)
 
 
-def _near_edges(wear: Wear, points: Coordinates, edge_m: Floats) -> Floats:
+def _compute_edge_wear(wear: Wear, points: Coordinates, edge_distance_m: Floats) -> Floats:
     """Returns how much of each texel (h, w) is rubbed off: all at the edge, chips further in."""
-    chips = 0.3 + 0.7 * _pattern("fbm", _CHIPS_M, replace(wear, seed=wear.seed + 2))(points)
-    return np.asarray((2 * wear.edges * chips - edge_m / (_RUBBED_M * wear.edges)).clip(0, 1))
-
-
-def _rubbed(new: Finish, cover: Floats) -> Finish:
-    """Returns a surface that is pale and matt where it is rubbed off."""
-    pale = 0.35 + 0.4 * new.colors.mean(axis=-1, keepdims=True)
-    return replace(
-        new,
-        colors=_mixed(new.colors, np.broadcast_to(pale, new.colors.shape), cover[..., None]),
-        roughness=_mixed(new.roughness, np.maximum(new.roughness, 0.6), cover),
+    chips = 0.3 + 0.7 * _make_pattern("fbm", _EDGE_CHIP_SCALE_M, replace(wear, seed=wear.seed + 2))(
+        points
+    )
+    return np.asarray(
+        (2 * wear.edges * chips - edge_distance_m / (_EDGE_WEAR_DEPTH_M * wear.edges)).clip(0, 1)
     )
 
 
-def _scratched(new: Finish, cover: Floats, places: Places) -> Finish:
-    lines = cover[..., None]
-    slopes = places.slopes(-cover)
+def _apply_edge_wear(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
+    """Returns a surface that is pale and matt where it is rubbed off."""
+    pale = 0.35 + 0.4 * maps.colors.mean(axis=-1, keepdims=True)
+    return replace(
+        maps,
+        colors=_blend(maps.colors, np.broadcast_to(pale, maps.colors.shape), coverage[..., None]),
+        roughness=_blend(maps.roughness, np.maximum(maps.roughness, 0.6), coverage),
+    )
+
+
+def _apply_scratches(maps: MaterialMaps, coverage: Floats, texels: TexelGeometry) -> MaterialMaps:
+    lines = coverage[..., None]
+    slopes = texels.compute_slopes(-coverage)
     steepest = max(float(np.abs(slopes).max()), 1e-9)
     return replace(
-        new,
-        colors=new.colors + 0.3 * lines * (1 - new.colors),
-        roughness=new.roughness + cover * 0.5 * (0.8 - new.roughness).clip(0),
-        slopes=new.slopes + slopes * (_SCRATCH_DEPTH * float(cover.max()) / steepest),
+        maps,
+        colors=maps.colors + 0.3 * lines * (1 - maps.colors),
+        roughness=maps.roughness + coverage * 0.5 * (0.8 - maps.roughness).clip(0),
+        slopes=maps.slopes + slopes * (_SCRATCH_MAX_SLOPE * float(coverage.max()) / steepest),
     )
 
 
-def _stained(new: Finish, cover: Floats) -> Finish:
-    spilt = new.colors * _SPILT
+def _apply_stains(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
+    spilt = maps.colors * _STAIN_TRANSMISSION
     return replace(
-        new,
-        colors=_mixed(new.colors, spilt, cover[..., None]),
-        roughness=_mixed(new.roughness, 0.7 * new.roughness + 0.1, cover),
-        metallic=_mixed(new.metallic, 0.6 * new.metallic, cover),
+        maps,
+        colors=_blend(maps.colors, spilt, coverage[..., None]),
+        roughness=_blend(maps.roughness, 0.7 * maps.roughness + 0.1, coverage),
+        metallic=_blend(maps.metallic, 0.6 * maps.metallic, coverage),
     )
 
 
-def _printed(new: Finish, cover: Floats) -> Finish:
+def _apply_fingerprints(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
     """Returns a surface with grease on it, which blurs what shines and is not seen on what is matt."""
     return replace(
-        new,
-        colors=new.colors * (1 - 0.08 * cover[..., None]),
-        roughness=_mixed(new.roughness, np.maximum(new.roughness, 0.45), cover),
+        maps,
+        colors=maps.colors * (1 - 0.08 * coverage[..., None]),
+        roughness=_blend(maps.roughness, np.maximum(maps.roughness, 0.45), coverage),
     )
 
 
-def _dusted(new: Finish, cover: Floats) -> Finish:
+def _apply_dust(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
     return replace(
-        new,
-        colors=_mixed(new.colors, np.broadcast_to(_DUST, new.colors.shape), cover[..., None]),
-        roughness=_mixed(new.roughness, np.ones_like(new.roughness), cover),
-        metallic=_mixed(new.metallic, np.zeros_like(new.metallic), cover),
-        slopes=new.slopes * (1 - 0.7 * cover[..., None]),
+        maps,
+        colors=_blend(
+            maps.colors, np.broadcast_to(_DUST_COLOR, maps.colors.shape), coverage[..., None]
+        ),
+        roughness=_blend(maps.roughness, np.ones_like(maps.roughness), coverage),
+        metallic=_blend(maps.metallic, np.zeros_like(maps.metallic), coverage),
+        slopes=maps.slopes * (1 - 0.7 * coverage[..., None]),
     )
 
 
-def _prints(wear: Wear, places: Places) -> Floats:
+def _generate_fingerprints(wear: Wear, texels: TexelGeometry) -> Floats:
     """Returns how much grease lies on each texel (h, w): whorls of ridges, in ovals."""
     rng = np.random.default_rng(wear.seed)
-    count = int(rng.poisson(_PRINTS_PER_M2 * wear.fingerprints * places.area_m2)) + 1
-    cover = np.zeros(places.shape)
+    count = int(rng.poisson(_FINGERPRINTS_PER_M2 * wear.fingerprints * texels.area_m2)) + 1
+    cover = np.zeros(texels.shape)
     for *share, turn, press in rng.random((count, 4)):
-        at, right, up = places.near(np.array(share), _PRINT_M[1])
+        at, right, up = texels.find_nearby(np.array(share), _FINGERPRINT_HALF_SIZE_M[1])
         c, s = np.cos(np.pi * turn), np.sin(np.pi * turn)
         across, along = c * right + s * up, c * up - s * right
-        away = np.hypot(across / _PRINT_M[0], along / _PRINT_M[1])
-        ridges = 0.5 + 0.5 * np.cos(2 * np.pi * np.hypot(across, 0.6 * along) / _RIDGE_M)
+        away = np.hypot(across / _FINGERPRINT_HALF_SIZE_M[0], along / _FINGERPRINT_HALF_SIZE_M[1])
+        ridges = 0.5 + 0.5 * np.cos(
+            2 * np.pi * np.hypot(across, 0.6 * along) / _FINGERPRINT_RIDGE_M
+        )
         print_ = np.clip(3 * (1 - away), 0, 1) * (0.35 + 0.65 * ridges) * (0.4 + 0.6 * press)
         cover[at] = np.maximum(cover[at], print_)
     return np.asarray(min(1.0, 2 * wear.fingerprints) * cover)
 
 
-def _pattern(family: TextureFamily, scale_m: float, wear: Wear) -> Pattern:
+def _make_pattern(family: TextureFamily, scale_m: float, wear: Wear) -> Pattern:
     """Returns the function from points to levels, 0 to 1, of a layer of wear."""
     black = (0.0, 0.0, 0.0)
-    return levels(Texture(family, black, black, scale_m, 1.0, 0.3, wear.seed))
+    return make_level_sampler(Texture(family, black, black, scale_m, 1.0, 0.3, wear.seed))
 
 
-def _cover(level: Floats, share: float) -> Floats:
+def _threshold_softly(level: Floats, fraction: float) -> Floats:
     """Returns 1 where levels are among the highest, about so large a share, and 0 below, softly."""
-    t = ((level - np.quantile(level, 1 - share)) / 0.12 + 0.5).clip(0, 1)
+    t = ((level - np.quantile(level, 1 - fraction)) / 0.12 + 0.5).clip(0, 1)
     return np.asarray(t * t * (3 - 2 * t))
 
 
-def _mixed(under: Floats, over: Floats, share: Floats) -> Floats:
-    return np.asarray(under + share * (over - under))
+def _blend(under: Floats, over: Floats, alpha: Floats) -> Floats:
+    return np.asarray(under + alpha * (over - under))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.surfaces.mesh import Mesh, grid_faces, one_part, patch
+from sim2cam.surfaces.mesh import Mesh, make_grid_faces, make_patch, make_single_part
 
 Floats = NDArray[np.float64]
 
@@ -15,22 +15,22 @@ SEGMENTS = 40
 """Sides of what is round."""
 
 
-def disc(radius_m: float, height_m: float, side: int) -> Mesh:
+def build_disc(radius_m: float, height_m: float, z_sign: int) -> Mesh:
     """Returns a level disc that looks up (side 1) or down (-1)."""
-    ring, _ = ring_of(SEGMENTS)
+    ring, _ = make_unit_circle(SEGMENTS)
     rim = np.column_stack([ring * radius_m, np.full(len(ring), height_m)])
     points = np.vstack([[0, 0, height_m], rim])
-    fan = [[0, i, i + 1][::side] for i in range(1, len(ring))]
+    fan = [[0, i, i + 1][::z_sign] for i in range(1, len(ring))]
     x, y, z = np.eye(3)
-    return patch(points, float(side) * z, x, y, fan)
+    return make_patch(points, float(z_sign) * z, x, y, fan)
 
 
-def frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mesh:
+def build_frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mesh:
     """Returns the side of a cone that goes from a radius and height to others.
 
     Its uvs run around it, along the first circle, and along its height, in metres.
     """
-    ring, angle = ring_of(SEGMENTS)
+    ring, angle = make_unit_circle(SEGMENTS)
     (r0, r1), (z0, z1) = radii_m, heights_m
     out, up = np.array([z1 - z0, r0 - r1]) / math.hypot(z1 - z0, r1 - r0)
     normals = np.column_stack([ring * out, np.full(len(ring), up)])
@@ -40,11 +40,11 @@ def frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mes
     uvs = [np.column_stack([angle * r0, np.full(len(ring), z)]) for _, z in ends]
     return Mesh(
         np.vstack(points), np.tile(normals, (2, 1)), np.tile(tangents, (2, 1)), np.vstack(uvs),
-        grid_faces(2, len(ring)), one_part(2 * len(ring)),
+        make_grid_faces(2, len(ring)), make_single_part(2 * len(ring)),
     )  # fmt: skip
 
 
-def ring_of(segments: int) -> tuple[Floats, Floats]:
+def make_unit_circle(segments: int) -> tuple[Floats, Floats]:
     """Returns points (n + 1, 2) of the unit circle, the last one again the first, and their angles."""
     angle = np.linspace(0, 2 * math.pi, segments + 1)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1), angle

@@ -39,7 +39,7 @@ class Mesh:
     is_closed: bool = False
 
 
-def grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
+def make_grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
     """Returns two triangles for each cell of a grid of vertices, or for each so many both ways."""
     row, column = np.mgrid[: rows - 1 : step, : columns - 1 : step]
     corner = (row * columns + column).ravel()
@@ -50,7 +50,7 @@ def grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
     ).astype(np.int64)
 
 
-def patch(
+def make_patch(
     points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: ArrayLike
 ) -> Mesh:
     """Returns a flat piece whose uvs are its points along its tangents, in metres."""
@@ -62,16 +62,16 @@ def patch(
         np.tile(tangent, (n, 1)),
         uvs,
         np.asarray(faces),
-        one_part(n),
+        make_single_part(n),
     )
 
 
-def one_part(n: int) -> NDArray[np.uint32]:
+def make_single_part(vertex_count: int) -> NDArray[np.uint32]:
     """Returns the part of so many vertices (n,) of which there is one."""
-    return np.ones(n, np.uint32)
+    return np.ones(vertex_count, np.uint32)
 
 
-def joined(parts: Sequence[Mesh]) -> Mesh:
+def join_meshes(parts: Sequence[Mesh]) -> Mesh:
     """Returns several surfaces as one, each a part of it."""
     starts = np.cumsum([0, *(len(p.vertices_m) for p in parts[:-1])])
     return Mesh(

@@ -21,7 +21,7 @@ from scipy.ndimage import map_coordinates
 from scipy.spatial import cKDTree
 
 from sim2cam import images
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Texture
 
 Floats = NDArray[np.float64]
@@ -32,68 +32,70 @@ Coordinates = tuple[Floats, Floats, Floats]
 Pattern = Callable[[Coordinates], Floats]
 """From points, in units of the largest feature, to levels in about 0..1."""
 
-_LATTICE = 32  # cells after which value noise repeats, along each axis
+_LATTICE_CELLS = 32  # cells after which value noise repeats, along each axis
 MAX_REPEAT_M = 0.48
 """Plane pictures of a pattern are so wide, and repeat."""
 
 _TEXELS_PER_M = 1600
 _MAX_TEXELS = 2048
-_MAX_PICTURE_PX = 4096
+_MAX_IMAGE_PX = 4096
 _SRGB_STEPS = 65535
-_AT_ONCE = 2**15  # what is encoded of so many values stays in the processor's cache
-_LEAST_OPACITY = 1e-4
+_CHUNK_SIZE = 2**15  # what is encoded of so many values stays in the processor's cache
+_MIN_OPACITY = 1e-4
 
 
 @functools.lru_cache(maxsize=16)
-def plane_map(texture: Texture, span_m: float) -> NDArray[np.uint8]:
+def render_plane_texture(texture: Texture, span_m: float) -> NDArray[np.uint8]:
     """Returns a square sRGB picture (n, n, 3) of the pattern on the plane z = 0.
 
     Row 0 is y = 0, column 0 is x = 0; it covers ``span_m`` metres both ways.
     """
-    n = texels_across(span_m)
-    if texture.family == "plain" and texture.picture is None:
+    n = count_texels(span_m)
+    if texture.family == "plain" and texture.image is None:
         n = 1
-    return encode_srgb(paint(texture)(points_on(texture, n, span_m)))
+    return encode_srgb(make_color_sampler(texture)(make_texel_points(texture, n, span_m)))
 
 
-def texels_across(span_m: float) -> int:
+def count_texels(span_m: float) -> int:
     """Returns how many texels a picture of so many metres has."""
     return int(np.clip(span_m * _TEXELS_PER_M, 16, _MAX_TEXELS))
 
 
-def points_on(texture: Texture, n: int, span_m: float) -> Coordinates:
+def make_texel_points(texture: Texture, side_px: int, span_m: float) -> Coordinates:
     """Returns where on the plane z = 0 a texture has the n by n texels of a square, lowest row first.
 
     The square's corner is its origin; a photo lies with its middle on that of the square.
     """
-    line = (np.arange(n) + 0.5) / n * span_m
+    line = (np.arange(side_px) + 0.5) / side_px * span_m
     right, up = (
-        [(side - span_m) / 2 for side in photo_size_m(texture)] if is_photo(texture) else (0.0, 0.0)
+        [(side - span_m) / 2 for side in get_photo_size_m(texture)]
+        if is_photo(texture)
+        else (0.0, 0.0)
     )
     return line + right, (line + up)[:, None], np.zeros(1)
 
 
 def is_photo(texture: Texture) -> bool:
     """Returns whether a texture is one picture of something large, no stuff that repeats."""
-    return texture.picture is not None and texture.scale_m > MAX_REPEAT_M
+    return texture.image is not None and texture.scale_m > MAX_REPEAT_M
 
 
-def photo_size_m(texture: Texture) -> tuple[float, float]:
+def get_photo_size_m(texture: Texture) -> tuple[float, float]:
     """Returns width and height of a texture's picture.
 
     Raises:
         InputError: it is missing, damaged, or not what it was.
     """
-    assert texture.picture is not None
-    height, width = shrunk_picture(texture.picture, _MAX_TEXELS).shape[:2]
+    assert texture.image is not None
+    height, width = load_linear_image(texture.image, _MAX_TEXELS).shape[:2]
     return texture.scale_m, texture.scale_m * height / width
 
 
-def paint(texture: Texture) -> Callable[[Coordinates], Floats]:
+def make_color_sampler(texture: Texture) -> Callable[[Coordinates], Floats]:
     """Returns the function from points in metres to linear colours (..., 3) of a solid pattern."""
-    if texture.picture is not None:
-        return pictured(texture.picture, texture.scale_m)
-    level_at = levels(texture)
+    if texture.image is not None:
+        return make_image_sampler(texture.image, texture.scale_m)
+    level_at = make_level_sampler(texture)
     a, b = np.array(texture.color_a), np.array(texture.color_b)
 
     def colors(points_m: Coordinates) -> Floats:
@@ -104,9 +106,9 @@ def paint(texture: Texture) -> Callable[[Coordinates], Floats]:
     return colors
 
 
-def levels(texture: Texture) -> Pattern:
+def make_level_sampler(texture: Texture) -> Pattern:
     """Returns the function from points in metres to the levels, 0 to 1, of a solid pattern."""
-    pattern = _PATTERNS[texture.family](np.random.default_rng(texture.seed))
+    pattern = _PATTERN_MAKERS[texture.family](np.random.default_rng(texture.seed))
     width = max(1e-3, 1 - texture.sharpness)
 
     def level_at(points_m: Coordinates) -> Floats:
@@ -118,7 +120,7 @@ def levels(texture: Texture) -> Pattern:
     return level_at
 
 
-def pictured(file: PictureFile, width_m: float) -> Callable[[Coordinates], Floats]:
+def make_image_sampler(image_file: ImageFile, width_m: float) -> Callable[[Coordinates], Floats]:
     """Returns the function from points in metres to the linear colours (h, w, 3) of a picture.
 
     It lies on the plane z = 0 and goes on through space aslant, so that on planes across the axes it
@@ -127,7 +129,7 @@ def pictured(file: PictureFile, width_m: float) -> Callable[[Coordinates], Float
     Raises:
         InputError: the picture is missing, damaged, or not what it was.
     """
-    pixels = shrunk_picture(file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_PICTURE_PX)))
+    pixels = load_linear_image(image_file, int(np.clip(width_m * _TEXELS_PER_M, 1, _MAX_IMAGE_PX)))
     per_m = pixels.shape[1] / width_m
 
     def colors(points_m: Coordinates) -> Floats:
@@ -143,51 +145,51 @@ def pictured(file: PictureFile, width_m: float) -> Callable[[Coordinates], Float
 
 
 @functools.lru_cache(maxsize=8)
-def shrunk_picture(file: PictureFile, width_px: int) -> NDArray[np.float32]:
+def load_linear_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
     """Returns the linear colours (h, w, 3) of a picture at most so wide.
 
     Raises:
         InputError: it is missing, damaged, or not what it was.
     """
-    path = Path(file.path)
-    images.check_digest(path, file.digest)
-    pixels = images.read_radiance(path)
-    if pixels.shape[1] <= width_px:
+    path = Path(image_file.path)
+    images.check_digest(path, image_file.digest)
+    pixels = images.read_linear_rgb(path)
+    if pixels.shape[1] <= max_width_px:
         return pixels
-    return _shrunk(pixels, width_px)
+    return _downscale(pixels, max_width_px)
 
 
 @functools.lru_cache(maxsize=8)
-def cut_out(file: PictureFile, width_px: int) -> NDArray[np.float32]:
+def load_cutout_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
     """Returns the linear colours of a picture at most so wide, and how opaque they are (h, w, 4).
 
     Raises:
-        InputError: as ``shrunk_picture``.
+        InputError: as ``load_linear_image``.
     """
-    pixels = shrunk_picture(file, width_px)
-    layers = images.read_layers(Path(file.path))
+    pixels = load_linear_image(image_file, max_width_px)
+    layers = images.read_full_depth(Path(image_file.path))
     if layers is None or layers.alpha is None:
         return np.dstack([pixels, np.ones(pixels.shape[:2], np.float32)])
     most = np.iinfo(layers.rgb.dtype).max
     opacity = (layers.alpha / most).astype(np.float32)
-    colors = images.LINEAR[np.round(layers.rgb * (255 / most)).astype(np.uint8)]
+    colors = images.SRGB_TO_LINEAR[np.round(layers.rgb * (255 / most)).astype(np.uint8)]
     # what is transparent has no colour that counts, so colours are weighed by their opacity
     found = np.dstack([colors * opacity[..., None], opacity])
-    found = _shrunk(found, width_px) if found.shape[1] > width_px else found
+    found = _downscale(found, max_width_px) if found.shape[1] > max_width_px else found
     nearby = cv2.blur(found, (3, 3))  # for what is laid between texels of which one has a colour
     weighed = np.where(found[..., 3:] > 0, found, nearby)
-    found[..., :3] = weighed[..., :3] / np.maximum(weighed[..., 3:], _LEAST_OPACITY)
+    found[..., :3] = weighed[..., :3] / np.maximum(weighed[..., 3:], _MIN_OPACITY)
     return np.asarray(found)
 
 
-def _shrunk(pixels: NDArray[np.float32], width_px: int) -> NDArray[np.float32]:
+def _downscale(pixels: NDArray[np.float32], width_px: int) -> NDArray[np.float32]:
     height, width = pixels.shape[:2]
     size = (width_px, max(1, round(height * width_px / width)))
     return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.float32)
 
 
 @functools.cache
-def _srgb_table() -> NDArray[np.uint8]:
+def _make_srgb_table() -> NDArray[np.uint8]:
     """Returns the sRGB bytes of all steps from 0 to 1 (IEC 61966-2-1)."""
     c = np.arange(_SRGB_STEPS + 1) / _SRGB_STEPS
     srgb = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.power(c, 1 / 2.4) - 0.055)
@@ -197,88 +199,92 @@ def _srgb_table() -> NDArray[np.uint8]:
 def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
     """Returns sRGB bytes of linear values in 0..1."""
     encoded = np.empty(linear.shape, np.uint8)
-    values, found, table = linear.reshape(-1), encoded.reshape(-1), _srgb_table()
-    for first in range(0, found.size, _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
+    values, found, table = linear.reshape(-1), encoded.reshape(-1), _make_srgb_table()
+    for first in range(0, found.size, _CHUNK_SIZE):
+        part = slice(first, first + _CHUNK_SIZE)
         steps = np.clip(values[part], 0, 1)
         steps *= _SRGB_STEPS
         table.take(np.rint(steps, out=steps).astype(np.uint16), out=found[part], mode="clip")
     return encoded
 
 
-def _value_noise(rng: np.random.Generator) -> Pattern:
+def _make_value_noise(rng: np.random.Generator) -> Pattern:
     """Returns smooth noise in 0..1 with one random value at each whole point."""
-    lattice = rng.random((_LATTICE, _LATTICE, _LATTICE))
-    shift = rng.uniform(0, _LATTICE, 3)
+    lattice = rng.random((_LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS))
+    shift = rng.uniform(0, _LATTICE_CELLS, 3)
 
     def level(points: Coordinates) -> Floats:
         shifted = [c + s for c, s in zip(points, shift, strict=True)]
-        return _on_grid(lattice, shifted) if _is_grid(shifted) else _anywhere(lattice, shifted)
+        return (
+            _interpolate_on_grid(lattice, shifted)
+            if _is_separable_grid(shifted)
+            else _interpolate_at_points(lattice, shifted)
+        )
 
     return level
 
 
-def _is_grid(points: Sequence[Floats]) -> bool:
+def _is_separable_grid(points: Sequence[Floats]) -> bool:
     """Returns whether no two coordinates run along the same axis."""
     shape = np.broadcast_shapes(*(c.shape for c in points))
     return math.prod(c.size for c in points) == math.prod(shape)
 
 
-def _on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
+def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
     """Returns the lattice at points each of whose coordinates runs along an axis of its own."""
     values = lattice
     for axis in sorted(range(3), key=lambda i: points[i].size):  # so that it shrinks at first
-        weights = _weights(points[axis].ravel())
+        weights = _compute_lattice_weights(points[axis].ravel())
         values = np.moveaxis(np.tensordot(values, weights, (axis, 1)), -1, axis)
     shape = np.broadcast_shapes(*(c.shape for c in points))
-    axes = [_axis(c, len(shape)) for c in points]
+    axes = [_find_axis(c, len(shape)) for c in points]
     order = sorted(range(3), key=lambda i: axes[i])
     return np.asarray(values.transpose(order).reshape(shape))
 
 
-def _axis(coordinate: Floats, dimensions: int) -> int:
+def _find_axis(coordinate: Floats, dimensions: int) -> int:
     """Returns along which of so many axes a coordinate runs; -1 for none."""
     runs = [i for i, n in enumerate(coordinate.shape, dimensions - coordinate.ndim) if n > 1]
     return runs[0] if runs else -1
 
 
-def _weights(coordinate: Floats) -> Floats:
+def _compute_lattice_weights(coordinate: Floats) -> Floats:
     """Returns how much each lattice point adds (n, lattice) at coordinates (n,)."""
-    cell, fade = _cells(coordinate)
-    weights = np.zeros((len(coordinate), _LATTICE))
+    cell, fade = _split_cells(coordinate)
+    weights = np.zeros((len(coordinate), _LATTICE_CELLS))
     rows = np.arange(len(coordinate))
-    weights[rows, cell % _LATTICE] = 1 - fade
-    weights[rows, (cell + 1) % _LATTICE] = fade
+    weights[rows, cell % _LATTICE_CELLS] = 1 - fade
+    weights[rows, (cell + 1) % _LATTICE_CELLS] = fade
     return weights
 
 
-def _anywhere(lattice: Floats, points: Sequence[Floats]) -> Floats:
-    cells, fades = zip(*(_cells(c) for c in points), strict=True)
+def _interpolate_at_points(lattice: Floats, points: Sequence[Floats]) -> Floats:
+    cells, fades = zip(*(_split_cells(c) for c in points), strict=True)
     where = np.stack(np.broadcast_arrays(*(c + f for c, f in zip(cells, fades, strict=True))))
-    flat = where.reshape(3, -1) % _LATTICE
+    flat = where.reshape(3, -1) % _LATTICE_CELLS
     values = map_coordinates(lattice, flat, order=1, mode="grid-wrap", prefilter=False)
     return np.asarray(values.reshape(where.shape[1:]))
 
 
-def _cells(coordinate: Floats) -> tuple[NDArray[np.intp], Floats]:
+def _split_cells(coordinate: Floats) -> tuple[NDArray[np.intp], Floats]:
     """Returns the whole part of coordinates and their way to the next, 0 to 1 with soft ends."""
     cell = np.floor(coordinate)
     t = coordinate - cell
     return cell.astype(np.intp), t * t * t * (t * (6 * t - 15) + 10)
 
 
-def _perlin(rng: np.random.Generator) -> Pattern:
+def _make_perlin(rng: np.random.Generator) -> Pattern:
     """Returns gradient noise in about 0..1: zero slopes between random ramps (Perlin 1985, 2002)."""
-    gradients = rng.standard_normal((3, _LATTICE, _LATTICE, _LATTICE))
+    gradients = rng.standard_normal((3, _LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS))
     gradients /= np.linalg.norm(gradients, axis=0)
-    shift = rng.uniform(0, _LATTICE, 3)
+    shift = rng.uniform(0, _LATTICE_CELLS, 3)
 
     def level(points: Coordinates) -> Floats:
         shifted = [c + s for c, s in zip(points, shift, strict=True)]
-        cells, fades = zip(*(_cells(c) for c in shifted), strict=True)
+        cells, fades = zip(*(_split_cells(c) for c in shifted), strict=True)
         total = np.zeros(np.broadcast_shapes(*(c.shape for c in points)))
         for corner in itertools.product((0, 1), repeat=3):
-            where = tuple((c + d) % _LATTICE for c, d in zip(cells, corner, strict=True))
+            where = tuple((c + d) % _LATTICE_CELLS for c, d in zip(cells, corner, strict=True))
             ways = [x - c - d for x, c, d in zip(shifted, cells, corner, strict=True)]
             ramp = sum(g[where] * way for g, way in zip(gradients, ways, strict=True))
             share = [f if d else 1 - f for f, d in zip(fades, corner, strict=True)]
@@ -288,26 +294,28 @@ def _perlin(rng: np.random.Generator) -> Pattern:
     return level
 
 
-def _fbm(rng: np.random.Generator) -> Pattern:
+def _make_fbm(rng: np.random.Generator) -> Pattern:
     """Returns fractal Brownian motion in about 0..1: octaves of noise, each half as strong."""
-    octaves = [_value_noise(rng) for _ in range(4)]
+    octaves = [_make_value_noise(rng) for _ in range(4)]
 
     def level(points: Coordinates) -> Floats:
-        parts = ((noise(_scaled(points, 2**i)) - 0.5) * 0.5**i for i, noise in enumerate(octaves))
+        parts = (
+            (noise(_scale_points(points, 2**i)) - 0.5) * 0.5**i for i, noise in enumerate(octaves)
+        )
         return np.asarray(sum(parts) + 0.5)
 
     return level
 
 
-def _worley(rng: np.random.Generator) -> Pattern:
+def _make_worley(rng: np.random.Generator) -> Pattern:
     """Returns the distance to the nearest of random feature points, one a cell (Worley 1996)."""
-    lattice = rng.random((_LATTICE, _LATTICE, _LATTICE, 3))
+    lattice = rng.random((_LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS, 3))
 
     def level(points: Coordinates) -> Floats:
         ends = [(math.floor(c.min()) - 1, math.floor(c.max()) + 2) for c in points]
         lines = [np.arange(*end) for end in ends]
         cells = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 3)
-        features = cells + lattice[tuple(np.moveaxis(cells % _LATTICE, -1, 0))]
+        features = cells + lattice[tuple(np.moveaxis(cells % _LATTICE_CELLS, -1, 0))]
         flat = np.stack(np.broadcast_arrays(*points), axis=-1)
         distance, _ = cKDTree(features).query(flat)
         return np.asarray(distance)
@@ -315,61 +323,61 @@ def _worley(rng: np.random.Generator) -> Pattern:
     return level
 
 
-def _marble(rng: np.random.Generator) -> Pattern:
-    bend = _fbm(rng)
+def _make_marble(rng: np.random.Generator) -> Pattern:
+    bend = _make_fbm(rng)
     return lambda p: np.asarray(0.5 + 0.5 * np.sin(np.pi * (p[0] + 5 * (bend(p) - 0.5))))
 
 
-def _wood(rng: np.random.Generator) -> Pattern:
-    bend, grain = _value_noise(rng), _value_noise(rng)
+def _make_wood(rng: np.random.Generator) -> Pattern:
+    bend, grain = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
-        rings = 3 * (points[0] + 0.7 * bend(_scaled(points, 1.0, 0.08, 1.0)))
-        fine = grain(_scaled(points, 40.0, 0.12, 40.0))
+        rings = 3 * (points[0] + 0.7 * bend(_scale_points(points, 1.0, 0.08, 1.0)))
+        fine = grain(_scale_points(points, 40.0, 0.12, 40.0))
         return np.asarray(0.75 * (rings - np.floor(rings)) + 0.25 * fine)
 
     return level
 
 
-def _speckle(rng: np.random.Generator) -> Pattern:
-    noise = _value_noise(rng)
-    return lambda p: np.asarray(4 * (noise(_scaled(p, 4)) - 0.75) + 0.5)
+def _make_speckle(rng: np.random.Generator) -> Pattern:
+    noise = _make_value_noise(rng)
+    return lambda p: np.asarray(4 * (noise(_scale_points(p, 4)) - 0.75) + 0.5)
 
 
-def _scratches(rng: np.random.Generator) -> Pattern:
+def _make_scratches(rng: np.random.Generator) -> Pattern:
     turn = rng.uniform(0, np.pi)
     c, s = np.cos(turn), np.sin(turn)
-    lines, patches = _value_noise(rng), _value_noise(rng)
+    lines, patches = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
         x, y, z = points
         turned = (25 * (c * x - s * y), 0.7 * (s * x + c * y), 25 * z)
-        return np.asarray(6 * (lines(turned) - 0.9) + patches(_scaled(points, 0.5)) * 0.6)
+        return np.asarray(6 * (lines(turned) - 0.9) + patches(_scale_points(points, 0.5)) * 0.6)
 
     return level
 
 
-def _stains(rng: np.random.Generator) -> Pattern:
-    patches = _fbm(rng)
+def _make_stains(rng: np.random.Generator) -> Pattern:
+    patches = _make_fbm(rng)
     return lambda p: np.asarray(3 * (patches(p) - 0.62) + 0.5)
 
 
-def _checker(_rng: np.random.Generator) -> Pattern:
+def _make_checker(_rng: np.random.Generator) -> Pattern:
     return lambda p: np.asarray(sum(np.floor(c + 1e-6) for c in p) % 2)
 
 
-def _gradient(rng: np.random.Generator) -> Pattern:
+def _make_gradient(rng: np.random.Generator) -> Pattern:
     turn = rng.uniform(0, 2 * np.pi)
     c, s = np.cos(turn), np.sin(turn)
     return lambda p: np.asarray(0.5 + 0.5 * np.sin(p[0] * c + p[1] * s + 0 * p[2]))
 
 
-def _weave(rng: np.random.Generator) -> Pattern:
+def _make_weave(rng: np.random.Generator) -> Pattern:
     """Returns threads over and under each other, two of each way in a unit."""
-    slack = _value_noise(rng)
+    slack = _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
-        bent = 0.15 * (slack(_scaled(points, 0.7)) - 0.5)
+        bent = 0.15 * (slack(_scale_points(points, 0.7)) - 0.5)
         x, y = 2 * points[0] + bent + 0 * points[2], 2 * points[1] + bent + 0 * points[2]
         is_warp = (np.floor(x) + np.floor(y)) % 2 > 0
         return np.asarray(np.abs(np.sin(np.pi * np.where(is_warp, x, y))))
@@ -377,40 +385,40 @@ def _weave(rng: np.random.Generator) -> Pattern:
     return level
 
 
-def _brushed(rng: np.random.Generator) -> Pattern:
+def _make_brushed(rng: np.random.Generator) -> Pattern:
     """Returns fine streaks along x, as long as a unit."""
-    broad, fine = _value_noise(rng), _value_noise(rng)
+    broad, fine = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
-        streaks = 0.6 * broad(_scaled(points, 1.0, 12.0, 12.0))
-        return np.asarray(streaks + 0.4 * fine(_scaled(points, 2.0, 29.0, 29.0)))
+        streaks = 0.6 * broad(_scale_points(points, 1.0, 12.0, 12.0))
+        return np.asarray(streaks + 0.4 * fine(_scale_points(points, 2.0, 29.0, 29.0)))
 
     return level
 
 
-def _plain(_rng: np.random.Generator) -> Pattern:
+def _make_plain(_rng: np.random.Generator) -> Pattern:
     return lambda p: np.zeros(np.broadcast_shapes(*(c.shape for c in p)))
 
 
-def _scaled(points: Coordinates, *factors: float) -> Coordinates:
+def _scale_points(points: Coordinates, *factors: float) -> Coordinates:
     """Returns points times one factor, or one for each axis."""
     x, y, z = factors if len(factors) == 3 else factors * 3
     return points[0] * x, points[1] * y, points[2] * z
 
 
-_PATTERNS: dict[str, Callable[[np.random.Generator], Pattern]] = {
-    "plain": _plain,
-    "value": _value_noise,
-    "perlin": _perlin,
-    "fbm": _fbm,
-    "worley": _worley,
-    "marble": _marble,
-    "wood": _wood,
-    "speckle": _speckle,
-    "scratches": _scratches,
-    "stains": _stains,
-    "checker": _checker,
-    "gradient": _gradient,
-    "weave": _weave,
-    "brushed": _brushed,
+_PATTERN_MAKERS: dict[str, Callable[[np.random.Generator], Pattern]] = {
+    "plain": _make_plain,
+    "value": _make_value_noise,
+    "perlin": _make_perlin,
+    "fbm": _make_fbm,
+    "worley": _make_worley,
+    "marble": _make_marble,
+    "wood": _make_wood,
+    "speckle": _make_speckle,
+    "scratches": _make_scratches,
+    "stains": _make_stains,
+    "checker": _make_checker,
+    "gradient": _make_gradient,
+    "weave": _make_weave,
+    "brushed": _make_brushed,
 }

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.store import METHODS, load_transfer, save_transfer
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.store import TRANSFER_TYPES, load_transfer, save_transfer
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.errors import InputError
 
 
@@ -12,12 +12,12 @@ def pictures():
     return [rng.integers(0, 256, (24, 30, 3), dtype=np.uint8) for _ in range(3)]
 
 
-@pytest.mark.parametrize("kind", METHODS.values())
+@pytest.mark.parametrize("kind", TRANSFER_TYPES.values())
 def test_a_transfer_survives_the_disk(kind, pictures, tmp_path):
     transfer = kind.fit(pictures)
     save_transfer(transfer, tmp_path)
     again = load_transfer(tmp_path)
-    frame = Frame(pictures[0])
+    frame = GBufferFrame(pictures[0])
     first, second = (t.apply(frame, np.random.default_rng(5)) for t in (transfer, again))
     assert np.array_equal(first, second)
 

@@ -7,13 +7,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sim2cam.adapt.translation import NO_JUDGES, numbered, translate, translate_all
-from sim2cam.data.channels import FLOW_SEEN, encode
-from sim2cam.data.sample import Moment, Sample
+from sim2cam.adapt.translation import (
+    NO_VERIFIERS,
+    index_samples,
+    translate_sample,
+    translate_samples,
+)
+from sim2cam.data.channels import FLOW_VISIBLE, encode_channel
+from sim2cam.data.sample import FrameInfo, Sample
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
-from sim2cam.images import read_layers, read_rgb, suffix_of
+from sim2cam.images import detect_suffix, read_full_depth, read_rgb
 
 
 class Warmer:
@@ -40,11 +45,11 @@ def stored(tmp_path):
 
 def translated(sample, tmp_path):
     """Returns the translation, and what its file holds."""
-    made = translate(Warmer(), sample, "0", np.random.default_rng(0), NO_JUDGES)
-    path = tmp_path / f"out{suffix_of(made.file)}"
-    write_bytes(path, made.file)
+    made = translate_sample(Warmer(), sample, "0", np.random.default_rng(0), NO_VERIFIERS)
+    path = tmp_path / f"out{detect_suffix(made.encoded_image)}"
+    write_bytes(path, made.encoded_image)
     assert np.array_equal(read_rgb(path), made.pair.after) or path.suffix == ".jpg"
-    return made, read_layers(path)
+    return made, read_full_depth(path)
 
 
 def ramp(dtype, channels):
@@ -58,7 +63,7 @@ def ramp(dtype, channels):
 def test_sixteen_bits_stay_sixteen(stored, tmp_path, name):
     pixels = ramp(np.uint16, 3)
     made, layers = translated(stored(pixels, name), tmp_path)
-    assert suffix_of(made.file) == ".png"
+    assert detect_suffix(made.encoded_image) == ".png"
     assert layers.rgb.dtype == np.uint16
     assert layers.alpha is None
     change = layers.rgb.astype(int) - pixels[..., ::-1]
@@ -74,8 +79,8 @@ def test_transparency_is_not_touched(stored, tmp_path, dtype, name):
     made, layers = translated(sample, tmp_path)
     assert layers.rgb.dtype == layers.alpha.dtype == dtype
     assert np.array_equal(layers.alpha, pixels[..., 3])
-    assert made.certificate.verdict == "appearance only"
-    assert np.array_equal(read_layers(sample.rgb).alpha, pixels[..., 3])
+    assert made.certificate.decision == "appearance only"
+    assert np.array_equal(read_full_depth(sample.rgb).alpha, pixels[..., 3])
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_transparency_is_not_touched(stored, tmp_path, dtype, name):
 def test_greys_stay_grey_at_the_brightness_of_what_is_made(stored, tmp_path, name, dtype):
     pixels = ramp(dtype, 1)[..., 0]
     made, _ = translated(stored(pixels, name), tmp_path)
-    kept = cv2.imdecode(np.frombuffer(made.file, np.uint8), cv2.IMREAD_UNCHANGED)
+    kept = cv2.imdecode(np.frombuffer(made.encoded_image, np.uint8), cv2.IMREAD_UNCHANGED)
     assert (kept.dtype, kept.shape) == (dtype, pixels.shape)
     added = (kept.astype(int) - pixels) / (np.iinfo(dtype).max // 255)
     brighter = 0.299 * 30 - 0.114 * 10  # of the light of BT.601
@@ -99,7 +104,7 @@ def test_greys_stay_grey_at_the_brightness_of_what_is_made(stored, tmp_path, nam
 @pytest.mark.parametrize("name", ["a.png", "a.jpg"])
 def test_what_leaves_greys_as_they_are_leaves_their_files_so(stored, tmp_path, name):
     sample = stored(ramp(np.uint8, 1)[..., 0], name)
-    made = translate(Same(), sample, "0", np.random.default_rng(0), NO_JUDGES)
+    made = translate_sample(Same(), sample, "0", np.random.default_rng(0), NO_VERIFIERS)
     assert np.abs(made.pair.after.astype(int) - read_rgb(sample.rgb)).max() <= (name == "a.jpg")
 
 
@@ -116,13 +121,13 @@ def test_transparent_greys_keep_their_transparency(tmp_path):
 def test_eight_bits_lose_nothing_where_none_was_lost(stored, tmp_path, name):
     pixels = ramp(np.uint8, 3)
     made, layers = translated(stored(pixels, name), tmp_path)
-    assert (made.file[:4], layers) == (b"\x89PNG", None)
+    assert (made.encoded_image[:4], layers) == (b"\x89PNG", None)
     assert (made.pair.after.astype(int) - pixels[..., ::-1] == [30, 0, -10]).all()
 
 
 def test_of_a_jpeg_comes_a_jpeg(stored, tmp_path):
     made, layers = translated(stored(ramp(np.uint8, 3), "a.jpg"), tmp_path)
-    assert (made.file[:2], layers) == (b"\xff\xd8", None)
+    assert (made.encoded_image[:2], layers) == (b"\xff\xd8", None)
 
 
 def test_colours_end_at_the_ends_of_their_range(stored, tmp_path):
@@ -143,11 +148,11 @@ class Painter:
 def films(stored, tmp_path):
     """Two films of three pictures, of one scene, and a still; the second film without flow."""
     flow = np.zeros((48, 64, 3), np.float32)
-    flow[..., 2] = FLOW_SEEN
-    write_bytes(tmp_path / "flow.png", encode("flow_backward", flow))
+    flow[..., 2] = FLOW_VISIBLE
+    write_bytes(tmp_path / "flow.png", encode_channel("flow_backward", flow))
     samples = []
     for name, frame in (("a", 0), ("b", 1), ("c", 2), ("d", 0), ("e", 1), ("f", 2)):
-        moment = Moment(frame, 0.1 * frame, 0.0, 0.0, Pose())
+        moment = FrameInfo(frame, 0.1 * frame, 0.0, 0.0, Pose())
         channels = {"flow_backward": tmp_path / "flow.png"} if name in "abc" and frame else {}
         sample = stored(ramp(np.uint8, 3), f"{name}.png")
         samples.append(replace(sample, moment=moment, channels=channels))
@@ -155,15 +160,15 @@ def films(stored, tmp_path):
 
 
 def test_pictures_of_a_film_share_their_draw_and_are_held_against_each_other(films):
-    found = numbered(films)
-    assert [one.film for one in found] == [0, 0, 0, 3, 3, 3, 6]
-    made = list(translate_all(Painter(), found, 0, "adapt", NO_JUDGES))
-    files = [one.file for one in made]
+    found = index_samples(films)
+    assert [one.sequence_index for one in found] == [0, 0, 0, 3, 3, 3, 6]
+    made = list(translate_samples(Painter(), found, 0, "adapt", NO_VERIFIERS))
+    files = [one.encoded_image for one in made]
     assert files[0] == files[1] == files[2]
     assert files[3] == files[4] == files[5]
     assert len(set(files)) == 3
-    findings = [one.certificate.findings["warp_levels"] for one in made]
-    assert [(one.value, one.why) for one in findings] == [
+    findings = [one.certificate.checks["warp_levels"] for one in made]
+    assert [(one.value, one.reason) for one in findings] == [
         (None, "it is the first of its film"),
         (0.0, None),
         (0.0, None),
@@ -175,9 +180,11 @@ def test_pictures_of_a_film_share_their_draw_and_are_held_against_each_other(fil
 
 
 def test_a_picture_that_is_missing_is_not_compared_across(films):
-    made = translate_all(Painter(), numbered([films[0], films[2]]), 0, "adapt", NO_JUDGES)
-    last = list(made)[-1].certificate.findings["warp_levels"]
-    assert last.why == "the picture before it is not there"
+    made = translate_samples(
+        Painter(), index_samples([films[0], films[2]]), 0, "adapt", NO_VERIFIERS
+    )
+    last = list(made)[-1].certificate.checks["warp_levels"]
+    assert last.reason == "the picture before it is not there"
 
 
 def test_a_flow_of_another_size_is_told(films, stored):
@@ -185,4 +192,4 @@ def test_a_flow_of_another_size_is_told(films, stored):
     small = replace(small, channels=films[1].channels)
     first = replace(stored(ramp(np.uint8, 3)[:40], "i.png"), moment=films[0].moment)
     with pytest.raises(InputError, match=r"64x48 pixels, but its image h\.png has 64x40"):
-        list(translate_all(Painter(), numbered([first, small]), 0, "adapt", NO_JUDGES))
+        list(translate_samples(Painter(), index_samples([first, small]), 0, "adapt", NO_VERIFIERS))

@@ -14,13 +14,13 @@ from sim2cam.assets.folder import asset_names
 from sim2cam.assets.importer import import_assets
 from sim2cam.assets.mesh import collider_of, parse_file, read_mesh_file
 from sim2cam.assets.mesh_cache import MeshContent
-from sim2cam.geometry.inertia import center_of, principal_axes
+from sim2cam.geometry.inertia import compute_center_of_mass, compute_principal_axes
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.physics.simulation import settle
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
-from sim2cam.scene.shape import Box, Ground
+from sim2cam.scene.shape import Cuboid, Ground
 from sim2cam.surfaces.mesh import Mesh
 
 pytestmark = pytest.mark.filterwarnings("ignore:(?s).*has no normals")
@@ -65,7 +65,7 @@ def test_parts_fill_the_solid_and_leave_its_hollow():
     assert 2 < len(parts) <= decomposition.MOST_PARTS
     whole = [trimesh.convex.convex_hull(part) for part in parts]
     assert sum(part.volume for part in whole) == pytest.approx(solid.volume, rel=0.35)
-    center = center_of(even_spread(parts))
+    center = compute_center_of_mass(even_spread(parts))
     assert np.abs(center[:2]).max() < 2e-3
     assert center[2] == pytest.approx(solid.center_mass[2], abs=6e-3)
     inside = [[0, 0, 0.03], [0.01, 0, 0.07], [0, -0.015, 0.05]]
@@ -90,7 +90,7 @@ def test_parts_lie_on_a_plane_as_their_solid_does():
 
 
 def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
-    cube = Box((0.012,) * 3)
+    cube = Cuboid((0.012,) * 3)
     bodies = (
         Body("table", Ground(2.0), GREY, Pose(), is_fixed=True),
         Body("cup", brought_in.mesh, GREY, _upright(brought_in), mass_kg=0.1),
@@ -104,20 +104,20 @@ def test_what_is_dropped_into_a_cup_lies_in_it(brought_in):
         ),
     )
     assert brought_in.parts > 2
-    settled, certificate = settle(Scene(bodies, DARK, ()))
+    settled, certificate = simulate(Scene(bodies, DARK, ()))
     assert certificate.rejection is None
     x, y, z = settled.bodies[2].pose.position_m
     assert np.hypot(x, y) < RADIUS
     assert z == pytest.approx(WALL + 0.006, abs=3e-3)
     as_hull = replace(bodies[1], asset=replace(brought_in.mesh, digest=""))
-    kept_out, _ = settle(Scene((bodies[0], as_hull, bodies[2]), DARK, ()))
+    kept_out, _ = simulate(Scene((bodies[0], as_hull, bodies[2]), DARK, ()))
     x, y, z = kept_out.bodies[2].pose.position_m
     assert np.hypot(x, y) > RADIUS or z > HEIGHT
 
 
 def test_a_cup_weighs_where_it_is_not_hollow(brought_in):
     solid = cup()
-    frame, moments = principal_axes(collider_of(brought_in.mesh).spread)
+    frame, moments = compute_principal_axes(collider_of(brought_in.mesh).spread)
     assert frame.position_m == pytest.approx(solid.center_mass, abs=1e-6)
     expected = np.diag(solid.moment_inertia) / solid.volume
     assert moments == pytest.approx(expected, rel=1e-4)
@@ -139,7 +139,7 @@ def test_a_skin_that_is_half_inside_out_weighs_as_its_hull():
 def test_a_cup_stands_on_the_table(brought_in):
     table = Body("table", Ground(2.0), GREY, Pose(), is_fixed=True)
     body = Body("cup", brought_in.mesh, GREY, _upright(brought_in), mass_kg=0.1)
-    settled, _ = settle(Scene((table, body), DARK, ()))
+    settled, _ = simulate(Scene((table, body), DARK, ()))
     low, high = brought_in.low_m, brought_in.high_m
     assert (high[2] - low[2], low[2]) == pytest.approx((HEIGHT, 0.0), abs=1e-6)
     foot = settled.bodies[1].pose.apply(np.array([[0.0, 0.0, low[2]]]))[0]

@@ -9,17 +9,17 @@ import pytest
 from sim2cam.assets import environment_map
 from sim2cam.assets.image_folder import import_skies
 from sim2cam.errors import BackendError, InputError
-from sim2cam.render.backends.emitters import sky_map
-from sim2cam.render.backends.mitsuba import Tracer
+from sim2cam.render.backends.emitters import render_sky_map
+from sim2cam.render.backends.mitsuba import PathTracer
 from sim2cam.render.lighting.beams import (
-    dome_powers,
-    ground_irradiance,
-    harmonic_irradiance,
-    sky_harmonics,
+    compute_dome_powers,
+    compute_ground_irradiance,
+    compute_harmonic_irradiance,
+    compute_sky_harmonics,
 )
-from sim2cam.render.lighting.microfacets import split_sum_at
-from sim2cam.scene.image_file import PictureFile
-from sim2cam.scene.light import Environment, SkyPicture
+from sim2cam.render.lighting.microfacets import interpolate_split_sum
+from sim2cam.scene.image_file import ImageFile
+from sim2cam.scene.light import Environment, EnvironmentMap
 
 DARK = (0.0, 0.0, 0.0)
 UP = np.array([[0.0, 0.0, 1.0]])
@@ -36,20 +36,20 @@ def store(tmp_path_factory):
         bgr = np.ascontiguousarray(radiance[..., ::-1], np.float32)
         path.write_bytes(cv2.imencode(".hdr", bgr)[1].tobytes())
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return SkyPicture(PictureFile(str(path), digest), **options)
+        return EnvironmentMap(ImageFile(str(path), digest), **options)
 
     return write
 
 
 def lobe(towards, radius, rows=128):
-    away = np.arccos(np.clip(environment_map.directions_of(rows) @ towards, -1, 1))
+    away = np.arccos(np.clip(environment_map.compute_texel_directions(rows) @ towards, -1, 1))
     return np.exp(-((away / radius) ** 2))[..., None]
 
 
 @pytest.fixture(scope="module")
 def room(store):
     """A grey room with a bluish ceiling, a broad window and a small strong lamp."""
-    up = environment_map.directions_of(256)[..., 2:].clip(0)
+    up = environment_map.compute_texel_directions(256)[..., 2:].clip(0)
     window = 3 * lobe(np.array([-0.8, 0.0, 0.6]), 0.25, 256)
     lamp = 800 * lobe(SUN, 0.03, 256) * np.array([1.0, 0.9, 0.7])
     return store("room", 0.3 + 0.4 * up * np.array([0.6, 0.8, 1.0]) + window + lamp)
@@ -60,55 +60,59 @@ def lit_by(picture, *lamps):
 
 
 def test_directions_go_from_y_over_x_and_solid_angles_fill_the_sphere():
-    towards = environment_map.directions_of(64)
+    towards = environment_map.compute_texel_directions(64)
     assert towards[31, 0] == pytest.approx([0.0, 1.0, 0.0], abs=0.05)
     assert towards[31, 32] == pytest.approx([1.0, 0.0, 0.0], abs=0.05)
     assert towards[0, :, 2].min() > 0.99
-    assert 128 * environment_map.solid_angles(64).sum() == pytest.approx(4 * np.pi)
+    assert 128 * environment_map.compute_solid_angles(64).sum() == pytest.approx(4 * np.pi)
 
 
 def test_an_even_picture_sheds_what_an_even_sky_does(store):
     even = lit_by(store("even", np.full((64, 128, 3), 0.5)))
     plain = Environment((0.5,) * 3, (0.5,) * 3, ())
-    assert sky_harmonics(even) == pytest.approx(sky_harmonics(plain), abs=5e-3)
-    assert dome_powers(even) == pytest.approx(dome_powers(plain), rel=1e-3)
-    assert ground_irradiance(even) == pytest.approx(0.5 * np.pi, rel=1e-3)
+    assert compute_sky_harmonics(even) == pytest.approx(compute_sky_harmonics(plain), abs=5e-3)
+    assert compute_dome_powers(even) == pytest.approx(compute_dome_powers(plain), rel=1e-3)
+    assert compute_ground_irradiance(even) == pytest.approx(0.5 * np.pi, rel=1e-3)
 
 
 def test_harmonics_hold_the_irradiance_of_a_soft_sky(store):
     """Against the integral over all texels, in every direction that the sky faces."""
     soft = 0.3 + 2 * lobe(np.array([-0.8, 0.0, 0.6]), 0.6)
-    soft = soft * (environment_map.directions_of(128)[..., 2:] > 0)
-    found = sky_harmonics(lit_by(store("soft", np.repeat(soft, 3, axis=2))))
-    towards = environment_map.directions_of(128).reshape(-1, 3)
-    solid = np.repeat(environment_map.solid_angles(128), 256)
+    soft = soft * (environment_map.compute_texel_directions(128)[..., 2:] > 0)
+    found = compute_sky_harmonics(lit_by(store("soft", np.repeat(soft, 3, axis=2))))
+    towards = environment_map.compute_texel_directions(128).reshape(-1, 3)
+    solid = np.repeat(environment_map.compute_solid_angles(128), 256)
     for normal in ([0.0, 0.0, 1.0], [-0.6, 0.0, 0.8], [0.6, 0.0, 0.8], [0.0, 0.8, 0.6]):
         exact = (soft.ravel() * solid * (towards @ normal).clip(0)).sum()
-        sky = harmonic_irradiance(found, np.array([normal]))[0]
+        sky = compute_harmonic_irradiance(found, np.array([normal]))[0]
         assert sky == pytest.approx(exact, rel=0.06)
 
 
 @pytest.mark.parametrize("turn_rad", [0.0, 1.0, 4.0])
 def test_a_turned_sky_is_the_sky_seen_by_one_who_turned(room, turn_rad):
-    found = sky_harmonics(lit_by(replace(room, turn_rad=turn_rad)))
-    still = sky_harmonics(lit_by(room))
-    normals = environment_map.directions_of(8)[:4].reshape(-1, 3)
-    ahead = harmonic_irradiance(found, environment_map.turned(normals, turn_rad))
-    assert ahead == pytest.approx(harmonic_irradiance(still, normals), rel=1e-6)
+    found = compute_sky_harmonics(lit_by(replace(room, turn_rad=turn_rad)))
+    still = compute_sky_harmonics(lit_by(room))
+    normals = environment_map.compute_texel_directions(8)[:4].reshape(-1, 3)
+    ahead = compute_harmonic_irradiance(
+        found, environment_map.rotate_about_vertical(normals, turn_rad)
+    )
+    assert ahead == pytest.approx(compute_harmonic_irradiance(still, normals), rel=1e-6)
 
 
 def test_blurring_leaves_an_even_sky_and_follows_the_lobe():
     rows, roughness = 64, 0.5
-    even = environment_map.blur(np.full((rows, 2 * rows, 3), 0.7, np.float32), roughness)
+    even = environment_map.blur_by_roughness(
+        np.full((rows, 2 * rows, 3), 0.7, np.float32), roughness
+    )
     assert even == pytest.approx(0.7, rel=1e-4)
     spot = lobe(np.array([0.6, 0.0, 0.8]), 0.3, rows) * np.ones(3)
-    found = environment_map.blur(spot.astype(np.float32), roughness)
+    found = environment_map.blur_by_roughness(spot.astype(np.float32), roughness)
     towards, solid = (
-        environment_map.directions_of(rows).reshape(-1, 3),
-        np.repeat(environment_map.solid_angles(rows), 2 * rows),
+        environment_map.compute_texel_directions(rows).reshape(-1, 3),
+        np.repeat(environment_map.compute_solid_angles(rows), 2 * rows),
     )
     for row, column in ((10, 20), (20, 32), (40, 100)):
-        mirror = environment_map.directions_of(rows)[row, column]
+        mirror = environment_map.compute_texel_directions(rows)[row, column]
         facet = mirror + towards
         facing = (facet @ mirror / np.maximum(np.linalg.norm(facet, axis=1), 1e-9)) ** 2
         density = 1 / (1 + facing * (roughness**4 - 1)) ** 2  # GGX, for an eye along the normal
@@ -119,12 +123,12 @@ def test_blurring_leaves_an_even_sky_and_follows_the_lobe():
 
 def test_the_sun_is_found_and_taken_out(room):
     radiance = environment_map.read_sky(room.file)
-    sun = environment_map.sun_of(radiance)
+    sun = environment_map.extract_sun(radiance)
     assert np.degrees(np.arccos(np.clip(SUN @ sun.direction, -1, 1))) < 0.5
     assert sun.radius_rad == pytest.approx(0.03, rel=0.15)
     assert sun.irradiance == pytest.approx(800 * np.pi * 0.03**2 * np.array([1, 0.9, 0.7]), rel=0.1)
     whole, apart = (
-        ground_irradiance(lit_by(replace(room, sun_apart=a), *lamps))
+        compute_ground_irradiance(lit_by(replace(room, sun_apart=a), *lamps))
         for a, lamps in ((False, ()), (True, (sun,)))
     )
     assert apart == pytest.approx(whole, rel=0.06)  # harmonics of the whole ring around the lamp
@@ -132,21 +136,24 @@ def test_the_sun_is_found_and_taken_out(room):
 
 def test_a_sky_without_a_strong_spot_has_no_sun(store):
     window = 0.5 + 2 * lobe(np.array([-0.8, 0.0, 0.6]), 0.4) * np.ones(3)
-    assert environment_map.sun_of(environment_map.read_sky(store("window", window).file)) is None
-    assert environment_map.sun_of(np.zeros((16, 32, 3), np.float32)) is None
+    assert (
+        environment_map.extract_sun(environment_map.read_sky(store("window", window).file)) is None
+    )
+    assert environment_map.extract_sun(np.zeros((16, 32, 3), np.float32)) is None
 
 
 def test_the_path_tracer_is_given_the_same_sky(room):
     turned = replace(room, turn_rad=0.7, level=2.0)
-    found = sky_map(lit_by(turned), 64)
+    found = render_sky_map(lit_by(turned), 64)
     weight = (
-        environment_map.solid_angles(64)[:32, None] * environment_map.directions_of(64)[:32, :, 2]
+        environment_map.compute_solid_angles(64)[:32, None]
+        * environment_map.compute_texel_directions(64)[:32, :, 2]
     )
     irradiance = (found[:32] * weight[..., None]).sum(axis=(0, 1))
-    assert irradiance == pytest.approx(ground_irradiance(lit_by(turned)), rel=0.05)
+    assert irradiance == pytest.approx(compute_ground_irradiance(lit_by(turned)), rel=0.05)
     row, column = np.unravel_index(found[..., 0].argmax(), found.shape[:2])
-    brightest = environment_map.directions_of(64)[row, column]
-    assert brightest @ environment_map.turned(SUN[None], 0.7)[0] > 0.995
+    brightest = environment_map.compute_texel_directions(64)[row, column]
+    assert brightest @ environment_map.rotate_about_vertical(SUN[None], 0.7)[0] > 0.995
 
 
 # drawn
@@ -193,7 +200,7 @@ def test_a_white_metal_keeps_nothing_but_what_its_facets_hide(egl, make, store, 
     on_ball = drawn["radiance"][drawn["bodies"] == 2]
     assert on_ball.max() < 1.02
     # microfacets that hide each other keep light that no second bounce sets free
-    kept = np.sum(split_sum_at(np.array([roughness]), np.array([1.0])))
+    kept = np.sum(interpolate_split_sum(np.array([roughness]), np.array([1.0])))
     assert drawn["radiance"][24, 24] == pytest.approx(kept, rel=0.02)
     assert kept > 0.97 or roughness > 0.1
 
@@ -203,7 +210,7 @@ def test_camera_and_mirror_show_the_picture(egl, make, store):
     window = store("patch", 0.1 + 5 * lobe(towards, 0.3) * np.array([1.0, 0.2, 0.1]))
     egl.load(make.scene(environment=lit_by(replace(window, turn_rad=np.pi / 2))))
     lens = {"width": 65, "height": 65, "focal_px": 60.0, "cx_px": 32.0, "cy_px": 32.0}
-    target = environment_map.turned(towards[None], np.pi / 2)[0]
+    target = environment_map.rotate_about_vertical(towards[None], np.pi / 2)[0]
     view = make.view(
         make.camera((0.0, 0.0, 0.3), tuple(target + np.array([0.0, 0.0, 0.3])), **lens)
     )
@@ -226,11 +233,11 @@ def test_camera_and_mirror_show_the_picture(egl, make, store):
 
 def test_its_sun_casts_a_shadow_where_the_tracer_has_one(egl, make, room):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
-    sun = environment_map.sun_of(environment_map.read_sky(room.file))
+    sun = environment_map.extract_sun(environment_map.read_sky(room.file))
     scene = spheres(make, lit_by(replace(room, sun_apart=True), sun))
     egl.load(scene)
     drawn = egl.draw(seen(make), ("radiance", "bodies"))
-    traced = Tracer(scene).trace(seen(make), paths=64, seed=0)
+    traced = PathTracer(scene).trace(seen(make), samples_per_pixel=64, seed=0)
     table = drawn["bodies"] == 1
     ours, theirs = drawn["radiance"][table].mean(axis=1), traced[table].mean(axis=1)
     assert np.corrcoef(ours, theirs)[0, 1] > 0.85

@@ -17,7 +17,7 @@ from sim2cam.assets.model_files.sdf import read_sdf
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.scene.articulation import Articulation
 
 URDF = """\
@@ -68,11 +68,11 @@ def test_the_same_thing_is_the_same_in_every_format(tmp_path, name, text):
     assert free.name == "turn"
     assert (free.low, free.high) == pytest.approx((-math.pi / 2, math.pi / 2))
     for share in (0.5, 0.8, 0.1):
-        one, two = (mesh_of(facts.posed({"turn": share}).mesh) for facts in (ours, other))
+        one, two = (build_mesh(facts.pose_joints({"turn": share}).mesh) for facts in (ours, other))
         assert np.allclose(*(_sorted(mesh.vertices_m) for mesh in (one, two)), atol=1e-6)
-        ends = [facts.posed({"turn": share}).mesh.keypoints for facts in (ours, other)]
+        ends = [facts.pose_joints({"turn": share}).mesh.keypoints for facts in (ours, other)]
         assert np.allclose(dict(ends[0])["turn"], dict(ends[1])["turn"])
-    assert other.faces == ours.faces
+    assert other.n_faces == ours.n_faces
 
 
 def _sorted(points):
@@ -95,8 +95,10 @@ def test_links_of_an_sdf_stand_where_bullet_has_them():
         assert count == len(ours.joints)
         for seed in range(3):
             rng = np.random.default_rng(seed)
-            states = ours.states_at({joint.name: rng.random() for joint in ours.free_joints})
-            matrices = ours.link_matrices(states)
+            states = ours.interpolate_states(
+                {joint.name: rng.random() for joint in ours.free_joints}
+            )
+            matrices = ours.compute_link_matrices(states)
             for index, info in enumerate(infos):
                 state = dict(states)[info[1].decode()]
                 pybullet.resetJointState(robot, index, state, physicsClientId=client)
@@ -126,7 +128,7 @@ def test_bodies_of_an_mjcf_with_several_joints_turn_about_their_anchors(tmp_path
     model = read_mjcf(path)
     assert [link.name for link in model.links] == ["world", "b/0", "b"]
     tree = Articulation(tuple(link.name for link in model.links), model.joints, ())
-    at = tree.link_matrices((("x", math.pi / 2), ("y", 0.5)))[2]
+    at = tree.compute_link_matrices((("x", math.pi / 2), ("y", 0.5)))[2]
     (capsule,) = model.links[2].visuals
     where = at @ capsule.pose.matrix() @ [0, 0, 0, 1]
     # a quarter turn about (1, 0, 1) along y takes (1, 0, 0) to (0, 0, 1); the slide goes on along x

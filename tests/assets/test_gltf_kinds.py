@@ -273,10 +273,10 @@ def test_images_of_every_mode_keep_their_colour(tmp_path, mode):
         {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}, image_file(grey[mode], mode)
     )
     (solid,), _ = maker.read(tmp_path)
-    from sim2cam.images import shrunk
+    from sim2cam.images import shrink_image
 
     expected = {"1": 255, "P": Image.new("P", (1, 1), 100).convert("RGB").getpixel((0, 0))[0]}
-    assert shrunk(solid.image, 4, tmp_path)[0, 0, 0] == expected.get(mode, 100)
+    assert shrink_image(solid.image, 4, tmp_path)[0, 0, 0] == expected.get(mode, 100)
 
 
 BASE = {"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}

@@ -15,7 +15,7 @@ from sim2cam.assets.folder import asset_names, category_of, read_card, unread_na
 from sim2cam.assets.importer import import_assets
 from sim2cam.assets.mesh import read_mesh_file
 from sim2cam.errors import InputError
-from sim2cam.scene.asset_facts import AssetCard, Interval
+from sim2cam.scene.asset_facts import AssetMetadata, PropertyRange
 from sim2cam.scene.symmetry import Symmetries
 
 BOX = (60.0, 40.0, 30.0)
@@ -41,7 +41,7 @@ def test_a_solid_is_measured(folder):
     assert facts.size_m == pytest.approx((0.06, 0.04, 0.03))
     assert facts.center_m == pytest.approx((0, 0, 0), abs=1e-9)
     assert facts.radius_m == pytest.approx(math.hypot(*BOX) / 2000)
-    assert (facts.faces, facts.is_closed, facts.mesh.category) == (12, True, "box")
+    assert (facts.n_faces, facts.is_watertight, facts.mesh.category) == (12, True, "box")
     volume = 0.06 * 0.04 * 0.03
     assert facts.mass_kg.low == pytest.approx(300 * volume)
     assert facts.mass_kg.high == pytest.approx(1500 * volume)
@@ -80,7 +80,7 @@ def test_a_card_says_what_a_file_does_not(folder):
     assert facts.size_m == pytest.approx((0.6, 0.4, 0.3))
     assert facts.mesh.category == "parcel"
     assert facts.mesh.keypoints == (("lid", pytest.approx((0.3, 0.0, 0.15))),)
-    assert facts.mass_kg == Interval(0.2, 0.25, "kitchen scale")
+    assert facts.mass_kg == PropertyRange(0.2, 0.25, "kitchen scale")
     assert (facts.friction.high, facts.restitution.high) == (0.5, 0.1)
     assert facts.symmetries.rotations_wxyz == ((0, 0, 0, 1),)
     assert facts.licence == "CC0-1.0"
@@ -152,10 +152,10 @@ def test_names_that_are_no_text_are_told_of(folder):
 
 
 def test_categories_come_from_cards_folders_or_files():
-    assert category_of("mug.obj", AssetCard()) == "mug"
-    assert category_of("mugs/blue.obj", AssetCard()) == "mugs"
-    assert category_of("kitchen/mugs/blue.obj", AssetCard()) == "mugs"
-    assert category_of("mugs/blue.obj", AssetCard(category="cup")) == "cup"
+    assert category_of("mug.obj", AssetMetadata()) == "mug"
+    assert category_of("mugs/blue.obj", AssetMetadata()) == "mugs"
+    assert category_of("kitchen/mugs/blue.obj", AssetMetadata()) == "mugs"
+    assert category_of("mugs/blue.obj", AssetMetadata(category="cup")) == "cup"
 
 
 def test_models_of_bop_are_in_millimetres_and_have_symmetries(tmp_path):
@@ -196,13 +196,15 @@ def test_a_card_beside_a_model_of_bop_is_laid_over_it(tmp_path):
     with pytest.raises(InputError, match="a symmetry that is none about the origin"):
         read_card(path)
     card.write_text("licence = 'CC0-1.0'\n[symmetries]\naxes = [[0, 1, 0]]")
-    assert read_card(path) == AssetCard(
+    assert read_card(path) == AssetMetadata(
         unit="mm", licence="CC0-1.0", symmetries=Symmetries(axes=((0, 1, 0),))
     )
     info["5"]["symmetries_continuous"][0]["offset"] = [0, 0, 0]
     (tmp_path / "models_info.json").write_text(json.dumps(info))
     card.write_text("category = 'can'\nunit = 'cm'")
-    assert read_card(path) == AssetCard("can", unit="cm", symmetries=Symmetries(axes=((0, 0, 1),)))
+    assert read_card(path) == AssetMetadata(
+        "can", unit="cm", symmetries=Symmetries(axes=((0, 0, 1),))
+    )
 
 
 def test_what_was_brought_in_is_not_read_again(folder, monkeypatch):

@@ -12,7 +12,11 @@ from sim2cam.assets.model_files.mjcf import read_mjcf
 from sim2cam.assets.model_files.sdf import read_sdf
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError
-from sim2cam.geometry.inertia import center_of, principal_axes, spread_of_tensor
+from sim2cam.geometry.inertia import (
+    compute_center_of_mass,
+    compute_principal_axes,
+    tensor_to_pseudo_inertia,
+)
 from sim2cam.geometry.poses import Pose, quaternion
 
 TURN = Rotation.from_euler("xyz", (0.1, 0.2, 0.3))
@@ -69,7 +73,7 @@ def test_every_format_tells_the_same_mass(tmp_path, name):
     link = read(tmp_path / name).links[-1]
     (ball,) = link.visuals  # in the middle of which all of them have their frames
     found = Pose(position_m=link.inertial.pose.position_m), link.inertial.spread()
-    expected = spread_of_tensor(0.4, TENSOR, ball.pose @ FRAME)
+    expected = tensor_to_pseudo_inertia(0.4, TENSOR, ball.pose @ FRAME)
     assert found[0].position_m == pytest.approx((ball.pose @ FRAME).position_m)
     assert found[1] == pytest.approx(expected, abs=1e-12)
 
@@ -106,7 +110,7 @@ def test_links_of_an_sdf_weigh_what_bullet_has_them_weigh():
             facts = pybullet.getDynamicsInfo(robot, index, physicsClientId=client)
             spread = links[name].inertial.spread()
             assert spread[3, 3] == pytest.approx(facts[0])
-            assert center_of(spread) == pytest.approx(facts[3], abs=1e-6)
+            assert compute_center_of_mass(spread) == pytest.approx(facts[3], abs=1e-6)
     finally:
         pybullet.disconnect(client)
 
@@ -125,17 +129,17 @@ def test_links_weigh_together_where_their_joints_have_them(tmp_path, turned):
     (tmp_path / "two.urdf").write_text(TWO)
     (found,) = import_assets(tmp_path, ["two.urdf"])
     assert not any("inertia" in words for words in found.repairs)
-    facts = found.facts.posed({"turn": float(turned)})
+    facts = found.facts.pose_joints({"turn": float(turned)})
     arm = np.array([0.1, 0.1, 0.0]) if turned else np.array([0.2, 0.0, 0.0])
     center = arm / 3
     spread = collider_of(facts.mesh).spread
-    assert center_of(spread) == pytest.approx(center)
+    assert compute_center_of_mass(spread) == pytest.approx(center)
     tensor = np.diag([1e-3, 2e-3, 2e-3]) + np.diag(
         [1e-3, 1e-5, 1e-3] if turned else [1e-5, 1e-3, 1e-3]
     )
     for mass, place in ((1.0, -center), (0.5, arm - center)):
         tensor = tensor + mass * (place @ place * np.eye(3) - np.outer(place, place))
-    _, moments = principal_axes(spread)
+    _, moments = compute_principal_axes(spread)
     assert np.sort(moments) * 1.5 == pytest.approx(np.linalg.eigvalsh(tensor))
     if not turned:
         assert found.facts.center_m == pytest.approx(center)
@@ -167,7 +171,7 @@ def test_inertias_that_could_not_be_are_made_from_the_shape(tmp_path):
     for found in import_assets(tmp_path, [f"{name}.urdf" for name in PLACEHOLDERS]):
         assert found.repairs[0] == DOUBT, found.name
         assert found.facts.mass_kg.low == 0.1
-        frame, moments = principal_axes(collider_of(found.facts.mesh).spread)
+        frame, moments = compute_principal_axes(collider_of(found.facts.mesh).spread)
         assert frame.position_m == pytest.approx((0, 0, 1))
         assert moments == pytest.approx(np.array([0.05, 0.05, 0.02]) / 12)
 

@@ -16,8 +16,8 @@ from sim2cam.assets.unwrap import MAX_TEXTURE_PX
 from sim2cam.errors import InputError, RepairWarning, SpecError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import shoot
-from sim2cam.render.meshes.mesh import extent_of
-from sim2cam.render.physics.simulation import settle
+from sim2cam.render.meshes.mesh import compute_extent
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.shape import MeshFile
 
@@ -186,7 +186,7 @@ def test_it_is_labelled_by_its_category(egl, make, tmp_path):
     egl.load(scene)
     (label,) = shoot(scene, make.camera(), egl, ()).objects
     assert label.category == "thing"
-    assert label.extent_m == extent_of(asset)
+    assert label.extent_m == compute_extent(asset)
     assert Scene.from_json(scene.to_json()) == scene
 
 
@@ -198,7 +198,7 @@ def test_it_falls_and_rests_as_its_hull_does(make, tmp_path):
     turned = Pose((0.9, 0.1, 0.2, 0.37), (0.0, 0.0, 0.0))
     body = make.body("box", asset, tuple(0.08 * np.eye(3)[2] - turned.apply(np.array([[0.1, 0.2, 0.3]]))[0]),
                      rotation=turned.rotation_wxyz)  # fmt: skip
-    settled, certificate = settle(make.scene(body))
+    settled, certificate = simulate(make.scene(body))
     assert certificate.rejection is None
     corners = settled.bodies[1].pose.apply(np.array(box.vertices))
     assert corners[:, 2].min() == pytest.approx(0, abs=5e-4)

@@ -131,7 +131,7 @@ def test_meshes_of_ros_packages_are_found_and_are_parts(tmp_path, name):
     (tmp_path / "arm/urdf/r.urdf").write_text(ROBOT.format(name))
     others = ("arm/meshes/a.stl",) if "beside" in name else ()
     assert asset_names(tmp_path) == (*others, "arm/urdf/r.urdf")
-    assert only(tmp_path, "arm/urdf/r.urdf").facts.faces == 12
+    assert only(tmp_path, "arm/urdf/r.urdf").facts.n_faces == 12
 
 
 def test_whole_paths_are_read_within_the_folder(tmp_path):

@@ -26,14 +26,14 @@ def test_cyclegan_as_published_learns_what_ours_does():
     config, cpu, noise = ReferenceConfig(patch_px=32, blocks=5), torch.device("cpu"), Noise()
     ours = CycleGan(config, noise, cpu)
     peer = PublishedCycleGan(config.blocks, lambda step: noise.draw(step, cpu))
-    sides = [ours._sides[name] for name in ("real", "sim")]
+    sides = [ours._domains[name] for name in ("real", "sim")]
     networks = [*(side.generator for side in sides), *(side.discriminator for side in sides)]
     for one, other in zip(networks, peer.networks(), strict=True):
         one.double()
         other.double()
         for source, target in zip(one.parameters(), other.parameters(), strict=True):
             target.data.copy_(source.data)
-    ours.play(0)
+    ours.train_step(0)
     peer.play(0)
     for one, other in zip(networks, peer.networks(), strict=True):
         for source, target in zip(one.parameters(), other.parameters(), strict=True):

@@ -22,12 +22,12 @@ from calibrate import (
 )
 
 from sim2cam import images
-from sim2cam.adapt.calibration.camera_fit import CameraFit, Finding
+from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
 from sim2cam.errors import SceneError
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 
 TOLD = {"sensor.blur_px": {"truth": 0.7, "value": 0.8, "ci95": [0.6, 0.9]}}
 
@@ -83,18 +83,18 @@ def hidden(tmp_path):
     path = tmp_path / "hidden.toml"
     path.write_text(recipe_text(hidden_numbers(np.random.default_rng(0))))
     found = load_recipe(str(path))
-    return compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    return build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
 
 
 def test_without_responses_electrons_are_those_of_all_colours_together(hidden):
     sensor = hidden.sensor
     assert 0.4 <= sensor.red_response <= 1.0
-    told = (Finding("sensor.full_well_e", 900.0, (500.0, 1500.0)),)
+    told = (ParameterEstimate("sensor.full_well_e", 900.0, (500.0, 1500.0)),)
     fit = CameraFit("640x480", 640, 480, 16, 0, told)
     shares = [sensor.red_response / sensor.red_gain, 1, sensor.blue_response / sensor.blue_gain]
     alike = sensor.full_well_e / np.mean(1 / np.array(shares))
     assert compare(Truth((hidden,)), fit)["sensor.full_well_e"]["truth"] == pytest.approx(alike)
-    response = Finding("sensor.red_response", 0.5, (0.4, 0.6))
+    response = ParameterEstimate("sensor.red_response", 0.5, (0.4, 0.6))
     found = compare(Truth((hidden,)), replace(fit, findings=(*told, response)))
     assert found["sensor.full_well_e"]["truth"] == sensor.full_well_e
     assert found["sensor.red_response"]["truth"] == sensor.red_response
@@ -106,10 +106,10 @@ def test_words_exposures_and_hands_are_held_against_the_truth(hidden):
         replace(hidden, sensor=replace(hidden.sensor, exposure_ev=ev)) for ev in (-0.4, 0.1, 0.3)
     ]
     told = (
-        Finding("sensor.exposure_ev", 0.2, (0.0, 0.4)),
-        Finding("twist.spin_rad_s", 0.3, (0.2, 0.4)),
-        Finding("sensor.processing.jpeg_subsampling", words),
-        Finding("sensor.read_noise_e", 14.9),  # without an interval nothing is claimed
+        ParameterEstimate("sensor.exposure_ev", 0.2, (0.0, 0.4)),
+        ParameterEstimate("twist.spin_rad_s", 0.3, (0.2, 0.4)),
+        ParameterEstimate("sensor.processing.jpeg_subsampling", words),
+        ParameterEstimate("sensor.read_noise_e", 14.9),  # without an interval nothing is claimed
     )
     fit = CameraFit("640x480", 640, 480, 16, 0, told)
     found = compare(Truth(tuple(others), 0.5), fit)
@@ -129,7 +129,9 @@ def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
     hand = next(one for one in hands if one)
     path = tmp_path / "hidden.toml"
     path.write_text(recipe_text(hidden_numbers(np.random.default_rng(0)) | hand))
-    camera = compose(draw(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480).cameras[0]
+    camera = build_scene(
+        sample_factors(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480
+    ).cameras[0]
     assert camera.shutter.exposure_s == pytest.approx(hand["shutter"]["exposure_s"])
     assert camera.twist is not None
     rgb = np.full((64, 64, 3), 90, np.uint8)
@@ -137,5 +139,5 @@ def test_some_cameras_are_held_and_their_files_say_how_long(tmp_path):
     header = images.read_header(tmp_path / "a.jpg")
     assert header.exif["ExposureTime"] == pytest.approx(0.0125)
     assert np.array_equal(
-        images.read_rgb(tmp_path / "a.jpg"), images.decode_picture(images.encode_jpeg(rgb, 90))
+        images.read_rgb(tmp_path / "a.jpg"), images.decode_image(images.encode_jpeg(rgb, 90))
     )

@@ -5,7 +5,7 @@ import pytest
 from certificate import OPINIONS, judged, pictures_of, remembering, write_sheet
 from saboteurs import BENIGN, SABOTEURS, Subject
 
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.images import read_rgb
 from sim2cam.metrics.detection import Detection
 from tests.adapt.certificate.conftest import draw, labels_of
@@ -28,13 +28,13 @@ def test_changes_keep_size_and_depend_on_chance_alone(subject, name, change):
 
 @pytest.mark.parametrize(("name", "change"), SABOTEURS.items())
 def test_saboteurs_are_caught(subject, name, change):
-    found = judged(name, change, [subject] * 4, Limits(), {})
+    found = judged(name, change, [subject] * 4, CertificateLimits(), {})
     assert found["failed"]["value"] == 1.0
     assert found["by"]
 
 
 def test_a_negative_is_caught_without_an_object(subject):
-    found = judged("inverted", SABOTEURS["inverted"], [subject] * 4, Limits(), {})
+    found = judged("inverted", SABOTEURS["inverted"], [subject] * 4, CertificateLimits(), {})
     assert found["by"]["picture_correlation"] == 4
 
 
@@ -51,7 +51,7 @@ def test_the_sheet_shows_each_saboteur_beside_the_render(subject, tmp_path):
 
 @pytest.mark.parametrize(("name", "change"), BENIGN.items())
 def test_a_camera_passes(subject, name, change):
-    found = judged(name, change, [subject] * 4, Limits(), {})
+    found = judged(name, change, [subject] * 4, CertificateLimits(), {})
     assert found["by"] == {}
 
 
@@ -64,7 +64,7 @@ def test_what_judges_say_is_told_from_what_is_measured(subject):
         return sure if np.array_equal(rgb, subject.rgb) else []
 
     judges = {"task": remembering(finds_it_in_the_render_alone)}
-    found = judged("noise", BENIGN["noise"], [subject] * 4, Limits(), judges)
+    found = judged("noise", BENIGN["noise"], [subject] * 4, CertificateLimits(), judges)
     assert found["failed"]["value"] == 1.0
     assert found["failed_without_judges"]["value"] == 0.0
     assert OPINIONS.issuperset(found["by"])

@@ -9,11 +9,11 @@ from days import BY_DAY, DAYS, scored, site_of
 from hidden import HIDDEN
 from sites import Site
 
-from sim2cam.data.real_images import CaptureSets
+from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.experiments.ablation import result_file
+from sim2cam.experiments.ablation import locate_result
 
 BOX = (10.0, 10.0, 40.0, 40.0)
 
@@ -28,7 +28,7 @@ def photos(part, numbers):
 
 @pytest.fixture
 def captures():
-    return CaptureSets(photos("train", (1, 2, 3)), photos("test", (4,)), photos("train", (5,)))
+    return RealImageSplits(photos("train", (1, 2, 3)), photos("test", (4,)), photos("train", (5,)))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def write_found(plan, site, arm, seed, *, sure):
         "config": plan.config.to_json(),
         "data": [{"name": site.root.name, "digest": ""}],
     }
-    write_json(result_file(site.predictions, arm, seed), facts | {"found": found})
+    write_json(locate_result(site.predictions, arm, seed), facts | {"found": found})
 
 
 def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(sites, captures):

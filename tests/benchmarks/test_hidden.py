@@ -17,13 +17,15 @@ from hidden import (
 )
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 
 
 def cameras(path):
     domain = load_recipe(str(path)).domain
-    return [compose(draw(domain, 0, i, views=1), 384, 384).cameras[0] for i in range(2)]
+    return [
+        build_scene(sample_factors(domain, 0, i, views=1), 384, 384).cameras[0] for i in range(2)
+    ]
 
 
 def test_each_hidden_camera_is_one_camera_and_another_than_the_others(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lmo_truth import Shape, _fit, _medians
 
-from sim2cam.data.formats.bop.poses import ModelEntry
+from sim2cam.data.formats.bop.poses import BopModel
 from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
@@ -27,7 +27,7 @@ def box():
     faces = [triple for a, b, c, d in quads for triple in ((a, b, c), (a, c, d))]
     diameter = float(np.linalg.norm(CORNERS[0] - CORNERS[-1]))
     return Shape(
-        CORNERS[faces], CORNERS, ModelEntry("box", Path("box.ply"), diameter, np.eye(4)[None])
+        CORNERS[faces], CORNERS, BopModel("box", Path("box.ply"), diameter, np.eye(4)[None])
     )
 
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import make_standin as standin
 
 from sim2cam import images
-from sim2cam.data.real_images import split_captures
+from sim2cam.data.real_images import split_real_images
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.geometry.boxes import xywh_to_xyxy
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 
 ROOT = Path(__file__).parents[2]
-FOLDER = SHIPPED / "standin"
+FOLDER = RECIPES_FOLDER / "standin"
 RECIPE = ROOT / "benchmarks/standin.toml"
 
 
 def test_it_reads_as_captures_of_two_kinds():
-    sets = split_captures(FOLDER, origin="stand-in")
+    sets = split_real_images(FOLDER, origin="stand-in")
     assert len(sets.style.samples) == len(sets.test.samples) == 48
     assert all(sample.objects is None for sample in sets.style.samples)
     assert sets.test.categories == load_recipe("dice").categories
@@ -30,7 +30,7 @@ def test_it_reads_as_captures_of_two_kinds():
 
 def test_style_has_no_labels_and_test_has_fitting_ones():
     assert "annotations" not in json.loads((FOLDER / "style.json").read_text())
-    sets = split_captures(FOLDER, origin="stand-in")
+    sets = split_real_images(FOLDER, origin="stand-in")
     faces = [label for sample in sets.test.samples for label in sample.objects]
     assert {label.category for label in faces} == set("123456")
     assert len(faces) > 250

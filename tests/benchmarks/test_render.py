@@ -18,8 +18,8 @@ from rendering.spread import Clock, spread
 from rendering.tabletop import export, make_tabletop, repeating
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.rasterizer import get_rasterizer
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,7 +118,7 @@ def test_shadow_maps_and_channels_have_costs():
 
 
 def test_the_floor_has_what_every_picture_takes(monkeypatch):
-    if not rasterizer().name.startswith("egl"):
+    if not get_rasterizer().name.startswith("egl"):
         pytest.skip("the floor is that of a renderer in OpenGL")
     monkeypatch.setattr(floor, "_REPEATS", 1)
     encoding = {"step": floor.ENCODINGS[0], **timing("", 3.0)}
@@ -205,7 +205,7 @@ def test_peers_read_the_scene_that_sim2cam_draws(tmp_path):
     scene = tabletop.frames[0]
     assert len(read.bodies) == len(scene.bodies) == tabletop.objects() + 1
     for number, (body, ours) in enumerate(zip(read.bodies, scene.bodies, strict=True)):
-        mesh = mesh_of(ours.asset)
+        mesh = build_mesh(ours.asset)
         assert np.array_equal(body.vertices_m, mesh.vertices_m)
         assert np.array_equal(body.normals, mesh.normals)
         assert np.array_equal(body.faces, mesh.faces)

@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 import translations
 
-from sim2cam.adapt.certificate.certificate import Finding, PictureCertificate, SetCertificate
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.certificate import DatasetCertificate, ImageCertificate, LimitCheck
+from sim2cam.adapt.certificate.limits import CertificateLimits
 
 
 @pytest.mark.parametrize("kept", [0, 9])
 def test_a_transfer_that_spoils_pictures_is_a_row_too(monkeypatch, kept):
     pictures = tuple(
-        PictureCertificate(
-            f"{i:06d}", {"grid_levels": Finding(1.0, "pass" if i < kept else "fail")}
+        ImageCertificate(
+            f"{i:06d}", {"grid_levels": LimitCheck(1.0, "pass" if i < kept else "fail")}
         )
         for i in range(20)
     )
-    made = SetCertificate(Limits(), {}, pictures)
+    made = DatasetCertificate(CertificateLimits(), {}, pictures)
     monkeypatch.setattr(translations, "apply_transfer", lambda *_, **__: made)
     row = translations.measure(Path("poor"), None, None, Path("out"))
     assert (row["name"], row["verdict"], row["kept"]) == ("poor", "failed", kept)

@@ -15,23 +15,23 @@ from settled import rest
 from settled.recipes import coverage
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.randomize.domain_survey import FactorSurvey, survey
-from sim2cam.randomize.sampling import draw
-from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.randomize.domain_survey import FactorHistogram, sample_factor_histograms
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.scene.fasteners import Bolt, Nut
 
-SETTLED = settled_scene(load_recipe("cubes"), 5, 0)
+SETTLED = simulate_scene(load_recipe("cubes"), 5, 0)
 
 
 def factor(name, drawn, asked):
     edges = tuple(range(len(drawn) + 1))
-    return FactorSurvey("die", name, "", (0, 1), sum(drawn), drawn, asked, edges)
+    return FactorHistogram("die", name, "", (0, 1), sum(drawn), drawn, asked, edges)
 
 
 def test_what_was_asked_is_covered():
     domain = load_recipe("dice").domain
-    found = coverage(survey(domain, 0, count=200, views=1))
+    found = coverage(sample_factor_histograms(domain, 0, count=200, views=1))
     assert found["empty"] == 0
     assert found["bins"] > 500
     assert found["bent"]["total_variation"] < 0.25
@@ -71,7 +71,7 @@ def test_the_other_engine_is_given_the_same_bodies():
 
 def test_the_other_engine_is_told_where_masses_lie():
     recipe = load_recipe("fasteners")
-    scene = recipe.composed(draw(recipe.domain, 5, 0, views=1))
+    scene = recipe.compose_scene(sample_factors(recipe.domain, 5, 0, views=1))
     bodies = json.loads(json.dumps(rest._neutral(scene)))
     frames = Xml.fromstring(mujoco_rest._model(bodies, 1e-3)).findall("worldbody/body")
     uneven = 0
@@ -82,7 +82,7 @@ def test_the_other_engine_is_told_where_masses_lie():
             continue
         uneven += 1
         numbers = {key: np.array(text.split(), float) for key, text in told.attrib.items()}
-        mesh = mesh_of(body.asset)
+        mesh = build_mesh(body.asset)
         solid = trimesh.Trimesh(mesh.vertices_m, mesh.faces)  # which knows masses by itself
         solid.density = body.mass_kg / solid.volume
         w, x, y, z = numbers["quat"]

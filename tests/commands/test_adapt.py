@@ -13,11 +13,11 @@ from sim2cam.adapt.training.adversarial import TranslatorProgress
 from sim2cam.adapt.translator.config import PRESETS, TranslatorConfig
 from sim2cam.cli import main
 from sim2cam.commands.console import Console
-from sim2cam.commands.runs import steps_told
+from sim2cam.commands.runs import make_step_callback
 from sim2cam.errors import BackendError, RepairWarning, Sim2CamError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, encode_png, read_rgb
-from sim2cam.learn.run_folder import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS, Record
+from sim2cam.learn.run_folder import CHECKPOINT, METRICS, SAMPLES_PAGE, WEIGHTS, MetricsLog
 from sim2cam.pipeline.recipe import load_recipe
 
 
@@ -276,7 +276,7 @@ def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_pat
     flags = ["adapt", "train", *flags, "--workers", "1", "--out"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main([*flags, str(whole)]) == 0
-    add, added = Record.add, []
+    add, added = MetricsLog.add, []
 
     def interrupt(self, scalars):
         if len(added) == 15:
@@ -285,7 +285,7 @@ def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_pat
         add(self, scalars)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Record, "add", interrupt)
+        patch.setattr(MetricsLog, "add", interrupt)
         assert main([*flags, str(cut)]) == 130
     assert main([*flags, str(cut), "--resume"]) == 0
     for name in (SAMPLES_PAGE, "weights.json", WEIGHTS, CHECKPOINT):
@@ -581,7 +581,7 @@ def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_pat
 
 
 def test_warnings_are_told_when_they_begin(capsys):
-    tell = steps_told(Console(0), "training", None)
+    tell = make_step_callback(Console(0), "training", None)
     for step, warnings in (
         (10, ()),
         (20, ("it has won.",)),

@@ -10,7 +10,7 @@ from sim2cam import images
 from sim2cam.cli import main
 from sim2cam.pipeline import generation, new_recipe
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.randomize.counterfactual import Intervention
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +174,7 @@ def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_pa
     for flags in (["--preview", "--out", "p.png"], ["--dry-run", "--out", "d", "--count", "4"]):
         with pytest.raises(AttributeError):  # of None, which is no scene
             main(["render", "dice", *flags, "--redraw", "light", *SETS])
-    assert asked == 2 * [Change({"light": 1}, {"die/edge_m": 0.02, "light/warmth": 0})]
+    assert asked == 2 * [Intervention({"light": 1}, {"die/edge_m": 0.02, "light/warmth": 0})]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from sim2cam import images
 from sim2cam.adapt.calibration.camera_fit import read_camera
 from sim2cam.cli import main
-from sim2cam.commands.calibrate import _board
+from sim2cam.commands.calibrate import _parse_board
 from sim2cam.errors import UsageError
 from sim2cam.files import write_bytes
 
@@ -27,7 +27,7 @@ def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys
     assert main(["calibrate", str(photos), "--out", str(out)]) == 0
     said = capsys.readouterr()
     fit = read_camera(out)
-    assert fit.others == {"200x80": 1}
+    assert fit.other_cameras == {"200x80": 1}
     assert "left out: 1 of another camera: 200x80" in said.err
     assert "left out: broken.jpg: not an image" in said.err
     lines = {line.split()[0]: line for line in said.out.splitlines()}
@@ -67,7 +67,7 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
 def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys):
     out = tmp_path / "camera.json"
     assert main(["calibrate", str(photos), "--out", str(out), "--run", "dice", "-q"]) == 0
-    assert set(read_camera(out).traits) > {"run.novelty", "run.confidence"}
+    assert set(read_camera(out).statistics) > {"run.novelty", "run.confidence"}
     capsys.readouterr()
     assert main(["drift", str(out), str(photos), "--run", "dice", "--json", "-q"]) == 0
     changes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["changes"]}
@@ -85,7 +85,7 @@ def test_nothing_to_calibrate_is_told(tmp_path, capsys):
 
 
 def test_a_board_of_markers_is_told_in_words():
-    board = _board("charuco:8x6:4x4_50:0.7")
+    board = _parse_board("charuco:8x6:4x4_50:0.7")
     assert (board.pattern, board.columns, board.rows, board.marker_share) == ("charuco", 8, 6, 0.7)
 
 
@@ -101,6 +101,6 @@ BAD = [
 @pytest.mark.parametrize(("text", "problem"), BAD)
 def test_a_board_that_is_none_is_refused(text, problem):
     with pytest.raises(UsageError) as error:
-        _board(text)
+        _parse_board(text)
     assert str(error.value).startswith(f"--board {text}: ")
     assert problem in str(error.value)

@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 from sim2cam.cli import main
-from sim2cam.commands.console import Console, printable
+from sim2cam.commands.console import Console, escape_controls
 from sim2cam.errors import RepairWarning
 
 HOSTILE = "a\x1b]0;owned\x07\x1b[2J\rb\x9b1m\u202e"
@@ -26,16 +26,16 @@ SHOWN = r"a\x1b]0;owned\x07\x1b[2J\rb\x9b1m\u202e"
     ],
 )
 def test_what_a_terminal_acts_on_is_escaped(text, shown):
-    assert printable(text) == shown
+    assert escape_controls(text) == shown
 
 
 def test_all_that_is_said_is_escaped(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     console = Console(1)
-    for say in (console.say, console.detail, console.table):
+    for say in (console.info, console.debug, console.print_text):
         say(HOSTILE)
-    console.progress(HOSTILE)(1, 1)
-    console.result({"name": HOSTILE})
+    console.start_progress(HOSTILE)(1, 1)
+    console.print_json({"name": HOSTILE})
     out, err = capsys.readouterr()
     assert err.replace("\r\x1b[K", "").count(SHOWN) == 3
     assert out.count(SHOWN) == 1

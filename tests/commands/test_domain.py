@@ -8,7 +8,7 @@ import pytest
 from sim2cam import images
 from sim2cam.cli import main
 from sim2cam.experiments import domain_fit
-from sim2cam.experiments.domain_gap import Seen
+from sim2cam.experiments.domain_gap import ImageFeatures
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -51,7 +51,7 @@ def quick(monkeypatch):
         looks[:, 9] += 0.1 * drawn
         picture = np.full((8, 8, 3), 90, np.uint8)
         values = tuple({"light/warmth": float(value)} for value in drawn)
-        return tuple(Seen(looks, values, (picture,) * keep) for _ in ways)
+        return tuple(ImageFeatures(looks, values, (picture,) * keep) for _ in ways)
 
     monkeypatch.setattr(domain_fit, "looks_by", looks_by)
     monkeypatch.setattr(domain_fit, "gap_ladders", lambda *_, **__: ((),))

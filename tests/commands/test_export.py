@@ -10,7 +10,7 @@ import pytest
 from sim2cam.cli import main
 from sim2cam.data.formats.predictions import predictions_to_json
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import RepairWarning, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -41,7 +41,7 @@ def test_parts_in_every_format(rendered, tmp_path, to, capsys):
     assert main([*arguments, "--split", "train=0.5,test=0.5"]) == 0
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4, "test": 4}
     if to != "coco":
-        assert len(read_captures(out).samples) == 8
+        assert len(read_real_images(out).samples) == 8
 
 
 @pytest.mark.parametrize("to", ["coco", "kitti", "webdataset"])
@@ -51,7 +51,7 @@ def test_captures_of_others_are_scored_and_shown(rendered, tmp_path, to, capsys)
     captures = {"coco": out / "train.json", "webdataset": out / "train-000000.tar"}.get(to, out)
     found = {
         sample.name: [Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects]
-        for sample in read_captures(captures).samples
+        for sample in read_real_images(captures).samples
     }
     detections = tmp_path / "found.json"
     detections.write_text(json.dumps({"detections": predictions_to_json(found)}))
@@ -72,7 +72,7 @@ def test_straightened_objects_lie_in_their_boxes_in_space(rendered, tmp_path):
         for label in sample.objects
     }
     checked = 0
-    for sample in read_captures(out).samples:
+    for sample in read_real_images(out).samples:
         for label in sample.objects:
             low, high = original[round(label.pose.position_m[0], 9)].extent_m
             corners = np.array(list(itertools.product(*zip(low, high, strict=True))))
@@ -88,7 +88,7 @@ def test_several_become_one(rendered, tmp_path, capsys):
     out = tmp_path / "coco"
     assert main(["export", str(rendered), str(rendered), "--out", str(out), "--json", "-q"]) == 0
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 16}
-    (sample, *_) = read_captures(out / "train.json").samples
+    (sample, *_) = read_real_images(out / "train.json").samples
     assert sample.name == "images/train/d-1-000000.jpg"
 
 
@@ -174,7 +174,7 @@ def test_parts_stay_parts_in_an_export(rendered, tmp_path, capsys):
     export = ["export", str(data), "--json", "-q"]
     assert main([*export, "--out", str(tmp_path / "a")]) == 0
     assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 1, "val": 1, "test": 1}
-    (sample,) = read_captures(tmp_path / "a/val.json").samples
+    (sample,) = read_real_images(tmp_path / "a/val.json").samples
     assert sample.rgb.read_bytes() == (data / "images/val/val.png").read_bytes()
     assert main([*export, "--out", str(tmp_path / "b"), "--split", "val,test"]) == 0
     assert json.loads(capsys.readouterr().out)["pictures"] == {"val": 1, "test": 1}

@@ -12,7 +12,7 @@ import pytest
 
 import sim2cam
 from sim2cam.cli import main
-from sim2cam.files import locked, write_bytes
+from sim2cam.files import lock_folder, write_bytes
 from sim2cam.images import encode_png
 
 SMALL = 'base = "dice"\n[render]\nwidth = 96\nheight = 96\nviews = 2\n'
@@ -132,7 +132,7 @@ LOCKED = {
 
 @pytest.mark.parametrize("command", LOCKED.values(), ids=LOCKED)
 def test_a_folder_that_another_process_fills_is_refused(home, capsys, command):
-    with locked(home / "out"):
+    with lock_folder(home / "out"):
         assert main(command.split()) == 1
     assert f"is in use: process {os.getpid()} on" in capsys.readouterr().err
 

@@ -18,13 +18,13 @@ from sim2cam.cli import main
 from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.kalibr import write_kalibr
 from sim2cam.data.camera_files.opencv import write_opencv
-from sim2cam.data.known_objects import KnownObject
-from sim2cam.data.photo_folder import find_photos
+from sim2cam.data.known_objects import ObjectGeometry
+from sim2cam.data.photo_folder import scan_photo_folder
 from sim2cam.errors import RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.network.roi_classifier import SURFACE_BINS, SurfaceHead, SurfaceMaps
 
 WEIGHTS = str(SHIPPED_WEIGHTS / "dice.safetensors")
@@ -93,12 +93,12 @@ def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_pat
     (photos / "c.gif").write_bytes(b"gif")
     (photos / "._b.HEIC").write_bytes(b"what macOS keeps beside it")
     flags = ["--out", str(tmp_path / "told"), "--workers", "1"]
-    words = f"{photos}: images of kinds that cannot be read are left out: 2 (first: b.HEIC). Convert them to one of {images.KINDS}."
+    words = f"{photos}: images of kinds that cannot be read are left out: 2 (first: b.HEIC). Convert them to one of {images.FORMAT_NAMES}."
     with pytest.warns(RepairWarning, match=re.escape(words)):
         assert main([command, "dice", str(photos), *flags]) == 0
     (photos / "b.HEIC").unlink()
     (photos / "c.gif").unlink()
-    assert find_photos(photos).notes() == []
+    assert scan_photo_folder(photos).list_warnings() == []
 
 
 def film(path, photo):
@@ -149,10 +149,10 @@ def one_side(_head, features, categories):
 def posed(tmp_path, monkeypatch):
     """Weights of a detector that was never trained and finds poses everywhere."""
     monkeypatch.setattr(SurfaceHead, "forward", one_side)
-    network = Detector("nano", 1, torch.Generator().manual_seed(0), poses=True)
+    network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0), poses=True)
     with torch.no_grad():
         network.where[1].bias[0] = 4.0
-    known = KnownObject(((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)))
+    known = ObjectGeometry(((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)))
     card = DetectorCard("nano", ("cube",), 0, {}, (), objects={"cube": known})
     path = tmp_path / "posed.safetensors"
     save_detector(path, network.state_dict(), card)
@@ -210,7 +210,9 @@ def test_poses_are_brought_to_outlines_of_meshes(posed, photos, tmp_path, monkey
 
 
 def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):
-    network = Detector("nano", 1, torch.Generator().manual_seed(0), keypoints=2, masks=True)
+    network = DetectorNetwork(
+        "nano", 1, torch.Generator().manual_seed(0), n_keypoints=2, masks=True
+    )
     with torch.no_grad():
         network.where[1].bias[0] = 4.0
         network.masks[1].bias[1] = 4.0
@@ -250,7 +252,7 @@ def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, ca
 
 def test_cameras_of_other_tools_place_objects_as_ours_do(posed, photos, tmp_path, capsys):
     write_camera(tmp_path / "camera.json", CAMERA)
-    same = Intrinsics("phone", 128, 96, CAMERA.lens.best())
+    same = Intrinsics("phone", 128, 96, CAMERA.lens.to_lens())
     write_opencv(tmp_path / "camera.yml", same)
     write_kalibr(tmp_path / "two.yaml", (same, same))
     command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]

@@ -50,13 +50,13 @@ def new_sample(index):
     rgb = np.random.default_rng(index).integers(0, 256, (HEIGHT, WIDTH, 3), dtype=np.uint8)
     return NewSample(
         index=index,
-        picture=encode_jpeg(rgb, 90),
+        image_bytes=encode_jpeg(rgb, 90),
         width=WIDTH,
         height=HEIGHT,
         origin="sim",
         objects=objects,
         channels={"depth": np.where(ids > 0, 0.5, 0.0).astype(np.float32), "ids": ids},
-        facts={
+        metadata={
             "scene_index": index // VIEWS,
             "view": index % VIEWS,
             "lens": BrownConrady(50.0, 50.0, 24.0, 16.0, k1=-0.1),

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from sim2cam.data.card import Range, card_of, write_card
+from sim2cam.data.card import ValueRange, build_card, write_card
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.set_operations import merge
+from sim2cam.data.set_operations import merge_datasets
 from sim2cam.errors import InputError
 
 SCENE = {
@@ -42,17 +42,24 @@ def recorded(native):
 
 def test_everything_is_counted(recorded):
     dataset = read_dataset(recorded)
-    card = card_of(dataset)
-    assert (card.pictures, card.scenes, card.objects, card.unlabelled) == (4, 2, 8, 0)
-    assert (card.origins, card.sizes) == ({"sim": 4}, {"48x32": 4})
-    assert card.channels == {"depth": 4, "ids": 4}
-    assert card.categories == {"square": 4, "disc": 4}
-    assert card.ranges["side_px"] == pytest.approx(Range(96**0.5, (96**0.5 + 12) / 2, 12))
-    assert card.ranges["distance_m"].low == pytest.approx((0.01 + 0.25) ** 0.5)
-    assert card.ranges["visible_fraction"] == Range(2 / 3, pytest.approx(5 / 6), 1.0)
+    card = build_card(dataset)
+    assert (card.image_count, card.scene_count, card.object_count, card.unlabelled_count) == (
+        4,
+        2,
+        8,
+        0,
+    )
+    assert (card.origin_counts, card.size_counts) == ({"sim": 4}, {"48x32": 4})
+    assert card.channel_counts == {"depth": 4, "ids": 4}
+    assert card.category_counts == {"square": 4, "disc": 4}
+    assert card.object_ranges["side_px"] == pytest.approx(
+        ValueRange(96**0.5, (96**0.5 + 12) / 2, 12)
+    )
+    assert card.object_ranges["distance_m"].low == pytest.approx((0.01 + 0.25) ** 0.5)
+    assert card.object_ranges["visible_fraction"] == ValueRange(2 / 3, pytest.approx(5 / 6), 1.0)
     assert card.rejections == {"a die leans by N degrees": 2}
-    assert card.drawn == {"die/edge_m": Range(0.01, 0.02, 0.03)}
-    assert card.assets == {
+    assert card.sampled_value_ranges == {"die/edge_m": ValueRange(0.01, 0.02, 0.03)}
+    assert card.asset_licences == {
         "die": "made by sim2cam",
         "mugs/a|b.glb": "licence not recorded",
         "mugs/c.glb": "CC0-1.0",
@@ -64,15 +71,15 @@ def test_everything_is_counted(recorded):
 
 def test_a_translated_set_has_its_parents_scenes_once(recorded, tiny, tmp_path):
     adapted = tiny.write_adapted(tmp_path / "adapted", recorded)
-    assert card_of(read_dataset(adapted)).rejections == {"a die leans by N degrees": 2}
-    both = merge([read_dataset(recorded), read_dataset(adapted)])
-    card = card_of(both)
+    assert build_card(read_dataset(adapted)).rejections == {"a die leans by N degrees": 2}
+    both = merge_datasets([read_dataset(recorded), read_dataset(adapted)])
+    card = build_card(both)
     assert card.rejections == {"a die leans by N degrees": 2}
-    assert (card.scenes, card.origins) == (2, {"adapted": 4, "sim": 4})
+    assert (card.scene_count, card.origin_counts) == (2, {"adapted": 4, "sim": 4})
 
 
 def test_it_is_written_as_tables(recorded, tmp_path):
-    write_card(card_of(read_dataset(recorded)), tmp_path)
+    write_card(build_card(read_dataset(recorded)), tmp_path)
     lines = (tmp_path / "card.md").read_text().splitlines()
     assert lines[0] == "# Data set"
     assert "4 pictures of 2 scenes with 8 objects" in lines[2]
@@ -92,7 +99,7 @@ def test_names_are_shown_as_they_are(native, name):
     """A page of Markdown shows a name letter by letter, whatever markup it holds."""
     dataset = replace(read_dataset(native), categories=("square", "disc", name))
     (row,) = (
-        line for line in card_of(dataset).to_markdown().splitlines() if line.endswith("| 0 |")
+        line for line in build_card(dataset).to_markdown().splitlines() if line.endswith("| 0 |")
     )
     page = MarkdownIt("gfm-like", {"linkify": False}).render(f"| | |\n|---|---|\n{row}\n")
     cells = re.findall(r"<td>(.*)</td>", page)
@@ -117,7 +124,7 @@ def test_a_broken_record_is_answered_exactly(native, line, problem):
     path = native / "shards/000000/scenes.jsonl"
     path.write_text(line)
     with pytest.raises(InputError) as caught:
-        card_of(read_dataset(native))
+        build_card(read_dataset(native))
     assert str(caught.value) == f"{path}: {problem}"
 
 
@@ -142,16 +149,16 @@ def test_a_part_tells_of_its_own_scenes(tmp_path, tiny):
     whole = read_dataset(native)
     adapted = read_dataset(tiny.write_adapted(tmp_path / "adapted", native))
     other = read_dataset(tiny.write_native(tmp_path / "other", unlike))
-    merged = merge([other, merge([whole, adapted])])
+    merged = merge_datasets([other, merge_datasets([whole, adapted])])
     for dataset in (whole, adapted, merged):
         names = [s.name for s in dataset.samples if "000002" in s.name and "other" not in s.name]
-        card = card_of(dataset.only(names))
-        assert card.assets == {"nut": "made by sim2cam"}
+        card = build_card(dataset.select_by_name(names))
+        assert card.asset_licences == {"nut": "made by sim2cam"}
         assert card.rejections == {"no nut": 1}
-        assert card.drawn == {"die/edge_m": Range(0.02, 0.02, 0.02)}
-        assert card_of(dataset).assets.keys() == {"die", "nut"}
-    parts = (whole.only(["000000"]), whole.only(["000002"]))
-    assert card_of(*parts).assets.keys() == {"die", "nut"}
+        assert card.sampled_value_ranges == {"die/edge_m": ValueRange(0.02, 0.02, 0.02)}
+        assert build_card(dataset).asset_licences.keys() == {"die", "nut"}
+    parts = (whole.select_by_name(["000000"]), whole.select_by_name(["000002"]))
+    assert build_card(*parts).asset_licences.keys() == {"die", "nut"}
 
 
 def unlike(sample):

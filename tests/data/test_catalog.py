@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from sim2cam.data.catalog import TABLES, Answer, query, where
+from sim2cam.data.catalog import TABLES, QueryResult, filter_datasets, run_query
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.set_operations import merge
+from sim2cam.data.set_operations import merge_datasets
 from sim2cam.errors import BackendError, InputError, UsageError
 
 needs_duckdb = pytest.mark.skipif(
@@ -30,50 +30,56 @@ def dataset(native):
 @needs_duckdb
 def test_every_column_is_there(dataset):
     for name, columns in TABLES.items():
-        assert query(dataset, f"SELECT * FROM {name}").columns == tuple(columns)
+        assert run_query(dataset, f"SELECT * FROM {name}").columns == tuple(columns)
 
 
 @needs_duckdb
 def test_answers_are_those_of_the_values(dataset):
-    found = query(dataset, "SELECT name, objects, scene_index, origin FROM samples ORDER BY name")
+    found = run_query(
+        dataset, "SELECT name, objects, scene_index, origin FROM samples ORDER BY name"
+    )
     assert found.rows == tuple((s.name, 2, s.scene_index, "sim") for s in dataset.samples)
-    boxes = query(
+    boxes = run_query(
         dataset, "SELECT x0, y0, x1, y1, category FROM objects WHERE sample = '000001' ORDER BY x0"
     )
     objects = dataset.samples[1].objects
     assert boxes.rows == tuple((*label.box_xyxy, label.category) for label in objects)
-    (distance,) = query(dataset, "SELECT max(distance_m) FROM objects").rows[0]
+    (distance,) = run_query(dataset, "SELECT max(distance_m) FROM objects").rows[0]
     assert distance == pytest.approx((0.1**2 + 0.5**2) ** 0.5)
-    assert query(dataset, "SELECT count(*) FROM objects WHERE distance_m IS NULL").rows == ((4,),)
+    assert run_query(dataset, "SELECT count(*) FROM objects WHERE distance_m IS NULL").rows == (
+        (4,),
+    )
 
 
 @needs_duckdb
 def test_drawn_values_are_rows(dataset):
-    found = query(dataset, "SELECT factor, avg(number) FROM drawn GROUP BY ALL ORDER BY factor")
+    found = run_query(dataset, "SELECT factor, avg(number) FROM drawn GROUP BY ALL ORDER BY factor")
     assert found.rows == (
         ("die/edge_m", pytest.approx(0.02)), ("die/mirrored", 1.0), ("style", None),
     )  # fmt: skip
-    joined = query(
+    joined = run_query(
         dataset,
         "SELECT count(*) FROM samples JOIN drawn USING (scene_index) WHERE drawn.text = 'worn'",
     )
     assert joined.rows == ((2,),)
-    settled = query(dataset, "SELECT certificate->>'$.seconds', rejections FROM scenes ORDER BY 1")
+    settled = run_query(
+        dataset, "SELECT certificate->>'$.seconds', rejections FROM scenes ORDER BY 1"
+    )
     assert settled.rows[0] == ("0.5", '["it leans"]')
 
 
 @needs_duckdb
 def test_a_condition_keeps_samples(dataset):
     other = dataset.only(["000000", "000001"])
-    kept = where([dataset, other], "scene_index = 1")
+    kept = filter_datasets([dataset, other], "scene_index = 1")
     assert [[s.name for s in part.samples] for part in kept] == [["000002", "000003"], []]
-    (kept,) = where([dataset], "name IN (SELECT sample FROM objects WHERE x0 = 6)")
+    (kept,) = filter_datasets([dataset], "name IN (SELECT sample FROM objects WHERE x0 = 6)")
     assert [s.name for s in kept.samples] == ["000000"]
     small = "SELECT scene_index FROM drawn WHERE name = 'die/0/edge_m' AND number < 0.02"
-    (kept,) = where([dataset], f"scene_index IN ({small})")
+    (kept,) = filter_datasets([dataset], f"scene_index IN ({small})")
     assert [s.name for s in kept.samples] == ["000002", "000003"]
     with pytest.raises(InputError) as caught:
-        where([dataset, other], "objects > 2")
+        filter_datasets([dataset, other], "objects > 2")
     roots = f"{dataset.root}, {dataset.root}"
     assert str(caught.value) == f"{roots}: no sample is left where objects > 2."
 
@@ -97,7 +103,7 @@ def test_a_condition_keeps_samples(dataset):
 )
 def test_wrong_queries_are_refused_with_the_tables(dataset, sql, problem):
     with pytest.raises(UsageError) as caught:
-        query(dataset, sql)
+        run_query(dataset, sql)
     assert str(caught.value).startswith(problem)
     assert "Tables: samples (name, scene_index, " in str(caught.value)
 
@@ -105,24 +111,24 @@ def test_wrong_queries_are_refused_with_the_tables(dataset, sql, problem):
 @needs_duckdb
 def test_an_empty_query_is_refused(dataset):
     with pytest.raises(UsageError, match="the query is empty"):
-        query(dataset, " -- nothing")
+        run_query(dataset, " -- nothing")
 
 
 def test_a_merged_set_is_asked_in_its_parts(dataset):
     with pytest.raises(UsageError, match="a merged data set has no catalogue"):
-        query(merge([dataset, dataset]), "SELECT 1")
+        run_query(merge_datasets([dataset, dataset]), "SELECT 1")
 
 
 def test_without_the_extra_it_says_which(dataset, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(BackendError) as caught:
-        query(dataset, "SELECT 1")
+        run_query(dataset, "SELECT 1")
     message = 'the catalogue needs DuckDB and pyarrow. Run: pip install "sim2cam[catalog]"'
     assert str(caught.value) == message
 
 
 def test_answers_as_text_and_json():
-    answer = Answer(("name", "n"), (("a", 1.23456789), ("longer", None)))
+    answer = QueryResult(("name", "n"), (("a", 1.23456789), ("longer", None)))
     assert answer.to_text() == "name    n\na       1.23457\nlonger  None"
     rows = [["a", 1.23456789], ["longer", None]]
     assert answer.to_json() == {"columns": ["name", "n"], "rows": rows}

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.data.channels import CHANNELS, DEPTH_SCALE_M, encode, read
+from sim2cam.data.channels import CHANNELS, DEPTH_SCALE_M, encode_channel, read_channel
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -33,8 +33,8 @@ EXAMPLES = {
 
 
 def stored(folder, name, values):
-    write_bytes(folder / "a.png", encode(name, values))
-    return read(name, folder / "a.png")
+    write_bytes(folder / "a.png", encode_channel(name, values))
+    return read_channel(name, folder / "a.png")
 
 
 @pytest.mark.parametrize("name", CHANNELS)
@@ -75,7 +75,7 @@ def test_a_flow_is_read_as_one_of_kitti_s(tmp_path):
     values = np.zeros((4, 5, 3), np.float32)
     values[1, 2] = (3.25, -7.5, 1)
     values[2, 2] = (-511.0, 0.0, 2)
-    write_bytes(tmp_path / "a.png", encode("flow_forward", values))
+    write_bytes(tmp_path / "a.png", encode_channel("flow_forward", values))
     stored = cv2.imdecode(np.fromfile(tmp_path / "a.png", np.uint8), cv2.IMREAD_UNCHANGED)[
         ..., ::-1
     ].astype(float)
@@ -108,4 +108,4 @@ def test_a_file_of_another_kind_is_refused(tmp_path, name, pixels, what):
     with pytest.raises(
         InputError, match=f"^{re.escape(f'{path}: expected a 16-bit image {what}.')}$"
     ):
-        read(name, path)
+        read_channel(name, path)

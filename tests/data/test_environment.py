@@ -3,13 +3,13 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from sim2cam.data.environment import environment_facts
+from sim2cam.data.environment import collect_environment
 
 
 def test_folders_of_whoever_ran_it_are_not_told(monkeypatch, tmp_path):
     arguments = ["sim2cam", "render", "dice", "--out", str(tmp_path / "sim"), "--count", "4"]
     monkeypatch.setattr("sys.argv", arguments)
-    facts = environment_facts("egl", 2)
+    facts = collect_environment("egl", 2)
     assert facts["command"] == "render dice --out sim --count 4"
     assert str(tmp_path) not in json.dumps(facts)
 
@@ -21,7 +21,7 @@ def test_a_package_that_is_not_there_has_no_version(monkeypatch):
         return "1.2"
 
     monkeypatch.setattr("sim2cam.data.environment.version", version)
-    packages = environment_facts(None, 1)["packages"]
+    packages = collect_environment(None, 1)["packages"]
     assert packages["pybullet"] is None
     assert packages["numpy"] == "1.2"
 
@@ -46,4 +46,4 @@ def test_the_processor_is_told(monkeypatch, tmp_path, told, words):
         path.write_text(told)
     monkeypatch.setattr("sim2cam.data.environment._CPU_FACTS", path)
     monkeypatch.setattr("platform.processor", lambda: "aarch64")
-    assert environment_facts(None, 1)["processor"] == words
+    assert collect_environment(None, 1)["processor"] == words

@@ -8,7 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.data.known_objects import KnownObject, known_objects, turns_of
+from sim2cam.data.known_objects import (
+    ObjectGeometry,
+    read_object_geometries,
+    stack_symmetry_rotations,
+)
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
@@ -51,16 +55,17 @@ def test_sizes_come_from_labels_and_symmetries_from_the_header(make):
         categories=("tin", "brick"),
         **kinds(brick={"rotations_wxyz": [[0, 0, 0, 1]]}, tin={"axes": [[0, 0, 1]]}),
     )
-    assert known_objects([both]) == {
-        "tin": KnownObject(BRICK, Symmetries(axes=((0.0, 0.0, 1.0),))),
-        "brick": KnownObject(BRICK, HALF_TURN),
+    assert read_object_geometries([both]) == {
+        "tin": ObjectGeometry(BRICK, Symmetries(axes=((0.0, 0.0, 1.0),))),
+        "brick": ObjectGeometry(BRICK, HALF_TURN),
     }
 
 
 def test_those_of_files_are_in_the_recipe(make):
     asset = {"mesh": {"category": "brick"}, "symmetries": {"rotations_wxyz": [[0, 0, 0, 1]]}}
     assert (
-        known_objects([make(label(), recipe={"assets": [asset]})])["brick"].symmetries == HALF_TURN
+        read_object_geometries([make(label(), recipe={"assets": [asset]})])["brick"].symmetries
+        == HALF_TURN
     )
 
 
@@ -72,7 +77,7 @@ def test_photos_without_poses_and_translations_may_stand_beside(make):
     adapted = replace(sim, root=sim.root.parent / "adapted")
     photos = replace(make(label(pose=None), label(extent=None), name="photos"))
     (photos.root / "dataset.json").unlink()
-    assert known_objects([photos, adapted]) == known_objects([sim]) != {}
+    assert read_object_geometries([photos, adapted]) == read_object_geometries([sim]) != {}
 
 
 @pytest.mark.parametrize(("off", "same"), [(1e-12, True), (1e-3, False)])
@@ -83,14 +88,14 @@ def test_turns_that_machines_round_otherwise_are_the_same(make, off, same):
         for move in (0, off)
     ]  # fmt: skip
     sets = [make(label(), name=f"set{n}", **header) for n, header in enumerate(headers)]
-    one, other = (known_objects([each])["brick"] for each in sets)
-    assert one.is_like(other) == same
+    one, other = (read_object_geometries([each])["brick"] for each in sets)
+    assert one.matches(other) == same
     if same:
-        assert known_objects(sets)["brick"] == one
+        assert read_object_geometries(sets)["brick"] == one
     else:
         with pytest.raises(InputError, match="look the same after different turns"):
-            known_objects(sets)
-    assert not one.is_like(replace(one, symmetries=replace(one.symmetries, axes=())))
+            read_object_geometries(sets)
+    assert not one.matches(replace(one, symmetries=replace(one.symmetries, axes=())))
 
 
 def test_clutter_may_look_the_same_after_different_turns(make):
@@ -98,7 +103,7 @@ def test_clutter_may_look_the_same_after_different_turns(make):
     clutter = [{"mesh": {"category": ""}, "symmetries": {"axes": axes}} for axes in turns]
     brick = {"mesh": {"category": "brick"}, "symmetries": {}}
     sim = make(label(), recipe={"assets": [brick, *clutter]})
-    assert set(known_objects([sim])) == {"brick"}
+    assert set(read_object_geometries([sim])) == {"brick"}
 
 
 BAD = [
@@ -125,46 +130,46 @@ BAD = [
 def test_what_has_no_pose_to_learn_is_refused(make, name, labels, header, text):
     data = make(*labels, **header)
     with pytest.raises(InputError) as caught:
-        known_objects([data])
+        read_object_geometries([data])
     assert str(caught.value) == f"{data.root}: {text}"
 
 
 def test_a_broken_header_is_named(make):
     data = make(label(), objects={"brick": {"categories": "brick", "symmetries": NONE}})
     with pytest.raises(InputError, match=r"dataset\.json: .* Render the data set again\.$"):
-        known_objects([data])
+        read_object_geometries([data])
 
 
 @pytest.mark.parametrize(("kind", "count"), [("die", 1), ("box", 4), ("cube", 24)])
 def test_turns_that_change_nothing_exchange_corners(kind, count):
     half = (0.01, 0.01, 0.01) if kind != "box" else (0.03, 0.02, 0.01)
     low = tuple(-side for side in half)
-    known = KnownObject((low, half), OBJECT_KINDS[kind].symmetries)
-    turns = known.turns()
+    known = ObjectGeometry((low, half), OBJECT_KINDS[kind].symmetries)
+    turns = known.compute_symmetry_rotations()
     assert turns.shape == (count, 3, 3)
     assert np.array_equal(turns[0], np.eye(3))
     assert np.linalg.det(turns) == pytest.approx(1)
-    turned = known.corners_m() @ turns.transpose(0, 2, 1)
+    turned = known.compute_corners_m() @ turns.transpose(0, 2, 1)
     corners = {tuple(row) for row in turned[0].round(9)}
     assert all({tuple(row) for row in one.round(9) + 0.0} == corners for one in turned)
     assert len({tuple(one.round(9).ravel()) for one in turned}) == count
 
 
 def test_a_cylinder_turns_in_small_steps_and_others_are_filled_up():
-    tin = KnownObject(BRICK, OBJECT_KINDS["cylinder"].symmetries)
-    turns = tin.turns()
-    turned = tin.corners_m() @ turns.transpose(0, 2, 1)
+    tin = ObjectGeometry(BRICK, OBJECT_KINDS["cylinder"].symmetries)
+    turns = tin.compute_symmetry_rotations()
+    turned = tin.compute_corners_m() @ turns.transpose(0, 2, 1)
     radius = np.hypot(0.03, 0.02)
     assert np.hypot(turned[..., 0], turned[..., 1]) == pytest.approx(radius)
     assert set(np.abs(turned[..., 2]).ravel().round(9)) == {0.01}
     nearest = np.linalg.norm(turned[1:, 0] - turned[0, 0], axis=1).min()
     assert 0 < nearest < 0.025 * radius
-    both = turns_of([tin, KnownObject(BRICK)])
+    both = stack_symmetry_rotations([tin, ObjectGeometry(BRICK)])
     assert both.shape == (2, *turns.shape)
     assert np.array_equal(both[0], turns)
     assert (both[1] == np.eye(3)).all()
 
 
 def test_no_point_of_an_object_reaches_further_from_its_origin_than_its_reach():
-    assert KnownObject(BRICK).reach_m == 0.03
-    assert KnownObject(((-0.01, -0.05, 0.0), (0.01, 0.04, 0.02))).reach_m == 0.05
+    assert ObjectGeometry(BRICK).max_coordinate_m == 0.03
+    assert ObjectGeometry(((-0.01, -0.05, 0.0), (0.01, 0.04, 0.02))).max_coordinate_m == 0.05

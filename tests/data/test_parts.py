@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from sim2cam.data.formats.export import export
-from sim2cam.data.parts import DEV, LOOK, TRAIN, choose_parts, use_of
+from sim2cam.data.formats.export import export_dataset
+from sim2cam.data.parts import DEV, STYLE, TRAIN, choose_splits, find_split_role
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures, read_parts, read_scored
-from sim2cam.data.set_operations import split
+from sim2cam.data.real_images import read_evaluation_images, read_real_images, read_splits
+from sim2cam.data.set_operations import split_by_scene
 from sim2cam.errors import InputError, RepairWarning, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 PARTS = ("train", "val", "test")
 
@@ -64,15 +64,15 @@ def stems(dataset):
 @pytest.mark.parametrize("names", ["train", "val", "test", "train,val", "val,train", "test,test"])
 def test_a_split_chooses_parts(tmp_path, layout, names, recwarn):
     layout(tmp_path)
-    dataset = read_captures(tmp_path, split=names)
+    dataset = read_real_images(tmp_path, split=names)
     assert stems(dataset) == list(dict.fromkeys(names.split(",")))
     assert all(len(sample.objects) == 1 for sample in dataset.samples)
     assert not recwarn.list
-    assert stems(read_scored(tmp_path, split=names)) == stems(dataset)
+    assert stems(read_evaluation_images(tmp_path, split=names)) == stems(dataset)
 
 
 @pytest.mark.parametrize("layout", [as_yolo, as_voc, as_coco, as_coco_itself])
-@pytest.mark.parametrize(("uses", "part"), [(TRAIN, "train"), (LOOK, "train"), (DEV, "val")])
+@pytest.mark.parametrize(("uses", "part"), [(TRAIN, "train"), (STYLE, "train"), (DEV, "val")])
 def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layout, uses, part):
     layout(tmp_path)
     if part == "val" and layout in (as_coco, as_coco_itself):
@@ -80,7 +80,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
     with pytest.warns(
         RepairWarning, match=r": reading \w+, leaving out \w+, \w+\. --split"
     ) as caught:
-        assert stems(read_captures(tmp_path, uses=uses)) == [part]
+        assert stems(read_real_images(tmp_path, roles=uses)) == [part]
     assert len(caught) == 1
 
 
@@ -88,7 +88,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
 def test_all_parts_are_read_as_one_and_that_is_said(tmp_path, layout):
     layout(tmp_path)
     with pytest.warns(RepairWarning, match=r"reading its parts .* as one\. --split chooses"):
-        assert sorted(stems(read_captures(tmp_path))) == sorted(PARTS)
+        assert sorted(stems(read_real_images(tmp_path))) == sorted(PARTS)
 
 
 @pytest.mark.parametrize("layout", [as_yolo, as_voc])
@@ -96,31 +96,31 @@ def test_all_parts_are_read_as_one_and_that_is_said(tmp_path, layout):
 def test_held_out_parts_are_not_trained_on_unless_named(tmp_path, layout, names):
     layout(tmp_path, names)
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path, uses=TRAIN)
+        read_real_images(tmp_path, roles=TRAIN)
     told = str(caught.value)
     assert "it has no part train, but " in told
     assert "Name a part with --split" in told
-    assert stems(read_captures(tmp_path, uses=TRAIN, split=names[0])) == [names[0]]
+    assert stems(read_real_images(tmp_path, roles=TRAIN, split=names[0])) == [names[0]]
 
 
-@pytest.mark.parametrize("uses", [TRAIN, DEV, LOOK])
+@pytest.mark.parametrize("uses", [TRAIN, DEV, STYLE])
 def test_data_without_parts_is_whole(tmp_path, native, uses):
     as_yolo(tmp_path, ["train"])
-    assert stems(read_captures(tmp_path, uses=uses)) == ["train"]
-    assert len(read_captures(native, uses=uses).samples) == 4
+    assert stems(read_real_images(tmp_path, roles=uses)) == ["train"]
+    assert len(read_real_images(native, roles=uses).samples) == 4
 
 
 def test_a_split_of_data_without_parts_is_refused_unless_other_data_may_have_some(native):
     with pytest.raises(UsageError, match=r"--split val: .* has no parts\. Leave --split out\."):
-        read_captures(native, split="val")
+        read_real_images(native, split="val")
     with pytest.warns(RepairWarning, match="has no parts, so --split has no effect"):
-        assert len(read_captures(native, split="val", uses=TRAIN).samples) == 4
+        assert len(read_real_images(native, split="val", roles=TRAIN).samples) == 4
 
 
 def test_an_unknown_part_is_refused(tmp_path):
     as_yolo(tmp_path)
     with pytest.raises(UsageError) as caught:
-        read_captures(tmp_path, split="train,dev")
+        read_real_images(tmp_path, split="train,dev")
     assert str(caught.value) == (
         f"--split train,dev: {tmp_path} has no part 'dev'. Allowed: train, val, test."
     )
@@ -130,12 +130,12 @@ def test_an_image_in_several_parts_is_refused_unless_one_is_chosen(tmp_path):
     as_voc(tmp_path)
     (tmp_path / "ImageSets/Main/test.txt").write_text("test\nval\n")
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: image JPEGImages/val.png is in the parts test and val. Keep it in one, or choose a "
         "part with --split."
     )
-    assert stems(read_captures(tmp_path, split="test")) == ["test", "val"]
+    assert stems(read_real_images(tmp_path, split="test")) == ["test", "val"]
 
 
 def test_nested_folders_of_yolo_do_not_give_an_image_to_two_parts(tmp_path):
@@ -144,24 +144,26 @@ def test_nested_folders_of_yolo_do_not_give_an_image_to_two_parts(tmp_path):
     with pytest.raises(
         InputError, match=r"image images/val/val\.png is in the parts train and val\."
     ):
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
 
 
 def test_photos_beside_a_coco_file_stay_photos(tmp_path):
     as_coco(tmp_path, ["test"])
-    assert [s.objects for s in read_captures(tmp_path).samples] == [None]
-    assert [s.objects for s in read_captures(tmp_path, uses=LOOK).samples] == [None]
+    assert [s.objects for s in read_real_images(tmp_path).samples] == [None]
+    assert [s.objects for s in read_real_images(tmp_path, roles=STYLE).samples] == [None]
 
 
 @pytest.mark.parametrize("to", ["yolo", "voc", "kitti", "webdataset"])
 def test_parts_of_exports_are_found(tmp_path, native, to):
     root = tmp_path / to
-    parts = split(read_dataset(native), {"train": 0.5, "test": 0.5}, stream(0, "split"))
-    export(parts, root, to)
+    parts = split_by_scene(
+        read_dataset(native), {"train": 0.5, "test": 0.5}, derive_rng(0, "split")
+    )
+    export_dataset(parts, root, to)
     for name, part in parts.items():
-        assert len(read_captures(root, split=name).samples) == len(part.samples)
+        assert len(read_real_images(root, split=name).samples) == len(part.samples)
     with pytest.warns(RepairWarning, match="leaving out test"):
-        assert len(read_captures(root, uses=TRAIN).samples) == len(parts["train"].samples)
+        assert len(read_real_images(root, roles=TRAIN).samples) == len(parts["train"].samples)
 
 
 USES = {
@@ -173,16 +175,16 @@ USES = {
 
 @pytest.mark.parametrize(("name", "use"), USES.items())
 def test_names_tell_uses(name, use):
-    assert use_of(name) == use
+    assert find_split_role(name) == use
 
 
 def test_a_style_part_shows_the_look_and_train_is_left_out(tmp_path):
     with pytest.warns(RepairWarning, match="reading style, leaving out train, test"):
-        assert choose_parts(tmp_path, ["train", "style", "test"], None, LOOK) == ["style"]
+        assert choose_splits(tmp_path, ["train", "style", "test"], None, STYLE) == ["style"]
 
 
 def test_read_parts_keeps_names(tmp_path):
     as_yolo(tmp_path / "yolo")
-    assert list(read_parts(tmp_path / "yolo")) == list(PARTS)
+    assert list(read_splits(tmp_path / "yolo")) == list(PARTS)
     as_coco(tmp_path / "coco")
-    assert list(read_parts(tmp_path / "coco/test.json")) == ["train"]
+    assert list(read_splits(tmp_path / "coco/test.json")) == ["train"]

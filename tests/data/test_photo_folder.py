@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.data.photo_folder import find_photos, photos_in
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.photo_folder import list_photos, scan_photo_folder
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -32,21 +32,21 @@ def photo(path, pixels=RGB):
 def names(root):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepairWarning)
-        return [path.relative_to(root).as_posix() for path in photos_in(root)]
+        return [path.relative_to(root).as_posix() for path in list_photos(root)]
 
 
 def test_subfolders_are_read_and_counted(tmp_path):
     for name in ("b.png", "a/c.png", "a/b/d.png", ".hidden/e.png", "a/.f.png"):
         photo(tmp_path / name)
     with pytest.warns(RepairWarning, match="3 images, 2 of them in subfolders"):
-        samples = read_captures(tmp_path).samples
+        samples = read_real_images(tmp_path).samples
     assert [sample.name for sample in samples] == ["a/b/d.png", "a/c.png", "b.png"]
     assert [sample.scene_index for sample in samples] == [0, 1, 2]
 
 
 def test_a_flat_folder_says_nothing(tmp_path):
     photo(tmp_path / "a.png")
-    assert find_photos(tmp_path).notes() == []
+    assert scan_photo_folder(tmp_path).list_warnings() == []
 
 
 def test_links_are_followed_and_each_image_counts_once(tmp_path):
@@ -76,11 +76,11 @@ def test_pipes_are_no_photos(tmp_path):
     assert names(tmp_path) == ["a.png"]
 
 
-@pytest.mark.parametrize("suffix", images.SUFFIXES)
+@pytest.mark.parametrize("suffix", images.IMAGE_SUFFIXES)
 def test_every_kind_that_is_read_is_found(tmp_path, suffix):
     pixels = RGB[..., 0] if suffix == ".pgm" else RGB
     photo(tmp_path / f"a{suffix}", pixels)
-    (sample,) = read_captures(tmp_path).samples
+    (sample,) = read_real_images(tmp_path).samples
     assert (sample.width, sample.height) == (12, 8)
     assert np.abs(images.read_rgb(sample.rgb).astype(int) - 90).max() <= 2
 
@@ -88,7 +88,7 @@ def test_every_kind_that_is_read_is_found(tmp_path, suffix):
 def test_data_sets_in_a_folder_are_left_out(tmp_path, native):
     photo(tmp_path / "a.png")
     with pytest.warns(RepairWarning, match=r"1 data set in it left out \(first: native"):
-        assert [path.name for path in photos_in(tmp_path)] == ["a.png"]
+        assert [path.name for path in list_photos(tmp_path)] == ["a.png"]
 
 
 BESIDE = {
@@ -103,7 +103,7 @@ def test_maps_beside_photos_are_told_by_their_names(tmp_path, files):
     for name in files:
         photo(tmp_path / name)
     with pytest.warns(RepairWarning, match=rf": {len(files) - 1} images? left out as depth"):
-        found = photos_in(tmp_path)
+        found = list_photos(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in found] == [files[0]]
 
 
@@ -121,7 +121,7 @@ def test_images_of_16_bits_are_no_photos_by_their_name_or_beside_a_photo_of_the_
     photo(tmp_path / "1.png")
     photo(tmp_path / name, DEEP)
     with pytest.warns(RepairWarning, match=rf": 1 image left out as depth.*first: {name}\)"):
-        assert [path.name for path in photos_in(tmp_path)] == ["1.png"]
+        assert [path.name for path in list_photos(tmp_path)] == ["1.png"]
 
 
 def test_photos_of_16_bits_stay_among_others(tmp_path):
@@ -154,20 +154,20 @@ def test_a_folder_of_what_is_not_read_says_so(tmp_path):
         InputError,
         match=r"no images in it \(.*\)\. images of kinds .* left out: 1 \(first: a\.heic\)",
     ):
-        photos_in(tmp_path)
+        list_photos(tmp_path)
 
 
 def test_a_folder_that_cannot_be_listed_is_named(tmp_path):
     photo(tmp_path / "a.png")
     with pytest.raises(InputError, match="cannot be read"):
-        photos_in(tmp_path / "nowhere")
+        list_photos(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("name", ["a\nb.png", "a\x1b[2J.png"])
 def test_names_with_control_characters_are_refused(tmp_path, name):
     photo(tmp_path / name)
     with pytest.raises(InputError, match="holds a control character"):
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
 
 
 def test_coco_files_beside_photos_are_named(tmp_path):
@@ -177,4 +177,4 @@ def test_coco_files_beside_photos_are_named(tmp_path):
     write_bytes(tmp_path / "metadata.json", b"{}")
     words = r"labels are not read\. To read them, name the COCO file: test\.json, annotations/train\.json\."
     with pytest.warns(RepairWarning, match=words):
-        read_captures(tmp_path)
+        read_real_images(tmp_path)

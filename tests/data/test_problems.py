@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim2cam.data.problems import Problems
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.errors import InputError, RepairWarning
 
 
@@ -13,25 +13,25 @@ def collect(problems, path, count):
 
 
 def test_a_dataset_without_flaws_is_silent(tmp_path, recwarn):
-    problems = Problems(tmp_path)
-    with problems.collecting():
+    problems = AnnotationErrors(tmp_path)
+    with problems.collect():
         pass
-    problems.finish()
+    problems.report()
     assert not recwarn.list
 
 
 def test_one_flaw_keeps_its_own_file(tmp_path):
-    problems = Problems(tmp_path)
+    problems = AnnotationErrors(tmp_path)
     collect(problems, tmp_path / "a.txt", 1)
     with pytest.raises(InputError, match=r"a\.txt: annotation 0 is empty\..*--skip-invalid"):
-        problems.finish()
+        problems.report()
 
 
 def test_up_to_ten_flaws_are_named_and_all_are_counted(tmp_path):
-    problems = Problems(tmp_path)
+    problems = AnnotationErrors(tmp_path)
     collect(problems, tmp_path, 12)
     with pytest.raises(InputError) as caught:
-        problems.finish()
+        problems.report()
     lines = str(caught.value).splitlines()
     assert "12 annotations are flawed" in lines[0]
     assert lines[10] == "  annotation 9 is empty."
@@ -40,15 +40,15 @@ def test_up_to_ten_flaws_are_named_and_all_are_counted(tmp_path):
 
 
 def test_skipped_flaws_become_one_warning_with_their_number(tmp_path):
-    problems = Problems(tmp_path, skip=True)
+    problems = AnnotationErrors(tmp_path, skip_invalid=True)
     collect(problems, tmp_path / "a.txt", 2)
     with pytest.warns(RepairWarning, match=r"2 flawed annotations are left out") as caught:
-        problems.finish()
+        problems.report()
     assert len(caught) == 1
     assert "a.txt: annotation 1 is empty." in str(caught[0].message)
 
 
 def test_other_errors_are_not_collected(tmp_path):
-    problems = Problems(tmp_path)
-    with pytest.raises(ValueError, match="x"), problems.collecting():
+    problems = AnnotationErrors(tmp_path)
+    with pytest.raises(ValueError, match="x"), problems.collect():
         raise ValueError("x")

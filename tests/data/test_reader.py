@@ -12,7 +12,7 @@ import pytest
 from sim2cam.data.reader import read_dataset, read_header
 from sim2cam.data.sample import Keypoint, Occlusion
 from sim2cam.errors import InputError
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 
 
 def test_what_was_written_is_read(native, tiny):
@@ -194,7 +194,7 @@ def with_more(sample):
     first, second = sample.objects
     return replace(
         sample,
-        objects=(replace(first, amodal_mask=RunLengths.of(mask), keypoints=points), second),
+        objects=(replace(first, amodal_mask=RleMask.from_mask(mask), keypoints=points), second),
         right=sample.picture,
         facts={
             **sample.facts,
@@ -212,8 +212,8 @@ def test_labels_beyond_boxes_and_the_right_eye_are_read(tmp_path, tiny):
         assert sample.objects == made.objects
         assert sample.occlusions == (Occlusion(2, 1, 48),)
         assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
-        assert sample.right == root / f"shards/{index // 2:06d}/right/{index:06d}.jpg"
-        assert sample.right.read_bytes() == made.picture
+        assert sample.right_rgb == root / f"shards/{index // 2:06d}/right/{index:06d}.jpg"
+        assert sample.right_rgb.read_bytes() == made.picture
 
 
 def test_a_translated_sample_has_them_but_no_right_eye(tmp_path, tiny):
@@ -221,7 +221,7 @@ def test_a_translated_sample_has_them_but_no_right_eye(tmp_path, tiny):
     adapted = tiny.write_adapted(tmp_path / "adapted", native)
     for sample in read_dataset(adapted).samples:
         assert sample.objects[0].keypoints
-        assert (sample.occlusions, sample.right) == ((Occlusion(2, 1, 48),), None)
+        assert (sample.occlusions, sample.right_rgb) == ((Occlusion(2, 1, 48),), None)
         assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
 
 

@@ -11,7 +11,12 @@ import pytest
 from PIL import Image
 
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import check_readable, is_photos, read_captures, split_captures
+from sim2cam.data.real_images import (
+    check_images_readable,
+    is_photo_folder,
+    read_real_images,
+    split_real_images,
+)
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
@@ -57,7 +62,7 @@ def test_a_coco_file_is_read(tmp_path):
     tables = coco()
     tables["annotations"][1] |= {"area": 12.5, "iscrowd": 1, "category_id": 3}
     path = write_captures(tmp_path, tables)
-    dataset = read_captures(path)
+    dataset = read_real_images(path)
     assert dataset.root == tmp_path
     assert dataset.categories == ("square", "disc")
     first, second = dataset.samples
@@ -68,22 +73,22 @@ def test_a_coco_file_is_read(tmp_path):
     assert not label.is_crowd
     (label,) = second.objects
     assert (label.category, label.area_px, label.is_crowd) == ("square", 12.5, True)
-    assert {s.origin for s in read_captures(path, origin="stand-in").samples} == {"stand-in"}
+    assert {s.origin for s in read_real_images(path, origin="stand-in").samples} == {"stand-in"}
 
 
 def test_an_image_without_annotations_is_empty_and_without_a_list_unlabelled(tmp_path):
     path = write_captures(tmp_path, coco(annotations=[]))
-    assert [sample.objects for sample in read_captures(path).samples] == [(), ()]
+    assert [sample.objects for sample in read_real_images(path).samples] == [(), ()]
     tables = coco()
     del tables["annotations"]
     path.write_text(json.dumps(tables))
-    assert [sample.objects for sample in read_captures(path).samples] == [None, None]
+    assert [sample.objects for sample in read_real_images(path).samples] == [None, None]
 
 
 def test_a_box_may_reach_over_the_edge(tmp_path):
     tables = coco()
     tables["annotations"][0]["bbox"] = [-3.5, 20, 10, 12]
-    (label,) = read_captures(write_captures(tmp_path, tables)).samples[0].objects
+    (label,) = read_real_images(write_captures(tmp_path, tables)).samples[0].objects
     assert label.box_xyxy == (-3.5, 20, 6.5, 32)
 
 
@@ -93,18 +98,18 @@ def test_a_folder_of_images_is_unlabelled_and_sorted(tmp_path):
     save_image(tmp_path / "c.jpeg", orientation=6)
     (tmp_path / "notes.txt").write_text("no image")
     (tmp_path / "d.jpg").mkdir()
-    dataset = read_captures(tmp_path)
+    dataset = read_real_images(tmp_path)
     assert [sample.name for sample in dataset.samples] == ["a.PNG", "b.jpg", "c.jpeg"]
     assert [sample.objects for sample in dataset.samples] == [None, None, None]
     assert (dataset.samples[2].width, dataset.samples[2].height) == (30, 40)
     assert dataset.categories == ()
-    assert is_photos(tmp_path)
+    assert is_photo_folder(tmp_path)
 
 
 def test_a_data_set_of_ours_is_read_as_such(native, adapted):
-    assert read_captures(native) == read_dataset(native)
-    assert not is_photos(native)
-    assert read_captures(adapted).samples[0].origin == "adapted"
+    assert read_real_images(native) == read_dataset(native)
+    assert not is_photo_folder(native)
+    assert read_real_images(adapted).samples[0].origin == "adapted"
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -118,7 +123,7 @@ def test_boxes_of_stored_pixels_turn_with_them(tmp_path, orientation, size):
     tables = one_image(*size, box)
     tables["images"].append({"id": 2, "file_name": "b.png", "width": 40, "height": 30})
     path.write_text(json.dumps(tables))
-    sample = read_captures(path).samples[0]
+    sample = read_real_images(path).samples[0]
     assert planted_box(sample.rgb) == sample.objects[0].box_xyxy
     assert read_rgb(sample.rgb).shape == (sample.height, sample.width, 3)
 
@@ -129,7 +134,7 @@ def test_boxes_of_upright_pixels_stay(tmp_path, orientation):
     x0, y0, x1, y1 = planted_box(tmp_path / "a.png")
     path = tmp_path / "a.json"
     path.write_text(json.dumps(one_image(30, 40, (x0, y0, x1 - x0, y1 - y0))))
-    (sample,) = read_captures(path).samples
+    (sample,) = read_real_images(path).samples
     assert sample.objects[0].box_xyxy == (x0, y0, x1, y1)
     assert (sample.width, sample.height) == (30, 40)
 
@@ -143,10 +148,10 @@ def test_an_orientation_that_tells_nothing_follows_the_other_images(tmp_path, or
     tables["images"].append({"id": 2, "file_name": "b.png", "width": 30, "height": 40})
     path = tmp_path / "a.json"
     path.write_text(json.dumps(tables))
-    assert read_captures(path).samples[0].objects[0].box_xyxy == (x0, y0, x1, y1)
+    assert read_real_images(path).samples[0].objects[0].box_xyxy == (x0, y0, x1, y1)
     tables["images"][1] |= {"width": 40, "height": 30}
     path.write_text(json.dumps(tables))
-    assert read_captures(path).samples[0].objects[0].box_xyxy != (x0, y0, x1, y1)
+    assert read_real_images(path).samples[0].objects[0].box_xyxy != (x0, y0, x1, y1)
 
 
 @pytest.mark.parametrize("orientation", [2, 3, 4])
@@ -158,7 +163,7 @@ def test_without_another_image_labels_are_of_upright_pixels_with_a_warning(tmp_p
     with pytest.warns(
         RepairWarning, match=r"image a\.png: EXIF rotates .* as labels of the upright image"
     ):
-        (sample,) = read_captures(path).samples
+        (sample,) = read_real_images(path).samples
     assert sample.objects[0].box_xyxy == (x0, y0, x1, y1)
 
 
@@ -294,7 +299,7 @@ def test_a_coco_file_that_contradicts_itself_is_refused(tmp_path, tables, proble
     path = write_captures(tmp_path)
     path.write_text(json.dumps(tables))
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     assert str(caught.value) == f"{path}: {problem}"
 
 
@@ -304,7 +309,7 @@ def test_an_image_outside_the_folder_is_refused(tmp_path, name):
     save_image(tmp_path / "secret.png")
     path.write_text(json.dumps(changed("images", 1, file_name=name)))
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     assert str(caught.value) == f"{path}: image '{name}' {OUTSIDE}"
 
 
@@ -320,7 +325,7 @@ def test_what_is_no_json_is_refused(tmp_path, text, problem):
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(InputError, match=rf"a\.json: {problem}"):
-        read_captures(path)
+        read_real_images(path)
 
 
 def test_a_file_that_is_too_large_is_not_opened(tmp_path):
@@ -328,32 +333,32 @@ def test_a_file_that_is_too_large_is_not_opened(tmp_path):
     with path.open("wb") as file:
         file.truncate(1_000_000_001)  # a hole, no bytes on the disk
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     problem = "more than 1000000000 bytes. No COCO file is that long."
     assert str(caught.value) == f"{path}: {problem}"
 
 
 def test_a_missing_file_or_image_is_named(tmp_path):
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path / "none.json")
+        read_real_images(tmp_path / "none.json")
     assert str(caught.value) == f"{tmp_path / 'none.json'}: no such file. Check the path."
     path = write_captures(tmp_path)
     image = tmp_path / "photos/1.png"
     image.unlink()
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     assert str(caught.value) == (f"{image}: no such image. Check the path, or what the list names.")
 
 
 def test_a_folder_without_images_says_what_is_there(tmp_path):
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
     none = f"{tmp_path}: no images in it (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000)."
     assert str(caught.value) == f"{none} Check the path."
     for name in ("test.json", "style.json"):
         (tmp_path / name).write_text('{"images": []}')
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
     assert str(caught.value) == f"{none} Name the COCO file itself: style.json, test.json."
 
 
@@ -365,7 +370,7 @@ def test_a_pair_gives_style_without_labels_and_test_with_them(tmp_path, names):
         for entry in tables["images"]:
             entry["file_name"] = f"of-{name}/{entry['id']}.png"
         write_captures(tmp_path, tables, name=name, seed=50)
-    sets = split_captures(tmp_path)
+    sets = split_real_images(tmp_path)
     assert [s.name for s in sets.style.samples] == [f"of-{names[0]}/{i}.png" for i in (0, 1)]
     assert all(sample.objects is None for sample in sets.style.samples)
     assert all(len(sample.objects) == 1 for sample in sets.test.samples)
@@ -377,23 +382,23 @@ def test_labelled_photos_come_where_they_are_asked_for(tmp_path):
         for entry in tables["images"]:
             entry["file_name"] = f"of-{name}/{entry['id']}.png"
         path = write_captures(tmp_path, tables, name=name, seed=50)
-    assert split_captures(tmp_path).train is None
-    sets = split_captures(tmp_path, labelled=True)
+    assert split_real_images(tmp_path).train is None
+    sets = split_real_images(tmp_path, with_train=True)
     assert [s.name for s in sets.train.samples] == [f"of-train.json/{i}.png" for i in (0, 1)]
     assert all(len(sample.objects) == 1 for sample in sets.train.samples)
     assert [s.name for s in sets.style.samples] == [f"of-style.json/{i}.png" for i in (0, 1)]
     del tables["annotations"]
     path.write_text(json.dumps(tables))
-    assert split_captures(tmp_path, labelled=True).train is None
+    assert split_real_images(tmp_path, with_train=True).train is None
     tables["images"] = coco()["images"]
     tables["images"][0]["file_name"] = "of-test.json/0.png"
     write_captures(tmp_path, tables, name="train.json")
     with pytest.raises(InputError, match=r"train\.json: image of-test\.json/0\.png is in test too"):
-        split_captures(tmp_path, labelled=True)
+        split_real_images(tmp_path, with_train=True)
 
 
 def test_the_half_that_is_not_tested_can_be_trained_on(tmp_path):
-    sets = split_captures(write_captures(tmp_path, coco(8)), labelled=True)
+    sets = split_real_images(write_captures(tmp_path, coco(8)), with_train=True)
     assert {s.name for s in sets.train.samples} == {s.name for s in sets.style.samples}
     assert all(sample.objects for sample in sets.train.samples)
 
@@ -404,7 +409,7 @@ def test_a_development_split_keeps_its_labels(tmp_path):
         for entry in tables["images"]:
             entry["file_name"] = f"of-{name}/{entry['id']}.png"
         write_captures(tmp_path, tables, name=name, seed=50)
-    sets = split_captures(tmp_path)
+    sets = split_real_images(tmp_path)
     assert [s.name for s in sets.dev.samples] == ["of-dev.json/0.png", "of-dev.json/1.png"]
     assert all(len(sample.objects) == 1 for sample in sets.dev.samples)
 
@@ -419,7 +424,7 @@ def test_splits_that_share_an_image_with_the_test_are_refused(tmp_path, name):
     entry = {"id": 1, "file_name": "other/2.png", "width": 40, "height": 30}
     path.write_text(json.dumps(coco(images=[entry], annotations=[])))
     with pytest.raises(InputError) as caught:
-        split_captures(tmp_path)
+        split_real_images(tmp_path)
     assert str(caught.value) == (
         f"{path}: image other/2.png is in test too: what is scored must not be learned from. "
         "Keep it in one of them."
@@ -431,7 +436,7 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
     for name in present:
         write_captures(tmp_path, name=name)
     with pytest.raises(InputError) as caught:
-        split_captures(tmp_path)
+        split_real_images(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: captures need test.json and style.json or train.json in their folder (COCO "
         "detection files), or such parts in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or name one COCO "
@@ -442,7 +447,7 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
 @pytest.mark.parametrize("n", [1, 2, 7, 8])
 def test_half_of_a_file_is_style_and_never_scored(tmp_path, n):
     path = write_captures(tmp_path, coco(n))
-    sets = split_captures(path)
+    sets = split_real_images(path)
     style, test = ({s.name for s in part.samples} for part in (sets.style, sets.test))
     assert not style & test
     assert (len(style), len(test)) == (n // 2, n - n // 2)
@@ -452,7 +457,7 @@ def test_half_of_a_file_is_style_and_never_scored(tmp_path, n):
 
 def test_the_halves_follow_the_bytes_not_names_or_order(tmp_path):
     path = write_captures(tmp_path, coco(8))
-    style = {sample.rgb.read_bytes() for sample in split_captures(path).style.samples}
+    style = {sample.rgb.read_bytes() for sample in split_real_images(path).style.samples}
     tables = coco(8)
     tables["images"].reverse()
     for entry in tables["images"]:
@@ -460,7 +465,7 @@ def test_the_halves_follow_the_bytes_not_names_or_order(tmp_path):
         entry["file_name"] = f"renamed/{entry['id'] * 7 % 8}.png"
         write_bytes(tmp_path / entry["file_name"], old.read_bytes())
     path.write_text(json.dumps(tables))
-    assert {s.rgb.read_bytes() for s in split_captures(path).style.samples} == style
+    assert {s.rgb.read_bytes() for s in split_real_images(path).style.samples} == style
 
 
 def test_copies_of_an_image_stay_on_one_side(tmp_path):
@@ -468,7 +473,7 @@ def test_copies_of_an_image_stay_on_one_side(tmp_path):
     for i in range(4):
         copy = (tmp_path / f"photos/{i}.png").read_bytes()
         (tmp_path / f"photos/{i + 4}.png").write_bytes(copy)
-    sets = split_captures(path)
+    sets = split_real_images(path)
     style, test = ({s.rgb.read_bytes() for s in part.samples} for part in (sets.style, sets.test))
     assert not style & test
     assert (len(style), len(test)) == (2, 2)
@@ -483,7 +488,7 @@ def test_what_is_scored_needs_labels(tmp_path, pair):
     write_bytes(tmp_path / "s.png", encode_png(np.zeros((1, 1, 3), np.uint8)))
     (tmp_path / "style.json").write_text(json.dumps(style))
     with pytest.raises(InputError) as caught:
-        split_captures(tmp_path if pair else path)
+        split_real_images(tmp_path if pair else path)
     assert str(caught.value) == (
         f"{path}: its images have no labels, so nothing can be scored. Label them."
     )
@@ -494,22 +499,22 @@ def test_the_dice_photos_of_the_development_part_are_read():
     root = os.environ.get("SIM2CAM_REAL")
     if not root or not (Path(root) / "dice/dev.json").is_file():
         pytest.skip("needs the real captures: set SIM2CAM_REAL to their folder")
-    dataset = read_captures(Path(root) / "dice/dev.json")
+    dataset = read_real_images(Path(root) / "dice/dev.json")
     assert dataset.categories == ("1", "2", "3", "4", "5", "6")
     assert len(dataset.samples) == 40
     assert all(sample.objects for sample in dataset.samples)
 
 
 def test_all_pictures_that_are_cut_short_are_told_of_at_once(tmp_path):
-    captures = read_captures(write_captures(tmp_path, coco(4)))
-    check_readable(captures)
+    captures = read_real_images(write_captures(tmp_path, coco(4)))
+    check_images_readable(captures)
     for number in (1, 3):
         path = tmp_path / f"photos/{number}.png"
         path.write_bytes(path.read_bytes()[:-200])
     with pytest.raises(InputError) as error:
-        check_readable(captures)
+        check_images_readable(captures)
     assert error.value.path == tmp_path / "photos/1.png"
     assert str(error.value).endswith(" 1 more cannot be read either.")
     with pytest.raises(InputError) as error:
-        check_readable(captures.take(2))
+        check_images_readable(captures.take(2))
     assert "more" not in str(error.value)

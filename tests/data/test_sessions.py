@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sim2cam.data.real_images import read_captures, read_scored, split_captures
-from sim2cam.data.sessions import with_sessions
+from sim2cam.data.real_images import read_evaluation_images, read_real_images, split_real_images
+from sim2cam.data.sessions import assign_sessions
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -44,7 +44,7 @@ def photos(root, names=NAMES, exif=None):
 
 
 def told(path, rule):
-    return [sample.session for sample in read_scored(path, sessions=rule).samples]
+    return [sample.session for sample in read_evaluation_images(path, session_rule=rule).samples]
 
 
 def test_nothing_is_told_without_a_rule(tmp_path):
@@ -83,9 +83,9 @@ def test_by_a_column_of_a_table(tmp_path):
 
 
 def test_sets_share_their_sessions(tmp_path):
-    whole = read_captures(photos(tmp_path))
-    parts = [whole.only([name]) for name in NAMES]
-    found = with_sessions(parts, "60")
+    whole = read_real_images(photos(tmp_path))
+    parts = [whole.select_by_name([name]) for name in NAMES]
+    found = assign_sessions(parts, "60")
     assert len({part.samples[0].session for part in found}) == 2
 
 
@@ -132,12 +132,12 @@ def test_a_photo_of_unknown_time_is_refused(tmp_path, name):
 def test_half_of_the_sessions_are_style_and_never_scored(tmp_path):
     path = photos(tmp_path)
     for rule in ("folder", "60"):
-        sets = split_captures(path, sessions=rule)
+        sets = split_real_images(path, session_rule=rule)
         style, test = ({s.session for s in part.samples} for part in (sets.style, sets.test))
         assert (len(style), len(test), style & test) == (1, 1, set())
         assert len(sets.style.samples) + len(sets.test.samples) == 4
     with pytest.raises(InputError) as caught:
-        split_captures(path, sessions="2000")
+        split_real_images(path, session_rule="2000")
     assert str(caught.value) == (
         f"{path}: its photos are all of one session, which cannot be both learned from and scored. Add "
         "another, or leave --sessions out."
@@ -152,7 +152,7 @@ def test_parts_of_a_folder_have_sessions_in_common(tmp_path):
         (tmp_path / f"{name}.json").write_text(
             json.dumps(tables | {"images": part, "annotations": boxes})
         )
-    sets = split_captures(tmp_path, sessions="60")
+    sets = split_real_images(tmp_path, session_rule="60")
     style, test = ({s.session for s in part.samples} for part in (sets.style, sets.test))
     assert style == {"2019-12-08 11:12:28"}
     assert test == style | {"2019-12-09 09:53:31"}
@@ -161,14 +161,14 @@ def test_parts_of_a_folder_have_sessions_in_common(tmp_path):
 def test_photos_without_a_clock_in_a_png(tmp_path):
     name = "IMG_20191208_111228.png"
     write_bytes(tmp_path / name, encode_png(np.zeros((8, 8, 3), np.uint8)))
-    (captures,) = with_sessions([read_captures(tmp_path)], "5")
+    (captures,) = assign_sessions([read_real_images(tmp_path)], "5")
     assert captures.samples[0].session == "2019-12-08 11:12:28"
 
 
 @pytest.mark.real
 @pytest.mark.skipif(not (DICE / "test.json").is_file(), reason="needs dice in $SIM2CAM_REAL")
 def test_the_dice_photos_were_taken_on_two_days():
-    sets = split_captures(DICE, sessions="60")
+    sets = split_real_images(DICE, session_rule="60")
     begun = {"2019-12-08 11:12:28": 21, "2019-12-09 09:53:32": 29}
     assert Counter(s.session for s in sets.test.samples) == begun
     assert {s.session for s in sets.style.samples} == set(begun)

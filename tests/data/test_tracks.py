@@ -6,22 +6,22 @@ import re
 import numpy as np
 import pytest
 
-from sim2cam.data.tracks import Tracks, encode, read
+from sim2cam.data.tracks import PointTracks, encode_tracks, read_tracks
 from sim2cam.errors import InputError
 
-TRACKS = Tracks(
+TRACKS = PointTracks(
     np.array([1, 1, 7]),
     np.array([[0.001, -0.002, 0.003], [0.0, 0.0, 0.0], [1 / 3, 1e-6, -0.5]]),
     np.array([[12.34567, -3.0], [np.nan, np.nan], [400.0, 0.25]]),
     np.array([True, False, False]),
 )
-WHOLE = json.loads(encode(TRACKS))
+WHOLE = json.loads(encode_tracks(TRACKS))
 
 
 def test_points_come_back(tmp_path):
     path = tmp_path / "a.json"
-    path.write_bytes(encode(TRACKS))
-    found = read(path)
+    path.write_bytes(encode_tracks(TRACKS))
+    found = read_tracks(path)
     assert found.instance_id.tolist() == [1, 1, 7]
     assert found.visible.tolist() == [True, False, False]
     assert np.allclose(found.point_m, TRACKS.point_m, atol=1e-9)
@@ -31,9 +31,11 @@ def test_points_come_back(tmp_path):
 def test_no_points_come_back_too(tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(
-        encode(Tracks(np.zeros(0, int), np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0, bool)))
+        encode_tracks(
+            PointTracks(np.zeros(0, int), np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0, bool))
+        )
     )
-    assert read(path).pixel.shape == (0, 2)
+    assert read_tracks(path).pixel.shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +51,10 @@ def test_a_broken_file_is_told(tmp_path, table, message):
     path = tmp_path / "a.json"
     path.write_text(json.dumps(table))
     with pytest.raises(InputError, match=f"^{re.escape(f'{path}: {message}')}.*Generate the data"):
-        read(path)
+        read_tracks(path)
 
 
 def test_a_missing_file_is_told(tmp_path):
     path = tmp_path / "a.json"
     with pytest.raises(InputError, match=f"^{re.escape(f'{path}: no such file. ')}"):
-        read(path)
+        read_tracks(path)

@@ -16,9 +16,9 @@ import pytest
 
 from sim2cam.data.channels import DEPTH_SCALE_M
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.shards import read_content
+from sim2cam.data.shards import read_shard_content
 from sim2cam.data.writer import (
-    digest_of,
+    compute_digest,
     prepare_folder,
     write_json,
     write_shard,
@@ -28,7 +28,7 @@ from sim2cam.images import read_16bit
 
 
 def shard_size(root, number):
-    content = read_content(root, number)
+    content = read_shard_content(root, number)
     return 0 if content is None else content.samples
 
 
@@ -44,7 +44,7 @@ def test_a_shard_holds_what_its_lines_say(native):
     lines = (native / "shards/000001/samples.jsonl").read_text().splitlines()
     assert len(lines) == shard_size(native, 1) == 2
     for line in map(json.loads, lines):
-        assert line["digest"] == digest_of(line)
+        assert line["digest"] == compute_digest(line)
         for place, digest in line["files"].items():
             data = (native / "shards/000001" / place).read_bytes()
             assert hashlib.sha256(data).hexdigest() == digest
@@ -63,7 +63,7 @@ def test_depth_is_stored_in_steps(native, tiny):
 def test_a_digest_sees_every_change(native):
     line = json.loads((native / "shards/000000/samples.jsonl").read_text().splitlines()[0])
     changed = [line | {"width": 49}, line | {"files": {}}, line | {"objects": []}]
-    assert len({digest_of(other) for other in [line, *changed]}) == 4
+    assert len({compute_digest(other) for other in [line, *changed]}) == 4
 
 
 def test_a_full_folder_is_refused(native, tiny):

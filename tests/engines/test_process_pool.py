@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sim2cam.engines.process_pool import beat, map_units
+from sim2cam.engines.process_pool import map_units, send_heartbeat
 from sim2cam.errors import Sim2CamError
 
 
@@ -110,7 +110,7 @@ def starved_once(place: Path) -> str:
 def slow_with_beats(n: int) -> int:
     for _ in range(8):
         time.sleep(0.5)
-        beat()
+        send_heartbeat()
     return n
 
 

@@ -8,49 +8,49 @@ from dataclasses import replace
 import pytest
 
 from sim2cam import images
-from sim2cam.adapt.calibration.camera_fit import CameraFit, Finding
-from sim2cam.adapt.calibration.jpeg import jpeg_quality
-from sim2cam.adapt.transfers.selection import Choice, Tried
+from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
+from sim2cam.adapt.calibration.jpeg import estimate_jpeg_quality
+from sim2cam.adapt.transfers.selection import TransferScore, TransferSelection
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import CaptureSets, read_captures
+from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.data.sample import Keypoint, ObjectLabel
 from sim2cam.data.writer import write_json
 from sim2cam.errors import BackendError, InputError, OutputError
 from sim2cam.experiments import ablation
 from sim2cam.experiments.ablation import (
     CAMERA,
-    LABELLED,
+    PSEUDO_LABELLED,
     REAL,
-    Arm,
-    Plan,
-    open_ladder,
-    photo_subset,
-    pieces,
-    result_file,
-    run_pieces,
+    AblationPlan,
+    Variant,
+    list_pending_jobs,
+    locate_result,
+    open_ablation,
+    run_jobs,
+    select_photos,
 )
-from sim2cam.experiments.ablation_scores import score_ladder
+from sim2cam.experiments.ablation_scores import score_ablation
 from sim2cam.metrics.detection import Detection
 from sim2cam.models.inference.detector import load_detector
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.pseudo_labels import labelled
+from sim2cam.models.training.pseudo_labels import pseudo_label
 from sim2cam.pipeline import camera_recipes
 from sim2cam.pipeline.translation import read_certificate
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
-PLAN = Plan(
-    arms=(
-        Arm("randomized", ("randomized",)),
-        Arm("+ transfer", ("randomized", "reinhard")),
-        Arm("real only", (REAL,)),
+PLAN = AblationPlan(
+    variants=(
+        Variant("randomized", ("randomized",)),
+        Variant("+ transfer", ("randomized", "reinhard")),
+        Variant("real only", (REAL,)),
     ),
     seeds=(0, 1),
     config=TrainConfig(steps=2, batch=2, crop_px=64),
-    pictures=4,
+    image_count=4,
     data_seed=0,
     recipe="dice",
-    fixed=None,
+    fixed_recipe=None,
 )
 
 
@@ -71,7 +71,7 @@ width = 2
 
 @pytest.fixture
 def captures(coco):
-    return CaptureSets(*[read_captures(coco)] * 4)
+    return RealImageSplits(*[read_real_images(coco)] * 4)
 
 
 @pytest.fixture
@@ -98,25 +98,25 @@ def tuned_arms(monkeypatch):
 def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arms):
     results = tmp_path / "results"
     assert ablation.prepare_data(PLAN, captures, work, workers=1) == {}
-    planned = pieces(PLAN, captures, work, results, threads=1)
-    assert [(p.arm.name, p.seed) for p in planned] == [
+    planned = list_pending_jobs(PLAN, captures, work, results, threads=1)
+    assert [(p.variant.name, p.seed) for p in planned] == [
         ("randomized", 0), ("+ transfer", 0), ("real only", 0),
         ("randomized", 1), ("+ transfer", 1), ("real only", 1),
     ]  # fmt: skip
-    assert list(run_pieces(PLAN, captures, work, results, workers=1, minutes=0)) == []
-    done = list(run_pieces(PLAN, captures, work, results, workers=1, minutes=9))
-    assert done == [piece.result for piece in planned]
-    assert pieces(PLAN, captures, work, results, threads=1) == []
+    assert list(run_jobs(PLAN, captures, work, results, workers=1, minutes=0)) == []
+    done = list(run_jobs(PLAN, captures, work, results, workers=1, minutes=9))
+    assert done == [piece.result_path for piece in planned]
+    assert list_pending_jobs(PLAN, captures, work, results, threads=1) == []
     assert (
         tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
     )  # with all photos none is left
-    scores = score_ladder(PLAN, captures, results, baseline="randomized")
+    scores = score_ablation(PLAN, captures, results, baseline="randomized")
     assert {arm["name"]: len(arm["seeds"]) for arm in scores["arms"]} == {
         "randomized": 2,
         "+ transfer": 2,
         "real only": 2,
     }
-    kept_out = len(read_certificate(work / "reinhard").rejected)
+    kept_out = len(read_certificate(work / "reinhard").rejected_images)
     assert [a.get("rejected") for a in scores["arms"]] == [None, {"reinhard": kept_out}, None]
     assert [(c["first"], c["metric"]) for c in scores["comparisons"]] == [
         (name, metric) for metric in ("ap50", "ap") for name in ("+ transfer", "real only")
@@ -128,25 +128,25 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     path = results / "randomized-1.json.gz"
     facts = unpacked(path)
     path.unlink()
-    alone = score_ladder(PLAN, captures, results, baseline="randomized")["protocol"]["intervals"]
+    alone = score_ablation(PLAN, captures, results, baseline="randomized")["protocol"]["intervals"]
     assert "how seeds differ is not in them" in alone
     del facts["config"]["mix_steps"]  # as if that setting had come later
     write_json(path, facts)
-    assert score_ladder(PLAN, captures, results, baseline="randomized") == scores
+    assert score_ablation(PLAN, captures, results, baseline="randomized") == scores
     facts["data"][0]["digest"] = "of other renders"
     write_json(path, facts)
     with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):
-        score_ladder(PLAN, captures, results, baseline="randomized")
+        score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, unpacked(path) | {"digests": {}})
     with pytest.raises(InputError, match=r"is of another image \S+ than the captures have"):
-        score_ladder(PLAN, captures, results, baseline="randomized")
+        score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, facts | {"config": {"steps": 3}})
     with pytest.raises(InputError, match="Remove it to run it again"):
-        score_ladder(PLAN, captures, results, baseline="randomized")
+        score_ablation(PLAN, captures, results, baseline="randomized")
     for damaged in (path.read_bytes()[:-20], b"{}", b""):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"is damaged \(.*\)\. Remove it to run it again\."):
-            score_ladder(PLAN, captures, results, baseline="randomized")
+            score_ablation(PLAN, captures, results, baseline="randomized")
 
 
 def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, monkeypatch):
@@ -157,8 +157,8 @@ def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, m
         "predict_dataset",
         lambda _, test: {s.name: (sure, *faint) for s in test.samples},
     )
-    plan = replace(PLAN, arms=PLAN.arms[:1], seeds=(0,))
-    (path,) = run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
+    plan = replace(PLAN, arms=PLAN.variants[:1], seeds=(0,))
+    (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
     found = unpacked(path)["found"]
     assert len(found) == 24
     for kept in found.values():  # as many as COCO counts
@@ -175,7 +175,10 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
 
         monkeypatch.setattr(ablation, what, record)
 
-    arms = Arm("+ translated", ("randomized", "translated")), Arm("+ reinhard", ("reinhard",))
+    arms = (
+        Variant("+ translated", ("randomized", "translated")),
+        Variant("+ reinhard", ("reinhard",)),
+    )
     for what, arm in zip(("train_network", "apply_transfer"), arms, strict=True):
         told(what)
         with pytest.raises(OutputError):
@@ -184,7 +187,7 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
             )
     told("train_detector")
     with pytest.raises(OutputError):
-        list(run_pieces(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1"))
+        list(run_jobs(PLAN, captures, work, tmp_path, workers=1, minutes=9, device="cuda:1"))
     assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
 
 
@@ -198,7 +201,7 @@ def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
     monkeypatch.setattr(ablation, "_render", lambda *_: pytest.fail("something is rendered"))
     recipe = tmp_path / "lpips.toml"
     recipe.write_text(TINY.replace("steps = 2", "steps = 2\nlpips_weight = 1.0"))
-    arm = Arm("+ translated", ("randomized", "translated"))
+    arm = Variant("+ translated", ("randomized", "translated"))
     plan = replace(PLAN, arms=(arm,), recipe=str(recipe))
     with pytest.raises(BackendError, match="no vgg"):
         ablation.prepare_data(plan, captures, tmp_path / "work", workers=1)
@@ -215,7 +218,7 @@ def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
     )
     recipe = tmp_path / "tiny.toml"
     recipe.write_text(TINY)
-    arm = Arm("randomized + camera fit, translated", ("camera", "camera-translated"))
+    arm = Variant("randomized + camera fit, translated", ("camera", "camera-translated"))
     plan = replace(PLAN, arms=(arm,), recipe=str(recipe))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {}
     assert rendered == [("around.toml", work / "camera")]
@@ -226,7 +229,7 @@ def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
 def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
     names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
-    arms = tuple(Arm(f"+ {name}", ("randomized", name)) for name in names)
+    arms = tuple(Variant(f"+ {name}", ("randomized", name)) for name in names)
     plan = replace(PLAN, arms=arms, recipe=str(tmp_path / "tiny.toml"))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {}
     headers = [json.loads((work / name / "dataset.json").read_text()) for name in names]
@@ -237,14 +240,14 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
 
 def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, tuned_arms):
     (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\npicture_correlation = 1.0\n")
-    arms = Arm("+ ours", ("randomized", "translated")), Arm("+ cut", ("randomized", "cut"))
+    arms = Variant("+ ours", ("randomized", "translated")), Variant("+ cut", ("randomized", "cut"))
     plan = replace(PLAN, arms=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {
         "translated": "the certificate rejected all 4 translations"
     }
     plan = replace(plan, arms=arms[1:])
     results = tmp_path / "results"
-    (path,) = run_pieces(plan, captures, work, results, workers=1, minutes=9)
+    (path,) = run_jobs(plan, captures, work, results, workers=1, minutes=9)
     facts = unpacked(path)
     assert [(part["name"], part["images"]) for part in facts["data"]] == [
         ("randomized", 24), ("cut", 24),
@@ -262,12 +265,12 @@ def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, 
 
 def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
     arms = (
-        Arm("then photos", ("randomized",), then=("real-5",)),
-        Arm("+ coral", ("randomized",), adapt="coral"),
+        Variant("then photos", ("randomized",), fine_tuning_data=("real-5",)),
+        Variant("+ coral", ("randomized",), alignment="coral"),
     )
     plan = replace(PLAN, arms=arms, seeds=(0,), config=replace(PLAN.config, steps=4))
     found = {}
-    for path in run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9):
+    for path in run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9):
         facts = unpacked(path)
         found[facts["arm"]] = [(part["name"], part["images"]) for part in facts["data"]]
     assert found == {
@@ -277,9 +280,9 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     names = ("then-photos-0", "then-photos-0-tuned", "coral-0")
     cards = [load_detector(work / "runs" / name / "weights.safetensors").card for name in names]
     assert [card.steps for card in cards] == [3, 1, 4]
-    assert [card.captures is not None for card in cards] == [False, False, True]
+    assert [card.target_images is not None for card in cards] == [False, False, True]
     assert tuned_arms == [("coco", 19), ("randomized", 24)]  # none is tuned on what it trains on
-    assert [arm.photos(24) for arm in arms] == [5, 0]
+    assert [arm.count_photos(24) for arm in arms] == [5, 0]
 
 
 def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, captures, tmp_path):
@@ -294,11 +297,13 @@ def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, capt
     )
     captures = replace(captures, train=replace(captures.train, samples=pointed))
     config = replace(PLAN.config, keypoints=True, flips=False)
-    plan = replace(PLAN, arms=(Arm("late", (REAL,), then=("randomized",)),), config=config)
+    plan = replace(
+        PLAN, arms=(Variant("late", (REAL,), fine_tuning_data=("randomized",)),), config=config
+    )
     reasons = []
-    run = run_pieces(
+    run = run_jobs(
         plan, captures, work, tmp_path / "results", workers=1, minutes=9,
-        refused=lambda arm, error: reasons.append((arm.name, str(error))),
+        on_failure=lambda arm, error: reasons.append((arm.name, str(error))),
     )  # fmt: skip
     assert list(run) == []
     ((name, reason),) = reasons  # of two seeds
@@ -306,7 +311,7 @@ def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, capt
     assert "no object has keypoints to learn" in reason
     assert not (work / "runs").exists()
     with pytest.raises(InputError, match="no object has keypoints to learn"):
-        list(run_pieces(plan, captures, work, tmp_path / "results", workers=1, minutes=9))
+        list(run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9))
 
 
 def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
@@ -316,14 +321,14 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
 
     def found(detector, style):  # something else each time, unlike a detector of three steps
         label = ObjectLabel("1", (0.0, 0.0, 9.0 + next(calls), 9.0), 90.0)
-        samples = labelled(detector, style).samples
+        samples = pseudo_label(detector, style).samples
         return replace(style, samples=tuple(replace(s, objects=(label,)) for s in samples))
 
     monkeypatch.setattr(ablation, "labelled", found)
-    arm = Arm("+ self-labelled photos", ("randomized",), ("randomized", LABELLED))
+    arm = Variant("+ self-labelled photos", ("randomized",), ("randomized", PSEUDO_LABELLED))
     plan = replace(PLAN, arms=(arm,), config=replace(PLAN.config, steps=4))
     results = tmp_path / "results"
-    first, second = run_pieces(plan, captures, work, results, workers=1, minutes=9)
+    first, second = run_jobs(plan, captures, work, results, workers=1, minutes=9)
     data = unpacked(first)["data"]
     assert data != unpacked(second)["data"]  # each seed finds other labels
     style = len(captures.style.samples)
@@ -334,14 +339,14 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
         ("randomized", 24),
         ("randomized", "coco", 24),
     ]  # to label, and in the end
-    scores = score_ladder(plan, captures, results, baseline=arm.name)
+    scores = score_ablation(plan, captures, results, baseline=arm.name)
     assert len(scores["arms"][0]["seeds"]) == 2
-    assert arm.photos(24) == 0
+    assert arm.count_photos(24) == 0
 
 
 def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):
     with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
-        score_ladder(PLAN, captures, tmp_path, baseline="randomized")
+        score_ablation(PLAN, captures, tmp_path, baseline="randomized")
 
 
 def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch):
@@ -352,11 +357,13 @@ def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch
 
 
 def test_of_the_best_transfer_too(work, captures, monkeypatch):
-    nearest = Choice("style", 24, 40, (Tried("mkl", 40, 0.5), Tried("style", 40, 0.7)))
+    nearest = TransferSelection(
+        "style", 24, 40, (TransferScore("mkl", 40, 0.5), TransferScore("style", 40, 0.7))
+    )
     translated = []
     monkeypatch.setattr(ablation, "best_transfer", lambda *_, **__: nearest)
     monkeypatch.setattr(ablation, "_translate", lambda _, name, *__: translated.append(name))
-    plan = replace(PLAN, arms=(*PLAN.arms, Arm("+ best", ("randomized", "best-transfer"))))
+    plan = replace(PLAN, arms=(*PLAN.variants, Variant("+ best", ("randomized", "best-transfer"))))
     reason = "the certificate rejected all 4 translations"
     assert ablation.prepare_data(plan, captures, work, workers=1) == {
         "reinhard": reason,
@@ -368,15 +375,15 @@ def test_of_the_best_transfer_too(work, captures, monkeypatch):
 def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
     captures, tmp_path, monkeypatch
 ):
-    quality = Finding("sensor.jpeg_quality", 61.0, (61.0, 61.0))
+    quality = ParameterEstimate("sensor.jpeg_quality", 61.0, (61.0, 61.0))
     asked = []
 
     def calibrate_files(files, path, _):
         asked.append((sorted(files), path))
-        return CameraFit("96x80", 96, 80, photos=24, boards=0, findings=(quality,))
+        return CameraFit("96x80", 96, 80, photos=24, boards=0, estimates=(quality,))
 
     monkeypatch.setattr(camera_recipes, "calibrate_files", calibrate_files)
-    plan = replace(PLAN, arms=(Arm("randomized + camera fit", (CAMERA,)),))
+    plan = replace(PLAN, arms=(Variant("randomized + camera fit", (CAMERA,)),))
     for _ in range(2):
         assert ablation.prepare_data(plan, captures, tmp_path, workers=1) == {}
     style = captures.style
@@ -384,19 +391,19 @@ def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
     assert {path.name for path in tmp_path.iterdir()} == {"camera", "camera-fit"}
     made = read_dataset(tmp_path / "camera")
     headers = [images.read_header(sample.rgb) for sample in made.samples]
-    assert [(h.width, h.height, jpeg_quality(h)) for h in headers] == [(96, 80, 61)] * 4
+    assert [(h.width, h.height, estimate_jpeg_quality(h)) for h in headers] == [(96, 80, 61)] * 4
 
 
 def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):
     photos = captures.train
-    few, more = (photo_subset(photos, n, 0) for n in (5, 12))
+    few, more = (select_photos(photos, n, 0) for n in (5, 12))
     names = {sample.name for sample in few.samples}
     assert len(names) == 5
     assert names < {sample.name for sample in more.samples}
     assert few.categories == photos.categories
-    assert names != {sample.name for sample in photo_subset(photos, 5, 1).samples}
-    turned = CaptureSets(photos, photos, train=photos.only(reversed([*names, "x"]))).train
-    assert {s.name for s in photo_subset(turned, 5, 0).samples} == names
+    assert names != {sample.name for sample in select_photos(photos, 5, 1).samples}
+    turned = RealImageSplits(photos, photos, train=photos.only(reversed([*names, "x"]))).train
+    assert {s.name for s in select_photos(turned, 5, 0).samples} == names
 
 
 def write_predictions(results, arm, seed, dataset, every):
@@ -411,7 +418,7 @@ def write_predictions(results, arm, seed, dataset, every):
     config = json.loads(json.dumps(PLAN.config.to_json()))
     data = [{"name": name, "digest": str(seed)} for name in arm.data]
     facts = {"arm": arm.name, "seed": seed, "config": config, "data": data, "found": found}
-    path = result_file(results, arm, seed)
+    path = locate_result(results, arm, seed)
     write_json(path, facts)
     return path
 
@@ -422,13 +429,13 @@ def unpacked(path):
 
 def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     misses = {"real-5": 2, "real-10": 3, "real": 10}  # all 24 photos: one in ten is missed
-    curve = [Arm(name, (name,)) for name in misses]
-    middle = Arm("randomized", ("randomized",))
+    curve = [Variant(name, (name,)) for name in misses]
+    middle = Variant("randomized", ("randomized",))
     plan = replace(PLAN, arms=(middle, *curve), seeds=(0,))
     for arm in curve:
         write_predictions(tmp_path / "found", arm, 0, captures.test, misses[arm.name])
     write_predictions(tmp_path / "found", middle, 0, captures.test, 3)
-    scores = score_ladder(plan, captures, tmp_path / "found", baseline="randomized")
+    scores = score_ablation(plan, captures, tmp_path / "found", baseline="randomized")
     found = scores["equivalents"]
     assert [point["photos"] for point in found["curve"]] == [5, 10, 24]
     (worth,) = found["worth"]
@@ -440,15 +447,15 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
 
 
 def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
-    lucky, steady = Arm("lucky", ("lucky",)), Arm("randomized", ("randomized",))
+    lucky, steady = Variant("lucky", ("lucky",)), Variant("randomized", ("randomized",))
     for seed, every in enumerate((2, 2, 20)):
         write_predictions(tmp_path, lucky, seed, captures.test, every)
         write_predictions(tmp_path, steady, seed, captures.test, 2)
     for arm in (lucky, steady):  # of one arm and all of its seeds, the data are the same
-        for path in (result_file(tmp_path, arm, seed) for seed in range(3)):
+        for path in (locate_result(tmp_path, arm, seed) for seed in range(3)):
             write_json(path, unpacked(path) | {"data": []})
     plan = replace(PLAN, arms=(lucky, steady), seeds=(0, 1, 2))
-    scores = score_ladder(plan, captures, tmp_path, baseline="randomized")
+    scores = score_ablation(plan, captures, tmp_path, baseline="randomized")
     luck, rest = (arm["ap50"]["ci95"] for arm in scores["arms"])
     assert luck[1] - luck[0] > 2 * (rest[1] - rest[0])
     for found in scores["comparisons"]:
@@ -459,15 +466,15 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
 
 
 def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
-    plain, mixed = Arm("randomized", ("randomized",)), Arm("mixed", ("randomized", "fixed"))
+    plain, mixed = Variant("randomized", ("randomized",)), Variant("mixed", ("randomized", "fixed"))
     plan = replace(PLAN, arms=(plain, mixed), seeds=(0,))
-    for arm in plan.arms:
+    for arm in plan.variants:
         write_predictions(tmp_path, arm, 0, captures.test, 3)
-    assert not score_ladder(plan, captures, tmp_path, baseline="randomized")["warnings"]
-    path = result_file(tmp_path, mixed, 0)
+    assert not score_ablation(plan, captures, tmp_path, baseline="randomized")["warnings"]
+    path = locate_result(tmp_path, mixed, 0)
     data = [{"name": "randomized", "digest": "other"}, {"name": "fixed", "digest": "0"}]
     write_json(path, unpacked(path) | {"data": data})
-    assert score_ladder(plan, captures, tmp_path, baseline="randomized")["warnings"] == [
+    assert score_ablation(plan, captures, tmp_path, baseline="randomized")["warnings"] == [
         "The arms 'randomized' and 'mixed' were trained on different data sets 'randomized'. Remove the "
         "predictions of one and run it again."
     ]
@@ -475,46 +482,46 @@ def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
 
 def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     root = tmp_path / "run"
-    open_ladder(PLAN, captures, root, resume=False, overwrite=False)
+    open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     with pytest.raises(
         OutputError, match=r"run: is not empty\. Add --resume to go on or --overwrite"
     ):
-        open_ladder(PLAN, captures, root, resume=False, overwrite=False)
-    open_ladder(PLAN, captures, root, resume=True, overwrite=False)
+        open_ablation(PLAN, captures, root, resume=False, overwrite=False)
+    open_ablation(PLAN, captures, root, resume=True, overwrite=False)
     other = replace(PLAN, pictures=5)
     with pytest.raises(OutputError, match=r"plan\.json: pictures was 4, not 5\. Add --overwrite"):
-        open_ladder(other, captures, root, resume=True, overwrite=False)
+        open_ablation(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match=r"holds 'mine\.txt', which is no part of a ladder"):
-        open_ladder(other, captures, root, resume=False, overwrite=True)
+        open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "mine.txt").unlink()
-    open_ladder(other, captures, root, resume=False, overwrite=True)
+    open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "plan.json").unlink()
     (root / "runs").mkdir()
     with pytest.raises(OutputError, match=r"plan\.json: no ladder to go on with"):
-        open_ladder(PLAN, captures, root, resume=True, overwrite=False)
+        open_ablation(PLAN, captures, root, resume=True, overwrite=False)
 
 
 @pytest.mark.parametrize("part", ["train", "dev"])
 def test_a_ladder_of_other_labels_is_not_gone_on_with(captures, tmp_path, part):
-    open_ladder(PLAN, captures, tmp_path, resume=False, overwrite=False)
+    open_ablation(PLAN, captures, tmp_path, resume=False, overwrite=False)
     photos = getattr(captures, part)
     first, *others = photos.samples
     changed = replace(photos, samples=(replace(first, objects=first.objects[1:]), *others))
     for now in (changed, None):
         with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
-            open_ladder(
+            open_ablation(
                 PLAN, replace(captures, **{part: now}), tmp_path, resume=True, overwrite=False
             )
 
 
 @pytest.mark.parametrize("part", ["style", "test"])
 def test_a_ladder_of_other_pictures_is_not_gone_on_with(captures, tmp_path, part):
-    open_ladder(PLAN, captures, tmp_path, resume=False, overwrite=False)
+    open_ablation(PLAN, captures, tmp_path, resume=False, overwrite=False)
     photos = getattr(captures, part)
     other = tuple(replace(sample, objects=()) for sample in photos.samples)
     relabelled = replace(captures, **{part: replace(photos, samples=other)})
-    open_ladder(PLAN, relabelled, tmp_path, resume=True, overwrite=False)
+    open_ablation(PLAN, relabelled, tmp_path, resume=True, overwrite=False)
     fewer = replace(captures, **{part: replace(photos, samples=photos.samples[1:])})
     with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
-        open_ladder(PLAN, fewer, tmp_path, resume=True, overwrite=False)
+        open_ablation(PLAN, fewer, tmp_path, resume=True, overwrite=False)

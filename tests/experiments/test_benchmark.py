@@ -5,21 +5,21 @@ import pytest
 import torch
 
 from sim2cam.cli import main
-from sim2cam.data.formats.export import export
-from sim2cam.data.formats.predictions import Found
-from sim2cam.data.matching import Matching
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.formats.export import export_dataset
+from sim2cam.data.formats.predictions import LoadedPredictions
+from sim2cam.data.matching import LabelMapping
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Keypoint
 from sim2cam.errors import InputError, UsageError
 from sim2cam.experiments import benchmark
-from sim2cam.experiments.benchmark import bench, score_predictions, write_bench
+from sim2cam.experiments.benchmark import bench, score_predictions, write_bench_result
 from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.metrics.detection import Detection
 from sim2cam.models.inference.detections import Prediction
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import train_detector
-from sim2cam.models.training.tuning import ap50_on
+from sim2cam.models.training.tuning import compute_ap50
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_limit_caps_what_is_read(run, coco, capsys):
 
 
 def test_categories_match_by_name(coco):
-    captures = read_captures(coco)
+    captures = read_real_images(coco)
     named = replace(
         captures,
         categories=("one", *captures.categories[1:]),
@@ -60,21 +60,21 @@ def test_categories_match_by_name(coco):
         ),
     )  # fmt: skip
     with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
-        Matching(captures.categories).of(named)
+        LabelMapping(captures.categories).apply(named)
     above = replace(captures, categories=("dice", *captures.categories))  # which no object has
-    assert Matching(captures.categories).of(above) == captures
-    mapped = Matching(captures.categories, {"one": "1"}).of(named)
+    assert LabelMapping(captures.categories).apply(above) == captures
+    mapped = LabelMapping(captures.categories, {"one": "1"}).apply(named)
     assert mapped.samples == captures.samples
-    ignored = Matching(captures.categories, ignores_others=True).of(named)
+    ignored = LabelMapping(captures.categories, ignore_unmapped=True).apply(named)
     assert not any(o.category == "1" for s in ignored.samples for o in s.objects)
     with pytest.raises(UsageError, match=r"--map oen=1: Did you mean 'one'\?"):
-        Matching(captures.categories, {"oen": "1"}).of(named)
+        LabelMapping(captures.categories, {"oen": "1"}).apply(named)
 
 
 def test_unlabelled_captures_are_refused(run, coco):
     from sim2cam.models.inference.detector import load_detector
 
-    captures = read_captures(coco).take(1)
+    captures = read_real_images(coco).take(1)
     bare = replace(captures, samples=(replace(captures.samples[0], objects=None),))
     with pytest.raises(InputError, match="has no labels to score against"):
         bench(load_detector(run / WEIGHTS), bare)
@@ -85,7 +85,7 @@ def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
 ):
     from sim2cam.models.inference.detector import load_detector
 
-    captures = read_captures(coco)
+    captures = read_real_images(coco)
     bare = replace(captures, samples=tuple(replace(s, objects=()) for s in captures.samples))
     monkeypatch.delattr(benchmark, "look_at_dataset")
     with pytest.raises(InputError, match="no labelled object to score against"):
@@ -113,7 +113,7 @@ def test_boxes_are_held_against_such_as_the_detector_learned(
     detector = load_detector(run / WEIGHTS)
     config = detector.card.config | {"amodal": amodal}
     detector = replace(detector, card=replace(detector.card, config=config))
-    captures = read_captures(hidden)
+    captures = read_real_images(hidden)
     whole = {
         s.name: tuple(Detection(o.category, o.box_amodal_xyxy, 0.9) for o in s.objects)
         for s in captures.samples
@@ -129,11 +129,11 @@ def test_boxes_are_held_against_such_as_the_detector_learned(
         tmp_path / "plain.json",
         ["--captures", str(hidden)],
     )
-    write_bench(result, (), out)
+    write_bench_result(result, (), out)
     assert main(["bench", str(out), *flags, "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["ap50"]["value"]
     assert again == pytest.approx(result.score.ap50.value)
-    assert ap50_on(detector, captures) == pytest.approx(again)
+    assert compute_ap50(detector, captures) == pytest.approx(again)
     plain.write_text(json.dumps(json.loads(out.read_text()) | {"matching": None}))
     assert main(["compare", str(out), str(plain), *flags]) == int(amodal)
     assert ("boxes are of whole objects for one run" in capsys.readouterr().err) == amodal
@@ -162,7 +162,7 @@ def shaped(sim, tmp_path_factory):
         detector.network.where[1].bias[0] = 4.0  # it finds something everywhere
         detector.network.masks[1].bias[1] = 4.0
     save_detector(root / "run" / WEIGHTS, detector.network.state_dict(), detector.card)
-    export({"train": data}, root / "coco", "coco")
+    export_dataset({"train": data}, root / "coco", "coco")
     return root / "run" / WEIGHTS, root / "coco" / "train.json"
 
 
@@ -223,7 +223,7 @@ def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_key
             else replace(label, mask=None, keypoints=None)
         )
 
-    read = read_captures(captures).take(2)
+    read = read_real_images(captures).take(2)
     samples = tuple(
         replace(s, objects=tuple(bare(*one) for one in enumerate(s.objects))) for s in read.samples
     )
@@ -231,7 +231,7 @@ def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_key
     found = bench(load_detector(weights), captures)
     assert found.score.objects == sum(len(s.objects) - 1 for s in samples)
     assert (found.masks, found.segments, found.keypoints) == (None, None, None)
-    again = score_predictions(Found(captures, found.predictions))
+    again = score_predictions(LoadedPredictions(captures, found.predictions))
     assert again.score == found.score
     assert (again.masks, again.keypoints) == (None, None)
 

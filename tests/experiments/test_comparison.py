@@ -15,29 +15,29 @@ from PIL import Image
 from sim2cam import images
 from sim2cam.cli import main
 from sim2cam.data.formats.predictions import (
-    Found,
-    file_digests,
+    LoadedPredictions,
+    compute_file_digests,
     predictions_to_json,
     read_predictions,
 )
-from sim2cam.data.real_images import read_captures, read_scored
+from sim2cam.data.real_images import read_evaluation_images, read_real_images
 from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.experiments.benchmark import labelled_masks, score_predictions
+from sim2cam.experiments.benchmark import collect_label_masks, score_predictions
 from sim2cam.experiments.comparison import compare_predictions
 from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.geometry.run_length import RunLengths
-from sim2cam.metrics.bootstrap import holm
-from sim2cam.metrics.detection import Detection, FoundKeypoint, is_ignored
-from sim2cam.metrics.segmentation import count_pixels
+from sim2cam.geometry.run_length import RleMask
+from sim2cam.metrics.bootstrap import apply_holm_correction
+from sim2cam.metrics.detection import DetectedKeypoint, Detection, is_ignored
+from sim2cam.metrics.segmentation import count_pixel_confusions
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 
 
 @pytest.fixture(scope="module")
 def captures(coco):
-    return read_captures(coco)
+    return read_real_images(coco)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def written(path, predictions):
 
 def compared(captures, first, second):
     return compare_predictions(
-        captures, *([Found(captures, one) for one in side] for side in (first, second))
+        captures, *([LoadedPredictions(captures, one) for one in side] for side in (first, second))
     )
 
 
@@ -137,7 +137,7 @@ def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_pa
     others = Path(shutil.copytree(coco.parent, tmp_path / "others")) / coco.name
     flags = ["--captures", str(others)]
     assert main(["bench", str(out), *flags]) == 0  # elsewhere, and the same
-    name = read_captures(others).samples[-1].name
+    name = read_real_images(others).samples[-1].name
     picture = others.parent / name
     with Image.open(picture) as image:
         size = image.size
@@ -184,7 +184,7 @@ def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
     labels.write_text(json.dumps(truth))
     results = tmp_path / "results.json"
     results.write_text('[{"image_id": 7, "category_id": 1, "bbox": [10, 5, 20, 8], "score": 0.8}]')
-    captures = read_captures(labels)
+    captures = read_real_images(labels)
     found = read_predictions(results, captures, labels)
     assert found.detections["a.jpg"][0].box_xyxy == captures.samples[0].objects[0].box_xyxy
     assert score_predictions(found).score.ap50.value == 1
@@ -242,7 +242,7 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
             image: [[d.category, *d.box_xyxy, d.score] for d in found]
             for image, found in predictions.items()
         }
-        facts = {"arm": "randomized", "found": rows, "digests": file_digests(captures)}
+        facts = {"arm": "randomized", "found": rows, "digests": compute_file_digests(captures)}
         (tmp_path / name).write_bytes(gzip.compress(json.dumps(facts).encode()))
 
     of_ladder("real-only-25-0.json.gz", perfect)
@@ -254,7 +254,7 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
     command = ["compare", str(first), str(second), "--captures", str(coco), "--json"]
     assert main(command) == 0
     found = json.loads(capsys.readouterr().out)
-    halves = [[Found(captures, one)] for one in (perfect, blind)]
+    halves = [[LoadedPredictions(captures, one)] for one in (perfect, blind)]
     whole = compare_predictions(captures, halves[0], halves[1] + halves[0])
     assert found["ap50"] == whole.to_json()["ap50"]
     folder = tmp_path / "mixed"
@@ -383,7 +383,7 @@ def arrow(x, *, off=0.0, taller=0):
     """The box, the named points and the mask of an arrow, moved or made too tall."""
     box = (float(x), 5.0, float(x) + 20, 25.0 + taller)
     points = {"tip": (x + 10 + off, 5.0), "end": (x + 10 + off, 24.0)}
-    return box, points, RunLengths.of_box(box, (40, 60))
+    return box, points, RleMask.from_box(box, (40, 60))
 
 
 def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
@@ -397,7 +397,7 @@ def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
             Sample(f"i{number}", Path("x.jpg"), 60, 40, (label,), "real", session=f"s{number // 4}")
         )
         box, points, mask = arrow(number, off=off(number), taller=taller(number))
-        seen = tuple(FoundKeypoint(name, xy, 1.0, 1.0) for name, xy in points.items())
+        seen = tuple(DetectedKeypoint(name, xy, 1.0, 1.0) for name, xy in points.items())
         found[f"i{number}"] = (Detection("arrow", box, 0.9, seen, mask),)
     return Dataset(Path("set"), ("arrow",), tuple(samples)), found
 
@@ -411,7 +411,7 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
         "keypoints": ["ap", "ap50", "ap75"],
         "masks": ["ap", "ap50", "ap75"],
     }
-    scores = score_predictions(Found(captures, bad))
+    scores = score_predictions(LoadedPredictions(captures, bad))
     for kind, score in (
         ("boxes", scores.score),
         ("keypoints", scores.keypoints),
@@ -426,7 +426,9 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
         1,
     )  # masks err too little to tell at 0.5
     each = [one for of in found.kinds.values() for one in of.values()]
-    assert [one.p_holm for one in each] == list(holm([one.difference.p_value for one in each]))
+    assert [one.p_holm for one in each] == list(
+        apply_holm_correction([one.difference.p_value for one in each])
+    )
     assert set(found.to_json()) == {
         "ap", "ap50", "ap75", "agnostic_ap50", "keypoints", "masks", "intervals_over"
     }  # fmt: skip
@@ -440,11 +442,11 @@ def test_pixels_of_categories_are_compared_from_what_bench_counted():
     sides = []
     for size in (20, 14):  # of 20 x 20 pixels that the arrows have, in every second image
         taken = {
-            s.name: {"arrow": RunLengths.of_box((i, 5, i + (size if i % 2 else 20), 25), (40, 60))}
+            s.name: {"arrow": RleMask.from_box((i, 5, i + (size if i % 2 else 20), 25), (40, 60))}
             for i, s in enumerate(captures.samples)
         }
-        pixels = count_pixels(captures, taken, labelled_masks(captures))
-        sides.append(Found(captures, found, pixels=pixels))
+        pixels = count_pixel_confusions(captures, taken, collect_label_masks(captures))
+        sides.append(LoadedPredictions(captures, found, pixel_confusions=pixels))
     good, bad = sides
     compared = compare_predictions(captures, [good, good], [bad])
     (one,) = compared.kinds["segments"].values()
@@ -457,8 +459,13 @@ def test_pixels_of_categories_are_compared_from_what_bench_counted():
     assert one.difference.ci95[0] > 0
     each = [one for of in compared.kinds.values() for one in of.values()]
     assert len(each) == 4 + 3 + 3 + 1
-    assert [one.p_holm for one in each] == list(holm([one.difference.p_value for one in each]))
-    assert "segments" not in compare_predictions(captures, [good], [Found(captures, found)]).kinds
+    assert [one.p_holm for one in each] == list(
+        apply_holm_correction([one.difference.p_value for one in each])
+    )
+    assert (
+        "segments"
+        not in compare_predictions(captures, [good], [LoadedPredictions(captures, found)]).kinds
+    )
     bare = replace(
         captures,
         samples=tuple(
@@ -488,7 +495,7 @@ def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation)
         "annotations": [{"id": 1, **place, **whole}],
     }
     labels.write_text(json.dumps(truth))
-    captures = read_captures(labels)
+    captures = read_real_images(labels)
     results = tmp_path / "results.json"
 
     def scores(**result):
@@ -654,7 +661,7 @@ def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, p
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
 def test_lmo_is_scored_as_bop_does():
-    captures = read_scored(LMO)
+    captures = read_evaluation_images(LMO)
     labels = [label for sample in captures.samples for label in sample.objects]
     assert len(captures.samples) == 200
     assert sum(is_ignored(label) for label in labels) == 1514 - 1474
@@ -663,4 +670,6 @@ def test_lmo_is_scored_as_bop_does():
         s.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in s.objects)
         for s in captures.samples
     }
-    assert score_predictions(Found(captures, perfect)).score.ap.value == pytest.approx(1)
+    assert score_predictions(LoadedPredictions(captures, perfect)).score.ap.value == pytest.approx(
+        1
+    )

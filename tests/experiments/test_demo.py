@@ -31,7 +31,7 @@ def short(monkeypatch):
 @pytest.fixture
 def few_tested(monkeypatch):
     """Leaves six of the pictures that are scored."""
-    whole = demo.split_captures
+    whole = demo.split_real_images
 
     def few(*given, **how):
         sets = whole(*given, **how)

@@ -8,19 +8,19 @@ import pytest
 
 from sim2cam.errors import BackendError, OutputError, SceneError, UsageError
 from sim2cam.experiments.domain_fit import FitOptions, fit_domain, write_recipe
-from sim2cam.experiments.domain_gap import Seen
-from sim2cam.experiments.search import STUDY, open_study, search
+from sim2cam.experiments.domain_gap import ImageFeatures
+from sim2cam.experiments.search import STUDY_FILE, open_study, search
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import LogUniform, Uniform
-from sim2cam.randomize.domain import factor_at
-from sim2cam.randomize.domain_ranges import with_distributions
-from sim2cam.randomize.sampling_context import Chance
-from sim2cam.seeds import stream
+from sim2cam.randomize.domain import get_factor
+from sim2cam.randomize.domain_ranges import replace_distributions
+from sim2cam.randomize.sampling_context import SamplingContext
+from sim2cam.seeds import derive_rng
 
 pytest.importorskip("optuna")
 
 FACTORS = ("light/sky_level", "light/warmth", "view/tilt_rad")
-START = with_distributions(
+START = replace_distributions(
     load_recipe("dice").domain,
     {
         "light/sky_level": LogUniform(0.1, 1.0),
@@ -34,20 +34,23 @@ OPTIONS = FitOptions(trials=12, count=40, seed=3, factors=FACTORS)
 
 def seen(domain, seed, count):
     """Light and warmth show in four numbers with noise, and tilt nowhere."""
-    factors = {path: factor_at(domain, path) for path in FACTORS}
+    factors = {path: get_factor(domain, path) for path in FACTORS}
     drawn = tuple(
-        {p: d.draw(Chance(stream(seed, p, scene_index=i))) for p, d in factors.items()}
+        {
+            p: d.sample(SamplingContext(derive_rng(seed, p, scene_index=i)))
+            for p, d in factors.items()
+        }
         for i in range(count)
     )
     noise = np.random.default_rng(seed).standard_normal((count, 6))
     sky = np.log([values["light/sky_level"] for values in drawn])
     warm = np.array([values["light/warmth"] for values in drawn])
     signal = np.column_stack([sky, sky + warm, warm, np.exp(sky), 0 * sky, 0 * sky])
-    return Seen(signal + 0.1 * noise, drawn)
+    return ImageFeatures(signal + 0.1 * noise, drawn)
 
 
 def captures(changes, count=120):
-    return seen(with_distributions(START, changes), 77, count).looks
+    return seen(replace_distributions(START, changes), 77, count).features
 
 
 def fit(root, changes=None, options=OPTIONS, facts=None):
@@ -94,7 +97,7 @@ def test_what_looks_do_not_tell_stays_as_it_is(found):
 
 def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
     """Their looks go with no value that was drawn, so they might show any."""
-    strange = seen(START, 5, 80).looks + np.array([0, 0, 0, 0, 400, -400])
+    strange = seen(START, 5, 80).features + np.array([0, 0, 0, 0, 400, -400])
     found = fit_domain(START, strange, seen, tmp_path, OPTIONS, {}, lambda *_: None)
     for one in found.ranges:
         assert one.after[0] <= one.before[0] + 1e-9
@@ -104,7 +107,7 @@ def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
 def test_captures_of_the_same_domain_keep_it_nearly_as_wide(tmp_path):
     found = fit(tmp_path, changes={})
     for one in found.ranges[:2]:
-        of = LogUniform if "sky" in one.told.path else Uniform
+        of = LogUniform if "sky" in one.estimate.path else Uniform
         width = np.diff(np.log(one.after) if of is LogUniform else one.after)[0]
         was = np.diff(np.log(one.before) if of is LogUniform else one.before)[0]
         assert width > 0.85 * was
@@ -141,7 +144,7 @@ def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
 
     def go():
         return search(
-            open_study(tmp_path, {}), ["a"], tried, first=[{"a": 0.5}], count=4, seed=0,
+            open_study(tmp_path, {}), ["a"], tried, initial_trials=[{"a": 0.5}], count=4, seed=0,
             progress=lambda *_: None,
         )  # fmt: skip
 
@@ -149,7 +152,7 @@ def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
         go()
     trials = go()
     assert len(trials) == 4
-    assert calls[1] == calls[2] == trials[1].numbers
+    assert calls[1] == calls[2] == trials[1].parameters
 
 
 def test_trials_of_something_else_are_refused(tmp_path):
@@ -158,13 +161,13 @@ def test_trials_of_something_else_are_refused(tmp_path):
     with pytest.raises(OutputError) as error:
         fit(tmp_path, options=few, facts={"recipe": "b"})
     assert str(error.value) == (
-        f"{tmp_path / STUDY}: its trials have another recipe (a, not b). Take another folder, or use "
+        f"{tmp_path / STUDY_FILE}: its trials have another recipe (a, not b). Take another folder, or use "
         "--overwrite."
     )
 
 
 def test_trials_that_cannot_be_read_are_refused(tmp_path):
-    (tmp_path / STUDY).write_text("{}\nno journal\n")
+    (tmp_path / STUDY_FILE).write_text("{}\nno journal\n")
     with pytest.raises(OutputError, match=r"holds no trials that can be read\. Use --overwrite"):
         fit(tmp_path)
 
@@ -180,7 +183,7 @@ def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
     found = fit_domain(
         START, captures(TRUTH), settled, tmp_path, replace(OPTIONS, trials=4), {}, lambda *_: None
     )
-    assert found.trials[0].facts == {"problem": "scene 3 did not settle"}
+    assert found.trials[0].metadata == {"problem": "scene 3 did not settle"}
     assert found.distributions["light/sky_level"].low > 0.11
 
 

@@ -4,13 +4,19 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
-from sim2cam.experiments.domain_gap import RAW, gap_ladders, looks_by, looks_of, shrunk
+from sim2cam.experiments.domain_gap import (
+    RAW_RENDER,
+    extract_real_features,
+    extract_render_features,
+    measure_stage_gaps,
+    shrink_to_width,
+)
 from sim2cam.files import write_bytes
-from sim2cam.metrics.image_statistics import look
+from sim2cam.metrics.image_statistics import compute_image_statistics
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
-from sim2cam.scene.image_formation import STEPS
+from sim2cam.scene.image_formation import FORMATION_STAGES
 
 SMALL = replace(load_recipe("dice"), render=RenderOptions(width=96, height=80, views=2))
 
@@ -20,39 +26,41 @@ def quiet(*_):
 
 
 def test_with_all_steps_pictures_are_those_that_render_makes(sim):
-    bare, whole = looks_by(SMALL, ((), STEPS), count=2, seed=3, workers=1, progress=quiet, keep=2)
+    bare, whole = extract_render_features(
+        SMALL, ((), FORMATION_STAGES), count=2, seed=3, workers=1, progress=quiet, keep_count=2
+    )
     for index in (0, 1):
-        rendered = images.read_rgb(sim.samples[index * SMALL.render.samples].rgb)
-        assert np.array_equal(whole.pictures[index], rendered)
-        assert not np.array_equal(bare.pictures[index], rendered)
-    assert whole.drawn[1]["light/warmth"] == bare.drawn[1]["light/warmth"]
-    assert whole.looks.shape == bare.looks.shape == (2, whole.looks.shape[1])
+        rendered = images.read_rgb(sim.samples[index * SMALL.render.samples_per_scene].rgb)
+        assert np.array_equal(whole.images[index], rendered)
+        assert not np.array_equal(bare.images[index], rendered)
+    assert whole.sampled_values[1]["light/warmth"] == bare.sampled_values[1]["light/warmth"]
+    assert whole.features.shape == bare.features.shape == (2, whole.features.shape[1])
 
 
 def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim):
     captures = replace(sim, samples=sim.samples[::2])  # one of each scene
-    (steps,) = gap_ladders([SMALL], captures, count=14, seed=9, workers=1, progress=quiet)
-    assert [step.step for step in steps] == [RAW, *STEPS]
+    (steps,) = measure_stage_gaps([SMALL], captures, count=14, seed=9, workers=1, progress=quiet)
+    assert [step.stage for step in steps] == [RAW_RENDER, *FORMATION_STAGES]
     raw, last = steps[0], steps[-1]
     assert raw.aspects["detail"].p_value < 0.1  # of 14 pictures
     assert last.aspects["detail"].p_value > 0.1
-    assert last.gap.sliced.value < raw.gap.sliced.value
+    assert last.gap.sliced_wasserstein.value < raw.gap.sliced_wasserstein.value
     assert last.gap.auc.value < 0.8
-    assert {"exposure", "noise", "jpeg"} <= raw.imprints.keys()
-    assert raw.to_json()["imprints"]["jpeg"]["value"] == raw.imprints["jpeg"].value
+    assert {"exposure", "noise", "jpeg"} <= raw.isp_gaps.keys()
+    assert raw.to_json()["imprints"]["jpeg"]["value"] == raw.isp_gaps["jpeg"].value
 
 
 def test_larger_captures_are_shrunk_and_smaller_ones_stay():
     rgb = np.zeros((90, 120, 3), np.uint8)
-    assert shrunk(rgb, 60).shape == (45, 60, 3)
-    assert shrunk(rgb, 120) is rgb
+    assert shrink_to_width(rgb, 60).shape == (45, 60, 3)
+    assert shrink_to_width(rgb, 120) is rgb
 
 
 def test_a_capture_that_is_too_small_is_named(tmp_path):
     path = tmp_path / "strip.jpg"
     write_bytes(path, images.encode_jpeg(np.zeros((40, 400, 3), np.uint8), 90))
     with pytest.raises(InputError) as error:
-        looks_of(read_captures(tmp_path), 256, look)
+        extract_real_features(read_real_images(tmp_path), 256, compute_image_statistics)
     assert str(error.value) == (
         f"{path}: too small or too narrow: 256 pixels wide or less, its shorter side has 26, and 64 are "
         "needed. Leave it out."

@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.experiments.factor_extremes import SIDE_PX, ends_of, pictures_at_ends
+from sim2cam.experiments.factor_extremes import WIDTH_PX, list_extremes, render_factor_extremes
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant, Uniform
-from sim2cam.randomize.domain_survey import survey
+from sim2cam.randomize.domain_survey import sample_factor_histograms
 
 PLAIN = load_recipe("dice")
 FEW = replace(PLAIN.domain.layout, die_count=Constant(3), distractor_count=Constant(0))
@@ -15,20 +15,23 @@ RECIPE = replace(PLAIN, domain=replace(PLAIN.domain, layout=FEW))
 
 @pytest.fixture(scope="module")
 def factors():
-    return {f"{one.group}/{one.factor}": one for one in survey(RECIPE.domain, 0, count=1, views=1)}
+    return {
+        f"{one.group}/{one.factor}": one
+        for one in sample_factor_histograms(RECIPE.domain, 0, count=1, views=1)
+    }
 
 
 def test_ends_are_extremes_and_a_few_words(factors):
-    assert ends_of(factors["view/tilt_rad"]) == (0.0, 1.1)
-    assert ends_of(factors["layout/surface"]) == ("table", "mat", "tray")
-    assert ends_of(factors["table/family"]) == RECIPE.domain.table.family.options[:6]
-    assert ends_of(factors["layout/die_count"]) == ()
+    assert list_extremes(factors["view/tilt_rad"]) == (0.0, 1.1)
+    assert list_extremes(factors["layout/surface"]) == ("table", "mat", "tray")
+    assert list_extremes(factors["table/family"]) == RECIPE.domain.table.family.options[:6]
+    assert list_extremes(factors["layout/die_count"]) == ()
 
 
 def test_each_end_looks_as_it_is_set(factors):
     wanted = [factors[path] for path in ("exposure/exposure_ev", "layout/die_count", "view/die_px")]
-    dark, bright, far, near = pictures_at_ends(RECIPE, 0, wanted)
-    assert dark.rgb.shape == bright.rgb.shape == (SIDE_PX, SIDE_PX, 3)
+    dark, bright, far, near = render_factor_extremes(RECIPE, 0, wanted)
+    assert dark.rgb.shape == bright.rgb.shape == (WIDTH_PX, WIDTH_PX, 3)
     assert (dark.group, dark.factor, dark.value, bright.value) == (
         "exposure", "exposure_ev", -1.4, 0.5,
     )  # fmt: skip
@@ -39,7 +42,11 @@ def test_each_end_looks_as_it_is_set(factors):
 def test_an_end_that_no_lens_can_have_has_no_picture():
     lens = replace(RECIPE.domain.lens, k1=Uniform(-8.0, 0.0))
     recipe = replace(RECIPE, domain=replace(RECIPE.domain, lens=lens))
-    (k1,) = [one for one in survey(recipe.domain, 0, count=1, views=1) if one.factor == "k1"]
-    folded, plain = pictures_at_ends(replace(recipe, domain=RECIPE.domain), 0, [k1])
+    (k1,) = [
+        one
+        for one in sample_factor_histograms(recipe.domain, 0, count=1, views=1)
+        if one.factor == "k1"
+    ]
+    folded, plain = render_factor_extremes(replace(recipe, domain=RECIPE.domain), 0, [k1])
     assert folded is None
     assert plain.value == 0.0

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.adapt.calibration.test_chart import _checks
-from sim2cam.experiments.isp_features import imprint, imprint_gaps
-from sim2cam.render.sensor.sensor import take
+from sim2cam.adapt.calibration.test_chart import _make_checkerboard
+from sim2cam.experiments.isp_features import compare_isp_features, extract_isp_features
+from sim2cam.render.sensor.sensor import capture_image
 from sim2cam.scene.sensor import Sensor
 
 
@@ -19,7 +19,11 @@ def imprints(rng, **other):
             "saturation": 1.0, "sharpening": rng.uniform(0.2, 0.3), "jpeg_quality": 95,
         } | other  # fmt: skip
         sensor = Sensor(noise_seed=seed + rng.integers(1000), **numbers)
-        found.append(imprint(images.decode_picture(take(_checks().copy(), sensor).file)))
+        found.append(
+            extract_isp_features(
+                images.decode_image(capture_image(_make_checkerboard().copy(), sensor).encoded)
+            )
+        )
     return np.array(found)
 
 
@@ -38,16 +42,16 @@ OTHER = {
 
 @pytest.mark.parametrize("step", OTHER)
 def test_another_camera_is_told_by_the_step_in_which_it_differs(wanted, step):
-    gaps = imprint_gaps(wanted, imprints(np.random.default_rng(1), **OTHER[step]), 0)
+    gaps = compare_isp_features(wanted, imprints(np.random.default_rng(1), **OTHER[step]), 0)
     assert gaps[step].value > 0.95
     assert gaps[step].p_value < 0.01
 
 
 def test_one_camera_is_told_by_no_step_and_what_nothing_tells_is_left_out(wanted):
     again = imprints(np.random.default_rng(2))
-    gaps = imprint_gaps(wanted, again, 0)
+    gaps = compare_isp_features(wanted, again, 0)
     assert max(gap.value for gap in gaps.values()) < 0.85
     assert min(gap.p_value for gap in gaps.values()) > 0.01
     again[:3, 0] = np.nan
-    assert "lens" not in imprint_gaps(wanted, again, 0)
-    assert "noise" in imprint_gaps(wanted, again, 0)
+    assert "lens" not in compare_isp_features(wanted, again, 0)
+    assert "noise" in compare_isp_features(wanted, again, 0)

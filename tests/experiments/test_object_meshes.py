@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import InputError
-from sim2cam.experiments.object_meshes import read_shapes
+from sim2cam.experiments.object_meshes import read_meshes
 
 SIDES_MM = (60.0, 40.0, 20.0)
-BRICK = KnownObject(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
+BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_triangles_are_in_metres_in_the_frame_of_the_file(folder):
-    shapes = read_shapes(folder, {"brick": BRICK, "slab": BRICK})
+    shapes = read_meshes(folder, {"brick": BRICK, "slab": BRICK})
     assert list(shapes) == ["brick"]
     assert shapes["brick"].shape == (12, 3, 3)
     corners = shapes["brick"].reshape(-1, 3)
@@ -37,7 +37,7 @@ def test_triangles_are_in_metres_in_the_frame_of_the_file(folder):
 
 def test_meshes_of_nothing_that_is_known_are_refused(folder):
     with pytest.raises(InputError) as caught:
-        read_shapes(folder, {"slab": BRICK, "cup": BRICK})
+        read_meshes(folder, {"slab": BRICK, "cup": BRICK})
     assert str(caught.value) == (
         f"{folder}: has no mesh of what the weights know: cup, slab. Name files or their folders so."
     )
@@ -45,7 +45,7 @@ def test_meshes_of_nothing_that_is_known_are_refused(folder):
 
 def test_another_mesh_of_that_name_is_refused(folder):
     with pytest.raises(InputError) as caught:
-        read_shapes(folder, {"brick": KnownObject(((-0.03, -0.02, 0.0), (0.03, 0.02, 0.02)))})
+        read_meshes(folder, {"brick": ObjectGeometry(((-0.03, -0.02, 0.0), (0.03, 0.02, 0.02)))})
     assert str(caught.value) == (
         f"{folder}/brick.ply: its box is (-30, -20, -10) to (30, 20, 10) mm, but that of the object which "
         "the weights know is (-30, -20, 0) to (30, 20, 20) mm. Give the meshes that were rendered."
@@ -56,7 +56,7 @@ def test_two_meshes_of_one_object_are_refused(folder):
     (folder / "brick").mkdir()
     trimesh.creation.box(SIDES_MM).export(folder / "brick" / "large.ply")
     with pytest.raises(InputError) as caught:
-        read_shapes(folder, {"brick": BRICK})
+        read_meshes(folder, {"brick": BRICK})
     assert str(caught.value) == (
         f"{folder}: brick.ply and brick/large.ply are both 'brick'. Keep one."
     )
@@ -64,4 +64,4 @@ def test_two_meshes_of_one_object_are_refused(folder):
 
 def test_a_folder_without_meshes_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
-        read_shapes(tmp_path, {"brick": BRICK})
+        read_meshes(tmp_path, {"brick": BRICK})

@@ -7,10 +7,10 @@ import pytest
 import trimesh
 
 from sim2cam.cli import main
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
-from sim2cam.experiments.object_models import recorded_shapes
+from sim2cam.data.real_images import read_real_images
+from sim2cam.experiments.object_models import create_recorded_models
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
 
@@ -62,7 +62,9 @@ def rendered(request, tmp_path_factory):
 
 
 def test_models_lie_where_the_pictures_show_them(rendered, tmp_path):
-    told = export({"test": read_dataset(rendered)}, tmp_path / "bop", "bop", recorded_shapes())
+    told = export_dataset(
+        {"test": read_dataset(rendered)}, tmp_path / "bop", "bop", create_recorded_models()
+    )
     assert told == ()
     root = tmp_path / "bop"
     offs = []
@@ -109,7 +111,7 @@ def test_each_shape_of_a_category_is_one_model(rendered, tmp_path):
     else:
         assert {round(info["size_x"], 3) for info in by_name.values()} == {16.0}
         assert not any("symmetries_discrete" in info for info in infos.values())
-    back = read_captures(out)
+    back = read_real_images(out)
     assert {o.category for s in back.samples for o in s.objects} == shown
 
 
@@ -123,7 +125,9 @@ def test_merged_sets_find_their_own_scenes(rendered, tmp_path):
 
 
 def test_captures_have_no_shapes(rendered, tmp_path):
-    export({"train": read_dataset(rendered)}, tmp_path / "tars", "webdataset")
-    captures = read_captures(tmp_path / "tars")
-    told, *_ = export({"train": captures}, tmp_path / "bop", "bop", recorded_shapes())
+    export_dataset({"train": read_dataset(rendered)}, tmp_path / "tars", "webdataset")
+    captures = read_real_images(tmp_path / "tars")
+    told, *_ = export_dataset(
+        {"train": captures}, tmp_path / "bop", "bop", create_recorded_models()
+    )
     assert told == "models/ is left out: its scenes do not tell the shapes of its objects"

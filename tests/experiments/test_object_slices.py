@@ -15,13 +15,13 @@ def test_small_and_hidden_objects_are_told_from_others(sim):
         for s in sim.samples
     }
     slices = slice_errors(sim, found, 0.5)
-    sizes = {s.value: s for s in slices if s.about == "size"}
-    assert sizes["below 16 px"].missed == 1
-    assert sizes["16 to 32 px"].right.value == 1
+    sizes = {s.value: s for s in slices if s.attribute == "size"}
+    assert sizes["below 16 px"].miss_rate == 1
+    assert sizes["16 to 32 px"].recall.value == 1
     objects = sum(len(s.objects) for s in sim.samples)
     for about in ("size", "visible", "distance", "brightness"):
-        assert sum(s.objects for s in slices if s.about == about) == objects
-    assert not any(s.about == "origin" for s in slices)  # all are rendered
+        assert sum(s.objects for s in slices if s.attribute == about) == objects
+    assert not any(s.attribute == "origin" for s in slices)  # all are rendered
 
 
 def test_what_is_not_known_is_no_trait(sim):
@@ -34,7 +34,7 @@ def test_what_is_not_known_is_no_trait(sim):
             for s in sim.samples
         ),
     )
-    abouts = {s.about for s in slice_errors(bare, {s.name: () for s in sim.samples}, 0.5)}
+    abouts = {s.attribute for s in slice_errors(bare, {s.name: () for s in sim.samples}, 0.5)}
     assert abouts == {"size", "brightness"}
 
 
@@ -47,5 +47,5 @@ def test_kittis_levels_of_occlusion_are_told_apart(sim):
     )
     one = replace(sim, samples=(replace(sample, objects=objects),))
     found = {sample.name: (Detection(objects[0].category, objects[0].box_xyxy, 0.9),)}
-    slices = [s for s in slice_errors(one, found, 0.5) if s.about == "occlusion"]
-    assert [(s.value, s.missed) for s in slices] == [("next to none", 0), ("most", 1)]
+    slices = [s for s in slice_errors(one, found, 0.5) if s.attribute == "occlusion"]
+    assert [(s.value, s.miss_rate) for s in slices] == [("next to none", 0), ("most", 1)]

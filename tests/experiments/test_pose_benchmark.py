@@ -14,26 +14,26 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.cli import main
 from sim2cam.data.formats.bop.poses import (
-    PoseResult,
-    read_views,
-    scored_scenes,
+    PoseEstimate,
+    find_test_scenes,
+    read_pose_images,
     write_pose_results,
 )
 from sim2cam.data.formats.predictions import predictions_to_json
-from sim2cam.data.known_objects import KnownObject
-from sim2cam.data.real_images import read_scored
+from sim2cam.data.known_objects import ObjectGeometry
+from sim2cam.data.real_images import read_evaluation_images
 from sim2cam.errors import InputError, UsageError
 from sim2cam.experiments.benchmark import bench as bench_boxes
-from sim2cam.experiments.pose_benchmark import bench_poses, estimate_poses, read_task
+from sim2cam.experiments.pose_benchmark import bench_poses, estimate_poses, read_pose_task
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
 from sim2cam.images import encode_png
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.surface_discrepancy import depth_of
+from sim2cam.metrics.surface_discrepancy import rasterize_depth
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detections import Prediction
-from sim2cam.models.inference.detector import LoadedDetector
-from sim2cam.models.inference.poses import Placed
+from sim2cam.models.inference.detector import NativeDetector
+from sim2cam.models.inference.poses import PoseDetection
 
 LMO = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "lmo"
 CAMERA = np.array([[300.0, 0, 80], [0, 310, 60], [0, 0, 1]])
@@ -75,7 +75,8 @@ def boxes(request, tmp_path_factory):
         placed = [(n, p) for n, poses in truths.items() for p in poses]
         if request.param == "depth":
             drawn = [
-                depth_of(meshes[n].triangles / 1000, p, CAMERA, WIDTH, HEIGHT) for n, p in placed
+                rasterize_depth(meshes[n].triangles / 1000, p, CAMERA, WIDTH, HEIGHT)
+                for n, p in placed
             ]
             nearest = np.where(np.array(drawn) > 0, drawn, np.inf).min(axis=0)
             steps = np.round(np.where(np.isinf(nearest), 0, nearest) * 10000).astype(np.uint16)
@@ -99,7 +100,7 @@ def boxes(request, tmp_path_factory):
 def results(change=lambda _, matrix: matrix):
     """The truth, each pose changed."""
     return [
-        PoseResult(1, image, number, 0.9, change(number, matrix), 0.25)
+        PoseEstimate(1, image, number, 0.9, change(number, matrix), 0.25)
         for image, truths in TRUTHS.items()
         for number, poses in truths.items()
         for matrix in poses
@@ -108,7 +109,7 @@ def results(change=lambda _, matrix: matrix):
 
 def bench(boxes, tmp_path, found):
     write_pose_results(found, tmp_path / "poses.csv")
-    return bench_poses(tmp_path / "poses.csv", read_task(boxes))
+    return bench_poses(tmp_path / "poses.csv", read_pose_task(boxes))
 
 
 def has_depth(boxes):
@@ -120,7 +121,7 @@ def test_the_truth_scores_one_everywhere(boxes, tmp_path):
     assert {e.value for row in found.score.objects.values() for e in row.values()} == {1.0}
     assert {e.value for e in (*found.score.all.values(), *found.score.mean.values())} == {1.0}
     assert found.score.instances == {"obj_000001": 1 + 1, "obj_000002": 2}
-    assert (found.scored, found.left_out, found.seconds) == (4, 0, 0.25)
+    assert (found.scored_count, found.ignored_count, found.seconds_per_image) == (4, 0, 0.25)
     assert ("ar_vsd" in found.score.all) == ("ar" in found.score.all) == has_depth(boxes)
 
 
@@ -153,13 +154,13 @@ def test_other_objects_duplicates_and_missing_poses(boxes, tmp_path):
     twice = [replace(one, score=0.1) for one in results()] + results()
     found = bench(boxes, tmp_path, twice)
     assert found.score.all["ar_mssd"].value == 1
-    assert (found.scored, found.left_out) == (4, 4)
+    assert (found.scored_count, found.ignored_count) == (4, 4)
     few = bench(boxes, tmp_path, results()[:1])
     assert few.score.all["ar_mssd"].value == 0.25
     assert few.score.mean["ar_mssd"].value == 0.25  # one of two, none of two
     none = bench(boxes, tmp_path, [])
     assert {e.value for e in none.score.all.values()} == {0.0}
-    assert none.seconds is None
+    assert none.seconds_per_image is None
 
 
 def test_the_command_prints_a_table_and_json(boxes, tmp_path, capsys):
@@ -238,7 +239,7 @@ def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes
 
 
 def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_path, capsys):
-    captures = read_scored(boxes)
+    captures = read_evaluation_images(boxes)
     right = {
         sample.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects)
         for sample in captures.samples
@@ -352,13 +353,13 @@ def test_a_broken_mesh_is_named(boxes, tmp_path, capsys):
         mesh.write_bytes(whole)
 
 
-BOX = KnownObject(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
+BOX = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
 NAMES = ("obj_000001", "obj_000002")
 
 
 def detector(categories=NAMES):
     card = DetectorCard("nano", categories, 0, {}, (), objects=dict.fromkeys(categories, BOX))
-    return LoadedDetector(None, card)
+    return NativeDetector(None, card)
 
 
 @pytest.fixture
@@ -380,7 +381,7 @@ def all_seeing(monkeypatch):
     def placed(one, surface, rgb, lens, shapes):
         assert rgb.shape == (HEIGHT, WIDTH, 3)
         assert lens.matrix() == pytest.approx(CAMERA)
-        return Placed(one, surface and replace(surface, **shapes))
+        return PoseDetection(one, surface and replace(surface, **shapes))
 
     monkeypatch.setattr("sim2cam.experiments.pose_benchmark.look", look)
     monkeypatch.setattr("sim2cam.experiments.pose_benchmark.placed", placed)
@@ -394,20 +395,20 @@ def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
     assert [(one.image_id, one.object_id, one.score) for one in found.poses] == [
         (3, 1, 0.6), (3, 2, 0.7), (3, 2, 0.7), (4, 1, 0.6),
     ]  # fmt: skip
-    assert len({one.seconds for one in found.poses}) == 2
+    assert len({one.time_s for one in found.poses}) == 2
     assert bench(boxes, tmp_path, found.poses).score.all["ar_mssd"].value == 1
-    assert [len(one.detections) for one in found.seen.values()] == [5, 3]
-    assert all(one.surfaces is None for one in found.seen.values())
+    assert [len(one.detections) for one in found.predictions.values()] == [5, 3]
+    assert all(one.surfaces is None for one in found.predictions.values())
 
 
 def test_shapes_are_handed_on(boxes, all_seeing):
     there = (1.0, 2.0, 3.0)
-    found = estimate_poses(detector(), boxes, shapes={"position_m": there})
+    found = estimate_poses(detector(), boxes, meshes={"position_m": there})
     assert {tuple(one.pose[:3, 3]) for one in found.poses} == {there}
 
 
 def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeypatch):
-    known, captures = estimate_poses(detector(), boxes).seen, read_scored(boxes)
+    known, captures = estimate_poses(detector(), boxes).predictions, read_evaluation_images(boxes)
     looked_at = []
 
     def look_at_dataset(_, dataset, progress):
@@ -420,14 +421,14 @@ def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeyp
     for count in (2, 1, 0):
         looked_at.clear()
         some = {path: known[path] for path in images[:count]}
-        result = bench_boxes(detector(), captures, known=some)
+        result = bench_boxes(detector(), captures, cached_predictions=some)
         assert looked_at == images[count:]
         assert result.predictions[captures.samples[0].name] == known[images[0]].detections
 
 
 def test_only_so_many_images_and_objects_by_other_names(boxes, all_seeing):
     renamed = dict(zip(NAMES, ("brick", "slab"), strict=True))
-    found = estimate_poses(detector(("brick", "slab")), boxes, renamed=renamed, limit=1).poses
+    found = estimate_poses(detector(("brick", "slab")), boxes, category_map=renamed, limit=1).poses
     assert [(one.image_id, one.object_id) for one in found] == [(3, 1), (3, 2), (3, 2)]
 
 
@@ -452,7 +453,7 @@ def test_two_objects_of_one_category_are_refused(boxes):
 
 def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
     with pytest.raises(UsageError, match="the weights find boxes alone"):
-        estimate_poses(LoadedDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
+        estimate_poses(NativeDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
     with pytest.raises(InputError, match="no BOP data set, which poses are scored on"):
         estimate_poses(detector(), tmp_path)
 
@@ -485,11 +486,11 @@ def test_outlines_are_fitted_to_poses_alone(capsys):
 
 def lmo_results(images, noise=None):
     found = []
-    for view in read_views(scored_scenes(LMO))[:images]:
-        for number, poses in view.truths.items():
+    for view in read_pose_images(find_test_scenes(LMO))[:images]:
+        for number, poses in view.ground_truth_poses.items():
             for matrix in poses:
                 changed = matrix if noise is None else noise(matrix)
-                found.append(PoseResult(view.scene_id, view.image_id, number, 1.0, changed))
+                found.append(PoseEstimate(view.scene_id, view.image_id, number, 1.0, changed))
     return found
 
 
@@ -497,7 +498,7 @@ def lmo_results(images, noise=None):
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
 def test_the_truth_of_lmo_scores_one(tmp_path):
     write_pose_results(lmo_results(12), tmp_path / "truth.csv")
-    score = bench_poses(tmp_path / "truth.csv", read_task(LMO, limit=12)).score
+    score = bench_poses(tmp_path / "truth.csv", read_pose_task(LMO, limit=12)).score
     assert len(score.objects) == 8
     assert all(e.value == 1 for row in score.objects.values() for e in row.values())
 
@@ -518,7 +519,7 @@ def test_noise_on_the_truth_of_lmo_scores_what_the_definition_says(tmp_path):
 
     found = lmo_results(12, noise)
     write_pose_results(found, tmp_path / "noisy.csv")
-    score = bench_poses(tmp_path / "noisy.csv", read_task(LMO, limit=12)).score
+    score = bench_poses(tmp_path / "noisy.csv", read_pose_task(LMO, limit=12)).score
     infos = json.loads((LMO / "models_eval/models_info.json").read_text())
     # a translation moves every point as far; symmetries of eggbox and glue leave larger errors
     for number in (1, 5, 6, 8, 9, 12):

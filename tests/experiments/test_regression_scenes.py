@@ -16,10 +16,10 @@ from sim2cam.errors import Sim2CamError
 from sim2cam.experiments.regression_scenes import add_case, read_case, run_cases
 from sim2cam.files import write_bytes
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.pipeline.recipe import RenderOptions, SequenceOptions, load_recipe
+from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import Automatics
+from sim2cam.randomize.domain import AutomaticsFactors
 
 RENDER = RenderOptions(width=128, height=96, views=2)
 
@@ -65,9 +65,9 @@ def changed(path, change):
 
 def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
     outcome = run_one(kept / "sim-000003.json")
-    assert (outcome.moved, outcome.is_same_file, outcome.note) == ((), True, "a note")
-    assert outcome.picture_mean == 0
-    (sample,) = read_dataset(sim).only(["000003"]).samples
+    assert (outcome.deviations, outcome.is_same_file, outcome.note) == ((), True, "a note")
+    assert outcome.mean_difference == 0
+    (sample,) = read_dataset(sim).select_by_name(["000003"]).samples
     case = read_case(kept / "sim-000003.json")
     assert (kept / "sim-000003.jpg").read_bytes() == sample.rgb.read_bytes()
     assert case.objects == sample.objects
@@ -87,10 +87,10 @@ def test_a_picture_without_loss_stays_one(tmp_path):
 
 def test_counterfactuals_and_labels_beside_pictures_can_be_kept(tmp_path):
     render = replace(RENDER, channels=("amodal_masks", "keypoints"), views=1)
-    data = made(tmp_path / "d", count=1, render=render, change=Change({"light": 1}))
+    data = made(tmp_path / "d", count=1, render=render, change=Intervention({"light": 1}))
     add_case(data / "000000", tmp_path / "kept", name="lit")
     outcome = run_one(tmp_path / "kept/lit.json")
-    assert (outcome.name, outcome.moved, outcome.is_same_file) == ("lit", (), True)
+    assert (outcome.name, outcome.deviations, outcome.is_same_file) == ("lit", (), True)
 
 
 def first(tables):
@@ -115,7 +115,7 @@ MOVES = [
 @pytest.mark.parametrize(("change", "told"), MOVES, ids=[told for _, told in MOVES])
 def test_what_moves_is_told(case, change, told):
     outcome = run_one(changed(case, change))
-    assert any(re.match(told, what) for what in outcome.moved), outcome.moved
+    assert any(re.match(told, what) for what in outcome.deviations), outcome.deviations
 
 
 def test_a_move_within_its_tolerance_is_none(case):
@@ -123,7 +123,7 @@ def test_a_move_within_its_tolerance_is_none(case):
         first(tables)["box_xyxy"][2] += 3
         tables["tolerances"]["box_px"] = 3.5
 
-    assert run_one(changed(case, shift)).moved == ()
+    assert run_one(changed(case, shift)).deviations == ()
 
 
 def test_a_few_other_pixels_are_told(case):
@@ -131,15 +131,15 @@ def test_a_few_other_pixels_are_told(case):
     rgb = images.read_rgb(picture).copy()
     rgb[:8, :8] = 255 - rgb[:8, :8]
     picture.write_bytes(images.encode_jpeg(rgb, 100))
-    (what,) = [w for w in run_one(case).moved if "pixels" in w]
+    (what,) = [w for w in run_one(case).deviations if "pixels" in w]
     assert re.fullmatch(r"0\.\d\d % of the pixels \(0\.2 % allowed\)", what)
 
 
 def test_what_moved_can_be_kept_anew(case):
     changed(case, lambda t: first(t).update(category="0"))
     (outcome,) = run_cases(case.parent, renew=True)
-    assert outcome.moved
-    assert run_one(case).moved == ()
+    assert outcome.deviations
+    assert run_one(case).deviations == ()
     assert read_case(case).note == "a note"
 
 
@@ -175,7 +175,7 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
 
 
 def film(folder):
-    render = replace(RENDER, views=1, film=FilmOptions(2, 0.05))
+    render = replace(RENDER, views=1, film=SequenceOptions(2, 0.05))
     return made(folder / "film", count=2, render=render)
 
 
@@ -184,8 +184,8 @@ def test_every_frame_of_a_film_can_be_kept(tmp_path):
     for name in ("000000", "000001"):
         add_case(data / name, tmp_path / "kept")
     first, last = run_cases(tmp_path / "kept")
-    assert (first.moved, first.is_same_file) == ((), True)
-    assert (last.moved, last.is_same_file) == ((), True)
+    assert (first.deviations, first.is_same_file) == ((), True)
+    assert (last.deviations, last.is_same_file) == ((), True)
     poses = [
         [body.pose for body in read_case(tmp_path / f"kept/film-{name}.json").scene.bodies]
         for name in ("000000", "000001")
@@ -195,19 +195,21 @@ def test_every_frame_of_a_film_can_be_kept(tmp_path):
 
 def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_path):
     recipe = load_recipe("dice")
-    lag = Automatics(
+    lag = AutomaticsFactors(
         exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
     )
     slow = replace(recipe, domain=replace(recipe.domain, automatics=lag))
-    render = replace(RENDER, views=1, film=FilmOptions(2, 0.3))
+    render = replace(RENDER, views=1, film=SequenceOptions(2, 0.3))
     data = made(tmp_path / "slow", slow, count=2, render=render)
     cases = [add_case(data / name, tmp_path / "kept") for name in ("000000", "000001")]
-    assert all(o.is_same_file and not o.moved for o in run_cases(tmp_path / "kept"))
+    assert all(o.is_same_file and not o.deviations for o in run_cases(tmp_path / "kept"))
     assert read_case(cases[0]).gains is None
     chosen = read_dataset(data).samples[1].gains
     assert read_case(cases[1]).gains == chosen
     changed(cases[1], lambda t: t["gains"].update(exposure=2 * chosen.exposure))
-    assert any("the picture by" in what for what in list(run_cases(tmp_path / "kept"))[1].moved)
+    assert any(
+        "the picture by" in what for what in list(run_cases(tmp_path / "kept"))[1].deviations
+    )
 
 
 def test_a_film_that_is_not_whole_is_refused(tmp_path):
@@ -278,13 +280,13 @@ def test_scenes_of_files_are_kept_with_them(things, tmp_path):
         "block.obj", "block.mtl", "wood.png", "grey.png", "cup.stl",
     }  # fmt: skip
     shutil.move(kept, tmp_path / "elsewhere")
-    assert [(o.moved, o.is_same_file) for o in run_cases(tmp_path / "elsewhere")] == [
+    assert [(o.deviations, o.is_same_file) for o in run_cases(tmp_path / "elsewhere")] == [
         ((), True)
     ] * 2
     shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are remembered by place
     (wood,) = (tmp_path / "changed").rglob("wood.png")
     wood.write_bytes(images.encode_png(np.zeros((16, 16, 3), np.uint8)))
-    assert any(outcome.moved for outcome in run_cases(tmp_path / "changed"))
+    assert any(outcome.deviations for outcome in run_cases(tmp_path / "changed"))
 
 
 def test_scenes_of_files_need_their_recipe(things, tmp_path):
@@ -348,7 +350,7 @@ def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
     broken, whole = run_cases(case.parent)
     assert broken.name == "sim-000003"
     assert message in broken.problem
-    assert (whole.name, whole.moved) == ("whole", ())
+    assert (whole.name, whole.deviations) == ("whole", ())
 
 
 def test_a_folder_without_cases_is_refused(tmp_path):

@@ -10,14 +10,14 @@ import torch
 
 from sim2cam import images
 from sim2cam.cli import main
-from sim2cam.data.real_images import read_captures
-from sim2cam.data.set_operations import set_aside
+from sim2cam.data.real_images import read_real_images
+from sim2cam.data.set_operations import hold_out
 from sim2cam.files import write_bytes
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import load_detector, save_detector
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.reliability import measurement
-from sim2cam.models.reliability.object_sizes import trained_sizes
+from sim2cam.models.reliability.object_sizes import compute_box_size_range
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import training, tuning
 
@@ -42,18 +42,18 @@ def weights(sim, bare_weights, tmp_path_factory):
     shipped = load_detector(bare_weights)
     path = tmp_path_factory.mktemp("trusted") / "weights.safetensors"
     config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # dice of 8 px are not found
-    parts, held = set_aside([sim], 0.85)
+    parts, held = hold_out([sim], 0.85)
     trained = ((parts[0], 1.0),)
     card = replace(
         shipped.card,
         magnification=4.0,
-        sizes_px=trained_sizes(trained, config),
+        sizes_px=compute_box_size_range(trained, config),
         config=shipped.card.config | {"scale_range": config.scale_range},
     )
     save_detector(path, shipped.network.state_dict(), card)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measurement, "CROPS", 64)
-        measurement.measure_trust(path, trained, config, held, "held-out pictures")
+        measurement.measure_reliability(path, trained, config, held, "held-out pictures")
     return path
 
 
@@ -108,7 +108,7 @@ def retaken(coco, tmp_path):
     """Captures that are no copies of the renders: the same in other colours."""
     path = tmp_path / "retaken" / coco.name
     shutil.copytree(coco.parent, path.parent)
-    for sample in read_captures(path).samples:
+    for sample in read_real_images(path).samples:
         write_bytes(sample.rgb, images.encode_jpeg(255 - images.read_rgb(sample.rgb), 90))
     return path
 
@@ -136,7 +136,7 @@ def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
 
 
 def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_path, capsys):
-    first = read_captures(coco).samples[0].name
+    first = read_real_images(coco).samples[0].name
     out = tmp_path / "run"
     flags = ["--data", str(sim.root), "--dev", str(coco), "--out", str(out)]
     assert main(["train", "dice", *flags]) == 1
@@ -250,7 +250,7 @@ def test_detections_of_others_have_a_calibration_error(coco, weights, tmp_path, 
 def test_captures_without_labels_get_the_scores_that_need_none(
     weights, bare_weights, coco, tmp_path, capsys
 ):
-    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.SUFFIXES)
+    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     flags = ["--captures", str(photos), "--workers", "1"]
     out = tmp_path / "found.json"
     bare = with_card(bare_weights, tmp_path, magnification=4.0)
@@ -272,7 +272,7 @@ def test_captures_without_labels_get_the_scores_that_need_none(
     assert "--map and --ignore are for labels, and" in capsys.readouterr().err
     assert main(["bench", "dice", *flags, "--limit", "1"]) == 0
     assert "has no labels: nothing tells" in capsys.readouterr().err
-    network = Detector("nano", 1, torch.Generator().manual_seed(0))
+    network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0))
     save_detector(
         tmp_path / "one.safetensors",
         network.state_dict(),

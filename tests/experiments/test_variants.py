@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.adapt.store import METHODS
+from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.cli import main
-from sim2cam.data.real_images import CaptureSets, read_captures
+from sim2cam.data.real_images import RealImageSplits, read_real_images
 from sim2cam.errors import RecipeError
 from sim2cam.experiments import best_transfer
-from sim2cam.experiments.variants import fixed_twin, rungs
+from sim2cam.experiments.variants import find_fixed_recipe, list_variants
 from sim2cam.pipeline.recipe import load_recipe
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -96,7 +96,7 @@ def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
     assert main(["bench", str(path), "--captures", str(tmp_path / "test.json"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["ap50"]["value"] == arm["seeds"][0]["ap50"]
-    labelled = read_captures(tmp_path / "test.json").samples
+    labelled = read_real_images(tmp_path / "test.json").samples
     assert 0 < told["objects"] < sum(len(sample.objects) for sample in labelled)
 
 
@@ -166,7 +166,7 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     said = capsys.readouterr()
     choice = json.loads((out / "best-transfer.json").read_text())
     assert choice["part"] == "style"  # 4 development photos are too few
-    assert [one["method"] for one in choice["tried"]] == list(METHODS)
+    assert [one["method"] for one in choice["tried"]] == list(TRANSFER_TYPES)
     near = {
         one["method"]: one["distance"] for one in choice["tried"] if one["distance"] is not None
     }
@@ -262,21 +262,21 @@ def test_captures_without_an_object_are_refused(recipe, photos, tmp_path, capsys
 
 
 def lacks(captures, fixed=None):
-    return {rung.key: rung.lacks for rung in rungs(captures, fixed)}
+    return {rung.key: rung.skip_reason for rung in list_variants(captures, fixed)}
 
 
 def test_what_captures_lack_is_the_reason(coco):
-    photos = read_captures(coco)
-    full = lacks(CaptureSets(photos, photos, train=photos), "dice-fixed")
+    photos = read_real_images(coco)
+    full = lacks(RealImageSplits(photos, photos, train=photos), "dice-fixed")
     assert [key for key, reason in full.items() if reason] == [
         "mixed-25", "mixed-50", "mixed-100", "mixed-200",
         "tuned-25", "tuned-50", "tuned-100", "tuned-200",
         "real-25", "real-50", "real-100", "real-200",
     ]  # fmt: skip
     assert full["mixed-25"] == "only 24 labelled photos"
-    few = lacks(CaptureSets(photos.take(2), photos))
+    few = lacks(RealImageSplits(photos.take(2), photos))
     assert few["camera"] == "2 style photos; a camera is told from at least 3"
-    bare = lacks(CaptureSets(photos.take(3), photos))
+    bare = lacks(RealImageSplits(photos.take(3), photos))
     assert few["camera-translated"] == few["camera"]
     assert not bare["camera"]
     assert bare["camera-translated"] == bare["translated"]
@@ -293,13 +293,13 @@ def test_what_captures_lack_is_the_reason(coco):
 
 def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
     dice = load_recipe("dice")
-    assert fixed_twin("dice", dice) == "dice-fixed"
-    assert fixed_twin("shelf", dice) is None
+    assert find_fixed_recipe("dice", dice) == "dice-fixed"
+    assert find_fixed_recipe("shelf", dice) is None
     mine, twin = tmp_path / "mine.toml", tmp_path / "mine-fixed.toml"
     mine.write_text('base = "dice"\nname = "mine"\n')
-    assert fixed_twin(str(mine), dice) is None
+    assert find_fixed_recipe(str(mine), dice) is None
     twin.write_text('base = "dice-fixed"\nname = "mine-fixed"\n')
-    assert fixed_twin(str(mine), dice) == str(twin)
+    assert find_fixed_recipe(str(mine), dice) == str(twin)
     message = r"mine-fixed\.toml: its categories are 1, 2, 3, 4, 5, 6, not 1, 2 as of 'dice'"
     with pytest.raises(RecipeError, match=message):
-        fixed_twin(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip
+        find_fixed_recipe(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip

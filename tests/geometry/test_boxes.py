@@ -10,8 +10,8 @@ from hypothesis.extra import numpy as hnp
 from pycocotools import mask as coco
 
 from sim2cam.geometry.boxes import (
-    box_of_mask,
-    corners_in_space,
+    compute_box_corners,
+    mask_to_box,
     pairwise_iou,
     xywh_to_xyxy,
     xyxy_to_xywh,
@@ -23,7 +23,7 @@ boxes_xywh = st.lists(corners, min_size=1, max_size=6)
 
 
 def test_a_box_in_space_has_eight_corners_in_order():
-    assert corners_in_space((0.0, 2.0, 4.0), (1.0, 3.0, 5.0)).tolist() == [
+    assert compute_box_corners((0.0, 2.0, 4.0), (1.0, 3.0, 5.0)).tolist() == [
         [0, 2, 4], [0, 2, 5], [0, 3, 4], [0, 3, 5], [1, 2, 4], [1, 2, 5], [1, 3, 4], [1, 3, 5],
     ]  # fmt: skip
 
@@ -31,16 +31,16 @@ def test_a_box_in_space_has_eight_corners_in_order():
 def test_one_pixel_is_one_pixel_wide():
     mask = np.zeros((5, 7), np.bool_)
     mask[2, 4] = True
-    assert box_of_mask(mask) == (4.0, 2.0, 5.0, 3.0)
+    assert mask_to_box(mask) == (4.0, 2.0, 5.0, 3.0)
 
 
 def test_an_empty_mask_has_no_box():
-    assert box_of_mask(np.zeros((3, 4), np.bool_)) is None
+    assert mask_to_box(np.zeros((3, 4), np.bool_)) is None
 
 
 @given(mask=masks)
 def test_the_box_of_a_mask_is_tight(mask):
-    box = box_of_mask(mask)
+    box = mask_to_box(mask)
     if box is None:
         assert not mask.any()
         return

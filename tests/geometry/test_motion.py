@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim2cam.geometry.motion import STILL, Course, Twist
+from sim2cam.geometry.motion import ZERO_TWIST, RigidMotion, Twist
 from sim2cam.geometry.poses import Pose
 
 numbers = st.floats(-3, 3)
@@ -16,7 +16,7 @@ quaternions = (
     .map(lambda q: tuple(float(v) for v in np.array(q) / np.linalg.norm(q)))
 )
 poses = st.builds(Pose, quaternions, vectors)
-courses = st.builds(Course, poses, st.builds(Twist, vectors, vectors))
+courses = st.builds(RigidMotion, poses, st.builds(Twist, vectors, vectors))
 times = st.floats(-0.5, 0.5)
 POINTS = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.3, -2.0, 0.7]])
 
@@ -27,8 +27,8 @@ def close(a, b):
 
 @given(course=courses, first=times, second=times)
 def test_a_course_goes_on_from_where_it_is(course, first, second):
-    onward = Course(course.at(first), course.twist)
-    assert close(onward.at(second), course.at(first + second))
+    onward = RigidMotion(course.at(first), course.twist)
+    assert close(onward.compute_pose(second), course.at(first + second))
 
 
 @given(course=courses, seconds=st.tuples(times, times, times))
@@ -51,19 +51,23 @@ def test_velocities_are_derivatives(course):
 
 @given(course=courses, seconds=times)
 def test_a_twist_seen_from_the_frame_itself_moves_it_alike(course, seconds):
-    own = Course(Pose(), course.twist.seen_from(course.pose))
-    assert close(course.pose @ own.at(seconds), course.at(seconds))
+    own = RigidMotion(Pose(), course.twist.seen_from(course.pose))
+    assert close(course.pose @ own.compute_pose(seconds), course.at(seconds))
 
 
 def test_what_is_still_stays_to_the_bit():
     pose = Pose((0.6, 0.0, 0.8, 0.0), (0.1, 0.2, 0.3))
-    assert Course(pose).at(0.7) is pose
-    assert Course(pose, Twist((1.0, 0.0, 0.0))).at(0.0) is pose
-    found = Course(pose).to_parent(POINTS, np.full(3, 0.7))
+    assert RigidMotion(pose).compute_pose(0.7) is pose
+    assert RigidMotion(pose, Twist((1.0, 0.0, 0.0))).compute_pose(0.0) is pose
+    found = RigidMotion(pose).to_parent(POINTS, np.full(3, 0.7))
     assert np.array_equal(found, pose.apply(POINTS))
 
 
 def test_half_a_turn_in_a_second():
-    course = Course(Pose(position_m=(1.0, 0.0, 0.0)), Twist((0.0, 2.0, 0.0), (0.0, 0.0, np.pi)))
-    assert course.at(1.0).apply(np.array([[1.0, 0.0, 0.0]]))[0] == pytest.approx((0.0, 2.0, 0.0))
-    assert Twist((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) == STILL
+    course = RigidMotion(
+        Pose(position_m=(1.0, 0.0, 0.0)), Twist((0.0, 2.0, 0.0), (0.0, 0.0, np.pi))
+    )
+    assert course.compute_pose(1.0).apply(np.array([[1.0, 0.0, 0.0]]))[0] == pytest.approx(
+        (0.0, 2.0, 0.0)
+    )
+    assert Twist((0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) == ZERO_TWIST

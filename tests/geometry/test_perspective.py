@@ -210,6 +210,6 @@ def test_seen_is_what_lies_before_the_camera_and_the_fold():
     points = np.array(
         [[0.0, 0.0, 1.0], [0.5, 0.5, 1.0], [0.6, 0.6, 1.0], [0.0, 0.0, -1.0], [1, 0, 0]]
     )
-    assert FOLDING.sees(points).tolist() == [True, True, False, False, False]
-    assert PINHOLE.sees(points).tolist() == [True, True, True, False, False]
-    assert not PINHOLE.sees(np.array([[np.nan, np.nan, np.nan], [1.0, 1.0, 1e-310]])).any()
+    assert FOLDING.can_project(points).tolist() == [True, True, False, False, False]
+    assert PINHOLE.can_project(points).tolist() == [True, True, True, False, False]
+    assert not PINHOLE.can_project(np.array([[np.nan, np.nan, np.nan], [1.0, 1.0, 1e-310]])).any()

@@ -64,31 +64,31 @@ def test_a_camera_sees_its_target_on_the_axis(eye, target, roll):
     distance = float(np.linalg.norm(np.subtract(target, eye)))
     if distance < 1e-3:
         return
-    camera = Pose.looking_at(eye, target, roll)
+    camera = Pose.look_at(eye, target, roll)
     seen = camera.inverse().apply(np.array([target]))
     assert seen == pytest.approx(np.array([[0, 0, distance]]), abs=1e-6)
     assert np.linalg.det(camera.matrix()) == pytest.approx(1)
 
 
 def test_at_roll_zero_the_world_s_up_is_up_in_the_image():
-    camera = Pose.looking_at((1.0, 2.0, 0.5), (0.0, 0.0, 0.0), 0.0)
+    camera = Pose.look_at((1.0, 2.0, 0.5), (0.0, 0.0, 0.0), 0.0)
     low, high = camera.inverse().apply(np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.1]]))
     assert high[1] < low[1]
     assert high[0] == pytest.approx(low[0])
 
 
 def test_straight_down_the_world_s_y_is_up_in_the_image():
-    camera = Pose.looking_at((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 0.0)
+    camera = Pose.look_at((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 0.0)
     seen = camera.inverse().apply(np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
     assert seen == pytest.approx(np.array([[1, 0, 1], [0, -1, 1]]), abs=1e-12)
 
 
 def test_roll_turns_the_camera_clockwise():
-    camera = Pose.looking_at((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), np.pi / 2)
+    camera = Pose.look_at((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), np.pi / 2)
     right = camera.matrix()[:3, 0]
     assert right == pytest.approx(np.array([0, -1, 0]), abs=1e-12)
 
 
 def test_a_camera_cannot_look_at_itself():
     with pytest.raises(ValueError, match=r"^a camera at \(1, 2, 3\) cannot look at its own place$"):
-        Pose.looking_at((1, 2, 3), (1, 2, 3), 0.0)
+        Pose.look_at((1, 2, 3), (1, 2, 3), 0.0)

@@ -5,12 +5,12 @@ import pytest
 import torch
 from torch import nn
 
-from sim2cam.errors import CheckpointError, OutputError, RunawayError
+from sim2cam.errors import CheckpointError, DivergenceError, OutputError
 from sim2cam.learn.checkpoint import (
     Checkpoint,
-    kept,
+    collect_optimizer_state,
     load_checkpoint,
-    optimizer_tensors,
+    open_checkpointer,
     restore_optimizer,
     save_checkpoint,
 )
@@ -24,7 +24,7 @@ def test_comes_back_whole(tmp_path):
     facts = {"candidates": [{"step": 1, "distance": 0.1 + 0.2}], "a": 1}
     save_checkpoint(path, Checkpoint(3, IDENTITY, tensors, facts))
     loaded = load_checkpoint(path, IDENTITY)
-    assert (loaded.step, list(loaded.facts.items())) == (3, list(facts.items()))
+    assert (loaded.step, list(loaded.extra_state.items())) == (3, list(facts.items()))
     assert list(loaded.tensors) == ["w", "n", "h"]
     assert all(torch.equal(loaded.tensors[n], v) for n, v in tensors.items())
     assert [p.name for p in path.parent.iterdir()] == ["checkpoint.safetensors"]
@@ -32,8 +32,8 @@ def test_comes_back_whole(tmp_path):
 
 def test_tensors_that_share_memory_are_stored(tmp_path):
     one = torch.ones(4)
-    with kept(tmp_path / "c", 1e9) as keeper:
-        keeper.take(lambda: Checkpoint(0, {}, {"a": one, "b": one[:2]}), is_last=True)
+    with open_checkpointer(tmp_path / "c", 1e9) as keeper:
+        keeper.update(lambda: Checkpoint(0, {}, {"a": one, "b": one[:2]}), is_last=True)
     assert load_checkpoint(tmp_path / "c", {}).tensors["b"].shape == (2,)
 
 
@@ -96,7 +96,7 @@ def test_a_restored_optimizer_takes_the_same_next_step():
     step(first, its, 0)
     second, other = net()
     second.load_state_dict(first.state_dict())
-    restore_optimizer(second, other, optimizer_tensors(first, its))
+    restore_optimizer(second, other, collect_optimizer_state(first, its))
     step(first, its, 1)
     step(second, other, 1)
     for name, value in first.state_dict().items():
@@ -129,7 +129,7 @@ def every_step(monkeypatch):
 @pytest.mark.usefixtures("every_step")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), torch.OutOfMemoryError()])
 def test_whatever_ends_a_training_its_last_whole_state_is_written(tmp_path, error):
-    with pytest.raises(type(error)), kept(tmp_path / "c", 1e9) as keeper:
+    with pytest.raises(type(error)), open_checkpointer(tmp_path / "c", 1e9) as keeper:
         Training(keeper, error)
     found = load_checkpoint(tmp_path / "c", {})
     assert (found.step, found.tensors["w"].tolist()) == (4, [4.0, 4.0])
@@ -139,8 +139,8 @@ def test_whatever_ends_a_training_its_last_whole_state_is_written(tmp_path, erro
 def test_of_numbers_that_are_not_finite_nothing_is_written(tmp_path):
     save_checkpoint(tmp_path / "c", Checkpoint(1, {}, {"w": torch.ones(2)}))
     for every_s, breaks_at, error in ((1e9, 2, KeyboardInterrupt()), (0.0, 0, KeyboardInterrupt()),
-                                      (1e9, None, RunawayError("no longer finite", 5))):  # fmt: skip
-        with pytest.raises(type(error)), kept(tmp_path / "c", every_s) as keeper:
+                                      (1e9, None, DivergenceError("no longer finite", 5))):  # fmt: skip
+        with pytest.raises(type(error)), open_checkpointer(tmp_path / "c", every_s) as keeper:
             Training(keeper, error, breaks_at=breaks_at)
         assert load_checkpoint(tmp_path / "c", {}).step == 1
 
@@ -148,7 +148,10 @@ def test_of_numbers_that_are_not_finite_nothing_is_written(tmp_path):
 @pytest.mark.usefixtures("every_step")
 def test_where_nothing_can_be_written_the_first_error_is_told(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(KeyboardInterrupt), kept(tmp_path / "file" / "c", 1e9) as keeper:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        open_checkpointer(tmp_path / "file" / "c", 1e9) as keeper,
+    ):
         Training(keeper, KeyboardInterrupt())
 
 
@@ -165,9 +168,9 @@ def test_states_are_copied_now_and_then_and_the_last_is_written(tmp_path, monkey
         copied.append(2 * clock[0])
         return Checkpoint(int(copied[-1]), {}, {})
 
-    with kept(tmp_path / "c", 6.0) as keeper:
+    with open_checkpointer(tmp_path / "c", 6.0) as keeper:
         for step in range(1, 28):
             clock[0] = step / 2
-            keeper.take(state, is_last=step == 27)
+            keeper.update(state, is_last=step == 27)
     assert copied == [*range(2, 27, 2), 27]
     assert written == [12, 24, 27]

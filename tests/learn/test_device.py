@@ -9,10 +9,10 @@ from sim2cam.errors import BackendError, UsageError
 from sim2cam.learn import device
 from sim2cam.learn.device import (
     autocast,
-    crowding,
+    count_usable_cores,
+    describe_oversubscription,
+    explain_out_of_memory,
     find_device,
-    full_memory_told,
-    usable_cores,
     use_threads,
 )
 
@@ -63,19 +63,19 @@ def test_cores_are_those_that_this_process_may_use(tmp_path, monkeypatch, quota,
     monkeypatch.setattr("sim2cam.learn.device._QUOTA", tmp_path / "cpu.max")
     if quota is not None:
         (tmp_path / "cpu.max").write_text(quota)
-    assert usable_cores() == cores
+    assert count_usable_cores() == cores
 
 
 def test_threads_that_would_wait_are_told(monkeypatch):
     monkeypatch.setattr("sim2cam.learn.device.usable_cores", lambda: 2.0)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     monkeypatch.setattr("sim2cam.learn.device._busy_cores", lambda: 0.2)
-    assert crowding(2) is None
-    assert crowding(3) == (
+    assert describe_oversubscription(2) is None
+    assert describe_oversubscription(3) == (
         "3 threads on the 2 cores that this process may use wait for one another. Give --workers 2."
     )
     monkeypatch.setattr("sim2cam.learn.device._busy_cores", lambda: 3.1)
-    assert crowding(2) == (
+    assert describe_oversubscription(2) == (
         "others keep 3.1 of this machine's 4 cores busy, for which what runs here waits. Give fewer "
         "--workers, or wait."
     )
@@ -89,9 +89,9 @@ def test_busy_cores_are_those_that_do_not_give_way(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "time.sleep", lambda _: file.write_text("cpu 1120 350 530 5195 5 0 0 0 0 0\ncpu0 1\n")
     )
-    assert device._busy_cores() == 0.0
+    assert device._measure_busy_cores() == 0.0
     file.write_text("cpu 1000 300 500 5000 0 0 0 0 0 0\ncpu0 1\n")
-    assert device._busy_cores() == pytest.approx(1.5)
+    assert device._measure_busy_cores() == pytest.approx(1.5)
 
 
 def full_by_numpy():
@@ -100,7 +100,7 @@ def full_by_numpy():
 
 @pytest.mark.parametrize("fill", [lambda: torch.empty(1 << 60, dtype=torch.uint8), full_by_numpy])
 def test_the_machines_full_memory_is_told(fill):
-    with pytest.raises(BackendError) as caught, full_memory_told():
+    with pytest.raises(BackendError) as caught, explain_out_of_memory():
         fill()
     assert str(caught.value) == (
         "this machine's memory is full. Where others fill it, free it and go on with --resume, which keeps "
@@ -118,12 +118,15 @@ def test_the_machines_full_memory_is_told(fill):
     ],
 )
 def test_a_gpu_that_others_have_filled_is_told_like_one_that_is_full(said):
-    with pytest.raises(BackendError, match=r"^the GPU's memory is full\. "), full_memory_told():
+    with (
+        pytest.raises(BackendError, match=r"^the GPU's memory is full\. "),
+        explain_out_of_memory(),
+    ):
         raise RuntimeError(said)
 
 
 def test_other_errors_of_torch_stay_what_they_are():
-    with pytest.raises(RuntimeError, match="size of tensor"), full_memory_told():
+    with pytest.raises(RuntimeError, match="size of tensor"), explain_out_of_memory():
         torch.zeros(2) + torch.zeros(3)
 
 
@@ -136,7 +139,7 @@ def test_that_torch_cannot_compile_is_told(monkeypatch):
 
     monkeypatch.setattr(torch, "compile", compiled)
     with pytest.raises(BackendError) as caught:
-        device.check_compiles(torch.device("cpu"))
+        device.check_torch_compile(torch.device("cpu"))
     assert str(caught.value) == (
         "torch cannot compile here (No working C++ compiler found). Install a compiler of C++, or set "
         "compile = false."

@@ -20,12 +20,12 @@ from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.learn.checkpoint import save_checkpoint
 from sim2cam.learn.distributed import (
-    SharedBatchNorm2d,
-    divisor,
-    joined,
-    mean_over_all,
-    share_norms,
-    share_of,
+    SynchronizedBatchNorm2d,
+    all_reduce_mean,
+    join_process_group,
+    reduce_divisor,
+    slice_batch,
+    synchronize_batch_norms,
 )
 from sim2cam.learn.run_folder import CHECKPOINT, METRICS
 
@@ -193,7 +193,10 @@ def test_norms_to_be_shared_do_as_torch_has_it():
     """Of the same batches: outputs, gradients, statistics; and by statistics of the past."""
     rng = torch.Generator().manual_seed(0)
     for momentum in (0.1, None):
-        theirs, ours = nn.BatchNorm2d(5, momentum=momentum), SharedBatchNorm2d(5, momentum=momentum)
+        theirs, ours = (
+            nn.BatchNorm2d(5, momentum=momentum),
+            SynchronizedBatchNorm2d(5, momentum=momentum),
+        )
         for norm in (theirs, ours):
             nn.init.constant_(norm.weight, 1.7)
             nn.init.constant_(norm.bias, -0.3)
@@ -216,13 +219,13 @@ def test_norms_to_be_shared_do_as_torch_has_it():
 
 def test_one_process_changes_nothing():
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
-    share_norms(network)
+    synchronize_batch_norms(network)
     assert type(network[1]) is nn.BatchNorm2d
-    assert share_of(5) == slice(0, 5)
-    assert [float(divisor(torch.tensor(n))) for n in (0, 7)] == [1.0, 7.0]
+    assert slice_batch(5) == slice(0, 5)
+    assert [float(reduce_divisor(torch.tensor(n))) for n in (0, 7)] == [1.0, 7.0]
     scalars = {"loss": torch.tensor(2.0)}
-    assert mean_over_all(scalars) is scalars
-    with joined("cpu") as place:
+    assert all_reduce_mean(scalars) is scalars
+    with join_process_group("cpu") as place:
         assert place == torch.device("cpu")
 
 
@@ -246,7 +249,7 @@ def two(monkeypatch):
 def test_devices_that_processes_cannot_have(two, monkeypatch, device, kind, message):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(kind) as caught, joined(device):
+    with pytest.raises(kind) as caught, join_process_group(device):
         pass
     assert str(caught.value) == message
 
@@ -254,9 +257,9 @@ def test_devices_that_processes_cannot_have(two, monkeypatch, device, kind, mess
 def test_a_batch_is_divided_evenly_or_not_at_all(monkeypatch):
     monkeypatch.setattr("sim2cam.learn.distributed.sharing", lambda: 3)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
-    assert share_of(6) == slice(4, 6)
+    assert slice_batch(6) == slice(4, 6)
     with pytest.raises(UsageError) as caught:
-        share_of(4)
+        slice_batch(4)
     assert str(caught.value) == (
         "a batch of 4 cannot be divided among 3 processes. Set batch to a multiple of 3 in the recipe, "
         "or give torchrun another --nproc-per-node."

@@ -2,14 +2,14 @@ import pytest
 import torch
 from torch import nn
 
-from sim2cam.learn.ema import WeightAverage
+from sim2cam.learn.ema import ExponentialMovingAverage
 
 
 def test_follows_slowly_and_forgets_the_start():
     network = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         network.weight.fill_(-5.0)
-    average = WeightAverage(network, 0.9)
+    average = ExponentialMovingAverage(network, 0.9)
     with torch.no_grad():
         network.weight.fill_(1.0)
     seen = []
@@ -23,7 +23,7 @@ def test_follows_slowly_and_forgets_the_start():
 
 def test_leaves_the_network_alone_and_counts_are_copied():
     network = nn.BatchNorm2d(3)
-    average = WeightAverage(network, 0.5)
+    average = ExponentialMovingAverage(network, 0.5)
     network.train()(torch.randn(2, 3, 4, 4))
     before = {n: v.clone() for n, v in network.state_dict().items()}
     average.update(network, 10)
@@ -35,7 +35,10 @@ def test_leaves_the_network_alone_and_counts_are_copied():
 
 def test_goes_on_from_a_stored_state():
     network = nn.Linear(2, 2)
-    one, other = WeightAverage(network, 0.9), WeightAverage(nn.Linear(2, 2), 0.9)
+    one, other = (
+        ExponentialMovingAverage(network, 0.9),
+        ExponentialMovingAverage(nn.Linear(2, 2), 0.9),
+    )
     other.load(one.state)
     one.state["weight"].zero_()
     assert torch.equal(other.state["weight"], network.weight)

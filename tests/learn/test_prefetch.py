@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import InputError
-from sim2cam.learn.prefetch import Ahead, made_by_processes
+from sim2cam.learn.prefetch import Prefetcher, prefetch_in_processes
 
 
 def test_the_next_step_is_made_meanwhile_and_once():
@@ -18,7 +18,7 @@ def test_the_next_step_is_made_meanwhile_and_once():
             is_last.set()
         return f"of {step}"
 
-    ahead = Ahead(make, 10)
+    ahead = Prefetcher(make, 10)
     assert [ahead(step) for step in range(3)] == ["of 0", "of 1", "of 2"]
     assert is_last.wait(10)  # nobody has asked for it
     assert ahead(3) == "of 3"
@@ -29,14 +29,14 @@ def test_the_next_step_is_made_meanwhile_and_once():
 
 def test_nothing_is_made_past_the_end():
     made = []
-    ahead = Ahead(made.append, 3)
+    ahead = Prefetcher(made.append, 3)
     for step in range(3):
         ahead(step)
     assert made == [0, 1, 2]
 
 
 def test_another_step_than_the_next_may_be_asked_for():
-    ahead = Ahead(lambda step: step * 10, 9)
+    ahead = Prefetcher(lambda step: step * 10, 9)
     assert [ahead(5), ahead(2), ahead(2), ahead(3)] == [50, 20, 20, 30]
 
 
@@ -46,7 +46,7 @@ def test_what_goes_wrong_is_raised_when_it_is_asked_for():
             raise OSError("no such picture")
         return step
 
-    ahead = Ahead(make, 9)
+    ahead = Prefetcher(make, 9)
     assert [ahead(0), ahead(1)] == [0, 1]
     with pytest.raises(OSError, match="no such picture"):
         ahead(2)
@@ -68,7 +68,7 @@ def made_of(step):
 
 
 def test_processes_make_the_same_in_order():
-    made = list(made_by_processes(made_of, range(3, 11), 2))
+    made = list(prefetch_in_processes(made_of, range(3, 11), 2))
     for step, one in enumerate(made, 3):
         assert one.step == step
         assert np.array_equal(one.large, np.full((64, 256), step))
@@ -86,7 +86,7 @@ def test_processes_share_what_was_there_before_them():
         return there[step]
 
     there.update({step: step * 10 for step in range(4)})
-    assert list(made_by_processes(make, range(4), 2)) == [0, 10, 20, 30]
+    assert list(prefetch_in_processes(make, range(4), 2)) == [0, 10, 20, 30]
 
 
 def test_what_goes_wrong_in_a_process_is_raised_in_its_place():
@@ -95,7 +95,7 @@ def test_what_goes_wrong_in_a_process_is_raised_in_its_place():
             raise InputError("picture.png", "cannot be read.")
         return step
 
-    made = made_by_processes(make, range(4), 2)
+    made = prefetch_in_processes(make, range(4), 2)
     assert [next(made), next(made)] == [0, 1]
     with pytest.raises(InputError, match=r"^picture\.png: cannot be read\.$"):
         next(made)

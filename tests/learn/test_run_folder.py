@@ -4,17 +4,17 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError, Sim2CamError
+from sim2cam.errors import CheckpointError, DivergenceError, InputError, OutputError, Sim2CamError
 from sim2cam.learn.checkpoint import Checkpoint, save_checkpoint
 from sim2cam.learn.run_folder import (
     CHECKPOINT,
     METRICS,
     RUN_FILES,
     WEIGHTS,
-    Record,
+    MetricsLog,
+    clear_run_folder,
     open_run,
-    read_record,
-    remove_run,
+    read_metrics_log,
 )
 
 
@@ -31,11 +31,11 @@ def moments(*steps):
 def record(run_dir, *steps):
     run_dir.mkdir(exist_ok=True)
     for line in moments(*steps):
-        Record(run_dir, "Lower learning_rate").write(line)
+        MetricsLog(run_dir, "Lower learning_rate").write(line)
 
 
 def test_means_are_those_since_the_last_ones(tmp_path):
-    measured = Record(tmp_path, "Lower learning_rate")
+    measured = MetricsLog(tmp_path, "Lower learning_rate")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(4.0)})
     measured.add({"heat": torch.tensor(2.0)})
     means, step_s = measured.take_means(2)
@@ -46,7 +46,7 @@ def test_means_are_those_since_the_last_ones(tmp_path):
 
 
 def test_a_line_that_was_begun_is_gone_on_with(tmp_path):
-    whole, cut, resumed = (Record(tmp_path, "Lower it") for _ in range(3))
+    whole, cut, resumed = (MetricsLog(tmp_path, "Lower it") for _ in range(3))
     for number in range(12):  # past 9, which sorts after 10
         scalars = {"a/b": torch.tensor(0.1 * number)} | (
             {"c": torch.tensor(2.0)} if number == 1 else {}
@@ -60,7 +60,7 @@ def test_a_line_that_was_begun_is_gone_on_with(tmp_path):
 
 
 def test_a_runaway_loss_names_the_cure(tmp_path):
-    measured = Record(tmp_path, "Lower rate_a and rate_b")
+    measured = MetricsLog(tmp_path, "Lower rate_a and rate_b")
     measured.add({"heat": torch.tensor(1.0), "box": torch.tensor(float("inf"))})
     with pytest.raises(Sim2CamError) as caught:
         measured.take_means(20)
@@ -71,28 +71,28 @@ def test_a_runaway_loss_names_the_cure(tmp_path):
 
 
 def test_the_first_step_that_ran_away_is_named(tmp_path):
-    measured = Record(tmp_path, "Lower it")
+    measured = MetricsLog(tmp_path, "Lower it")
     for value in (1.0, 2.0, float("nan"), 3.0):
         measured.add({"heat": torch.tensor(value)})
-    with pytest.raises(RunawayError) as caught:
+    with pytest.raises(DivergenceError) as caught:
         measured.take_means(20)
     assert caught.value.step == 19
     assert copy(caught.value).step == 19
 
 
 def test_a_record_comes_back_without_the_line_that_a_crash_cut(tmp_path):
-    assert read_record(tmp_path / "elsewhere", Moment) == ()
+    assert read_metrics_log(tmp_path / "elsewhere", Moment) == ()
     record(tmp_path, 1, 2)
     with (tmp_path / METRICS).open("ab") as file:
         file.write('{"step": 3, "unit": "\u00b5'.encode()[:-1])
-    assert read_record(tmp_path, Moment) == moments(1, 2)
+    assert read_metrics_log(tmp_path, Moment) == moments(1, 2)
 
 
 @pytest.mark.parametrize("text", ["no\n", "[1]\n", '{"step": 1}\n'])
 def test_another_record_is_refused(tmp_path, text):
     path = tmp_path / METRICS
     path.write_text(text)
-    for read in (read_record, lambda *given: open_run(given[0], {}, given[1], resume=True)):
+    for read in (read_metrics_log, lambda *given: open_run(given[0], {}, given[1], resume=True)):
         with pytest.raises(InputError) as caught:
             read(tmp_path, Moment)
         assert str(caught.value).startswith(f"{path}: not the record of this kind of training (")
@@ -111,7 +111,7 @@ def test_a_full_disk_leaves_a_record_that_can_be_gone_on_with(tmp_path, full_rec
     save_checkpoint(tmp_path / CHECKPOINT, Checkpoint(1, {}, {}))
     open_run(tmp_path, {}, Moment, resume=True)
     record(tmp_path, 2)
-    assert read_record(tmp_path, Moment) == moments(1, 2)
+    assert read_metrics_log(tmp_path, Moment) == moments(1, 2)
 
 
 def test_the_record_ends_where_the_checkpoint_does(tmp_path):
@@ -120,7 +120,7 @@ def test_the_record_ends_where_the_checkpoint_does(tmp_path):
     checkpoint = open_run(tmp_path, {"seed": 0}, Moment, resume=True)
     assert checkpoint is not None
     assert checkpoint.step == 2
-    assert read_record(tmp_path, Moment) == moments(1, 2)
+    assert read_metrics_log(tmp_path, Moment) == moments(1, 2)
     with pytest.raises(CheckpointError, match="seed was 0 and is now 1"):
         open_run(tmp_path, {"seed": 1}, Moment, resume=True)
 
@@ -129,7 +129,7 @@ def test_the_record_ends_where_the_checkpoint_does(tmp_path):
 def test_without_a_checkpoint_it_starts(tmp_path, resume):
     record(tmp_path, 1)
     assert open_run(tmp_path, {}, Moment, resume=resume) is None
-    assert read_record(tmp_path, Moment) == ()
+    assert read_metrics_log(tmp_path, Moment) == ()
     assert open_run(tmp_path / "new", {}, Moment, resume=resume) is None
 
 
@@ -145,14 +145,14 @@ def test_a_training_is_not_overwritten(tmp_path, name):
 
 
 def test_only_a_training_is_removed(tmp_path):
-    remove_run(tmp_path / "elsewhere")
+    clear_run_folder(tmp_path / "elsewhere")
     for name in RUN_FILES:
         (tmp_path / name).touch()
     (tmp_path / f"{WEIGHTS}.part").touch()
     (tmp_path / "notes.txt").touch()
     with pytest.raises(OutputError, match=r"holds 'notes\.txt', which is no part of a training"):
-        remove_run(tmp_path)
+        clear_run_folder(tmp_path)
     assert len(list(tmp_path.iterdir())) == len(RUN_FILES) + 2
     (tmp_path / "notes.txt").unlink()
-    remove_run(tmp_path)
+    clear_run_folder(tmp_path)
     assert not any(tmp_path.iterdir())

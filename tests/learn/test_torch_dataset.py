@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from sim2cam.data.channels import encode
+from sim2cam.data.channels import encode_channel
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.learn.torch_dataset import DetectionSet, collate
+from sim2cam.learn.torch_dataset import TorchDetectionDataset, collate
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def dataset(tmp_path):
     ids = np.zeros((12, 16), np.uint16)
     ids[2:6, 3:9], ids[5:9, 8:12] = 4, 7
     write_bytes(tmp_path / "a.png", encode_png(rgb))
-    write_bytes(tmp_path / "ids.png", encode("ids", ids))
+    write_bytes(tmp_path / "ids.png", encode_channel("ids", ids))
     one = ObjectLabel("disc", (3.0, 2.0, 9.0, 6.0), 23.0, instance_id=4)
     two = ObjectLabel("square", (8.0, 5.0, 12.0, 9.0), 16.0, instance_id=7)
     objects = ((one, two), (replace(one, is_crowd=True), two), ())
@@ -37,7 +37,7 @@ def dataset(tmp_path):
 
 def test_targets_are_those_of_torchvision(dataset):
     values, rgb, ids = dataset
-    pictures = DetectionSet(values, masks=True)
+    pictures = TorchDetectionDataset(values, with_masks=True)
     picture, target = pictures[0]
     assert picture.dtype == torch.float32
     assert np.array_equal((picture * 255).round().byte().permute(1, 2, 0).numpy(), rgb)
@@ -54,7 +54,7 @@ def test_targets_are_those_of_torchvision(dataset):
 
 
 def test_groups_are_left_out_and_empty_pictures_keep_their_shapes(dataset):
-    pictures = DetectionSet(dataset[0], masks=True)
+    pictures = TorchDetectionDataset(dataset[0], with_masks=True)
     assert pictures[1][1]["labels"].tolist() == [1]
     target = pictures[2][1]
     shapes = [tuple(target[name].shape) for name in ("boxes", "labels", "masks")]
@@ -62,7 +62,7 @@ def test_groups_are_left_out_and_empty_pictures_keep_their_shapes(dataset):
 
 
 def test_a_loader_with_workers_gives_the_same(dataset):
-    pictures = DetectionSet(dataset[0])
+    pictures = TorchDetectionDataset(dataset[0])
     loader = DataLoader(pictures, batch_size=2, collate_fn=collate, num_workers=1)
     batches = list(loader)
     assert [len(images) for images, _ in batches] == [2, 1]
@@ -82,5 +82,5 @@ def test_what_cannot_be_learned_from_is_refused(dataset, change, problem):
     values = dataset[0]
     broken = replace(values, samples=(replace(values.samples[0], **change),))
     with pytest.raises(InputError) as caught:
-        DetectionSet(broken, masks=True)
+        TorchDetectionDataset(broken, with_masks=True)
     assert str(caught.value) == f"{values.root}: {problem}"

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sim2cam.errors import CheckpointError, OutputError
-from sim2cam.learn.weight_file import card_path, check_sizes, load_weights, save_weights
+from sim2cam.learn.weight_file import check_sizes, get_card_path, load_weights, save_weights
 
 
 def test_floats_are_halved_and_come_back_single(tmp_path):
@@ -35,10 +35,10 @@ def test_what_cannot_be_loaded_says_why(tmp_path):
         load_weights(path)
     save_weights(path, {"a": torch.zeros(50)}, {})
     for text in ("{", "[]", "\x00"):
-        card_path(path).write_text(text)
+        get_card_path(path).write_text(text)
         with pytest.raises(CheckpointError, match=r"not (a JSON card|JSON)"):
             load_weights(path)
-    card_path(path).unlink()
+    get_card_path(path).unlink()
     with pytest.raises(CheckpointError, match=r"the card of the weights is missing. Copy both"):
         load_weights(path)
 
@@ -66,7 +66,7 @@ def test_numbers_that_files_do_not_hold_are_refused_before_anything_is_written(t
 def test_a_card_may_begin_with_a_byte_order_mark(tmp_path):
     path = tmp_path / "w.safetensors"
     save_weights(path, {"a": torch.zeros(2)}, {"steps": 3})
-    card_path(path).write_bytes(b"\xef\xbb\xbf" + card_path(path).read_bytes())
+    get_card_path(path).write_bytes(b"\xef\xbb\xbf" + get_card_path(path).read_bytes())
     assert load_weights(path)[1] == {"steps": 3}
 
 
@@ -76,7 +76,7 @@ def test_a_card_may_begin_with_a_byte_order_mark(tmp_path):
 def test_a_card_that_is_nested_too_deep_is_refused(tmp_path, text):
     path = tmp_path / "w.safetensors"
     save_weights(path, {"a": torch.zeros(2)}, {})
-    card_path(path).write_text(text)
+    get_card_path(path).write_text(text)
     with pytest.raises(CheckpointError, match=r"w\.json: lists or tables are nested"):
         load_weights(path)
 

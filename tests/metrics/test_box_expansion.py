@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.metrics.box_expansion import MIN_PAIRS, margin_warning
+from sim2cam.metrics.box_expansion import MIN_PAIRS, find_expansion_warning
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.error_analysis import oddities
+from sim2cam.metrics.error_analysis import find_sanity_warnings
 
 BOX = (20.0, 30.0, 60.0, 90.0)
 
@@ -40,19 +40,19 @@ def found(dataset, factor, score=0.9):
 )
 def test_boxes_of_another_habit_are_told(factor, words, before):
     dataset = images()
-    told = margin_warning(dataset, found(dataset, factor))
+    told = find_expansion_warning(dataset, found(dataset, factor))
     assert told == (
         f"sides of found boxes are {words} than those of the labels, in the median. With sides as long, AP50 "
         f"would be 1.00 instead of {before}. If people draw boxes so, sim2cam tune measures it on labelled images."
     )
-    assert told in oddities(dataset, found(dataset, factor))
+    assert told in find_sanity_warnings(dataset, found(dataset, factor))
 
 
 def test_tuning_is_not_advised_where_other_errors_prevail():
     dataset = images()
     few = found(dataset, 1.25)
     far = tuple(Detection("a", (0.0, 0.0, 9.0, 9.0), 0.95) for _ in range(20))
-    told = margin_warning(dataset, {name: (*each, *far) for name, each in few.items()})
+    told = find_expansion_warning(dataset, {name: (*each, *far) for name, each in few.items()})
     assert told is not None
     assert "instead of 0.05. Other errors prevail: tune would not help." in told
 
@@ -60,11 +60,11 @@ def test_tuning_is_not_advised_where_other_errors_prevail():
 @pytest.mark.parametrize("factor", [1.0, 1.09, 0.93])
 def test_boxes_that_fit_are_not(factor):
     dataset = images()
-    assert margin_warning(dataset, found(dataset, factor)) is None
+    assert find_expansion_warning(dataset, found(dataset, factor)) is None
 
 
 def test_few_and_unsure_ones_tell_nothing():
     few, many = images(MIN_PAIRS - 1), images()
-    assert margin_warning(few, found(few, 1.25)) is None
-    assert margin_warning(many, found(many, 1.25, score=0.2)) is None
-    assert margin_warning(many, {sample.name: () for sample in many.samples}) is None
+    assert find_expansion_warning(few, found(few, 1.25)) is None
+    assert find_expansion_warning(many, found(many, 1.25, score=0.2)) is None
+    assert find_expansion_warning(many, {sample.name: () for sample in many.samples}) is None

@@ -12,11 +12,11 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
 from sim2cam.metrics.detection import (
     Detection,
-    MatchedRun,
-    compare,
-    evaluate,
+    DetectionEvaluator,
+    bootstrap_scores,
+    compare_seed_means,
+    evaluate_detections,
     is_ignored,
-    resampled_scores,
 )
 
 CATEGORIES = ("a", "b", "c")
@@ -123,9 +123,11 @@ def check_values(case, pycoco_precision):
         **{f"ap/{name}": precision.mean() for name, precision in labelled.items()},
         **{f"ap50/{name}": precision[0] for name, precision in labelled.items()},
     }
-    run = MatchedRun(case.dataset, case.predictions)
-    ours = run.scores(np.ones((1, len(case.dataset.samples)), np.int64))
-    score = evaluate(case.dataset, case.predictions, rng=np.random.default_rng(0), draws=5)
+    run = DetectionEvaluator(case.dataset, case.predictions)
+    ours = run.compute_scores(np.ones((1, len(case.dataset.samples)), np.int64))
+    score = evaluate_detections(
+        case.dataset, case.predictions, rng=np.random.default_rng(0), n_resamples=5
+    )
     reported = {name: getattr(score, name) for name in ("ap", "ap50", "ap75", "agnostic_ap50")}
     reported |= {f"ap/{name}": one for name, one in score.category_ap.items()}
     reported |= {f"ap50/{name}": one for name, one in score.category_ap50.items()}
@@ -158,14 +160,14 @@ def test_values_of_400_cases_of_all_sizes_are_those_of_pycocotools(pycoco_precis
 def test_more_than_100_detections_are_cut_as_coco_cuts():
     case = random_case(0, most_found=300)
     assert max(len(found) for found in case.predictions.values()) > 200
-    whole = MatchedRun(case.dataset, case.predictions)
+    whole = DetectionEvaluator(case.dataset, case.predictions)
     first_100 = {
         name: tuple(sorted(found, key=lambda d: -d.score)[:100])
         for name, found in case.predictions.items()
     }
-    cut = MatchedRun(case.dataset, first_100)
+    cut = DetectionEvaluator(case.dataset, first_100)
     once = np.ones((1, len(case.dataset.samples)), np.int64)
-    assert whole.scores(once)["agnostic_ap50"] == cut.scores(once)["agnostic_ap50"]
+    assert whole.compute_scores(once)["agnostic_ap50"] == cut.compute_scores(once)["agnostic_ap50"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -185,8 +187,10 @@ def test_weighting_images_is_scoring_copies_of_them(seed):
             name = f"{sample.name}-{copy}"
             samples.append(Sample(name, sample.rgb, 100, 100, sample.objects, "real"))
             copies[name] = predictions[sample.name]
-    weighted = MatchedRun(case.dataset, predictions).scores(counts)
-    copied = MatchedRun(captures(*samples), copies).scores(np.ones((1, 12), np.int64))
+    weighted = DetectionEvaluator(case.dataset, predictions).compute_scores(counts)
+    copied = DetectionEvaluator(captures(*samples), copies).compute_scores(
+        np.ones((1, 12), np.int64)
+    )
     for name, value in copied.items():
         assert weighted[name] == pytest.approx(value, abs=1e-9, nan_ok=True), name
 
@@ -199,9 +203,11 @@ def test_all_right_is_one_and_nothing_found_is_zero():
         "y": (Detection("b", (5, 5, 9, 9), 0.8),),
         "z": (),
     }
-    score = evaluate(dataset, right, rng=np.random.default_rng(0), draws=200)
+    score = evaluate_detections(dataset, right, rng=np.random.default_rng(0), n_resamples=200)
     assert score.ap.to_json() == {"value": pytest.approx(1), "ci95": pytest.approx([1, 1])}
-    nothing = evaluate(dataset, dict.fromkeys(right, ()), rng=np.random.default_rng(0), draws=20)
+    nothing = evaluate_detections(
+        dataset, dict.fromkeys(right, ()), rng=np.random.default_rng(0), n_resamples=20
+    )
     assert nothing.ap50.value == nothing.agnostic_ap50.value == 0
     assert nothing.ap50.ci95 == (0, 0)
     assert nothing.to_json()["objects"] == 2
@@ -210,7 +216,7 @@ def test_all_right_is_one_and_nothing_found_is_zero():
 def test_wrong_categories_cost_ap50_but_not_the_agnostic_one():
     dataset = captures(image("x", ("a", (0, 0, 10, 10)), ("b", (50, 50, 60, 60))))
     swapped = {"x": (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))}
-    score = evaluate(dataset, swapped, rng=np.random.default_rng(0), draws=20)
+    score = evaluate_detections(dataset, swapped, rng=np.random.default_rng(0), n_resamples=20)
     assert score.ap50.value == 0
     assert score.agnostic_ap50.value == pytest.approx(1)
 
@@ -225,18 +231,20 @@ def test_compare_is_paired_over_images():
         good[f"i{i}"] = () if hard else (Detection("a", box, 0.9),)
         bad[f"i{i}"] = () if hard or rng.random() < 0.15 else (Detection("a", box, 0.9),)
     dataset = captures(*samples)
-    better, worse = MatchedRun(dataset, good), MatchedRun(dataset, bad)
+    better, worse = DetectionEvaluator(dataset, good), DetectionEvaluator(dataset, bad)
     rng = np.random.default_rng(0)
-    scores = resampled_scores([better, worse, worse, better], rng=rng, draws=400)["ap50"]
-    found = compare(scores[0], scores[1])
+    scores = bootstrap_scores([better, worse, worse, better], rng=rng, n_resamples=400)["ap50"]
+    found = compare_seed_means(scores[0], scores[1])
     assert found.value > 0
     assert found.ci95[0] > 0
-    alone = evaluate(dataset, good, rng=np.random.default_rng(0), draws=400).ap50.ci95
+    alone = evaluate_detections(
+        dataset, good, rng=np.random.default_rng(0), n_resamples=400
+    ).ap50.ci95
     assert found.ci95[1] - found.ci95[0] < alone[1] - alone[0]
-    same = compare(scores[:2].mean(axis=0), scores[2:].mean(axis=0))
+    same = compare_seed_means(scores[:2].mean(axis=0), scores[2:].mean(axis=0))
     assert same.value == 0
     assert same.p_value == 1
-    assert same.detectable is None
+    assert same.min_detectable_effect is None
 
 
 @pytest.mark.parametrize(
@@ -259,12 +267,14 @@ def test_compare_is_paired_over_images():
 )
 def test_what_cannot_be_scored_is_refused(dataset, predictions, message):
     with pytest.raises(InputError) as caught:
-        evaluate(dataset, predictions, rng=np.random.default_rng(0))
+        evaluate_detections(dataset, predictions, rng=np.random.default_rng(0))
     assert str(caught.value) == message
 
 
 def test_a_thousand_draws_take_seconds():
     case = random_case(9, n_images=100, most_found=40)
     started = time.process_time()
-    evaluate(case.dataset, case.predictions, rng=np.random.default_rng(0), draws=1000)
+    evaluate_detections(
+        case.dataset, case.predictions, rng=np.random.default_rng(0), n_resamples=1000
+    )
     assert time.process_time() - started < 20

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from sim2cam.metrics.bootstrap import mean_of_seeds
-from sim2cam.metrics.equivalent_photos import never_falling, real_equivalent
+from sim2cam.metrics.bootstrap import average_over_seeds
+from sim2cam.metrics.equivalent_photos import estimate_equivalent_images, fit_isotonic_curve
 
 PHOTOS = (5, 10, 25, 50, 100, 200)
 
@@ -30,18 +30,20 @@ def straight(photos):
 
 @pytest.mark.parametrize("truth", [5, 7, 20, 33, 150, 200])
 def test_a_curve_without_noise_gives_the_number_itself(truth):
-    found = real_equivalent(PHOTOS, curve_of(straight(PHOTOS)), constant(straight(truth)))
-    assert found.photos == pytest.approx(truth)
+    found = estimate_equivalent_images(
+        PHOTOS, curve_of(straight(PHOTOS)), constant(straight(truth))
+    )
+    assert found.images == pytest.approx(truth)
     assert found.ci95 == pytest.approx((truth, truth))
-    assert found.words() == f"worth {truth} [{truth}, {truth}] real photos"
+    assert found.describe() == f"worth {truth} [{truth}, {truth}] real photos"
 
 
 def test_a_power_law_is_met_where_it_was_measured_and_near_it_between():
     law = 0.9 - 1.2 * np.asarray(PHOTOS) ** -0.6
-    at_50 = real_equivalent(PHOTOS, curve_of(law), constant(0.9 - 1.2 * 50**-0.6))
-    between = real_equivalent(PHOTOS, curve_of(law), constant(0.9 - 1.2 * 70**-0.6))
-    assert at_50.photos == pytest.approx(50)
-    assert between.photos == pytest.approx(70, rel=0.05)
+    at_50 = estimate_equivalent_images(PHOTOS, curve_of(law), constant(0.9 - 1.2 * 50**-0.6))
+    between = estimate_equivalent_images(PHOTOS, curve_of(law), constant(0.9 - 1.2 * 70**-0.6))
+    assert at_50.images == pytest.approx(50)
+    assert between.images == pytest.approx(70, rel=0.05)
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says():
@@ -51,7 +53,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
     for trial in range(200):
         curve = straight(PHOTOS) + noise * rng.standard_normal(len(PHOTOS))
         score = straight(truth) + noise * rng.standard_normal()
-        found = real_equivalent(
+        found = estimate_equivalent_images(
             PHOTOS,
             curve_of(curve, noise=noise, seed=2 * trial),
             constant(score, noise=noise, seed=2 * trial + 1),
@@ -62,60 +64,62 @@ def test_the_interval_holds_the_truth_as_often_as_it_says():
 
 def test_outside_of_what_was_measured_there_is_no_number():
     curve = curve_of(straight(PHOTOS), noise=0.001)
-    low = real_equivalent(PHOTOS, curve, constant(0.1))
-    high = real_equivalent(PHOTOS, curve, constant(0.9))
-    assert (low.photos, high.photos) == (0, math.inf)
-    assert low.words() == "worth fewer than 5 [< 5, < 5] real photos"
-    assert high.words() == "worth more than 200 [> 200, > 200] real photos"
+    low = estimate_equivalent_images(PHOTOS, curve, constant(0.1))
+    high = estimate_equivalent_images(PHOTOS, curve, constant(0.9))
+    assert (low.images, high.images) == (0, math.inf)
+    assert low.describe() == "worth fewer than 5 [< 5, < 5] real photos"
+    assert high.describe() == "worth more than 200 [> 200, > 200] real photos"
     assert high.to_json() == {
         "photos": None, "ci95": [None, None], "measured": [5, 200], "falls": [],
-        "words": high.words(),
+        "words": high.describe(),
     }  # fmt: skip
 
 
 def test_an_interval_may_reach_outside_on_both_sides():
-    wide = real_equivalent(PHOTOS, curve_of(straight(PHOTOS)), constant(0.45, noise=0.5))
+    wide = estimate_equivalent_images(PHOTOS, curve_of(straight(PHOTOS)), constant(0.45, noise=0.5))
     assert wide.ci95 == (0, math.inf)
-    assert wide.words() == "worth 28 [< 5, > 200] real photos"
+    assert wide.describe() == "worth 28 [< 5, > 200] real photos"
 
 
 def test_of_equal_scores_the_fewest_photos_count():
     for best in (0.7, 1.0):
-        found = real_equivalent((5, 10, 20, 40), curve_of([0.1, *[best] * 3]), constant(best))
-        assert found.photos == pytest.approx(10)
+        found = estimate_equivalent_images(
+            (5, 10, 20, 40), curve_of([0.1, *[best] * 3]), constant(best)
+        )
+        assert found.images == pytest.approx(10)
         assert found.ci95 == pytest.approx((10, 10))
 
 
 def test_a_curve_that_falls_is_told_and_noise_is_not():
     falling = [0.2, 0.3, 0.6, 0.4, 0.7, 0.8]
-    sure = real_equivalent(PHOTOS, curve_of(falling, noise=0.01), constant(0.65))
-    assert sure.falls == ((25, 50),)
-    assert sure.words().endswith(
+    sure = estimate_equivalent_images(PHOTOS, curve_of(falling, noise=0.01), constant(0.65))
+    assert sure.decreases == ((25, 50),)
+    assert sure.describe().endswith(
         "real photos; the curve is not monotone, it falls from 25 to 50 photos: do not rely on it"
     )
-    unsure = real_equivalent(PHOTOS, curve_of(falling, noise=0.2), constant(0.65))
-    assert unsure.falls == ()
-    assert 50 < sure.photos < 100
+    unsure = estimate_equivalent_images(PHOTOS, curve_of(falling, noise=0.2), constant(0.65))
+    assert unsure.decreases == ()
+    assert 50 < sure.images < 100
 
 
 def test_resamples_without_a_score_are_left_out():
     curve = curve_of(straight(PHOTOS))
     score = constant(straight(25))
     score[7], curve[2, 9] = np.nan, np.nan
-    assert real_equivalent(PHOTOS, curve, score).ci95 == pytest.approx((25, 25))
+    assert estimate_equivalent_images(PHOTOS, curve, score).ci95 == pytest.approx((25, 25))
 
 
 def test_the_curve_that_never_falls_is_that_of_scipy():
     curves = np.random.default_rng(3).standard_normal((6, 300)).cumsum(axis=0)
-    ours = never_falling(curves)
+    ours = fit_isotonic_curve(curves)
     theirs = np.column_stack([isotonic_regression(column).x for column in curves.T])
     assert ours == pytest.approx(theirs)
 
 
 def test_the_mean_of_seeds_spreads_with_them():
     scores = np.repeat([[0.2], [0.4], [0.6]], 2001, axis=1)
-    mean = mean_of_seeds(scores, np.random.default_rng(0))
+    mean = average_over_seeds(scores, np.random.default_rng(0))
     assert mean[0] == pytest.approx(0.4)
     assert mean[1:].std() == pytest.approx(0.2 / np.sqrt(3), rel=0.05)  # their SD is 0.2
-    alone = mean_of_seeds(scores[:1], np.random.default_rng(0))
+    alone = average_over_seeds(scores[:1], np.random.default_rng(0))
     assert alone == pytest.approx(np.full(2001, 0.2))

@@ -7,15 +7,15 @@ from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.geometry.boxes import pairwise_coverage
 from sim2cam.metrics.detection import Detection
 from sim2cam.metrics.error_analysis import (
-    DEFAULT_THRESHOLD,
+    DEFAULT_SCORE_THRESHOLD,
     CategoryErrors,
-    best_threshold,
-    boxes_warning,
+    classify_detections,
     count_category_errors,
     count_errors,
-    judge,
-    oddities,
-    unlabelled_warning,
+    find_best_f1_threshold,
+    find_box_warning,
+    find_sanity_warnings,
+    find_unlabelled_warning,
 )
 
 
@@ -60,8 +60,8 @@ def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed)
         Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
         for box in boxes + [o.box_xyxy for o in objects[::2]]
     ]
-    verdicts = judge(objects, found, 0.5)
-    about = [v.number for v in verdicts if v.number is not None]
+    verdicts = classify_detections(objects, found, 0.5)
+    about = [v.object_index for v in verdicts if v.object_index is not None]
     assert sorted(about) == [i for i, o in enumerate(objects) if not o.is_crowd]
     seen = [v.score for v in verdicts if v.kind != "missed"]
     assert seen == sorted(seen, reverse=True)
@@ -70,21 +70,33 @@ def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed)
     left_out = [d for d in found if d.score >= 0.5 and lies_in_crowd(d, objects)]
     assert len(seen) >= sum(d.score >= 0.5 for d in found) - len(left_out)
     for v in verdicts:
-        assert v.truth == (None if v.number is None else objects[v.number].category)
+        assert v.true_category == (
+            None if v.object_index is None else objects[v.object_index].category
+        )
     errors = counted(objects, found)
     assert errors.objects == len(about)
-    assert errors.errors + errors.right == len(verdicts)
+    assert errors.errors + errors.true_positives == len(verdicts)
 
 
 def test_verdicts_say_what_is_there_and_what_was_found():
     box, far, other = (0.0, 0.0, 10.0, 10.0), (40.0, 40.0, 50.0, 50.0), (60.0, 0.0, 70.0, 9.0)
     objects = (label("a", box), label("b", far))
     found = [Detection("b", box, 0.9), Detection("a", other, 0.8), Detection("b", far, 0.3)]
-    wrong, false, missed = judge(objects, found, 0.5)
-    assert (wrong.kind, wrong.found, wrong.truth, wrong.score) == ("wrong category", "b", "a", 0.9)
-    assert (false.kind, false.found, false.truth) == ("false", "a", None)
-    assert (missed.kind, missed.found, missed.truth, missed.box_xyxy) == ("missed", None, "b", far)
-    assert judge((), (), 0.5) == ()
+    wrong, false, missed = classify_detections(objects, found, 0.5)
+    assert (wrong.kind, wrong.predicted_category, wrong.true_category, wrong.score) == (
+        "wrong category",
+        "b",
+        "a",
+        0.9,
+    )
+    assert (false.kind, false.predicted_category, false.true_category) == ("false", "a", None)
+    assert (missed.kind, missed.predicted_category, missed.true_category, missed.box_xyxy) == (
+        "missed",
+        None,
+        "b",
+        far,
+    )
+    assert classify_detections((), (), 0.5) == ()
 
 
 def test_errors_are_counted_by_kind_and_groups_are_left_out():
@@ -102,8 +114,13 @@ def test_errors_are_counted_by_kind_and_groups_are_left_out():
         Detection("b", (40, 0, 50, 10), 0.3),  # not sure enough
     )
     errors = counted(objects, found)
-    assert (errors.objects, errors.right, errors.wrong_category) == (3, 1, 1)
-    assert (errors.missed, errors.duplicate, errors.false, errors.errors) == (1, 1, 0, 3)
+    assert (errors.objects, errors.true_positives, errors.confusion_errors) == (3, 1, 1)
+    assert (errors.missed, errors.duplicates, errors.background_errors, errors.errors) == (
+        1,
+        1,
+        0,
+        3,
+    )
 
 
 def test_what_lies_in_a_group_is_neither_right_nor_false():
@@ -111,26 +128,31 @@ def test_what_lies_in_a_group_is_neither_right_nor_false():
     within = tuple(Detection("a", (x, 10, x + 10, 20), 0.9) for x in range(0, 80, 20))
     beside = Detection("a", (97, 45, 107, 55), 0.9)
     errors = counted([crowd], (*within, beside))
-    assert (errors.objects, errors.missed, errors.false) == (0, 0, 1)
+    assert (errors.objects, errors.missed, errors.background_errors) == (0, 0, 1)
 
 
 def test_swapped_categories_are_wrong_and_not_missed():
     objects = [label("a", (0, 0, 10, 10)), label("b", (50, 50, 60, 60))]
     found = (Detection("b", (0, 0, 10, 10), 0.9), Detection("a", (50, 50, 60, 60), 0.8))
     errors = counted(objects, found)
-    assert (errors.right, errors.wrong_category, errors.missed, errors.false) == (0, 2, 0, 0)
+    assert (
+        errors.true_positives,
+        errors.confusion_errors,
+        errors.missed,
+        errors.background_errors,
+    ) == (0, 2, 0, 0)
 
 
 def test_images_that_nobody_labelled_are_told_by_what_is_found_there():
     some = captures(image("x", label("a", (10, 10, 50, 50))), image("y"), image("z"))
     sure, unsure = (Detection("a", (10, 10, 50, 50), score) for score in (0.9, 0.4))
-    assert unlabelled_warning(some, {"x": (sure,), "y": (unsure,), "z": ()}) is None
+    assert find_unlabelled_warning(some, {"x": (sure,), "y": (unsure,), "z": ()}) is None
     found = {"x": (sure,), "y": (unsure,), "z": (sure,)}
-    assert unlabelled_warning(some, found) == (
+    assert find_unlabelled_warning(some, found) == (
         "2 of 3 images have no labelled object, and something sure is found in 1 of them, as z: it counts as wrong. "
         "Leave out images that nobody has labelled."
     )
-    assert oddities(some, found) == (unlabelled_warning(some, found),)
+    assert find_sanity_warnings(some, found) == (find_unlabelled_warning(some, found),)
 
 
 def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
@@ -138,14 +160,14 @@ def test_boxes_that_are_shares_or_outside_their_pictures_are_told():
         image("x", label("a", (10, 10, 50, 50))), image("y", label("a", (5, 5, 60, 60)))
     )
     found = {"x": (Detection("a", (10, 10, 50, 50), 0.9),), "y": ()}
-    assert boxes_warning(right, found) is None
-    assert boxes_warning(right, {"x": (), "y": ()}) is None
+    assert find_box_warning(right, found) is None
+    assert find_box_warning(right, {"x": (), "y": ()}) is None
     shares = {"x": (Detection("a", (0.1, 0.1, 0.5, 0.5), 0.9),), "y": ()}
-    assert "all found boxes end within 0.5 pixels of the corner" in boxes_warning(right, shares)
+    assert "all found boxes end within 0.5 pixels of the corner" in find_box_warning(right, shares)
     small = captures(image("x", label("a", (0.1, 0.1, 0.5, 1.0))))
-    assert "all labelled boxes end within 1 pixels" in boxes_warning(small, {"x": found["x"]})
+    assert "all labelled boxes end within 1 pixels" in find_box_warning(small, {"x": found["x"]})
     away = {"x": found["x"], "y": (Detection("a", (5000, 10, 5050, 50), 0.9),)}
-    assert boxes_warning(right, away) == (
+    assert find_box_warning(right, away) == (
         "1 of 2 found boxes lie wholly outside their pictures, as in y. Are they of pictures of this size, and "
         "x, y, width, height?"
     )
@@ -169,7 +191,7 @@ def test_errors_of_a_category_say_what_its_objects_were_taken_for():
         CategoryErrors("c", 0, 0, {}, 0, 0, 0, 1),
     )
     (first, *_) = count_category_errors(dataset, found, 0.5)
-    assert list(first.taken_for) == ["b", "c"]  # most first
+    assert list(first.confused_with) == ["b", "c"]  # most first
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -190,8 +212,8 @@ def test_errors_of_categories_are_those_of_images(seed):
     categories = count_category_errors(dataset, found, 0.5)
     for total in ("objects", "right", "misplaced", "missed", "duplicate", "false"):
         assert sum(getattr(e, total) for e in images) == sum(getattr(e, total) for e in categories)
-    mixed = sum(sum(e.taken_for.values()) for e in categories)
-    assert mixed == sum(e.wrong_category for e in images)
+    mixed = sum(sum(e.confused_with.values()) for e in categories)
+    assert mixed == sum(e.confusion_errors for e in images)
 
 
 WHOLE = (0.0, 0.0, 10.0, 10.0)
@@ -218,13 +240,13 @@ WHOLE = (0.0, 0.0, 10.0, 10.0)
 )
 def test_every_detection_and_every_object_is_counted_once(detections, kinds):
     found = [Detection(name, box, 0.9 - 0.1 * n) for n, (name, box) in enumerate(detections)]
-    assert [v.kind for v in judge([label("a", WHOLE)], found, 0.5)] == kinds
+    assert [v.kind for v in classify_detections([label("a", WHOLE)], found, 0.5)] == kinds
 
 
 def test_a_badly_placed_box_in_a_group_is_left_out():
     objects = [label("a", WHOLE), label("a", (0.0, 4.0, 10.0, 40.0), is_crowd=True)]
     found = [Detection("a", (0.0, 4.0, 10.0, 16.0), 0.9)]
-    assert [v.kind for v in judge(objects, found, 0.5)] == ["missed"]
+    assert [v.kind for v in classify_detections(objects, found, 0.5)] == ["missed"]
 
 
 def test_the_threshold_is_that_of_the_best_f1():
@@ -240,17 +262,17 @@ def test_the_threshold_is_that_of_the_best_f1():
         "y": [Detection("a", boxes[4], score) for score in (0.2, 0.1, 0.09, 0.08)],
     }
     # 0.3: 2 * 1 / (1 + 4); 0.2: 2 * 2 / (3 + 4); 0.15: 2 * 2 / (4 + 4); 0.01: 2 * 3 / (8 + 4)
-    assert best_threshold(dataset, found) == 0.2
-    assert best_threshold(dataset, {"x": found["x"], "y": ()}) == 0.01
+    assert find_best_f1_threshold(dataset, found) == 0.2
+    assert find_best_f1_threshold(dataset, {"x": found["x"], "y": ()}) == 0.01
     tenfold = {
         name: [Detection(d.category, d.box_xyxy, 10 * d.score) for d in each]
         for name, each in found.items()
     }
-    assert best_threshold(dataset, tenfold) == 2
+    assert find_best_f1_threshold(dataset, tenfold) == 2
 
 
 def test_without_a_right_detection_the_threshold_is_the_usual_one():
     dataset = captures(image("x", label("a", WHOLE)))
     wrong = {"x": [Detection("b", WHOLE, 0.9)]}
-    assert best_threshold(dataset, wrong) == DEFAULT_THRESHOLD
-    assert best_threshold(dataset, {"x": ()}) == DEFAULT_THRESHOLD
+    assert find_best_f1_threshold(dataset, wrong) == DEFAULT_SCORE_THRESHOLD
+    assert find_best_f1_threshold(dataset, {"x": ()}) == DEFAULT_SCORE_THRESHOLD

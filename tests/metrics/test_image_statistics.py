@@ -4,7 +4,11 @@ import pytest
 
 from sim2cam import images
 from sim2cam.errors import UsageError
-from sim2cam.metrics.image_statistics import LOOK, aspect_of, look
+from sim2cam.metrics.image_statistics import (
+    STATISTIC_NAMES,
+    compute_image_statistics,
+    select_statistics,
+)
 
 
 def picture(seed=0):
@@ -24,19 +28,29 @@ def noisy(rgb, sigma):
 
 
 def change(rgb):
-    return dict(zip(LOOK, look(rgb) - look(picture()), strict=True))
+    return dict(
+        zip(
+            STATISTIC_NAMES,
+            compute_image_statistics(rgb) - compute_image_statistics(picture()),
+            strict=True,
+        )
+    )
 
 
 def test_every_number_has_one_name_and_one_aspect():
-    assert len(look(picture())) == len(LOOK) == len(set(LOOK))
-    parts = np.concatenate([aspect_of(a) for a in ("color", "structure", "detail")])
-    assert sorted(parts) == list(range(len(LOOK)))
+    assert (
+        len(compute_image_statistics(picture()))
+        == len(STATISTIC_NAMES)
+        == len(set(STATISTIC_NAMES))
+    )
+    parts = np.concatenate([select_statistics(a) for a in ("color", "structure", "detail")])
+    assert sorted(parts) == list(range(len(STATISTIC_NAMES)))
 
 
 def test_light_shows_in_the_quantiles_and_in_no_contrast_of_colours():
     found = change(picture() + np.uint8(20))
     assert found["color/light_50"] == pytest.approx(20 / 255, abs=1e-3)
-    others = [name for name in LOOK if not name.startswith("color/light")]
+    others = [name for name in STATISTIC_NAMES if not name.startswith("color/light")]
     assert max(abs(found[name]) for name in others) < 0.06
 
 
@@ -59,9 +73,9 @@ def test_noise_shows_in_detail_and_not_in_coarse_structure():
 def test_a_noise_filter_widens_the_noise():
     grey = np.full((120, 160, 3), 128, np.uint8)
     raw, filtered = noisy(grey, 8), cv2.medianBlur(noisy(grey, 8), 3)
-    width = LOOK.index("detail/noise_width")
-    assert look(raw)[width] < 0.05
-    assert look(filtered)[width] > look(raw)[width] + 0.2
+    width = STATISTIC_NAMES.index("detail/noise_width")
+    assert compute_image_statistics(raw)[width] < 0.05
+    assert compute_image_statistics(filtered)[width] > compute_image_statistics(raw)[width] + 0.2
 
 
 def test_blur_takes_the_finest_first():
@@ -75,13 +89,13 @@ def test_blur_takes_the_finest_first():
 
 def test_blocks_are_those_of_jpeg():
     grainy = noisy(picture(), 6)
-    blocks = LOOK.index("detail/blocks")
+    blocks = STATISTIC_NAMES.index("detail/blocks")
     found = [
-        look(images.decode_picture(images.encode_jpeg(grainy, q, "444")))[blocks]
+        compute_image_statistics(images.decode_image(images.encode_jpeg(grainy, q, "444")))[blocks]
         for q in (95, 50, 15)
     ]
     assert found[0] < found[1] < found[2]
-    assert found[0] == pytest.approx(look(grainy)[blocks], abs=0.08)
+    assert found[0] == pytest.approx(compute_image_statistics(grainy)[blocks], abs=0.08)
 
 
 def test_dark_corners_are_corner_light():
@@ -96,8 +110,10 @@ def test_structure_lies_where_things_are_of_that_size():
         rgb[(np.indices((256, 256)) // side % 2).sum(axis=0) == 1] = 150
         return rgb
 
-    bands = [LOOK.index(f"structure/light_{size}_px") for size in (4, 8, 16, 32, 64)]
-    peaks = [int(look(squares(side))[bands].argmax()) for side in (4, 8, 16, 32)]
+    bands = [STATISTIC_NAMES.index(f"structure/light_{size}_px") for size in (4, 8, 16, 32, 64)]
+    peaks = [
+        int(compute_image_statistics(squares(side))[bands].argmax()) for side in (4, 8, 16, 32)
+    ]
     assert peaks == sorted(peaks)
     assert peaks[0] < peaks[-1]
 
@@ -107,17 +123,17 @@ def test_few_small_things_are_sparse():
     few[40:48, 40:48] = many[40:48, 40:48] = 160
     for i in range(0, 128, 16):
         many[i : i + 8, ::16] = 160
-    sparse = LOOK.index("structure/sparse_8_px")
-    assert look(few)[sparse] > look(many)[sparse] + 0.3
+    sparse = STATISTIC_NAMES.index("structure/sparse_8_px")
+    assert compute_image_statistics(few)[sparse] > compute_image_statistics(many)[sparse] + 0.3
 
 
 def test_a_grey_and_even_picture_has_finite_numbers():
-    assert np.isfinite(look(np.full((64, 64, 3), 90, np.uint8))).all()
+    assert np.isfinite(compute_image_statistics(np.full((64, 64, 3), 90, np.uint8))).all()
 
 
 def test_what_is_too_small_is_refused():
     with pytest.raises(UsageError) as error:
-        look(np.zeros((63, 100, 3), np.uint8))
+        compute_image_statistics(np.zeros((63, 100, 3), np.uint8))
     assert str(error.value) == (
         "a picture of 100 x 63 pixels is too small to look at. Both sides need 64."
     )

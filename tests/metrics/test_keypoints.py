@@ -8,10 +8,10 @@ import pytest
 from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.metrics.detection import Detection, FoundKeypoint, is_ignored
+from sim2cam.metrics.detection import DetectedKeypoint, Detection, is_ignored
 from sim2cam.metrics.keypoints import (
+    DEFAULT_SIGMA,
     PERSON_SIGMAS,
-    SIGMA,
     evaluate_keypoints,
     match_keypoints,
 )
@@ -28,7 +28,7 @@ def points_at(category, places, visibilities):
 
 def found_at(category, places):
     return tuple(
-        FoundKeypoint(name, tuple(map(float, xy)), 0.5, 1.0)
+        DetectedKeypoint(name, tuple(map(float, xy)), 0.5, 1.0)
         for name, xy in zip(NAMES[category], places, strict=True)
     )
 
@@ -92,7 +92,7 @@ def pycoco(pycoco_precision, dataset, predictions, category):
             if d.category == category
         ]  # fmt: skip
     images = [{"id": i} for i in range(1, len(dataset.samples) + 1)]
-    sigmas = [PERSON_SIGMAS[name] if category == "person" else SIGMA for name in names]
+    sigmas = [PERSON_SIGMAS[name] if category == "person" else DEFAULT_SIGMA for name in names]
     return pycoco_precision("keypoints", images, truth, results, sigmas=sigmas)[:, 0]
 
 
@@ -102,8 +102,8 @@ def check_values(case, pycoco_precision, same_as_pycoco):
     named = {n: pycoco(pycoco_precision, *case, n) for n in ("person", "mug")}
     expected = {name: precision for name, precision in named.items() if precision[0] > -1}
     once = np.ones((1, len(dataset.samples)), np.int64)
-    ours = match_keypoints(dataset, predictions).scores(once)
-    score = evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), draws=5)
+    ours = match_keypoints(dataset, predictions).compute_scores(once)
+    score = evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), n_resamples=5)
     same_as_pycoco(ours, score, expected)
     return score
 
@@ -135,7 +135,7 @@ def mug(places, *, found=None, names=NAMES["mug"]):
     label = ObjectLabel("mug", box, 1600.0, keypoints=points_at("mug", places, (2, 1, 0)))
     sample = Sample("x", Path("x.jpg"), 60, 60, (label,), "real")
     points = zip(names, places if found is None else found, strict=True)
-    seen = tuple(FoundKeypoint(name, tuple(xy), 0.5, 1.0) for name, xy in points)
+    seen = tuple(DetectedKeypoint(name, tuple(xy), 0.5, 1.0) for name, xy in points)
     return Dataset(Path("set"), ("mug",), (sample,)), {"x": (Detection("mug", box, 0.9, seen),)}
 
 
@@ -143,7 +143,7 @@ PLACES = [(10.0, 5.0), (35.0, 20.0), (12.0, 38.0)]
 
 
 def scored(dataset, predictions):
-    return evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), draws=5)
+    return evaluate_keypoints(dataset, predictions, rng=np.random.default_rng(0), n_resamples=5)
 
 
 def test_what_is_not_labelled_may_lie_anywhere_and_what_is_hidden_may_not():
@@ -153,7 +153,7 @@ def test_what_is_not_labelled_may_lie_anywhere_and_what_is_hidden_may_not():
 
 
 def test_similarity_is_a_half_where_the_text_says():
-    off = SIGMA * 2 * np.sqrt(2 * np.log(2)) * 40  # of the root of the area
+    off = DEFAULT_SIGMA * 2 * np.sqrt(2 * np.log(2)) * 40  # of the root of the area
     assert off / 40 == pytest.approx(0.118, abs=5e-4)
     for share, ap50 in ((0.99, 1.0), (1.01, 0.0)):
         found = [(x + share * off, y) for x, y in PLACES]

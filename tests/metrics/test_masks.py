@@ -9,7 +9,7 @@ import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.detection import Detection, is_ignored
 from sim2cam.metrics.masks import evaluate_masks, match_masks
 
@@ -44,7 +44,7 @@ def random_case(seed, *, n_images=10, most_found=4):
                     visible_fraction=float(rng.choice([0.05, 0.5])) if rng.random() < 0.3 else None,
                 )
             )  # fmt: skip
-            known.append(None if rng.random() < 0.1 else RunLengths.of(mask))
+            known.append(None if rng.random() < 0.1 else RleMask.from_mask(mask))
             for _ in range(int(rng.integers(0, most_found))):
                 off = rng.integers(-3, 4, 3)
                 moved = disc(x + off[0], y + off[1], max(1, radius + off[2]))
@@ -53,7 +53,7 @@ def random_case(seed, *, n_images=10, most_found=4):
                     Detection(
                         category if rng.random() < 0.8 else str(rng.choice(CATEGORIES)), BOX,
                         round(float(rng.random()), 1),
-                        mask=None if empty else RunLengths.of(moved),
+                        mask=None if empty else RleMask.from_mask(moved),
                     )
                 )  # fmt: skip
         samples.append(Sample(f"i{index}", Path("x.jpg"), SIZE[1], SIZE[0], tuple(labels), "real"))
@@ -74,7 +74,7 @@ def pycoco(pycoco_precision, dataset, predictions, masks):
                 {
                     "id": len(truth) + 1, "image_id": i,
                     "category_id": 1 + CATEGORIES.index(label.category),
-                    "segmentation": (mask or RunLengths.of(full)).to_coco(),
+                    "segmentation": (mask or RleMask.from_mask(full)).to_coco(),
                     "bbox": [0, 0, 1, 1], "area": label.area_px, "iscrowd": int(label.is_crowd),
                     "faint": faint or mask is None,
                 }
@@ -82,7 +82,7 @@ def pycoco(pycoco_precision, dataset, predictions, masks):
         results += [
             {
                 "image_id": i, "category_id": 1 + CATEGORIES.index(d.category), "score": d.score,
-                "segmentation": (d.mask or RunLengths.of(np.zeros(SIZE, bool))).to_coco(),
+                "segmentation": (d.mask or RleMask.from_mask(np.zeros(SIZE, bool))).to_coco(),
             }
             for d in predictions[sample.name]
         ]  # fmt: skip
@@ -98,8 +98,8 @@ def check_values(case, pycoco_precision, same_as_pycoco):
     by_category = zip(CATEGORIES, pycoco(pycoco_precision, *case).T, strict=True)
     expected = {name: precision for name, precision in by_category if precision[0] > -1}
     once = np.ones((1, len(dataset.samples)), np.int64)
-    ours = match_masks(dataset, predictions, masks).scores(once)
-    score = evaluate_masks(dataset, predictions, masks, rng=np.random.default_rng(0), draws=5)
+    ours = match_masks(dataset, predictions, masks).compute_scores(once)
+    score = evaluate_masks(dataset, predictions, masks, rng=np.random.default_rng(0), n_resamples=5)
     same_as_pycoco(ours, score, expected)
     return score
 
@@ -131,16 +131,16 @@ def test_masks_count_and_boxes_do_not():
     dataset = Dataset(
         Path("set"), ("a",), (Sample("x", Path("x.jpg"), SIZE[1], SIZE[0], (label,), "real"),)
     )
-    right = Detection("a", BOX, 0.9, mask=RunLengths.of(mask))
-    whole_box = RunLengths.of_box(label.box_xyxy, SIZE)
+    right = Detection("a", BOX, 0.9, mask=RleMask.from_mask(mask))
+    whole_box = RleMask.from_box(label.box_xyxy, SIZE)
     for found, ap50, ap in (
         (right, 1.0, 1.0),
         (replace(right, box_xyxy=label.box_xyxy, mask=None), 0.0, 0.0),
         (replace(right, mask=whole_box), 1.0, 0.5),  # this disc is 0.72 of its box
     ):
-        masks = {"x": [RunLengths.of(mask)]}
+        masks = {"x": [RleMask.from_mask(mask)]}
         score = evaluate_masks(
-            dataset, {"x": (found,)}, masks, rng=np.random.default_rng(0), draws=5
+            dataset, {"x": (found,)}, masks, rng=np.random.default_rng(0), n_resamples=5
         )
         assert (score.ap50.value, score.ap.value) == pytest.approx((ap50, ap))
     with pytest.raises(InputError) as caught:

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim2cam.metrics.pose_errors import add, add_s, mspd, mssd, symmetry_transforms
+from sim2cam.metrics.pose_errors import (
+    compute_add,
+    compute_add_s,
+    compute_mspd,
+    compute_mssd,
+    compute_symmetry_transforms,
+)
 
 CAMERA = np.array([[500.0, 0, 320], [0, 510, 240], [0, 0, 1]])
 CUBE = np.array(list(itertools.product((-0.05, 0.05), repeat=3)))
-NONE = symmetry_transforms([], [])
+NONE = compute_symmetry_transforms([], [])
 RING = (
     np.array([(math.cos(a), math.sin(a), 0) for a in np.linspace(0, 2 * math.pi, 629)[:-1]]) * 0.05
 )
@@ -30,51 +36,51 @@ def random_pose(rng):
 
 def test_a_translation_is_its_length():
     truth, found = pose(), pose((0.003, 0, 1.004))
-    assert mssd(found, truth, CUBE, NONE) == pytest.approx(0.005)
-    assert add(found, truth, CUBE) == pytest.approx(0.005)
-    assert 0 < add_s(found, truth, CUBE) <= add(found, truth, CUBE)
+    assert compute_mssd(found, truth, CUBE, NONE) == pytest.approx(0.005)
+    assert compute_add(found, truth, CUBE) == pytest.approx(0.005)
+    assert 0 < compute_add_s(found, truth, CUBE) <= compute_add(found, truth, CUBE)
 
 
 def test_a_shift_across_is_seen_by_what_is_nearest():
-    error = mspd(pose((0.01, 0, 1)), pose(), CUBE, NONE, CAMERA)
+    error = compute_mspd(pose((0.01, 0, 1)), pose(), CUBE, NONE, CAMERA)
     assert error == pytest.approx(500 * 0.01 / 0.95)  # the near face of the cube
-    assert mspd(pose(), pose(), CUBE, NONE, CAMERA) == 0
+    assert compute_mspd(pose(), pose(), CUBE, NONE, CAMERA) == 0
 
 
 def test_what_lies_in_the_cameras_plane_is_not_seen():
     point = np.zeros((1, 3))
-    assert mspd(pose((0, 0, 0)), pose(), point, NONE, CAMERA) == math.inf
+    assert compute_mspd(pose((0, 0, 0)), pose(), point, NONE, CAMERA) == math.inf
 
 
 def test_a_half_turn_of_a_cube_is_nothing_where_it_is_a_symmetry():
     half = pose((0, 0, 0), (0, 0, math.pi))
     found = pose() @ half
-    assert mssd(found, pose(), CUBE, NONE) == pytest.approx(0.1 * math.sqrt(2))
-    assert add(found, pose(), CUBE) == pytest.approx(0.1 * math.sqrt(2))
-    assert add_s(found, pose(), CUBE) == pytest.approx(0, abs=1e-12)
-    symmetries = symmetry_transforms([half], [])
+    assert compute_mssd(found, pose(), CUBE, NONE) == pytest.approx(0.1 * math.sqrt(2))
+    assert compute_add(found, pose(), CUBE) == pytest.approx(0.1 * math.sqrt(2))
+    assert compute_add_s(found, pose(), CUBE) == pytest.approx(0, abs=1e-12)
+    symmetries = compute_symmetry_transforms([half], [])
     assert len(symmetries) == 2
-    assert mssd(found, pose(), CUBE, symmetries) == pytest.approx(0, abs=1e-12)
-    assert mspd(found, pose(), CUBE, symmetries, CAMERA) == pytest.approx(0, abs=1e-9)
+    assert compute_mssd(found, pose(), CUBE, symmetries) == pytest.approx(0, abs=1e-12)
+    assert compute_mspd(found, pose(), CUBE, symmetries, CAMERA) == pytest.approx(0, abs=1e-9)
 
 
 def test_turns_about_an_axis_are_found_within_a_step():
     axis, point = np.array([0, 0, 2.0]), np.array([0.02, 0, 0])
     ring = RING + point
-    symmetries = symmetry_transforms([], [(axis, point)])
+    symmetries = compute_symmetry_transforms([], [(axis, point)])
     assert len(symmetries) == 315  # a circle of pi diameters in steps of at most a hundredth of one
     assert np.array_equal(symmetries[0], np.eye(4))
     about = pose(point) @ pose((0, 0, 0), (0, 0, 1.0)) @ pose(-point)
     found = pose((0, 0, 1)) @ about
-    assert mssd(found, pose((0, 0, 1)), ring, NONE) > 0.04
-    assert mssd(found, pose((0, 0, 1)), ring, symmetries) <= 0.01 * 0.1 / 2 + 1e-9
+    assert compute_mssd(found, pose((0, 0, 1)), ring, NONE) > 0.04
+    assert compute_mssd(found, pose((0, 0, 1)), ring, symmetries) <= 0.01 * 0.1 / 2 + 1e-9
     moved = np.concatenate([symmetry[:3, :3] @ point + symmetry[:3, 3] for symmetry in symmetries])
     np.testing.assert_allclose(moved.reshape(-1, 3), np.tile(point, (315, 1)), atol=1e-12)
 
 
 def test_single_symmetries_and_turns_go_together():
     flip = pose((0, 0, 0.01), (math.pi, 0, 0))
-    both = symmetry_transforms([flip], [(np.array([0, 0, 1.0]), np.zeros(3))])
+    both = compute_symmetry_transforms([flip], [(np.array([0, 0, 1.0]), np.zeros(3))])
     assert len(both) == 2 * 315
     turned_after = pose((0, 0, 0), (0, 0, 2 * math.pi * 7 / 315)) @ flip
     assert min(np.abs(both - turned_after).max(axis=(1, 2))) < 1e-12
@@ -96,10 +102,10 @@ def test_against_sums_written_out(seed):
 
     chosen = [truth @ s for s in symmetries]
     expected = min(max(math.dist(place(found, p), place(t, p)) for p in points) for t in chosen)
-    assert mssd(found, truth, points, symmetries) == pytest.approx(expected)
+    assert compute_mssd(found, truth, points, symmetries) == pytest.approx(expected)
     expected = min(max(math.dist(see(found, p), see(t, p)) for p in points) for t in chosen)
-    assert mspd(found, truth, points, symmetries, CAMERA) == pytest.approx(expected)
+    assert compute_mspd(found, truth, points, symmetries, CAMERA) == pytest.approx(expected)
     apart = [math.dist(place(found, p), place(truth, p)) for p in points]
-    assert add(found, truth, points) == pytest.approx(sum(apart) / 30)
+    assert compute_add(found, truth, points) == pytest.approx(sum(apart) / 30)
     nearest = [min(math.dist(place(found, q), place(truth, p)) for q in points) for p in points]
-    assert add_s(found, truth, points) == pytest.approx(sum(nearest) / 30)
+    assert compute_add_s(found, truth, points) == pytest.approx(sum(nearest) / 30)

@@ -5,9 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from sim2cam.metrics.pose_errors import add, add_s, mspd, mssd
-from sim2cam.metrics.poses import PoseModel, Sought, evaluate_poses, judge_poses, match_poses
-from sim2cam.metrics.resampling import single_images
+from sim2cam.metrics.pose_errors import compute_add, compute_add_s, compute_mspd, compute_mssd
+from sim2cam.metrics.poses import (
+    PoseEvaluationModel,
+    PoseTarget,
+    evaluate_poses,
+    match_pose_target,
+    match_poses,
+)
+from sim2cam.metrics.resampling import make_image_units
 
 CAMERA = np.array([[500.0, 0, 320], [0, 500, 240], [0, 0, 1]])
 HALF_TURN = np.diag([-1.0, -1, 1, 1])
@@ -26,22 +32,22 @@ def model(name="a", symmetric=False, seed=0):
     points *= 0.05 / np.linalg.norm(points, axis=1, keepdims=True)
     points = np.concatenate([points, -points])
     symmetries = np.stack([np.eye(4), HALF_TURN]) if symmetric else np.eye(4)[None]
-    return PoseModel(name, points, np.zeros((0, 3), np.int64), 0.1, symmetries)
+    return PoseEvaluationModel(name, points, np.zeros((0, 3), np.int64), 0.1, symmetries)
 
 
 def sought(truths, found, *, image=0, of=None, width=640, **more):
     truths, found = (np.array(poses).reshape(-1, 4, 4) for poses in (truths, found))
-    return Sought(image, of or model(), CAMERA, width, truths, found, **more)
+    return PoseTarget(image, of or model(), CAMERA, width, truths, found, **more)
 
 
 def evaluate(*cases, images=1, draws=1000, rng=None):
-    placings = [judge_poses(case) for case in cases]
+    placings = [match_pose_target(case) for case in cases]
     rng = rng or np.random.default_rng(0)
-    return evaluate_poses(placings, single_images(images), rng=rng, draws=draws)
+    return evaluate_poses(placings, make_image_units(images), rng=rng, n_resamples=draws)
 
 
 def credit_of(case):
-    return judge_poses(case).credit
+    return match_pose_target(case).recalls
 
 
 def test_the_truth_scores_one_everywhere():
@@ -68,7 +74,9 @@ def test_a_limit_itself_is_not_passed():
 
 
 def test_limits_in_pixels_grow_with_the_picture():
-    flat = PoseModel("a", np.zeros((1, 3)), np.zeros((0, 3), np.int64), 0.1, np.eye(4)[None])
+    flat = PoseEvaluationModel(
+        "a", np.zeros((1, 3)), np.zeros((0, 3), np.int64), 0.1, np.eye(4)[None]
+    )
     shares = {
         width: credit_of(sought([at(0)], [at(0.0244)], of=flat, width=width))["ar_mspd"][0]
         for width in (320, 640, 1280)
@@ -132,13 +140,15 @@ def test_discrepancies_average_over_taus_and_limits():
 def test_errors_are_of_the_estimate_that_an_instance_is_paired_with():
     taus = np.tile(np.arange(10) / 10, (2, 3, 1))
     case = sought([at(0), at(0.3), at(0.6)], [at(0.301), at(0.01)], discrepancies=taus)
-    errors = judge_poses(case).errors
+    errors = match_pose_target(case).errors
     for name, scale in (("mssd_m", 1), ("add_m", 1), ("mspd_px", 500)):
         close = pytest.approx([0.01 * scale, 0.001 * scale, np.inf], rel=0.1)
         assert errors[name].tolist() == close, name
     assert (errors["add_s_m"] <= errors["add_m"]).all()
     assert sorted(errors["vsd"]) == pytest.approx([0.45, 0.45, np.inf])
-    assert all(np.isinf(of).all() for of in judge_poses(sought([at(0)], NOTHING)).errors.values())
+    assert all(
+        np.isinf(of).all() for of in match_pose_target(sought([at(0)], NOTHING)).errors.values()
+    )
 
 
 def written_out(cases, kinds):
@@ -169,11 +179,13 @@ def written_out(cases, kinds):
 def error_of(kind, estimate, case, j):
     m, truth = case.model, case.truths[j]
     if kind == "ar_mssd":
-        return mssd(estimate, truth, m.points_m, m.symmetries) / m.diameter_m
+        return compute_mssd(estimate, truth, m.points_m, m.symmetries) / m.diameter_m
     if kind == "ar_mspd":
-        error = mspd(estimate, truth, m.points_m, m.symmetries, case.camera)
+        error = compute_mspd(estimate, truth, m.points_m, m.symmetries, case.camera)
         return error * 640 / case.width
-    return {"add": add, "add_s": add_s}[kind](estimate, truth, m.points_m) / m.diameter_m
+    return {"add": compute_add, "add_s": compute_add_s}[kind](
+        estimate, truth, m.points_m
+    ) / m.diameter_m
 
 
 @pytest.mark.parametrize("seed", range(4))

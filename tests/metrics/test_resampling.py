@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.metrics.bootstrap import estimate, resampled_counts
-from sim2cam.metrics.detection import Detection, evaluate
-from sim2cam.metrics.resampling import LEAST_UNITS, grouped, single_images, units_of
+from sim2cam.metrics.bootstrap import bootstrap_estimate, sample_bootstrap_counts
+from sim2cam.metrics.detection import Detection, evaluate_detections
+from sim2cam.metrics.resampling import MIN_UNITS, group_images, make_group_units, make_image_units
 
 FEW = ", too few: intervals over fewer than 10 are too narrow, and p-values too low"
 
@@ -42,37 +42,37 @@ def in_sessions(number, each):
     ],
 )
 def test_sessions_or_scenes_are_drawn_where_they_are_enough(photos, words):
-    assert units_of(photos).words() == words
+    assert group_images(photos).describe() == words
 
 
 def test_photos_of_a_session_come_and_go_together():
-    photos = in_sessions(LEAST_UNITS, 3)
+    photos = in_sessions(MIN_UNITS, 3)
     mixed = [photos[i] for i in np.random.default_rng(0).permutation(len(photos))]
-    drawn = units_of(mixed).resampled(200, np.random.default_rng(1))
+    drawn = group_images(mixed).sample_image_counts(200, np.random.default_rng(1))
     columns = {}
     for photo, column in zip(mixed, drawn.T, strict=True):
         assert (columns.setdefault(photo.session, column) == column).all()
     together = np.stack(list(columns.values()))
-    assert (together.sum(axis=0) == LEAST_UNITS).all()
+    assert (together.sum(axis=0) == MIN_UNITS).all()
     assert together.max() > 1
 
 
 def test_single_images_are_drawn_as_ever():
-    drawn = single_images(7).resampled(50, np.random.default_rng(0))
-    assert np.array_equal(drawn, resampled_counts(7, 50, np.random.default_rng(0)))
+    drawn = make_image_units(7).sample_image_counts(50, np.random.default_rng(0))
+    assert np.array_equal(drawn, sample_bootstrap_counts(7, 50, np.random.default_rng(0)))
 
 
 def test_intervals_over_sessions_hold_the_truth_where_those_over_images_do_not():
     number = 20
-    units = grouped("sessions", [i for i in range(number) for _ in range(8)])
-    images = single_images(8 * number)
+    units = make_group_units("sessions", [i for i in range(number) for _ in range(8)])
+    images = make_image_units(8 * number)
     rng = np.random.default_rng(3)
     hits = {"sessions": 0, "images": 0}
     for _ in range(200):
-        values = rng.normal(0, 1, number)[units.of_image] + rng.normal(0, 1, 8 * number)
+        values = rng.normal(0, 1, number)[units.unit_indices] + rng.normal(0, 1, 8 * number)
         for one in (units, images):
-            means = one.resampled(150, rng) @ values / len(values)
-            low, high = estimate(float(values.mean()), means).ci95
+            means = one.sample_image_counts(150, rng) @ values / len(values)
+            low, high = bootstrap_estimate(float(values.mean()), means).ci95
             hits[one.kind] += low <= 0 <= high
     assert hits["sessions"] / 200 > 0.88
     assert hits["images"] / 200 < 0.75
@@ -103,7 +103,7 @@ def test_copies_in_one_session_make_nothing_surer():
     thrice = replace(dataset, samples=tuple(copies))
     alone = replace(thrice, samples=tuple(replace(copy, session=None) for copy in copies))
     once, together, apart = (
-        evaluate(of, found, rng=np.random.default_rng(5), draws=100)
+        evaluate_detections(of, found, rng=np.random.default_rng(5), n_resamples=100)
         for of, found in ((dataset, predictions), (thrice, again), (alone, again))
     )
     assert 0.2 < once.ap50.value < 0.9

@@ -7,8 +7,13 @@ import pytest
 
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError
-from sim2cam.geometry.run_length import RunLengths
-from sim2cam.metrics.segmentation import Confusions, check_counted, count_pixels, evaluate_segments
+from sim2cam.geometry.run_length import RleMask
+from sim2cam.metrics.segmentation import (
+    PixelConfusions,
+    check_pixel_confusions,
+    count_pixel_confusions,
+    evaluate_segmentation,
+)
 
 SIZE = (10, 20)
 
@@ -16,7 +21,7 @@ SIZE = (10, 20)
 def block(rows, columns):
     mask = np.zeros(SIZE, bool)
     mask[slice(*rows), slice(*columns)] = True
-    return RunLengths.of(mask)
+    return RleMask.from_mask(mask)
 
 
 def dataset(*labels, names=("x",)):
@@ -29,8 +34,8 @@ def label(category="a", *, visible=None, box=(0.0, 0.0, 5.0, 10.0)):
 
 
 def scored(data, found, masks, **options):
-    counts = count_pixels(data, found, masks)
-    return evaluate_segments(data, counts, rng=np.random.default_rng(0), **options)
+    counts = count_pixel_confusions(data, found, masks)
+    return evaluate_segmentation(data, counts, rng=np.random.default_rng(0), **options)
 
 
 def test_each_class_is_its_intersection_over_its_union():
@@ -85,20 +90,20 @@ def test_without_masks_nothing_is_scored():
         scored(data, {"x": {}}, {"x": [None]})
     assert str(caught.value) == message
     with pytest.raises(InputError) as caught:
-        check_counted(data, count_pixels(data, {"x": {}}, {"x": [None]}), {})
+        check_pixel_confusions(data, count_pixel_confusions(data, {"x": {}}, {"x": [None]}), {})
     assert str(caught.value) == message
 
 
 def test_what_is_counted_is_what_occurs():
     data = dataset(label("a"), label("b", visible=0.05))
     masks = {"x": [block((0, 10), (0, 5)), block((0, 10), (8, 10))]}
-    counts = count_pixels(data, {"x": {"c": block((0, 10), (4, 9))}}, masks)
+    counts = count_pixel_confusions(data, {"x": {"c": block((0, 10), (4, 9))}}, masks)
     expected = ((0, 0, 200 - 50 - 20 - 30), (0, 3, 30), (1, 0, 40), (1, 3, 10))
-    assert counts == Confusions(("a", "b", "c"), {"x": expected})
-    check_counted(data, counts, masks)
+    assert counts == PixelConfusions(("a", "b", "c"), {"x": expected})
+    check_pixel_confusions(data, counts, masks)
     moved = {"x": [block((0, 10), (1, 5)), masks["x"][1]]}
     with pytest.raises(InputError) as caught:
-        check_counted(data, counts, moved)
+        check_pixel_confusions(data, counts, moved)
     assert str(caught.value) == (
         "set: image x has other labelled pixels than those that were counted. Run bench with the weights "
         "again."

@@ -5,14 +5,14 @@ import pytest
 
 from sim2cam.errors import UsageError
 from sim2cam.metrics.two_sample import (
-    classifier_auc,
-    kernel_distance,
-    scale_of,
-    sliced_value,
-    sliced_wasserstein,
+    compute_sliced_wasserstein,
+    fit_feature_scaler,
+    measure_classifier_auc,
+    measure_mmd,
+    measure_sliced_wasserstein,
 )
 
-MEASURES = [kernel_distance, sliced_wasserstein, classifier_auc]
+MEASURES = [measure_mmd, measure_sliced_wasserstein, measure_classifier_auc]
 
 
 def normal(n, seed, *, d=6, shift=0.0, width=1.0):
@@ -36,7 +36,7 @@ def test_kernel_distance_is_that_of_plain_loops():
         for s in (a, b)
     ]
     across = np.mean([kernel(x, y) for x, y in itertools.product(a, b)])
-    assert kernel_distance(a, b, rng()).value == pytest.approx(sum(within) - 2 * across)
+    assert measure_mmd(a, b, rng()).value == pytest.approx(sum(within) - 2 * across)
 
 
 def third_moment(mean):
@@ -63,7 +63,7 @@ def test_kernel_distance_has_no_bias_and_its_interval_holds_the_truth_as_often_a
         - 2 * expected_kernel(zero, shift)
     )
     found = [
-        kernel_distance(normal(40, 2 * i, d=4), normal(40, 2 * i + 1, d=4, shift=1.0), rng())
+        measure_mmd(normal(40, 2 * i, d=4), normal(40, 2 * i + 1, d=4, shift=1.0), rng())
         for i in range(120)
     ]
     values = np.array([one.value for one in found])
@@ -76,28 +76,33 @@ def test_sliced_distance_of_one_feature_is_that_of_its_quantiles():
     a, b = normal(12, 3, d=1), normal(18, 4, d=1, width=2.0)
     together = [np.sort(np.repeat(s, 36 // len(s), axis=0), axis=0) for s in (a, b)]
     expected = np.sqrt(((together[0] - together[1]) ** 2).mean())
-    assert sliced_value(a, b, rng()) == pytest.approx(expected)
-    assert sliced_wasserstein(a, b, rng()).value == sliced_value(a, b, rng())
+    assert compute_sliced_wasserstein(a, b, rng()) == pytest.approx(expected)
+    assert measure_sliced_wasserstein(a, b, rng()).value == compute_sliced_wasserstein(a, b, rng())
 
 
 def test_sliced_distance_of_a_shift_is_its_length_over_the_root_of_the_features():
     a = normal(50, 5, d=8)
-    found = [sliced_value(a, a + np.full(8, 3.0), np.random.default_rng(i)) for i in range(20)]
+    found = [
+        compute_sliced_wasserstein(a, a + np.full(8, 3.0), np.random.default_rng(i))
+        for i in range(20)
+    ]
     assert np.mean(found) == pytest.approx(3.0, rel=0.03)  # 3 sqrt(8) / sqrt(8)
 
 
 def test_classifier_is_learned_without_what_it_scores():
     """Noise of many features is learned by heart, and tells nothing of what was left out."""
     a, b = normal(30, 6, d=200), normal(30, 7, d=200)
-    found = classifier_auc(a, b, rng())
+    found = measure_classifier_auc(a, b, rng())
     assert found.ci95[0] < 0.5 < found.ci95[1]
     # a copy in the other set gets the same score by whoever has not seen it
-    assert classifier_auc(a, a.copy(), rng()).value < 0.6
+    assert measure_classifier_auc(a, a.copy(), rng()).value < 0.6
 
 
 def test_area_comes_near_that_of_the_best_classifier():
     found = [
-        classifier_auc(normal(120, 2 * i, d=2), normal(120, 2 * i + 1, d=2, shift=1.5), rng()).value
+        measure_classifier_auc(
+            normal(120, 2 * i, d=2), normal(120, 2 * i + 1, d=2, shift=1.5), rng()
+        ).value
         for i in range(5)
     ]
     assert np.mean(found) == pytest.approx(0.856, abs=0.03)  # Phi(1.5 / sqrt(2))
@@ -143,7 +148,7 @@ def test_the_same_chance_gives_the_same():
 
 def test_scale_makes_deviations_one_and_leaves_what_never_varies():
     vectors = np.column_stack([normal(30, 1, d=1) * 7 + 100, np.full(30, 1e6)])
-    scaled = scale_of(vectors[:10], vectors[10:]).of(vectors)
+    scaled = fit_feature_scaler(vectors[:10], vectors[10:]).transform(vectors)
     assert scaled.mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
     assert scaled.std(axis=0) == pytest.approx([1, 0], abs=1e-9)
 
@@ -173,4 +178,4 @@ def test_features_that_are_no_numbers_are_refused():
     broken = normal(12, 1)
     broken[3, 2] = np.nan
     with pytest.raises(UsageError, match="features are not finite"):
-        kernel_distance(broken, normal(12, 2), rng())
+        measure_mmd(broken, normal(12, 2), rng())

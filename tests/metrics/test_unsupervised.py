@@ -4,25 +4,27 @@ import numpy as np
 import pytest
 
 from sim2cam.metrics import unsupervised
-from sim2cam.metrics.unsupervised import selection_scores
+from sim2cam.metrics.unsupervised import score_probabilities
 
 
 def test_sure_and_balanced_detections():
-    found = selection_scores(np.repeat(np.eye(4), 10, axis=0))
-    assert found.detections == 40
+    found = score_probabilities(np.repeat(np.eye(4), 10, axis=0))
+    assert found.n_detections == 40
     assert found.entropy == 0
     assert found.diversity == pytest.approx(1)
-    assert found.density == pytest.approx(np.log(9), abs=1e-4)  # nine others of the same category
+    assert found.neighbourhood_density == pytest.approx(
+        np.log(9), abs=1e-4
+    )  # nine others of the same category
 
 
 def test_a_model_that_calls_all_the_same_is_sure_and_poor():
-    found = selection_scores(np.tile([1.0, 0, 0], (20, 1)))
+    found = score_probabilities(np.tile([1.0, 0, 0], (20, 1)))
     assert (found.entropy, found.diversity) == (0, 0)
-    assert found.density == pytest.approx(np.log(19))
+    assert found.neighbourhood_density == pytest.approx(np.log(19))
 
 
 def test_a_model_that_knows_nothing():
-    found = selection_scores(np.full((12, 3), 1 / 3))
+    found = score_probabilities(np.full((12, 3), 1 / 3))
     assert (found.entropy, found.diversity) == pytest.approx((1, 1))
 
 
@@ -35,11 +37,15 @@ def test_the_density_is_that_of_its_definition_in_pieces_too(monkeypatch):
         weights = np.exp(cosine / 0.05)
         weights /= weights.sum()
         expected.append(-(weights * np.log(weights)).sum())
-    assert selection_scores(probabilities).density == pytest.approx(np.mean(expected))
+    assert score_probabilities(probabilities).neighbourhood_density == pytest.approx(
+        np.mean(expected)
+    )
     monkeypatch.setattr(unsupervised, "_ROWS", 10)
-    assert selection_scores(probabilities).density == pytest.approx(np.mean(expected))
+    assert score_probabilities(probabilities).neighbourhood_density == pytest.approx(
+        np.mean(expected)
+    )
 
 
 def test_too_little_says_nothing():
-    assert selection_scores(np.ones((1, 3)) / 3) is None
-    assert selection_scores(np.ones((5, 1))) is None
+    assert score_probabilities(np.ones((1, 3)) / 3) is None
+    assert score_probabilities(np.ones((5, 1))) is None

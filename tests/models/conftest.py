@@ -126,9 +126,9 @@ def _write_bricks(root, index, rng, places):
         poses.append(pose)
     paths = {name: root / f"{index}-{name}.png" for name in ("ids", "coordinates")}
     write_bytes(root / f"{index}.png", encode_png(rgb.reshape(128, 160, 3)))
-    write_bytes(paths["ids"], channels.encode("ids", ids.reshape(128, 160)))
+    write_bytes(paths["ids"], channels.encode_channel("ids", ids.reshape(128, 160)))
     shares = coordinates.reshape(128, 160, 3)
-    write_bytes(paths["coordinates"], channels.encode("coordinates", shares))
+    write_bytes(paths["coordinates"], channels.encode_channel("coordinates", shares))
     labels = []
     for number, (name, pose) in enumerate(zip(EXTENTS, poses, strict=True), 1):
         rows, columns = np.nonzero(ids.reshape(128, 160) == number)

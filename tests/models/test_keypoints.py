@@ -10,7 +10,7 @@ from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.metrics.keypoints import evaluate_keypoints
-from sim2cam.models.inference.detector import predict_dataset
+from sim2cam.models.inference.detector import detect_dataset
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import read_metrics, train_detector
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 CONFIG = TrainConfig(
     steps=400, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
-    ema_decay=0.95, keypoints=True, flips=False, free_turns=False,
+    ema_decay=0.95, keypoints=True, flips=False, rotate_any=False,
 )  # fmt: skip
 
 
@@ -66,11 +66,11 @@ def learned(tmp_path_factory):
     data = arrows(root / "data", 24, 0)
     detector = train_detector(((data, 1.0),), CONFIG, root / "run")
     unseen = arrows(root / "unseen", 10, 99)
-    return detector, unseen, predict_dataset(detector, unseen), read_metrics(root / "run")
+    return detector, unseen, detect_dataset(detector, unseen), read_metrics(root / "run")
 
 
 def scored(dataset, found):
-    return evaluate_keypoints(dataset, found, rng=np.random.default_rng(0), draws=5)
+    return evaluate_keypoints(dataset, found, rng=np.random.default_rng(0), n_resamples=5)
 
 
 def test_ends_are_found_far_better_than_the_middle_of_the_box_is(learned):

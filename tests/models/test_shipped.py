@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim2cam.learn.weight_file import card_path
+from sim2cam.learn.weight_file import get_card_path
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
 
@@ -12,7 +12,7 @@ from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 )
 def test_weights_that_ship_are_small_and_say_whose_they_are(name, most_mb, licence):
     weights = SHIPPED_WEIGHTS / f"{name}.safetensors"
-    assert (weights.stat().st_size + card_path(weights).stat().st_size) / 1e6 <= most_mb
+    assert (weights.stat().st_size + get_card_path(weights).stat().st_size) / 1e6 <= most_mb
     card = load_detector(weights).card
     assert card.licence == licence
     assert "real" not in {origin for part in card.data for origin in part.origins}

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sim2cam.images import read_rgb
-from sim2cam.models.inference.detector import look
-from sim2cam.models.inference.poses import placed_in
+from sim2cam.models.inference.detector import predict_image
+from sim2cam.models.inference.poses import estimate_poses
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import read_metrics, train_detector
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 CONFIG = TrainConfig(
     steps=800, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
-    ema_decay=0.95, poses=True, reader=True, flips=False, bfloat16=True,
+    ema_decay=0.95, poses=True, roi_classifier=True, flips=False, bfloat16=True,
 )  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def learned(write_bricks, tmp_path_factory):
     detector = train_detector(((data, 1.0),), CONFIG, root / "run")
     unseen = write_bricks(root / "unseen", n=10, seed=99)
     pictures = [(read_rgb(sample.rgb), sample.lens) for sample in unseen.samples]
-    placed = [placed_in(look(detector, rgb), rgb, lens) for rgb, lens in pictures]
+    placed = [estimate_poses(predict_image(detector, rgb), rgb, lens) for rgb, lens in pictures]
     return unseen, placed, read_metrics(root / "run")
 
 

@@ -9,7 +9,7 @@ import pytest
 from sim2cam.errors import SpecError
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.objects.board import board_print
+from sim2cam.objects.board import make_board_print
 from sim2cam.render.frame import shoot
 from sim2cam.scene.shape import MARKER_COUNTS, Board
 
@@ -42,13 +42,13 @@ def picture(egl, make):
         eye, roll = VIEWS[view]
         camera = replace(
             make.camera(eye, width=640, height=480),
-            pose=Pose.looking_at(eye, (0.0, 0.0, 0.0), roll),
+            pose=Pose.look_at(eye, (0.0, 0.0, 0.0), roll),
             lens=LENSES[lens],
         )
         scene = make.scene(body)
         egl.load(scene)
         frame = shoot(scene, camera, egl, ("ids", "keypoints"))
-        decoded = cv2.imdecode(np.frombuffer(frame.picture, np.uint8), cv2.IMREAD_GRAYSCALE)
+        decoded = cv2.imdecode(np.frombuffer(frame.image, np.uint8), cv2.IMREAD_GRAYSCALE)
         (label,) = frame.objects
         return decoded, label
 
@@ -111,12 +111,12 @@ def test_a_charuco_board_is_printed_as_opencv_prints_it():
     known = cv2.aruco.CharucoBoard((4, 4), 0.025, 0.7 * 0.025, dictionary("5x5_100"), ids)
     # 200 texels a square, of which a marker takes 140, 20 a bit
     theirs = known.generateImage((1000, 1000), marginSize=100)
-    ours = cv2.resize(board_print(board).cover, (1000, 1000), interpolation=cv2.INTER_AREA)
+    ours = cv2.resize(make_board_print(board).coverage, (1000, 1000), interpolation=cv2.INTER_AREA)
     assert (np.abs(ours - (theirs == 0)) > 0.5).mean() < 2e-3
 
 
 def test_print_covers_as_much_as_its_dark_squares():
-    cover = board_print(CHESS).cover
+    cover = make_board_print(CHESS).coverage
     width, height, _ = CHESS.size_m
     assert cover.min() >= 0
     assert cover.max() <= 1 + 1e-12

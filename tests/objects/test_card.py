@@ -9,12 +9,12 @@ import pytest
 import trimesh
 
 from sim2cam.errors import SpecError
-from sim2cam.objects.card import card_prints
-from sim2cam.render.frame import category_of
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.meshes.skin import skin_of
+from sim2cam.objects.card import make_card_prints
+from sim2cam.render.frame import get_category
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.skin import build_texture_set
 from sim2cam.scene.shape import CARD_FACES, Block, Board, Card
-from sim2cam.scene.symmetry import TURNABLE_FACES
+from sim2cam.scene.symmetry import HALF_TURN_FACES
 
 SIZE, CORNER = (0.06, 0.09, 0.001), 0.004
 BLUE = (0.02, 0.05, 0.3)
@@ -33,7 +33,7 @@ def card(face):
 @pytest.mark.parametrize("name", SOLIDS)
 def test_skins_are_closed_and_as_large_as_they_say(name):
     asset = SOLIDS[name]
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     assert np.allclose(np.ptp(mesh.vertices_m, axis=0), asset.size_m)
     whole = trimesh.Trimesh(mesh.vertices_m.round(9), mesh.faces)
     assert whole.is_watertight
@@ -45,14 +45,14 @@ def test_skins_are_closed_and_as_large_as_they_say(name):
 
 def test_volumes_are_those_of_rounded_solids():
     a, b, c = SIZE
-    flat = trimesh.Trimesh(mesh_of(SOLIDS["card"]).vertices_m, mesh_of(SOLIDS["card"]).faces)
+    flat = trimesh.Trimesh(build_mesh(SOLIDS["card"]).vertices_m, build_mesh(SOLIDS["card"]).faces)
     assert flat.volume == pytest.approx((a * b - (4 - math.pi) * CORNER**2) * c, rel=2e-4)
-    sharp = mesh_of(SOLIDS["sharp block"])
+    sharp = build_mesh(SOLIDS["sharp block"])
     assert trimesh.Trimesh(sharp.vertices_m, sharp.faces).volume == pytest.approx(8e-6, rel=1e-4)
 
 
 def test_the_uvs_of_a_plate_show_its_front_at_the_left_upright():
-    mesh = mesh_of(SOLIDS["card"])
+    mesh = build_mesh(SOLIDS["card"])
     front, back = mesh.parts == 1, mesh.parts == 2
     x, y, _ = mesh.vertices_m.T
     assert np.allclose(mesh.uvs[front, 0], (x[front] / SIZE[0] + 0.5) / 2)
@@ -62,35 +62,35 @@ def test_the_uvs_of_a_plate_show_its_front_at_the_left_upright():
 
 
 def test_no_two_faces_look_alike():
-    faces = {face: card_prints(card(face))[0] for face in CARD_FACES}
+    faces = {face: make_card_prints(card(face))[0] for face in CARD_FACES}
     for one, other in itertools.combinations(faces.values(), 2):
-        assert one.ink != other.ink or np.abs(one.cover - other.cover).mean() > 0.004
+        assert one.ink != other.ink or np.abs(one.coverage - other.coverage).mean() > 0.004
 
 
 def test_turnable_faces_are_those_that_half_a_turn_leaves():
     for face in CARD_FACES:
-        cover = card_prints(card(face))[0].cover
+        cover = make_card_prints(card(face))[0].coverage
         off = np.abs(cv2.blur(cover - cover[::-1, ::-1], (5, 5))).max()
         assert off < 0.1 or off > 0.9  # outlines end at texels, which half a turn moves
-        assert (off < 0.1) == (face in TURNABLE_FACES), face
+        assert (off < 0.1) == (face in HALF_TURN_FACES), face
 
 
 def test_a_card_shows_its_face_or_its_back(make):
     up = make.body("card", card("QS"), (0.0, 0.0, 0.01))
     down = make.body("card", card("QS"), (0.0, 0.0, 0.01), rotation=(0.0, 0.0, 1.0, 0.0))
-    assert (category_of(up), category_of(down)) == ("QS", "back")
+    assert (get_category(up), get_category(down)) == ("QS", "back")
 
 
 def test_the_back_is_printed_in_its_own_ink(make):
     body = make.body("card", card("2C"), (0.0, 0.0, 0.0), (0.8, 0.8, 0.8))
-    front, back = np.split(skin_of(body).colors.astype(int), 2, axis=1)
+    front, back = np.split(build_texture_set(body).colors.astype(int), 2, axis=1)
     assert np.array_equal(front[2, 2], back[2, 2])
     assert np.ptp(front, axis=-1).max() <= 4  # black on grey
     assert (back[..., 2] > back[..., 0] + 50).mean() > 0.2
 
 
 def test_blocks_are_labelled_by_their_category(make):
-    assert category_of(make.body("block", SOLIDS["block"], (0.0, 0.0, 0.1))) == "red"
+    assert get_category(make.body("block", SOLIDS["block"], (0.0, 0.0, 0.1))) == "red"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.objects.die import TILE_PX, die_maps, die_shadow_faces, die_surface
+from sim2cam.objects.die import TILE_PX, build_die_shadow_faces, build_die_surface, render_die_maps
 from sim2cam.scene.material import Texture
 from sim2cam.scene.shape import Die, Pips
 from sim2cam.surfaces.textures import encode_srgb
@@ -32,7 +32,7 @@ def edges_of(vertices, faces):
 
 @pytest.mark.parametrize("die", SHAPES)
 def test_the_surface_is_closed(die):
-    vertices, _, _, _, faces, _ = die_surface(die)
+    vertices, _, _, _, faces, _ = build_die_surface(die)
     edges = edges_of(vertices, faces)
     assert len(set(edges)) == len(edges)
     assert set(edges) == {(b, a) for a, b in edges}
@@ -40,7 +40,7 @@ def test_the_surface_is_closed(die):
 
 @pytest.mark.parametrize("die", SHAPES)
 def test_faces_and_normals_look_outward(die):
-    vertices, normals, _, _, faces, _ = die_surface(die)
+    vertices, normals, _, _, faces, _ = build_die_surface(die)
     assert np.allclose(np.linalg.norm(normals, axis=1), 1)
     assert ((normals * vertices).sum(axis=1) > 0).all()
     a, b, c = (vertices[faces[:, i]] for i in range(3))
@@ -52,7 +52,7 @@ def test_faces_and_normals_look_outward(die):
 
 @pytest.mark.parametrize("die", SHAPES)
 def test_size_is_the_edge_and_volume_a_little_less_than_the_cube(die):
-    vertices, _, _, _, faces, _ = die_surface(die)
+    vertices, _, _, _, faces, _ = build_die_surface(die)
     assert np.allclose(vertices.max(axis=0), die.edge_m / 2)
     assert np.allclose(vertices.min(axis=0), -die.edge_m / 2)
     a, b, c = (vertices[faces[:, i]] for i in range(3))
@@ -62,7 +62,7 @@ def test_size_is_the_edge_and_volume_a_little_less_than_the_cube(die):
 
 def test_more_rounding_and_cut_take_away_more():
     def volume(**changes):
-        vertices, _, _, _, faces, _ = die_surface(replace(DIE, **changes))
+        vertices, _, _, _, faces, _ = build_die_surface(replace(DIE, **changes))
         a, b, c = (vertices[faces[:, i]] for i in range(3))
         return (a * np.cross(b, c)).sum() / 6
 
@@ -86,17 +86,17 @@ def marks(colors, value):
 @pytest.mark.parametrize("shape", ["round", "ring", "square"])
 def test_a_face_has_as_many_marks_as_its_value(shape):
     die = replace(DIE, pips=replace(DIE.pips, shape=shape))
-    colors, _ = die_maps(die, PLAIN)
+    colors, _ = render_die_maps(die, PLAIN)
     assert [marks(colors, value) for value in "123456"] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_mesh_wears_each_value_on_its_side(mirrored):
     die = replace(DIE, mirrored=mirrored)
-    vertices, normals, _, uvs, _, values = die_surface(die)
-    colors, _ = die_maps(die, PLAIN)
+    vertices, normals, _, uvs, _, values = build_die_surface(die)
+    colors, _ = render_die_maps(die, PLAIN)
     height, width = colors.shape[:2]
-    for value, normal in die.face_normals().items():
+    for value, normal in die.get_face_normals().items():
         flat = (normals @ normal > 0.999) & (vertices @ normal > 0.499 * die.edge_m)
         inner = flat & (np.abs(vertices).sum(axis=1) < 1.2 * die.edge_m)
         columns, rows = (uvs[inner] * [width, height]).T
@@ -111,7 +111,7 @@ def test_the_mesh_wears_each_value_on_its_side(mirrored):
 def test_opposite_faces_sum_to_seven_and_the_chiralities_differ():
     turn = {}
     for mirrored in (False, True):
-        faces = replace(DIE, mirrored=mirrored).face_normals()
+        faces = replace(DIE, mirrored=mirrored).get_face_normals()
         for value, normal in faces.items():
             assert np.allclose(np.add(normal, faces[str(7 - int(value))]), 0)
         turn[mirrored] = np.linalg.det([faces["1"], faces["2"], faces["3"]])
@@ -133,7 +133,7 @@ LAYOUTS = {  # a face's pips, by what makers vary: their radius, how far across 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_marks_have_their_size_and_place(layout):
     changes, values, radius, across, along = LAYOUTS[layout]
-    colors, _ = die_maps(replace(DIE, pips=replace(DIE.pips, **changes)), PLAIN)
+    colors, _ = render_die_maps(replace(DIE, pips=replace(DIE.pips, **changes)), PLAIN)
     inner, found = TILE_PX - 6, []
     for value in values:
         dark = (tile(colors, value).mean(axis=-1) < 170).astype(
@@ -150,28 +150,28 @@ def test_marks_have_their_size_and_place(layout):
 
 
 def test_colours_of_body_and_marks_are_those_of_the_spec():
-    colors, _ = die_maps(DIE, PLAIN)
+    colors, _ = render_die_maps(DIE, PLAIN)
     middle = tile(colors, "1")[TILE_PX // 2, TILE_PX // 2]
     assert middle.tolist() == encode_srgb(np.array(BLACK)).tolist()
     assert tile(colors, "1")[5, 5].tolist() == encode_srgb(np.array(WHITE)).tolist()
 
 
 def test_marks_are_hollow():
-    _, relief = die_maps(DIE, PLAIN)
+    _, relief = render_die_maps(DIE, PLAIN)
     one = tile(relief, "1").astype(float) / 127.5 - 1
     middle, reach = TILE_PX // 2, int(0.05 * TILE_PX)
     assert one[middle, middle - reach, 0] > 0.05  # its left wall looks right
     assert one[middle, middle + reach, 0] < -0.05
     assert one[middle - reach, middle, 1] > 0.05
     assert np.allclose(one[5, 5], [0, 0, 1], atol=0.01)
-    flat = die_maps(replace(DIE, pips=replace(DIE.pips, depth=0.0)), PLAIN)[1]
+    flat = render_die_maps(replace(DIE, pips=replace(DIE.pips, depth=0.0)), PLAIN)[1]
     assert np.allclose(flat, [128, 128, 255], atol=1)
 
 
 def test_the_pattern_runs_on_over_the_edges():
     marbled = Texture("marble", BLACK, WHITE, 0.01, 1.0, 0.0, 3)
-    colors, _ = die_maps(replace(DIE, pips=replace(DIE.pips, color=WHITE)), marbled)
-    faces = DIE.face_normals()
+    colors, _ = render_die_maps(replace(DIE, pips=replace(DIE.pips, color=WHITE)), marbled)
+    faces = DIE.get_face_normals()
     line = (np.arange(TILE_PX) + 0.5 - 3) / (TILE_PX - 6) * 2 - 1
     levels = {}
     for value, normal in faces.items():
@@ -190,7 +190,9 @@ def test_the_pattern_runs_on_over_the_edges():
 
 @pytest.mark.parametrize("changes", [{}, {"rounding": 0.3}, {"corner_cut": 1.0}])
 def test_what_casts_the_shadow_is_hardly_smaller(changes):
-    vertices, *_, faces, _ = die_surface(replace(DIE, **changes))
-    whole, casting = (np.linalg.det(vertices[f]).sum() / 6 for f in (faces, die_shadow_faces()))
+    vertices, *_, faces, _ = build_die_surface(replace(DIE, **changes))
+    whole, casting = (
+        np.linalg.det(vertices[f]).sum() / 6 for f in (faces, build_die_shadow_faces())
+    )
     assert 0.97 * whole < casting <= whole * (1 + 1e-9)
-    assert len(die_shadow_faces()) < len(faces) / 2
+    assert len(build_die_shadow_faces()) < len(faces) / 2

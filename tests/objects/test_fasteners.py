@@ -11,13 +11,13 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import SpecError
 from sim2cam.geometry.poses import Pose, quaternion
-from sim2cam.render.frame import category_of
-from sim2cam.render.meshes.mesh import extent_of, mesh_of
-from sim2cam.render.physics.colliders import parts_of
-from sim2cam.render.physics.simulation import settle
-from sim2cam.scene.fasteners import THREAD_DEPTH, Bolt, Nut, hexagon_m2
-from sim2cam.scene.shape import Box
-from sim2cam.scene.symmetry import OBJECT_KINDS, keypoints_of
+from sim2cam.render.frame import get_category
+from sim2cam.render.meshes.mesh import build_mesh, compute_extent
+from sim2cam.render.physics.colliders import build_collision_parts
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.scene.fasteners import THREAD_DEPTH, Bolt, Nut, compute_hexagon_area_m2
+from sim2cam.scene.shape import Cuboid
+from sim2cam.scene.symmetry import OBJECT_KINDS, get_keypoints
 
 BOLT = Bolt(0.006, 0.03, 0.001, 0.7, 0.01, 0.004, "bolt M6")
 NUT = Nut(0.006, 0.001, 0.01, 0.005, "nut M6")
@@ -26,7 +26,7 @@ KIND = {"ids": lambda asset: asset.kind}
 
 
 def solid(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     places, one = np.unique(mesh.vertices_m.round(9), axis=0, return_inverse=True)
     faces = one.ravel()[mesh.faces]
     whole = (faces != np.roll(faces, 1, axis=1)).all(axis=1)
@@ -36,9 +36,9 @@ def solid(asset):
 def inside(points, asset):
     """Whether points (n, 3) are within what an asset collides as."""
     found = np.zeros(len(points), bool)
-    for part in parts_of(asset):
+    for part in build_collision_parts(asset):
         local = part.pose.inverse().apply(points)
-        if isinstance(part.shape, Box):
+        if isinstance(part.shape, Cuboid):
             found |= (np.abs(local) <= np.array(part.shape.size_m) / 2 + 1e-9).all(axis=1)
         else:
             across = np.hypot(local[:, 0], local[:, 1]) <= part.shape.radius_m + 1e-9
@@ -49,7 +49,7 @@ def inside(points, asset):
 @pytest.mark.parametrize("asset", ASSETS, **KIND)
 def test_skins_are_closed_and_look_outwards(asset):
     assert solid(asset).is_watertight
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     corners = mesh.vertices_m[mesh.faces]
     across = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     along = np.einsum("ij,ij->i", across, mesh.normals[mesh.faces].mean(axis=1))
@@ -68,23 +68,25 @@ def test_mass_lies_around_the_origin(asset):
 
 
 def test_threads_are_helices_of_their_pitch_and_depth():
-    mesh = mesh_of(BOLT)
+    mesh = build_mesh(BOLT)
     thread = mesh.vertices_m[mesh.parts == 2]
     radius = np.hypot(thread[:, 0], thread[:, 1])
     within = (
-        (thread[:, 2] > BOLT.low_m + 1e-6) & (thread[:, 2] < BOLT.low_m + 0.0209) & (radius > 0.001)
+        (thread[:, 2] > BOLT.tip_z_m + 1e-6)
+        & (thread[:, 2] < BOLT.tip_z_m + 0.0209)
+        & (radius > 0.001)
     )
     crest, root = (radius > 0.0029) & within, (radius < 0.0029) & within
     assert np.allclose(radius[crest], 0.003)
     assert np.allclose(radius[root], 0.003 - THREAD_DEPTH * 0.001)
     turns = np.arctan2(thread[:, 1], thread[:, 0]) / (2 * math.pi)
     for ridge, phase in ((root, 0.0), (crest, 0.5)):  # right-handed: it rises as it turns
-        off = (thread[ridge, 2] - BOLT.low_m) / 0.001 - turns[ridge] - phase
+        off = (thread[ridge, 2] - BOLT.tip_z_m) / 0.001 - turns[ridge] - phase
         assert np.allclose(off, off.round(), atol=1e-6)
 
 
 def test_a_bolt_fits_a_nut():
-    nut = mesh_of(NUT)
+    nut = build_mesh(NUT)
     hole = nut.vertices_m[nut.parts == 2]
     assert np.hypot(hole[:, 0], hole[:, 1]).max() == pytest.approx(0.003)
     points = np.random.default_rng(0).uniform(-1, 1, (4000, 3)) * [0.006, 0.006, 0.0025]
@@ -94,12 +96,12 @@ def test_a_bolt_fits_a_nut():
 
 @pytest.mark.parametrize("asset", ASSETS, **KIND)
 def test_bodies_collide_as_they_look(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     radius = np.hypot(mesh.vertices_m[:, 0], mesh.vertices_m[:, 1])
     hole = 0.003 / math.cos(math.pi / 6) if asset is NUT else 0.0  # a nut's collides as a hexagon
     assert inside(mesh.vertices_m[radius >= hole], asset).all()
     rng = np.random.default_rng(1)
-    low, high = np.array(extent_of(asset))
+    low, high = np.array(compute_extent(asset))
     points = rng.uniform(low, high, (6000, 3))
     share = inside(points, asset).mean() * np.prod(high - low)
     assert share == pytest.approx(solid(asset).volume, rel=0.15)  # as chamfers and threads are not
@@ -120,9 +122,9 @@ def test_symmetries_leave_the_solids(asset):
 
 
 def test_keypoints_of_a_bolt_are_its_ends():
-    points = keypoints_of(BOLT)
-    assert points["head"][2] == pytest.approx(extent_of(BOLT)[1][2])
-    assert points["tip"][2] == pytest.approx(extent_of(BOLT)[0][2])
+    points = get_keypoints(BOLT)
+    assert points["head"][2] == pytest.approx(compute_extent(BOLT)[1][2])
+    assert points["tip"][2] == pytest.approx(compute_extent(BOLT)[0][2])
     assert points["head"][2] - points["tip"][2] == pytest.approx(0.034)
 
 
@@ -130,19 +132,20 @@ def test_they_come_to_rest_without_sinking_in(make):
     lying = (math.sqrt(0.5), 0.0, math.sqrt(0.5), 0.0)
     nut = make.body("nut", NUT, (0.05, 0.0, 0.003), mass_kg=0.003)
     bolt = make.body("bolt", BOLT, (0.0, 0.0, 0.008), mass_kg=0.009, rotation=lying)
-    settled, certificate = settle(make.scene(nut, bolt))
+    settled, certificate = simulate(make.scene(nut, bolt))
     assert certificate.rejection is None
     assert certificate.penetration_m < 1e-4
-    assert [category_of(body) for body in settled.bodies[1:]] == ["nut M6", "bolt M6"]
+    assert [get_category(body) for body in settled.bodies[1:]] == ["nut M6", "bolt M6"]
     assert settled.bodies[1].pose.position_m[2] == pytest.approx(0.0025, abs=1e-4)
     lowest = [
-        body.pose.apply(mesh_of(body.asset).vertices_m)[:, 2].min() for body in settled.bodies[1:]
+        body.pose.apply(build_mesh(body.asset).vertices_m)[:, 2].min()
+        for body in settled.bodies[1:]
     ]
     assert np.allclose(lowest, 0, atol=1.5e-4)
 
 
 def test_hexagons_have_their_area():
-    assert hexagon_m2(2.0) == pytest.approx(6 * 0.5 * 1.0 * 2 / math.sqrt(3))
+    assert compute_hexagon_area_m2(2.0) == pytest.approx(6 * 0.5 * 1.0 * 2 / math.sqrt(3))
 
 
 @pytest.mark.parametrize(

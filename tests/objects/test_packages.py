@@ -8,13 +8,18 @@ import pytest
 import trimesh
 
 from sim2cam.errors import SpecError
-from sim2cam.objects.package_print import bar_code, front_of, name_of, small_print_of
-from sim2cam.objects.packages import carton_map, tin_map
-from sim2cam.render.frame import category_of
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.physics.simulation import settle
+from sim2cam.objects.package_print import (
+    encode_ean13,
+    render_front_panel,
+    render_name_panel,
+    render_small_print_panel,
+)
+from sim2cam.objects.packages import render_carton_texture, render_tin_texture
+from sim2cam.render.frame import get_category
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.material import Texture
-from sim2cam.scene.packages import Carton, Label, Tin
+from sim2cam.scene.packages import Carton, PackageLabel, Tin
 from sim2cam.surfaces.textures import encode_srgb
 
 WHITE, RED, BLUE = (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5)
@@ -22,7 +27,7 @@ STEEL = Texture("plain", (0.4, 0.4, 0.42), (0.4, 0.4, 0.42), 0.01, 0.0, 0.0, 0)
 
 
 def label(text="beans", seed=3):
-    return Label(text, seed, WHITE, RED, BLUE)
+    return PackageLabel(text, seed, WHITE, RED, BLUE)
 
 
 TIN = Tin(0.036, 0.11, label(), "beans")
@@ -34,7 +39,7 @@ SIZES = {"tin": (0.072, 0.072, 0.11), "carton": CARTON.size_m}
     "asset", [TIN, CARTON, Tin(0.05, 0.03, label(), "tuna")], ids=lambda a: a.kind
 )
 def test_skins_are_closed_and_look_outwards(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     places, one = np.unique(mesh.vertices_m.round(9), axis=0, return_inverse=True)
     whole = trimesh.Trimesh(places, one.ravel()[mesh.faces], process=True)
     assert whole.is_watertight
@@ -48,11 +53,11 @@ def test_skins_are_closed_and_look_outwards(asset):
 
 @pytest.mark.parametrize("asset", [TIN, CARTON], ids=lambda a: a.kind)
 def test_boxes_are_as_large_as_they_say(asset):
-    assert np.allclose(np.ptp(mesh_of(asset).vertices_m, axis=0), SIZES[asset.kind])
+    assert np.allclose(np.ptp(build_mesh(asset).vertices_m, axis=0), SIZES[asset.kind])
 
 
 def test_the_ends_of_a_tin_lie_within_its_rim():
-    mesh = mesh_of(TIN)
+    mesh = build_mesh(TIN)
     lower, upper, side = (mesh.vertices_m[mesh.parts == part] for part in (1, 2, 3))
     assert upper[:, 2].max() == -lower[:, 2].min() == 0.055
     middle = upper[np.hypot(upper[:, 0], upper[:, 1]) < 0.02]
@@ -61,13 +66,13 @@ def test_the_ends_of_a_tin_lie_within_its_rim():
 
 
 def test_labels_stand_upright_from_left_to_right():
-    tin = mesh_of(TIN)
+    tin = build_mesh(TIN)
     side = tin.parts == 3
     angle = np.arctan2(tin.vertices_m[side, 1], tin.vertices_m[side, 0]) % (2 * math.pi)
     inner = (angle > 0.1) & (angle < 6.2)  # seen from outside, angles grow to the right
     assert np.allclose(tin.uvs[side, 0][inner], angle[inner] / (2 * math.pi))
     assert (np.corrcoef(tin.uvs[side, 1], tin.vertices_m[side, 2])[0, 1]) == pytest.approx(-1)
-    carton = mesh_of(CARTON)
+    carton = build_mesh(CARTON)
     front = carton.parts == 3  # -y, seen from there: x to the right
     for axis, sign in ((0, 1), (2, -1)):
         uv = carton.uvs[front, axis // 2]
@@ -75,12 +80,12 @@ def test_labels_stand_upright_from_left_to_right():
 
 
 def test_pictures_hold_prints_and_bare_ends():
-    wrapped = tin_map(TIN, STEEL)
+    wrapped = render_tin_texture(TIN, STEEL)
     bare = encode_srgb(np.array(STEEL.color_a))
     assert (wrapped[384:] == bare).all()
     assert not (wrapped[:384] == bare).all(axis=-1).any()
     assert np.array_equal(wrapped[:384, :512], wrapped[:384, 512:])  # all of it twice
-    tiles = carton_map(CARTON)
+    tiles = render_carton_texture(CARTON)
     assert np.array_equal(tiles[:256, 512:768], tiles[:256, 768:])  # front and back
     assert not np.array_equal(tiles[:256, :256], tiles[:256, 512:768])
 
@@ -88,7 +93,7 @@ def test_pictures_hold_prints_and_bare_ends():
 @pytest.mark.parametrize("first", range(10))  # which decides the parities of the left half
 def test_scanners_read_bar_codes(first):
     number = first * 10**11 + 23456789012
-    modules = np.array([int(m) for m in bar_code(number)], np.uint8)
+    modules = np.array([int(m) for m in encode_ean13(number)], np.uint8)
     picture = np.full((500, 600), 255, np.uint8)
     picture[120:220, 100:290] = 255 * (1 - np.repeat(modules, 2))
     found, _, _ = cv2.barcode.BarcodeDetector().detectAndDecode(picture)
@@ -96,23 +101,23 @@ def test_scanners_read_bar_codes(first):
 
 
 def test_known_check_digits():
-    assert bar_code(400638133393).endswith(
+    assert encode_ean13(400638133393).endswith(
         "1100110101"
     )  # 4006381333931: R code of 1, then the guard
 
 
 def test_the_bar_code_of_a_panel_is_read_too():
-    panel = encode_srgb(small_print_of(label(), 0.8))
+    panel = encode_srgb(render_small_print_panel(label(), 0.8))
     found, _, _ = cv2.barcode.BarcodeDetector().detectAndDecode(panel)
     assert len(found) == 13
 
 
 def test_names_and_seeds_change_the_print():
-    plain = front_of(label(""), 1.0)
-    assert not np.array_equal(plain, front_of(label("beans"), 1.0))
-    assert not np.array_equal(plain, front_of(label("", seed=4), 1.0))
-    assert np.array_equal(plain, front_of(label(""), 1.0))
-    written = (name_of(label("rice"), 2.0) != WHITE).any(axis=-1)
+    plain = render_front_panel(label(""), 1.0)
+    assert not np.array_equal(plain, render_front_panel(label("beans"), 1.0))
+    assert not np.array_equal(plain, render_front_panel(label("", seed=4), 1.0))
+    assert np.array_equal(plain, render_front_panel(label(""), 1.0))
+    written = (render_name_panel(label("rice"), 2.0) != WHITE).any(axis=-1)
     rows, columns = np.nonzero(written)
     height, width = written.shape
     assert abs(rows.mean() / height - 0.5) < 0.1
@@ -122,9 +127,9 @@ def test_names_and_seeds_change_the_print():
 def test_packages_stand_and_are_what_they_say(make):
     tin = make.body("tin", TIN, (0.0, 0.0, 0.056), mass_kg=0.4)
     carton = make.body("carton", CARTON, (0.2, 0.0, 0.101), mass_kg=0.5)
-    settled, certificate = settle(make.scene(tin, carton))
+    settled, certificate = simulate(make.scene(tin, carton))
     assert certificate.rejection is None
-    assert [category_of(body) for body in settled.bodies[1:]] == ["beans", "rice"]
+    assert [get_category(body) for body in settled.bodies[1:]] == ["beans", "rice"]
     heights = [body.pose.position_m[2] for body in settled.bodies[1:]]
     assert heights == pytest.approx([0.055, 0.1], abs=3e-4)
 

@@ -8,12 +8,12 @@ import pytest
 import trimesh
 
 from sim2cam.errors import SpecError
-from sim2cam.objects.packages import sheet_map
-from sim2cam.render.meshes.mesh import extent_of, mesh_of
-from sim2cam.render.physics.colliders import parts_of
-from sim2cam.render.physics.simulation import settle
-from sim2cam.scene.packages import Label, Sheet
-from sim2cam.scene.shape import Box
+from sim2cam.objects.packages import render_sheet_texture
+from sim2cam.render.meshes.mesh import build_mesh, compute_extent
+from sim2cam.render.physics.colliders import build_collision_parts
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.scene.packages import PackageLabel, Sheet
+from sim2cam.scene.shape import Cuboid
 from sim2cam.scene.tubes import Strand, Tubes
 
 BAR = Strand(((0.0, 0.0, -0.05), (0.0, 0.0, 0.05)), (0.01, 0.01))
@@ -25,7 +25,7 @@ WHITE, INK, RED = (0.9, 0.9, 0.9), (0.02, 0.02, 0.02), (0.6, 0.02, 0.02)
 
 @pytest.mark.parametrize("strand", [BAR, BENT], ids=["bar", "bent"])
 def test_strands_are_closed_and_look_outwards(strand):
-    mesh = mesh_of(Tubes((strand,)))
+    mesh = build_mesh(Tubes((strand,)))
     places, one = np.unique(mesh.vertices_m.round(9), axis=0, return_inverse=True)
     faces = one.ravel()[mesh.faces]
     faces = faces[
@@ -50,18 +50,18 @@ def test_strands_are_closed_and_look_outwards(strand):
 
 
 def test_a_bar_is_a_capsule():
-    mesh = mesh_of(Tubes((BAR,)))
+    mesh = build_mesh(Tubes((BAR,)))
     axis = np.clip(mesh.vertices_m[:, 2], -0.05, 0.05)
     away = np.linalg.norm(mesh.vertices_m - np.outer(axis, [0, 0, 1]), axis=1)
     assert np.allclose(away, 0.01)
-    assert np.allclose(extent_of(Tubes((BAR,))), [(-0.01, -0.01, -0.06), (0.01, 0.01, 0.06)])
-    (capsule,) = parts_of(Tubes((BAR,)))
+    assert np.allclose(compute_extent(Tubes((BAR,))), [(-0.01, -0.01, -0.06), (0.01, 0.01, 0.06)])
+    (capsule,) = build_collision_parts(Tubes((BAR,)))
     assert (capsule.shape.radius_m, capsule.shape.height_m) == (0.01, pytest.approx(0.1))
 
 
 def test_capsules_lie_along_their_strand():
     for part, start, end in zip(
-        parts_of(Tubes((BENT,))), BENT.points_m, BENT.points_m[1:], strict=False
+        build_collision_parts(Tubes((BENT,))), BENT.points_m, BENT.points_m[1:], strict=False
     ):
         half = part.shape.height_m / 2
         ends = part.pose.apply(np.array([[0, 0, -half], [0, 0, half]]))
@@ -70,7 +70,7 @@ def test_capsules_lie_along_their_strand():
 
 def test_a_long_cable_lies_on_the_table_with_all_of_its_length(make):
     cable = make.body("cable", Tubes((BENT,)), (0.0, 0.0, 0.01), mass_kg=0.01)
-    settled, certificate = settle(make.scene(cable))
+    settled, certificate = simulate(make.scene(cable))
     assert certificate.rejection is None
     heights = settled.bodies[-1].pose.apply(np.array(BENT.points_m))[:, 2]
     assert np.allclose(heights, 0.002, atol=2e-4)
@@ -90,16 +90,16 @@ def held(make, place, *, last=True):
 
 def test_what_arrives_last_is_in_nobodys_way(make):
     above = (0.0, 0.0, 0.05)
-    settled, certificate = settle(make.scene(held(make, above), falling(make, 0.09)))
+    settled, certificate = simulate(make.scene(held(make, above), falling(make, 0.09)))
     assert certificate.rejection is None
     assert settled.bodies[-1].pose.position_m[2] == pytest.approx(0.008, abs=1e-4)
     assert settled.bodies[1].pose.position_m == above
-    stopped, _ = settle(make.scene(held(make, above, last=False), falling(make, 0.09)))
+    stopped, _ = simulate(make.scene(held(make, above, last=False), falling(make, 0.09)))
     assert stopped.bodies[-1].pose.position_m != settled.bodies[-1].pose.position_m
 
 
 def test_what_has_no_room_when_it_arrives_is_refused(make):
-    _, certificate = settle(make.scene(held(make, (0.0, 0.0, 0.02)), falling(make, 0.009)))
+    _, certificate = simulate(make.scene(held(make, (0.0, 0.0, 0.02)), falling(make, 0.009)))
     assert "when it is let go again" in certificate.rejection
 
 
@@ -113,9 +113,10 @@ def test_fixed_strands_collide_with_all_of_their_points(make):
     )
     ring = make.body("rails", rails, (0.0, 0.0, 0.05), is_fixed=True, is_target=False)
     boxes = [
-        make.body(f"box/{x}", Box((0.02, 0.02, 0.02)), (x, 0.0, 0.065)) for x in (-0.08, 0.0, 0.08)
+        make.body(f"box/{x}", Cuboid((0.02, 0.02, 0.02)), (x, 0.0, 0.065))
+        for x in (-0.08, 0.0, 0.08)
     ]
-    settled, certificate = settle(make.scene(ring, *boxes))
+    settled, certificate = simulate(make.scene(ring, *boxes))
     assert certificate.rejection is None
     heights = [body.pose.position_m[2] for body in settled.bodies[2:]]
     assert np.allclose(heights, 0.05 + 0.002 + 0.01, atol=2e-4)
@@ -125,14 +126,14 @@ def test_fixed_strands_collide_with_all_of_their_points(make):
 
 
 def test_sheets_are_written_on_both_sides(make):
-    sheet = Sheet((0.1, 0.14, 0.001), Label("Invoice", 5, WHITE, INK, RED))
-    front, back = np.split(sheet_map(sheet).astype(int), 2, axis=1)
+    sheet = Sheet((0.1, 0.14, 0.001), PackageLabel("Invoice", 5, WHITE, INK, RED))
+    front, back = np.split(render_sheet_texture(sheet).astype(int), 2, axis=1)
     assert not np.array_equal(front, back)
     for page in (front, back):
         assert 0.02 < (page.min(axis=-1) < 128).mean() < 0.5
         assert (page[:, 0] > 200).all()  # a margin
     body = make.body("sheet", sheet, (0.0, 0.0, 0.002))
-    settled, certificate = settle(make.scene(body))
+    settled, certificate = simulate(make.scene(body))
     assert certificate.rejection is None
     assert settled.bodies[-1].pose.position_m[2] == pytest.approx(0.0005, abs=2e-4)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.experiments import ablation_scores
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import RenderOptions, load_recipe
@@ -26,7 +26,7 @@ def sim(tmp_path_factory):
 @pytest.fixture(scope="session")
 def coco(sim, tmp_path_factory):
     out = tmp_path_factory.mktemp("captures") / "coco"
-    export({"train": sim}, out, "coco")
+    export_dataset({"train": sim}, out, "coco")
     tables = json.loads((out / "train.json").read_text())
     for image in tables["images"]:
         del image["origin"]  # as in the files of people who took photos
@@ -37,5 +37,5 @@ def coco(sim, tmp_path_factory):
 @pytest.fixture
 def few_resamples(monkeypatch):
     """Scores of a ladder come with intervals of few resamples, as quick as its trainings."""
-    few = functools.partial(ablation_scores.resampled_scores, draws=60)
+    few = functools.partial(ablation_scores.bootstrap_scores, n_resamples=60)
     monkeypatch.setattr(ablation_scores, "resampled_scores", few)

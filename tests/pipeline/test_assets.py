@@ -14,13 +14,13 @@ from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.data.reader import read_header
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
-from sim2cam.render.physics.inertia import balance_of
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
+from sim2cam.render.physics.inertia import compute_inertial_frame
 from sim2cam.scene.shape import Die, MeshFile
 
 TEXT = """\
@@ -100,8 +100,8 @@ def test_what_files_hold_decides_the_digest_and_where_they_lie_does_not(recipe, 
 
 @pytest.mark.parametrize("index", range(6))
 def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
-    drawn = draw(recipe.domain, 0, index, views=2)
-    scene = compose(drawn, 640, 480, recipe.assets)
+    drawn = sample_factors(recipe.domain, 0, index, views=2)
+    scene = build_scene(drawn, 640, 480, recipe.assets)
     facts = {one.mesh: one for one in recipe.assets}
     balls = []
     for body in (body for body in scene.bodies if isinstance(body.asset, MeshFile)):
@@ -109,13 +109,13 @@ def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
         balls.append((body.pose.apply(np.array([one.center_m]))[0], one.radius_m))
         assert one.mass_kg.low <= body.mass_kg <= one.mass_kg.high
         assert one.friction.low <= body.friction <= one.friction.high
-        share = drawn.number(f"{body.name}/restitution_share")
+        share = drawn.get_float(f"{body.name}/restitution_share")
         assert body.restitution == one.restitution.at(share)
         assert body.is_target
-        balance = balance_of(body).frame.position_m
+        balance = compute_inertial_frame(body).frame.position_m
         off_m = [0.1, 0.0, -0.005] if one.name.startswith("block") else one.center_m
         assert balance == pytest.approx(off_m, abs=1e-6)
-    assert len(balls) == drawn.count("layout/object_count")
+    assert len(balls) == drawn.get_int("layout/object_count")
     for i, (centre, radius) in enumerate(balls):
         assert centre[2] > radius
         for other, reach in balls[:i]:
@@ -124,15 +124,15 @@ def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
 
 @pytest.mark.parametrize("index", range(4))
 def test_cameras_see_the_middle_object_as_large_as_was_drawn(recipe, index):
-    drawn = draw(recipe.domain, 0, index, views=2)
-    scene = compose(drawn, 320, 240, recipe.assets)
+    drawn = sample_factors(recipe.domain, 0, index, views=2)
+    scene = build_scene(drawn, 320, 240, recipe.assets)
     facts = {one.mesh: max(one.size_m) for one in recipe.assets}
     length = np.median([facts[b.asset] for b in scene.bodies if b.is_target])
     for view, camera in enumerate(scene.cameras):
         forward = camera.pose.rotation().apply([0.0, 0.0, 1.0])
         distance = -camera.pose.position_m[2] / forward[2]
         shown = camera.lens.fx_px * length / distance
-        assert shown == pytest.approx(drawn.number(f"view/{view}/object_px") / 2)
+        assert shown == pytest.approx(drawn.get_float(f"view/{view}/object_px") / 2)
 
 
 def test_another_folder_makes_the_same_bytes_without_its_name(recipe, place, tmp_path):
@@ -170,7 +170,7 @@ def test_a_data_set_records_its_assets(recipe, tmp_path):
 
 
 def test_objects_come_to_rest_on_the_table(recipe):
-    settled = settled_scene(recipe, 0, 1)
+    settled = simulate_scene(recipe, 0, 1)
     for body in settled.scene.bodies:
         if body.is_target:
             low, high = next(
@@ -181,7 +181,7 @@ def test_objects_come_to_rest_on_the_table(recipe):
 
 
 def test_dice_and_objects_are_thrown_together(place, tmp_path):
-    objects = (SHIPPED / "bases/objects.toml").read_text()
+    objects = (RECIPES_FOLDER / "bases/objects.toml").read_text()
     objects = objects.split("[domain.object]")[1].split("[domain.view]")[0]
     path = tmp_path / "both.toml"
     folder = json.dumps(str(place / "objects"))
@@ -192,12 +192,12 @@ def test_dice_and_objects_are_thrown_together(place, tmp_path):
         f"[domain.object]{objects}"
     )
     recipe = load_recipe(str(path))
-    alone = draw(load_recipe("dice").domain, 3, 5, views=1)
-    drawn = draw(recipe.domain, 3, 5, views=1)
+    alone = sample_factors(load_recipe("dice").domain, 3, 5, views=1)
+    drawn = sample_factors(recipe.domain, 3, 5, views=1)
     assert alone.values.items() <= drawn.values.items()
-    bodies = compose(drawn, 64, 64, recipe.assets).bodies
+    bodies = build_scene(drawn, 64, 64, recipe.assets).bodies
     assert sum(isinstance(body.asset, MeshFile) for body in bodies) == 2
-    assert sum(isinstance(body.asset, Die) for body in bodies) == drawn.count("layout/die_count")
+    assert sum(isinstance(body.asset, Die) for body in bodies) == drawn.get_int("layout/die_count")
 
 
 def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
@@ -220,12 +220,12 @@ def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
     assert not check_dataset(tmp_path / "d").problems
     assert {label.category for sample in dataset.samples for label in sample.objects} == {"cup"}
     assert read_header(tmp_path / "d")["objects"].keys() == {"cup/a.stl"}
-    settled = settled_scene(recipe, 0, 0).scene
+    settled = simulate_scene(recipe, 0, 0).scene
     (thing,) = (body for body in settled.bodies if body.name == "distractor/0")
     (facts,) = (one for one in recipe.assets if one.mesh == thing.asset)
     assert facts.name in clutter
     assert facts.licence == "CC-BY-4.0"
-    assert thing.mass_kg == facts.mass_kg.at(0.5)
+    assert thing.mass_kg == facts.mass_kg.interpolate(0.5)
     assert (thing.asset.category, thing.is_target) == ("", False)
 
 
@@ -235,7 +235,7 @@ def test_what_has_no_category_is_not_labelled_when_it_is_thrown(place):
         "[domain.distractor]\nshape = 'asset'\n[domain.object]\nasset = 'clutter/block/red.ply'\n"
     )
     recipe = load_recipe(str(place / "junk.toml"))
-    bodies = compose(draw(recipe.domain, 0, 0, views=1), 64, 64, recipe.assets).bodies
+    bodies = build_scene(sample_factors(recipe.domain, 0, 0, views=1), 64, 64, recipe.assets).bodies
     thrown = [body for body in bodies if body.name.startswith("object/")]
     assert thrown
     assert not any(body.is_target for body in thrown)
@@ -250,7 +250,7 @@ def test_dice_lie_among_clutter(place):
     )
     recipe = load_recipe(str(path))
     assert recipe.categories == tuple("123456")
-    bodies = compose(draw(recipe.domain, 0, 0, views=1), 64, 64, recipe.assets).bodies
+    bodies = build_scene(sample_factors(recipe.domain, 0, 0, views=1), 64, 64, recipe.assets).bodies
     kinds = {body.asset.kind for body in bodies if body.name.startswith("distractor/")}
     assert kinds == {"box", "mesh"}
     assert {body.is_target for body in bodies if body.asset.kind == "mesh"} == {False}

@@ -11,22 +11,25 @@ import pytest
 
 from sim2cam.errors import BackendError
 from sim2cam.pipeline import doctor
-from sim2cam.pipeline.doctor import Check, can_run
+from sim2cam.pipeline.doctor import SystemCheck, can_run
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_environment_of_the_tests_can_run_the_main_job():
-    checks = doctor.examine()
+    checks = doctor.run_checks()
     assert can_run(checks), [check for check in checks if not check.ok]
     assert len({check.name for check in checks}) == len(checks)
-    assert all(check.found for check in checks)
-    assert all(bool(check.cure) != check.ok for check in checks)
+    assert all(check.status for check in checks)
+    assert all(bool(check.remedy) != check.ok for check in checks)
 
 
 def test_what_is_not_needed_does_not_stop_the_main_job():
-    good, bad = Check("python", True, "3.11"), Check("disk", False, "0 GB", "Free some.")
-    assert can_run([good, Check("opengl", False, "none", "Install Mesa.", needed=False)])
+    good, bad = (
+        SystemCheck("python", True, "3.11"),
+        SystemCheck("disk", False, "0 GB", "Free some."),
+    )
+    assert can_run([good, SystemCheck("opengl", False, "none", "Install Mesa.", required=False)])
     assert not can_run([good, bad])
 
 
@@ -34,7 +37,7 @@ def test_an_old_python(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 2))
     check = doctor.check_python()
     assert not check.ok
-    assert check.cure == "Install Python 3.11, then run: make setup PYTHON=python3.11"
+    assert check.remedy == "Install Python 3.11, then run: make setup PYTHON=python3.11"
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -42,9 +45,9 @@ def test_a_missing_package_is_named(monkeypatch):
         metadata, "requires", lambda _: ["numpy>=1", "nosuch>=2", 'x; extra == "d"']
     )
     check = doctor.check_packages()
-    assert check.found == f"nosuch MISSING, numpy {metadata.version('numpy')}"
-    assert (check.ok, check.needed) == (False, True)
-    assert check.cure == "Run: make setup, or: pip install -c constraints.txt ."
+    assert check.status == f"nosuch MISSING, numpy {metadata.version('numpy')}"
+    assert (check.ok, check.required) == (False, True)
+    assert check.remedy == "Run: make setup, or: pip install -c constraints.txt ."
 
 
 def test_sim2cam_itself_may_be_missing(monkeypatch):
@@ -52,7 +55,7 @@ def test_sim2cam_itself_may_be_missing(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", missing)
-    assert doctor.check_packages().found == "sim2cam is not installed"
+    assert doctor.check_packages().status == "sim2cam is not installed"
 
 
 def builds(monkeypatch, **versions):
@@ -63,7 +66,7 @@ def builds(monkeypatch, **versions):
 
 def test_one_build_of_opencv_is_fine(monkeypatch):
     check = builds(monkeypatch, opencv_python_headless="5.0.0.93", numpy="2.4.6")
-    assert (check.ok, check.found) == (True, "opencv-python-headless 5.0.0.93")
+    assert (check.ok, check.status) == (True, "opencv-python-headless 5.0.0.93")
 
 
 def test_two_builds_of_one_version_are_harmless(monkeypatch):
@@ -72,9 +75,9 @@ def test_two_builds_of_one_version_are_harmless(monkeypatch):
 
 def test_two_builds_of_different_versions_are_told(monkeypatch):
     check = builds(monkeypatch, opencv_python_headless="4.9.0.80", opencv_python="4.13.0.1")
-    assert (check.ok, check.needed) == (False, False)
-    assert check.found == "opencv-python 4.13.0.1, opencv-python-headless 4.9.0.80"
-    assert check.cure == (
+    assert (check.ok, check.required) == (False, False)
+    assert check.status == "opencv-python 4.13.0.1, opencv-python-headless 4.9.0.80"
+    assert check.remedy == (
         "Their files are mixed. Bring them to one version: "
         "pip install opencv-python==4.13.0.1 opencv-python-headless==4.13.0.1"
     )
@@ -94,7 +97,7 @@ def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
     monkeypatch.setattr(doctor, "installed_version", versions.get)
     check = doctor.check_albumentations()
     assert check.ok == ok
-    assert bool(check.cure) != ok
+    assert bool(check.remedy) != ok
 
 
 @pytest.mark.parametrize(
@@ -109,8 +112,8 @@ def test_without_opengl_the_main_job_runs(monkeypatch, code, limit_s, said):
     monkeypatch.setattr(doctor, "_OPENGL", code)
     monkeypatch.setattr(doctor, "_CHILD_LIMIT_S", limit_s)
     check = doctor.check_opengl()
-    assert (check.ok, check.needed, check.found) == (False, False, f"none ({said})")
-    assert check.cure == (
+    assert (check.ok, check.required, check.status) == (False, False, f"none ({said})")
+    assert check.remedy == (
         "Renders come from pybullet's TinyRenderer meanwhile. Install Mesa: "
         f"apt-get install -y --no-install-recommends {doctor.MESA_PACKAGES}"
     )
@@ -129,8 +132,8 @@ def test_a_pair_that_does_not_fit_is_told(monkeypatch):
     monkeypatch.delitem(sys.modules, "sim2cam.models.compat", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Broken(), *sys.meta_path])
     check = doctor.check_torch()
-    assert (check.ok, check.needed) == (False, True)
-    assert check.found.endswith(": torchvision does not fit")
+    assert (check.ok, check.required) == (False, True)
+    assert check.status.endswith(": torchvision does not fit")
 
 
 def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
@@ -138,8 +141,8 @@ def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_NVIDIA_DRIVER", tmp_path)
     check = doctor.check_gpu()
-    assert (check.ok, check.needed) == (False, False)
-    assert "make setup TORCH_INDEX=" in check.cure
+    assert (check.ok, check.required) == (False, False)
+    assert "make setup TORCH_INDEX=" in check.remedy
     monkeypatch.setattr(doctor, "_NVIDIA_DRIVER", tmp_path / "absent")
     assert doctor.check_gpu().ok
 
@@ -147,10 +150,10 @@ def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
 def test_the_cache_need_not_exist_and_is_not_made(monkeypatch, tmp_path):
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "a" / "b"))
     check = doctor.check_cache()
-    assert (check.ok, check.found) == (True, str(tmp_path / "a" / "b"))
+    assert (check.ok, check.status) == (True, str(tmp_path / "a" / "b"))
     monkeypatch.delenv("SIM2CAM_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a" / "c"))
-    assert doctor.check_cache().found == str(tmp_path / "a" / "c" / "sim2cam")
+    assert doctor.check_cache().status == str(tmp_path / "a" / "c" / "sim2cam")
     assert not list(tmp_path.iterdir())
 
 
@@ -159,7 +162,7 @@ def test_a_cache_that_cannot_be_made_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "file" / "b"))
     check = doctor.check_cache()
     assert not check.ok
-    assert check.cure == (
+    assert check.remedy == (
         f"{tmp_path / 'file'} cannot be written. Set SIM2CAM_CACHE to a folder that can."
     )
 
@@ -167,5 +170,5 @@ def test_a_cache_that_cannot_be_made_is_told(monkeypatch, tmp_path):
 def test_a_full_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=3e8))
     check = doctor.check_disk(tmp_path)
-    assert (check.ok, check.found) == (False, f"0.3 GB free in {tmp_path}")
-    assert check.cure == "At least 1 GB are needed. Free some, or work elsewhere."
+    assert (check.ok, check.status) == (False, f"0.3 GB free in {tmp_path}")
+    assert check.remedy == "At least 1 GB are needed. Free some, or work elsewhere."

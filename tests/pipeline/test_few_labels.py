@@ -50,7 +50,7 @@ def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, 
     card = load_detector(frozen / "weights.safetensors").card
     assert card.residual
     assert [(part.name, part.images) for part in card.data] == [("coco", 5)]
-    assert [part.name for part in card.start.data] == ["sim"]
+    assert [part.name for part in card.initial_weights.data] == ["sim"]
     assert train(few, frozen, *flags, "--resume") == 0
     dann = recipe("[train.adapt]\nmethod = 'dann'\n")
     assert train(dann, adapted, "--data", sim.root, "--from", weights, "--captures", coco) == 0
@@ -68,7 +68,7 @@ def test_it_is_said_that_boxes_are_not_widened_as_before(sim, coco, recipe, tmp_
     assert train(recipe(), weights.parent, "--data", sim.root) == 0
     before = load_detector(weights)
     card = replace(before.card, box_margin=0.116)
-    save_detector(weights, before.network.state_dict(), card, before.familiar)
+    save_detector(weights, before.network.state_dict(), card, before.feature_distribution)
     flags = ["--data", str(coco), "--from", str(weights), "--out", str(tmp_path / "run")]
     assert main(["train", str(recipe()), *flags, "--workers", "1"]) == 0
     assert "boxes of --from are widened by 11.6% of a side on each side" in capsys.readouterr().err
@@ -150,7 +150,7 @@ def test_development_captures_that_cannot_be_scored_are_refused_before_the_train
     if labelled:
         assert train(recipe(), out, "--data", sim.root, "--dev", photos, "--map", "one=1") == 0
         card = load_detector(out / "weights.safetensors").card
-        assert card.novelty.measured_on == "development captures"
+        assert card.ood_threshold.measured_on == "development captures"
 
 
 def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, capsys):

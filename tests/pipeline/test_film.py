@@ -11,31 +11,37 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.store import save_transfer
 from sim2cam.adapt.transfers.style_randomization import StyleRandomization
-from sim2cam.adapt.translation import NO_JUDGES, numbered, translate_all
+from sim2cam.adapt.translation import NO_VERIFIERS, index_samples, translate_samples
 from sim2cam.data import tracks
-from sim2cam.data.card import card_of
-from sim2cam.data.catalog import query
-from sim2cam.data.channels import CHANNELS, read
+from sim2cam.data.card import build_card
+from sim2cam.data.catalog import run_query
+from sim2cam.data.channels import CHANNELS, read_channel
 from sim2cam.data.checks.dataset import check_dataset
-from sim2cam.data.formats.export import export
-from sim2cam.data.reader import read_dataset, read_lines
-from sim2cam.data.real_images import read_captures
-from sim2cam.data.writer import digest_of
+from sim2cam.data.formats.export import export_dataset
+from sim2cam.data.reader import read_dataset, read_sample_records
+from sim2cam.data.real_images import read_real_images
+from sim2cam.data.writer import compute_digest
 from sim2cam.pipeline.generation import generate
-from sim2cam.pipeline.recipe import FilmOptions, RenderOptions, load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.pipeline.recipe import RenderOptions, SequenceOptions, load_recipe
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.pipeline.translation import Certification, apply_transfer
 from sim2cam.randomize.distributions import Constant
-from sim2cam.randomize.domain import Automatics, DepthFactors, Motion, Shutter, Stereo
+from sim2cam.randomize.domain import (
+    AutomaticsFactors,
+    DepthCameraFactors,
+    MotionFactors,
+    ShutterFactors,
+    StereoFactors,
+)
 from sim2cam.scene.scene import Scene
 
 FRAMES, VIEWS, INTERVAL_S = 4, 2, 0.11
-NO_LIMITS = Limits(
-    displacement_px=9, correlation=-1, picture_correlation=-1, outline_recall=0, colour_shift=9, added_levels=255,
-    lost_levels=255, grid_levels=255, seam_levels=255, clipped_share=1, warp_levels=255,
+NO_LIMITS = CertificateLimits(
+    object_shift_px=9, structure_correlation=-1, image_correlation=-1, edge_recall=0, colour_shift=9, added_structure_levels=255,
+    lost_structure_levels=255, grid_artefact_levels=255, seam_step_levels=255, clipped_fraction=1, warping_error_levels=255,
 )  # fmt: skip
 CHOSEN = ("depth", "ids", "coverage", "flow_forward", "flow_backward")
 
@@ -47,10 +53,10 @@ def recipe():
     domain = replace(
         dice.domain,
         layout=replace(dice.domain.layout, die_count=Constant(6), distractor_count=Constant(0)),
-        shutter=Shutter(Constant(0.004), Constant(0.004)),
-        motion=Motion(drift, none, none, none, none, Constant(0.2)),
+        shutter=ShutterFactors(Constant(0.004), Constant(0.004)),
+        motion=MotionFactors(drift, none, none, none, none, Constant(0.2)),
     )
-    film = FilmOptions(FRAMES, INTERVAL_S, tracks=8)
+    film = SequenceOptions(FRAMES, INTERVAL_S, track_count=8)
     render = RenderOptions(96, 80, VIEWS, CHOSEN, film)
     return replace(dice, domain=domain, render=render)
 
@@ -75,9 +81,11 @@ def test_it_agrees_with_itself(film):
 
 
 def test_each_camera_takes_its_pictures_one_after_another(film):
-    for index, (sample, raw) in enumerate(zip(film.samples, read_lines(film.root), strict=True)):
+    for index, (sample, raw) in enumerate(
+        zip(film.samples, read_sample_records(film.root), strict=True)
+    ):
         view, frame = divmod(index, FRAMES)
-        assert raw.line["view"] == view
+        assert raw.fields["view"] == view
         assert sample.scene_index == 0
         assert sample.moment.frame == frame
         assert set(sample.channels) == {
@@ -93,25 +101,27 @@ def test_each_camera_takes_its_pictures_one_after_another(film):
 
 
 def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
-    settled = settled_scene(recipe, 2, 0)
-    still = settled_scene(
+    settled = simulate_scene(recipe, 2, 0)
+    still = simulate_scene(
         replace(recipe, render=replace(recipe.render, channels=(), film=None)), 2, 0
     )
     assert settled.scene == still.scene
-    assert settled.film[-1].scene == still.scene
-    assert still.film[-1].seconds == settled.film[-1].seconds == settled.certificate.seconds
-    assert len(still.film) == 1
+    assert settled.sequence[-1].scene == still.scene
+    assert still.sequence[-1].seconds == settled.sequence[-1].seconds == settled.certificate.seconds
+    assert len(still.sequence) == 1
     (line,) = (film.root / "shards/000000/scenes.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert Scene.from_json(json.dumps(record["scene"])) == settled.scene
-    assert [entry["seconds"] for entry in record["film"]] == [i.seconds for i in settled.film]
+    assert [entry["seconds"] for entry in record["film"]] == [i.seconds for i in settled.sequence]
     first = record["film"][0]["bodies"]["die/0"]
-    assert first["pose"]["position_m"] == list(settled.film[0].scene.bodies[-6].pose.position_m)
+    assert first["pose"]["position_m"] == list(settled.sequence[0].scene.bodies[-6].pose.position_m)
 
 
 def test_tracks_follow_the_same_points_through_it(film):
     for view in range(VIEWS):
-        found = [tracks.read(s.tracks) for s in film.samples[view * FRAMES : (view + 1) * FRAMES]]
+        found = [
+            tracks.read_tracks(s.tracks) for s in film.samples[view * FRAMES : (view + 1) * FRAMES]
+        ]
         assert all(np.array_equal(t.point_m, found[0].point_m) for t in found)
         assert all(np.array_equal(t.instance_id, np.repeat(range(1, 7), 8)) for t in found)
     moved = np.linalg.norm(found[-1].pixel - found[0].pixel, axis=1)
@@ -122,18 +132,18 @@ def test_each_picture_of_a_film_has_noise_of_its_own(recipe, tmp_path):
     """Before a still camera, of still dice: both eyes, and the depth camera."""
     sensor = replace(recipe.domain.sensor, full_well_e=Constant(300.0), denoise=Constant(0.0))
     domain = replace(
-        recipe.domain, shutter=None, motion=None, sensor=sensor, stereo=Stereo(Constant(0.02)),
-        depth_camera=DepthFactors(
+        recipe.domain, shutter=None, motion=None, sensor=sensor, stereo=StereoFactors(Constant(0.02)),
+        depth_camera=DepthCameraFactors(
             Constant("time_of_flight"), noise_seed=Constant(7), min_range_m=Constant(0.05)
         ),
     )  # fmt: skip
     channels = ("depth", "ids", "sensor_depth", "right")
-    still = RenderOptions(96, 80, 1, channels, FilmOptions(FRAMES, 0.0001))
+    still = RenderOptions(96, 80, 1, channels, SequenceOptions(FRAMES, 0.0001))
     data = make(replace(recipe, domain=domain, render=still), tmp_path / "d", FRAMES)
     for read_one, least in (
         (lambda s: images.read_rgb(s.rgb), 2.0),
         (lambda s: images.read_rgb(s.right), 2.0),
-        (lambda s: read("sensor_depth", s.channels["sensor_depth"]), 0.5),
+        (lambda s: read_channel("sensor_depth", s.channels["sensor_depth"]), 0.5),
     ):
         taken = [read_one(sample).astype(float) for sample in data.samples]
         apart = [np.std(one - other) for one, other in itertools.combinations(taken, 2)]
@@ -142,7 +152,7 @@ def test_each_picture_of_a_film_has_noise_of_its_own(recipe, tmp_path):
 
 
 def test_automatics_follow_each_camera_s_film_from_its_first_picture(recipe, film, tmp_path):
-    lag = replace(recipe.domain, automatics=Automatics(exposure_lag_s=Constant(5.0)))
+    lag = replace(recipe.domain, automatics=AutomaticsFactors(exposure_lag_s=Constant(5.0)))
     lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
     for number, (one, other) in enumerate(zip(film.samples, lagging.samples, strict=True)):
         is_first = number % FRAMES == 0
@@ -157,7 +167,7 @@ def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, fil
     lag_s = 0.25
     lag = replace(
         recipe.domain,
-        automatics=Automatics(exposure_lag_s=Constant(lag_s), white_balance=Constant(1.0)),
+        automatics=AutomaticsFactors(exposure_lag_s=Constant(lag_s), white_balance=Constant(1.0)),
     )
     lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
     share = math.exp(-INTERVAL_S / lag_s)
@@ -172,16 +182,16 @@ def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, fil
             assert then.exposure == pytest.approx(level, rel=1e-9)
             assert (now.red, now.blue) == (1, 1)
             assert (then.red, then.blue) != (1, 1)
-    card = card_of(lagging)
+    card = build_card(lagging)
     exposures = [s.gains.exposure for s in lagging.samples]
     assert (card.gains["exposure"].low, card.gains["exposure"].high) == (
         min(exposures),
         max(exposures),
     )
     assert "Gains of films" in card.to_markdown()
-    answer = query(lagging, "SELECT frame, exposure_gain, red_gain FROM samples ORDER BY name")
+    answer = run_query(lagging, "SELECT frame, exposure_gain, red_gain FROM samples ORDER BY name")
     assert answer.rows == tuple(
-        (s.moment.frame, s.gains.exposure, s.gains.red) for s in lagging.samples
+        (s.frame_info.frame_index, s.gains.exposure, s.gains.red) for s in lagging.samples
     )
 
 
@@ -189,8 +199,8 @@ def test_stills_record_no_gains(recipe, tmp_path):
     still = replace(recipe, render=RenderOptions(96, 80, 1, ("ids",)))
     dataset = make(still, tmp_path / "d", 1)
     assert dataset.samples[0].gains is None
-    assert "gains" not in read_lines(dataset.root)[0].line
-    assert card_of(dataset).gains == {}
+    assert "gains" not in read_sample_records(dataset.root)[0].fields
+    assert build_card(dataset).gains == {}
 
 
 def test_less_of_it_is_the_same_bytes(recipe, film, tmp_path):
@@ -206,7 +216,7 @@ def plant(root, name, change):
     for line in lines:
         if line["name"] == name:
             change(line)
-            line["digest"] = digest_of(line)
+            line["digest"] = compute_digest(line)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -222,30 +232,32 @@ def test_a_flow_of_another_picture_is_found(copied):
         there = "flow_forward/000001.png"
         files[there] = files.pop("flow_forward/000000.png")
         files[there] = next(
-            raw.line["files"][there] for raw in read_lines(copied) if there in raw.line["files"]
+            raw.fields["files"][there]
+            for raw in read_sample_records(copied)
+            if there in raw.fields["files"]
         )
 
     plant(copied, "000000", other_flow)
-    whats = [p.what for p in check_dataset(copied).problems if p.sample == "000000"]
+    whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
     assert any(re.search(r"flow_forward( is up to|: \d+ of)", what) for what in whats), whats
 
 
 def test_tracks_of_another_picture_are_found(copied):
     path = copied / "shards/000000/tracks/000000.json"
     path.write_bytes(path.with_name("000004.json").read_bytes())
-    whats = [p.what for p in check_dataset(copied).problems if p.sample == "000000"]
+    whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
     assert any("its tracks are up to" in what for what in whats), whats
 
 
 def test_broken_tracks_are_told(copied):
     path = copied / "shards/000000/tracks/000000.json"
     path.write_text("{}")
-    whats = [p.what for p in check_dataset(copied).problems if p.sample == "000000"]
+    whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
     assert f"{path}: instance_id is missing. Generate the data set again." in whats
 
 
 def test_coverage_is_whole_only_where_nothing_moves(film):
-    found = [read("coverage", sample.channels["coverage"]) for sample in film.samples]
+    found = [read_channel("coverage", sample.channels["coverage"]) for sample in film.samples]
     assert min(values.min() for values in found) < 1
     assert all(values.max() == 1 for values in found)
     assert set(CHOSEN) <= set(CHANNELS)
@@ -263,7 +275,7 @@ def test_coverage_is_whole_only_where_nothing_moves(film):
 def test_an_impossible_film_is_refused(options, message):
     given = {"frames": 4, "interval_s": 0.1} | options
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        RenderOptions(views=2, film=FilmOptions(**given))
+        RenderOptions(views=2, sequence=SequenceOptions(**given))
 
 
 def test_flow_without_a_film_is_refused():
@@ -275,7 +287,7 @@ def test_flow_without_a_film_is_refused():
 
 def test_a_recipe_without_film_and_shutter_keeps_its_digest(recipe):
     dice = load_recipe("dice")
-    facts = dice.rendering_facts()
+    facts = dice.collect_rendering_settings()
     assert "film" not in facts["render"]
     assert not {"shutter", "motion"} & facts["domain"].keys()
     assert recipe.digest() != dice.digest()
@@ -299,20 +311,20 @@ class Restless:
 
 
 def test_a_translated_film_is_held_against_the_renderer_s_flow(film):
-    pictures = numbered(film.samples)
-    assert [one.film for one in pictures] == [0] * FRAMES + [FRAMES] * FRAMES
+    pictures = index_samples(film.samples)
+    assert [one.sequence_index for one in pictures] == [0] * FRAMES + [FRAMES] * FRAMES
     worst = {}
     for transfer in (Tinted(), Restless()):
-        made = list(translate_all(transfer, pictures, 0, "adapt", NO_JUDGES))
-        found = [one.certificate.findings["warp_levels"] for one in made]
+        made = list(translate_samples(transfer, pictures, 0, "adapt", NO_VERIFIERS))
+        found = [one.certificate.checks["warp_levels"] for one in made]
         assert [one.value is None for one in found] == [n % FRAMES == 0 for n in range(len(found))]
         worst[type(transfer)] = max(one.value for one in found if one.value is not None)
-    assert worst[Tinted] < 2 < Limits().warp_levels < 10 < worst[Restless]
+    assert worst[Tinted] < 2 < CertificateLimits().warping_error_levels < 10 < worst[Restless]
 
 
 def test_films_of_two_cameras_in_a_tar_stay_two_when_they_are_translated(film, tmp_path):
-    export({"train": film}, tmp_path / "tar", "webdataset")
-    parent = read_captures(tmp_path / "tar")
+    export_dataset({"train": film}, tmp_path / "tar", "webdataset")
+    parent = read_real_images(tmp_path / "tar")
     save_transfer(StyleRandomization(np.zeros((2, 3)), np.ones((2, 3))), tmp_path / "style")
     certificate = apply_transfer(
         tmp_path / "style", parent, tmp_path / "set", certification=Certification(NO_LIMITS), seed=0,
@@ -320,8 +332,8 @@ def test_films_of_two_cameras_in_a_tar_stay_two_when_they_are_translated(film, t
     )  # fmt: skip
     report = check_dataset(tmp_path / "set")
     assert (report.samples, report.problems) == (FRAMES * VIEWS, ())
-    measured = [picture.findings["warp_levels"].value for picture in certificate.pictures]
+    measured = [picture.checks["warp_levels"].value for picture in certificate.images]
     assert [value is None for value in measured] == [n % FRAMES == 0 for n in range(len(measured))]
     for sample, origin in zip(read_dataset(tmp_path / "set").samples, film.samples, strict=True):
-        assert (sample.moment, sample.gains) == (origin.moment, origin.gains)
+        assert (sample.frame_info, sample.gains) == (origin.moment, origin.gains)
         assert sample.channels.keys() == origin.channels.keys()

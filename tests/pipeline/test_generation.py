@@ -14,21 +14,21 @@ import pytest
 
 from sim2cam.data.channels import CHANNELS
 from sim2cam.data.checks.dataset import check_dataset
-from sim2cam.data.reader import read_header, read_lines
+from sim2cam.data.reader import read_header, read_sample_records
 from sim2cam.data.shards import (
-    Quarantined,
+    QuarantinedScene,
     ShardContent,
-    read_content,
     read_quarantined,
+    read_shard_content,
     remove_damaged,
 )
 from sim2cam.errors import OutputError, RepairWarning, SceneError
 from sim2cam.pipeline import scene_sampling
-from sim2cam.pipeline.generation import estimate, generate
+from sim2cam.pipeline.generation import estimate_cost, generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
+from sim2cam.pipeline.scene_sampling import simulate_scene
 from sim2cam.randomize.distributions import Constant
-from sim2cam.render.frame import FLOWS
+from sim2cam.render.frame import FLOW_CHANNELS
 
 DICE = load_recipe("dice")
 RECIPE = replace(DICE, render=replace(DICE.render, width=96, height=80, views=2))
@@ -75,7 +75,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
     os.killpg(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     assert list(root.glob("shards/*.part"))
-    assert [problem.what for problem in check_dataset(root).problems] == [
+    assert [problem.message for problem in check_dataset(root).problems] == [
         "incomplete: 0 of 20 samples are there. Run its command again with --resume."
     ]
     subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
@@ -123,11 +123,11 @@ def test_resume_makes_torn_shards_anew(plain, tmp_path, what):
     root = tmp_path / "d"
     shutil.copytree(plain, root)
     tear(root / "shards/000000" / place)
-    content = read_content(root, 0)
+    content = read_shard_content(root, 0)
     assert content is None or content.scenes == 0
     make(root, resume=True)
     assert bytes_of(root) == bytes_of(plain)
-    assert read_content(root, 0) == ShardContent(16, 8)
+    assert read_shard_content(root, 0) == ShardContent(16, 8)
 
 
 def test_a_change_that_keeps_size_and_time_is_found_by_hashes(plain, tmp_path):
@@ -149,7 +149,7 @@ def fails_for(*indices):
     def settle(recipe, seed, index, change):
         if index in indices:
             raise SceneError(f"scene {index} cannot be made")
-        return settled_scene(recipe, seed, index, change)
+        return simulate_scene(recipe, seed, index, change)
 
     return settle
 
@@ -162,8 +162,8 @@ def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monk
     names = [sample.name for sample in dataset.samples]
     assert names == [f"{i:06d}" for i in range(COUNT) if i not in (2, 3, 18, 19)]
     assert read_quarantined(root) == (
-        Quarantined(1, 2, "scene 1 cannot be made"),
-        Quarantined(9, 2, "scene 9 cannot be made"),
+        QuarantinedScene(1, 2, "scene 1 cannot be made"),
+        QuarantinedScene(9, 2, "scene 9 cannot be made"),
     )
     report = check_dataset(root)
     assert report.problems == ()
@@ -234,16 +234,16 @@ def test_a_larger_count_extends(plain, tmp_path):
     make(tmp_path / "d", resume=True)
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
     shutil.rmtree(tmp_path / "d/shards/000001")
-    assert [problem.what for problem in check_dataset(tmp_path / "d").problems] == [
+    assert [problem.message for problem in check_dataset(tmp_path / "d").problems] == [
         "incomplete: 16 of 20 samples are there. Run its command again with --resume."
     ]
 
 
 def test_one_sample_can_be_made_alone(plain):
-    whole = settled_scene(RECIPE, 0, 3)
-    again = settled_scene(RECIPE, 0, 3)
+    whole = simulate_scene(RECIPE, 0, 3)
+    again = simulate_scene(RECIPE, 0, 3)
     assert whole == again
-    assert whole != settled_scene(RECIPE, 1, 3)
+    assert whole != simulate_scene(RECIPE, 1, 3)
 
 
 def test_another_seed_is_refused(plain):
@@ -265,13 +265,13 @@ def test_another_recipe_is_refused_with_the_difference(plain):
 
 def test_scenes_stay_within_a_shard(plain):
     shards: dict[int, set[Path]] = {}
-    for raw in read_lines(plain):
-        shards.setdefault(raw.line["scene_index"], set()).add(raw.shard)
+    for raw in read_sample_records(plain):
+        shards.setdefault(raw.fields["scene_index"], set()).add(raw.shard)
     assert all(len(folders) == 1 for folders in shards.values())
 
 
 def test_a_sample_says_what_its_depth_is(plain):
-    assert {raw.line["depth_along"] for raw in read_lines(plain)} == {"axis"}
+    assert {raw.fields["depth_along"] for raw in read_sample_records(plain)} == {"axis"}
 
 
 def test_a_scene_that_never_settles_is_an_error(monkeypatch):
@@ -279,11 +279,11 @@ def test_a_scene_that_never_settles_is_an_error(monkeypatch):
     with pytest.raises(
         SceneError, match=r"did not settle in 20 attempts in a row \(last: the lens folds"
     ):
-        settled_scene(RECIPE, 0, 0)
+        simulate_scene(RECIPE, 0, 0)
 
 
 def test_the_estimate_counts_shards_and_bytes():
-    plan = estimate(RECIPE, count=100, seed=0, workers=2)
+    plan = estimate_cost(RECIPE, count=100, seed=0, workers=2)
     assert plan["shards"] == 7
     assert 0 < plan["gigabytes"] < 0.1
     assert plan["seconds"] > 0
@@ -300,13 +300,13 @@ def test_everything_that_stills_have_passes_its_check(tmp_path):
     )  # fmt: skip
     assert check_dataset(tmp_path / "d").problems == ()
     for sample in dataset.samples:
-        assert set(sample.channels) == set(CHANNELS) - {"coverage", "raw", *FLOWS}
-        assert sample.rgb.suffix == sample.right.suffix == ".png"
+        assert set(sample.channels) == set(CHANNELS) - {"coverage", "raw", *FLOW_CHANNELS}
+        assert sample.rgb.suffix == sample.right_rgb.suffix == ".png"
         assert (sample.depth_unit_m, sample.occlusions is None) == (1e-4, False)
         assert 0.015 <= sample.baseline_m <= 0.03
         for label in sample.objects:
             assert [point.name for point in label.keypoints] != []
-            assert label.amodal_mask.mask().any()
+            assert label.amodal_mask.decode().any()
     (die,) = read_header(tmp_path / "d")["objects"].values()
     assert die["categories"] == list("123456")
     assert len(die["shape_symmetries"]["rotations_wxyz"]) == 23

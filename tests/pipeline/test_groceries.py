@@ -1,13 +1,16 @@
 """The recipe ``groceries``: tins that roll come to rest, and soon."""
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.render.physics.simulation import settle
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.render.physics.simulation import simulate
 
 
 def test_few_drafts_are_thrown_away():
     """Tins without what is in them rolled for metres: a quarter of all drafts was thrown away."""
     recipe = load_recipe("groceries")
-    drafts = (recipe.composed(draw(recipe.domain, 0, index, views=1)) for index in range(32))
-    rejections = [settle(draft)[1].rejection for draft in drafts]
+    drafts = (
+        recipe.compose_scene(sample_factors(recipe.domain, 0, index, views=1))
+        for index in range(32)
+    )
+    rejections = [simulate(draft)[1].rejection for draft in drafts]
     assert sum(why is not None for why in rejections) <= 6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import trimesh
 
-from sim2cam.data.channels import read
+from sim2cam.data.channels import read_channel
 from sim2cam.data.checks.dataset import check_dataset
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.generation import generate
@@ -121,7 +121,7 @@ def test_the_record_says_how_joints_stood(dataset):
 def test_links_are_parts_of_the_labels(dataset):
     seen = set()
     for sample in dataset.samples:
-        ids, parts = (read(name, sample.channels[name]) for name in ("ids", "parts"))
+        ids, parts = (read_channel(name, sample.channels[name]) for name in ("ids", "parts"))
         for label in sample.objects:
             if label.category == "lamp":
                 seen |= set(np.unique(parts[ids == label.instance_id]).tolist())

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.store import load_transfer
 from sim2cam.adapt.transfers.transfer import read_frame
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.pairs import pairs_of
+from sim2cam.adapt.translator.pairs import register_pairs
 from sim2cam.images import read_rgb
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.translation import Certification, apply_transfer, train_network
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.randomize.counterfactual import Intervention
 from tests.pipeline.conftest import SMALL
 
-WARM = Change({"sensor": 1}, {"exposure/red_gain": 1.3, "exposure/blue_gain": 0.7})
+WARM = Intervention({"sensor": 1}, {"exposure/red_gain": 1.3, "exposure/blue_gain": 0.7})
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +31,21 @@ def redrawn(sim, tmp_path_factory):
 
 
 def test_a_camera_that_stands_elsewhere_makes_no_pairs(sim, redrawn):
-    found = pairs_of(sim, redrawn(Change({"view": 1}), 4)).record
-    assert (found.pairs, found.refused, found.unmatched) == (0, 4, 20)
+    found = register_pairs(sim, redrawn(Intervention({"view": 1}), 4)).record
+    assert (found.pairs, found.rejected, found.unmatched) == (0, 4, 20)
 
 
 def test_what_a_camera_does_is_learned_from_pairs(sim, redrawn, tmp_path):
     """The captures' camera has other noise and blur, and always makes colours as warm."""
     warm, run = redrawn(WARM, 20), tmp_path / "run"
-    pairs = pairs_of(sim, warm)
-    assert (pairs.record.pairs, pairs.record.refused) == (20, 0)
-    assert pairs.record.registered > 0.8
+    pairs = register_pairs(sim, warm)
+    assert (pairs.record.pairs, pairs.record.rejected) == (20, 0)
+    assert pairs.record.registered_fraction > 0.8
     config = TranslatorConfig(
         steps=40, batch=2, patch_px=64, width=8, blocks=1, learning_rate_generator=4e-3,
         ema_decay=0.9,
     )  # fmt: skip
-    certification = Certification(Limits())
+    certification = Certification(CertificateLimits())
     train_network(
         sim, warm, config, run, certification=certification, resume=False, device="cpu",
         progress=None, paired=True,
@@ -62,4 +62,4 @@ def test_what_a_camera_does_is_learned_from_pairs(sim, redrawn, tmp_path):
         run, sim, tmp_path / "adapted", certification=certification, seed=0, workers=1,
         device="cpu", resume=False, overwrite=False, progress=lambda *_: None,
     )  # fmt: skip
-    assert certificate.kept >= 22
+    assert certificate.accepted_count >= 22

@@ -12,10 +12,10 @@ from sim2cam.data.reader import read_header
 from sim2cam.errors import InputError
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.scene.image_file import PictureFile
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Texture
-from sim2cam.surfaces.textures import paint, shrunk_picture
+from sim2cam.surfaces.textures import load_linear_image, make_color_sampler
 
 TEXT = """\
 base = "dice"
@@ -54,7 +54,9 @@ def folder(tmp_path):
 def test_a_picture_lies_upright_and_as_wide_as_told(folder):
     (facts,) = import_pictures(folder / "photos")
     assert facts.color == pytest.approx((0.5, 0.5, 0.5))
-    color_at = paint(Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file))
+    color_at = make_color_sampler(
+        Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
+    )
     x, y = np.array([0.1, 0.3, 0.5]), np.array([0.05, 0.15, 0.25])
     found = color_at((x, y[:, None], np.zeros(1)))
     red, green, blue, white = [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]
@@ -68,13 +70,13 @@ def test_each_scene_has_its_picture_or_its_pattern(folder):
     assert Recipe.from_json(recipe.to_json()) == recipe
     seen = set()
     for index in range(6):
-        settled = settled_scene(recipe, 1, index)
+        settled = simulate_scene(recipe, 1, index)
         texture = settled.scene.bodies[0].material.texture
-        name = settled.drawn.text("table/picture")
-        assert (texture.picture is None) == (name == "none")
-        if texture.picture:
+        name = settled.sampled_values.get_str("table/picture")
+        assert (texture.image is None) == (name == "none")
+        if texture.image:
             assert texture.scale_m == 0.5
-            assert settled.scene.file_paths() == (str(folder / "photos/oak.png"),)
+            assert settled.scene.get_file_paths() == (str(folder / "photos/oak.png"),)
         seen.add(name)
     assert seen == {"none", "oak.png"}
 
@@ -82,7 +84,7 @@ def test_each_scene_has_its_picture_or_its_pattern(folder):
 def test_a_width_beside_the_picture_counts(folder):
     (folder / "photos/oak.toml").write_text("width_m = 0.9\n")
     (folder / "mine.toml").write_text(TEXT.replace('options = ["none", ', "options = ["))
-    scene = settled_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene
+    scene = simulate_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene
     assert scene.bodies[0].material.texture.scale_m == 0.9
 
 
@@ -105,12 +107,12 @@ def test_a_data_set_names_the_picture_and_its_licence(folder):
 def test_a_picture_that_changed_is_refused(folder):
     (facts,) = import_pictures(folder / "photos")
     (folder / "photos/oak.png").write_bytes(quarters() + b"more")
-    shrunk_picture.cache_clear()
+    load_linear_image.cache_clear()
     texture = Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
     with pytest.raises(InputError, match="is not what it was when it was brought in"):
-        paint(texture)
+        make_color_sampler(texture)
     with pytest.raises(ValueError, match=re.escape("'../../etc' is no SHA-256")):
-        PictureFile("x.png", "../../etc")
+        ImageFile("x.png", "../../etc")
 
 
 def test_a_sticker_is_named_with_its_licence(folder):

@@ -12,7 +12,7 @@ import torch
 import trimesh
 
 from sim2cam.cli import main
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,7 @@ def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, 
     run("predict", weights, place / "sim", "--score", "0.3", "--workers", 1)
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     apart = []
-    for sample, line in zip(read_captures(place / "sim").samples, lines, strict=True):
+    for sample, line in zip(read_real_images(place / "sim").samples, lines, strict=True):
         (truth,) = sample.objects
         poses = [d["pose"] for d in line["detections"] if d["pose"] is not None]
         off = [np.subtract(p["position_m"], truth.pose.position_m) for p in poses]

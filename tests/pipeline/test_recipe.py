@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from sim2cam.errors import RecipeError, UsageError
-from sim2cam.pipeline.recipe import SHIPPED, Recipe, load_recipe
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 from sim2cam.randomize.limits import check_settings
-from sim2cam.randomize.references import extremes_of
-from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.references import compute_extremes
+from sim2cam.randomize.sampling import sample_factors
 
 
-@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sorted(RECIPES_FOLDER.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_shipped_recipe_loads_and_survives_json(path: Path):
     if path.stem == "lmo" and not Path(os.environ.get("SIM2CAM_REAL", ""), "lmo/models").is_dir():
         pytest.skip("needs the meshes of LM-O: set SIM2CAM_REAL to the folder with lmo/models")
@@ -29,9 +29,9 @@ def test_the_digest_tells_rendering_apart_and_nothing_else(tmp_path):
 
 
 def test_groups_that_are_left_out_leave_no_trace_in_the_facts():
-    facts = load_recipe("dice").rendering_facts()
+    facts = load_recipe("dice").collect_rendering_settings()
     assert not {"stereo", "depth_camera"} & facts["domain"].keys()
-    full = load_recipe("dice-full").rendering_facts()
+    full = load_recipe("dice-full").collect_rendering_settings()
     assert "speckle_contrast" not in full["domain"]["depth_camera"]
 
 
@@ -62,7 +62,7 @@ def test_what_a_base_has_can_be_taken_out(tmp_path):
         "[require]\nsixes = false"
     )
     free = load_recipe(str(tmp_path / "free.toml"))
-    assert free.render.film is None
+    assert free.render.sequence is None
     assert "sixes" not in free.require
 
 
@@ -205,8 +205,8 @@ def test_inherited_cases_of_what_no_longer_occurs_are_ignored(tmp_path):
     base.write_text(f"base = 'dice'\n[domain.table]\nhue = {of_each}")
     path.write_text("base = 'base.toml'\n[domain.layout]\nsurface = 'mat'")
     domain = load_recipe(str(path)).domain
-    assert extremes_of(domain, domain.table.hue, "domain.table.hue") == (0.2,)
-    assert draw(domain, 0, 0, views=1).values["table/hue"] == 0.2
+    assert compute_extremes(domain, domain.table.hue, "domain.table.hue") == (0.2,)
+    assert sample_factors(domain, 0, 0, views=1).values["table/hue"] == 0.2
     path.write_text(
         f"base = 'base.toml'\n[domain.layout]\nsurface = 'mat'\n[domain.table]\nhue = {of_each}"
     )
@@ -236,7 +236,7 @@ def test_a_count_may_be_reckoned_from_whole_numbers(count, tmp_path):
     path.write_text(f"base = 'dice'\n[domain.layout]\ndie_count = {count}")
     domain = load_recipe(str(path)).domain
     for index in range(20):
-        assert isinstance(draw(domain, 0, index, views=1).values["layout/die_count"], int)
+        assert isinstance(sample_factors(domain, 0, index, views=1).values["layout/die_count"], int)
 
 
 def test_an_unknown_name_gets_a_hint():

@@ -8,22 +8,27 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.data.card import card_of
+from sim2cam.data.card import build_card
 from sim2cam.data.reader import read_scenes
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.errors import SceneError
-from sim2cam.experiments.factor_extremes import pictures_at_ends
+from sim2cam.experiments.factor_extremes import render_factor_extremes
 from sim2cam.pipeline import generation, scene_sampling
-from sim2cam.pipeline.generation import generate, preview
+from sim2cam.pipeline.generation import generate, render_preview
 from sim2cam.pipeline.recipe import Recipe, RenderOptions, load_recipe
-from sim2cam.pipeline.requirements import MEASURES, Requirement, labels_seen, measured
-from sim2cam.pipeline.scene_records import read_settled
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.pipeline.requirements import (
+    MEASURES,
+    Requirement,
+    collect_camera_labels,
+    measure_scene,
+)
+from sim2cam.pipeline.scene_records import read_settled_scene
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant, Same, Uniform
-from sim2cam.randomize.domain_survey import survey
+from sim2cam.randomize.domain_survey import sample_factor_histograms
 from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import rasterizer
+from sim2cam.render.rasterizer import get_rasterizer
 
 PLAIN = load_recipe("dice")
 FEW = replace(PLAIN.domain.layout, die_count=Constant(2), distractor_count=Constant(0))
@@ -41,7 +46,7 @@ def needing(**require):
 
 
 def sixes(settled):
-    return measured("count/6", settled.scene, [])
+    return measure_scene("count/6", settled.scene, [])
 
 
 def label(side, fraction):
@@ -49,42 +54,44 @@ def label(side, fraction):
 
 
 def test_measures_are_those_of_the_camera_that_sees_least():
-    scene = settled_scene(RECIPE, 0, 0).scene
+    scene = simulate_scene(RECIPE, 0, 0).scene
     seen = [[label(10, 1.0), label(20, 0.5)], [label(8, 0.9)]]
-    found = {name: measured(name, scene, seen) for name in MEASURES}
+    found = {name: measure_scene(name, scene, seen) for name in MEASURES}
     assert found == {
         "objects": 1,
         "least_visible_fraction": 0.5,
         "mean_visible_fraction": 0.75,
         "least_box_px": 8.0,
     }
-    nothing = {name: measured(name, scene, [*seen, []]) for name in MEASURES}
+    nothing = {name: measure_scene(name, scene, [*seen, []]) for name in MEASURES}
     assert nothing.pop("objects") == 0
     assert all(math.isnan(value) for value in nothing.values())
 
 
 def test_labels_are_measured_as_they_are_written():
-    scene = settled_scene(RECIPE, 0, 1).scene
-    (labels,) = labels_seen(scene)
-    assert labels == shoot(scene, scene.cameras[0], rasterizer(), ("ids",)).objects
+    scene = simulate_scene(RECIPE, 0, 1).scene
+    (labels,) = collect_camera_labels(scene)
+    assert labels == shoot(scene, scene.cameras[0], get_rasterizer(), ("ids",)).objects
 
 
 def test_a_required_value_is_drawn_until_it_fits():
     recipe = needing(warm=WARMTH)
-    found = [settled_scene(recipe, 0, index) for index in range(6)]
-    assert all(0 <= settled.drawn.values["light/warmth"] <= 2 for settled in found)
+    found = [simulate_scene(recipe, 0, index) for index in range(6)]
+    assert all(0 <= settled.sampled_values.values["light/warmth"] <= 2 for settled in found)
     why = [text for settled in found for text in settled.rejections]
     assert any(re.fullmatch(r"warm: its value is -0\.\d+, not 0 to 2", text) for text in why)
     assert all(settled.attempt == len(settled.rejections) for settled in found)
-    free = settled_scene(RECIPE, 0, 0)
-    if free.drawn.values["light/warmth"] >= 0:  # then nothing was asked that it did not have
+    free = simulate_scene(RECIPE, 0, 0)
+    if (
+        free.sampled_values.values["light/warmth"] >= 0
+    ):  # then nothing was asked that it did not have
         assert found[0] == free
 
 
 def test_a_measure_that_asks_for_nothing_changes_nothing():
     always = Requirement(((-1.0, 1e9),), measure="objects")
-    found = settled_scene(needing(any=always), 0, 2)
-    assert replace(found, reached={}) == settled_scene(RECIPE, 0, 2)
+    found = simulate_scene(needing(any=always), 0, 2)
+    assert replace(found, reached={}) == simulate_scene(RECIPE, 0, 2)
 
 
 def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
@@ -97,29 +104,34 @@ def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
     shown = {0: [], 1: []}
     for scene in read_scenes(tmp_path / "d"):
         (sample,) = [s for s in dataset.samples if s.scene_index == scene.scene_index]
-        assert set(scene.reached) == {"crowd"}
-        assert scene.reached["crowd"].value == len(sample.objects)
-        shown[int(scene.reached["crowd"].within == many)].append(len(sample.objects))
+        assert set(scene.requirement_values) == {"crowd"}
+        assert scene.requirement_values["crowd"].value == len(sample.objects)
+        shown[int(scene.requirement_values["crowd"].required_range == many)].append(
+            len(sample.objects)
+        )
     assert [len(counts) for counts in shown.values()] == [2, 2]
     assert max(shown[0]) < 2 <= min(shown[1])
-    card = card_of(dataset)
-    assert card.reached_scenes == {"crowd, 0 to 1": 2, "crowd, 2 to 99": 2}
-    assert card.reached["crowd, 2 to 99"].low == min(shown[1])
-    assert settled_scene(recipe, 0, 1).reached == read_settled(tmp_path / "d", recipe, 1).reached
+    card = build_card(dataset)
+    assert card.requirement_scenes == {"crowd, 0 to 1": 2, "crowd, 2 to 99": 2}
+    assert card.requirement_ranges["crowd, 2 to 99"].low == min(shown[1])
+    assert (
+        simulate_scene(recipe, 0, 1).requirement_values
+        == read_settled_scene(tmp_path / "d", recipe, 1).requirement_values
+    )
 
 
 def test_ranges_take_turns_by_index_whatever_is_rejected():
-    found = [sixes(settled_scene(needing(balance=SIXES), 0, index)) for index in range(8)]
+    found = [sixes(simulate_scene(needing(balance=SIXES), 0, index)) for index in range(8)]
     for start in range(0, 8, 2):
         assert sorted(count > 0 for count in found[start : start + 2]) == [False, True]
-    assert found[5] == sixes(settled_scene(needing(balance=SIXES), 0, 5))
+    assert found[5] == sixes(simulate_scene(needing(balance=SIXES), 0, 5))
 
 
 def test_visible_objects_are_required_of_the_labels():
     both = Requirement(((2.0, 2.0),), measure="objects")
     recipe = needing(both=both)
     for index in range(4):
-        (labels,) = labels_seen(settled_scene(recipe, 0, index).scene)
+        (labels,) = collect_camera_labels(simulate_scene(recipe, 0, index).scene)
         assert len(labels) == 2
 
 
@@ -139,10 +151,10 @@ LARGE = replace(
 
 def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 2)
-    small = preview(LARGE, tmp_path / "d", seed=0)
+    small = render_preview(LARGE, tmp_path / "d", seed=0)
     assert [sample.width for sample in small.samples] == [400, 400]
     for sample in small.samples:
-        large = labels_seen(settled_scene(LARGE, 0, sample.scene_index).scene)[0]
+        large = collect_camera_labels(simulate_scene(LARGE, 0, sample.scene_index).scene)[0]
         for one, other in zip(sample.objects, large, strict=True):
             assert one.category == other.category
             assert one.box_xyxy == pytest.approx([400 / 640 * x for x in other.box_xyxy], abs=1.5)
@@ -150,21 +162,25 @@ def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_pat
 
 def test_a_preview_of_films_shows_scenes_at_rest(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 1)
-    (still,) = preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
-    assert still.moment.frame == 0
+    (still,) = render_preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
+    assert still.frame_info.frame_index == 0
     assert still.channels == {}
 
 
 def test_ends_are_those_of_a_scene_that_is_required_at_full_size():
-    (tilt,) = [one for one in survey(LARGE.domain, 0, count=1, views=1) if one.factor == "tilt_rad"]
-    assert None not in list(pictures_at_ends(LARGE, 0, [tilt]))
+    (tilt,) = [
+        one
+        for one in sample_factor_histograms(LARGE.domain, 0, count=1, views=1)
+        if one.factor == "tilt_rad"
+    ]
+    assert None not in list(render_factor_extremes(LARGE, 0, [tilt]))
 
 
 def test_what_starves_is_named_with_how_often_all_failed():
     never = Requirement(((5.0, 9.0),), measure="objects", budget=3)
     warm = replace(WARMTH, budget=50)
     with pytest.raises(SceneError) as caught:
-        settled_scene(needing(warm=warm, crowd=never), 0, 0)
+        simulate_scene(needing(warm=warm, crowd=never), 0, 0)
     assert re.fullmatch(
         r"scene 0 of recipe 'dice' failed its requirement 'crowd' 3 times \(last: objects is \d, "
         r"not 5 to 9\)\. Besides, \d+ drafts? failed 'warm'(, \d+ drafts? did not settle)?\. Widen "
@@ -185,15 +201,15 @@ def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
     found = r"requirement 'crowd' 5 times .* Besides, (2[5-9]|3\d) drafts did not settle\."
     with pytest.raises(SceneError, match=found):
-        settled_scene(needing(crowd=never), 0, 0)
+        simulate_scene(needing(crowd=never), 0, 0)
 
 
 def test_counterfactuals_are_held_to_the_same():
     recipe = needing(warm=WARMTH)
-    pair = settled_scene(recipe, 0, 1, Change({"light": 1}))
-    assert pair.drawn.values["light/warmth"] >= 0
+    pair = simulate_scene(recipe, 0, 1, Intervention({"light": 1}))
+    assert pair.sampled_values.values["light/warmth"] >= 0
     with pytest.raises(SceneError, match=r"cannot be what it is set to: warm: its value is -0\.5"):
-        settled_scene(recipe, 0, 1, Change(settings={"light/warmth": -0.5}))
+        simulate_scene(recipe, 0, 1, Intervention(settings={"light/warmth": -0.5}))
 
 
 def test_rejections_stand_with_their_scenes(tmp_path):
@@ -204,7 +220,7 @@ def test_rejections_stand_with_their_scenes(tmp_path):
     )  # fmt: skip
     lines = (tmp_path / "d/shards/000000/scenes.jsonl").read_text().splitlines()
     for index, line in enumerate(lines):
-        expected = settled_scene(recipe, 0, index).rejections
+        expected = simulate_scene(recipe, 0, index).rejections
         assert tuple(json.loads(line)["rejections"]) == expected
 
 
@@ -218,7 +234,7 @@ def test_recipes_read_them_and_digests_tell_them_apart(tmp_path):
     assert recipe.require == {"balance": SIXES, "warm": WARMTH}
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert recipe.digest() != PLAIN.digest()
-    assert "require" not in PLAIN.rendering_facts()
+    assert "require" not in PLAIN.collect_rendering_settings()
 
 
 BAD = [
@@ -248,5 +264,5 @@ def test_a_bad_requirement_is_refused_by_name(tmp_path, text, message):
 
 def test_a_distribution_of_nothing_else_can_be_required():
     uniform = Requirement(((0.0, 0.5),), value=Uniform(0.0, 1.0))
-    settled = settled_scene(needing(half=uniform), 0, 0)
+    settled = simulate_scene(needing(half=uniform), 0, 0)
     assert settled.attempt == len(settled.rejections)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.physics import simulation, trajectory, world
-from sim2cam.render.physics.simulation import AT_FIRST, settle
+from sim2cam.render.physics.simulation import DEFAULT_REST, simulate
 from sim2cam.render.physics.trajectory import STEP_S
 
 
@@ -16,8 +16,8 @@ def rests_of(recipe, count):
     """Where the bodies of each scene's first draft rest, (n, 3) meters, None where they do not."""
     found = []
     for index in range(count):
-        draft = recipe.composed(draw(recipe.domain, 77, index, views=1))
-        scene, certificate = settle(draft, None, recipe.render.rest or AT_FIRST)
+        draft = recipe.composed(sample_factors(recipe.domain, 77, index, views=1))
+        scene, certificate = simulate(draft, None, recipe.render.rest or DEFAULT_REST)
         places = [body.pose.position_m for body in scene.bodies if not body.is_fixed]
         at_rest = certificate.rejection is None
         found.append(np.array(places).reshape(-1, 3) if at_rest else None)
@@ -37,7 +37,7 @@ def halved_steps():
 @contextmanager
 def doubled_iterations():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world, "_ITERATIONS", 2 * world._ITERATIONS)
+        patch.setattr(world, "_ITERATIONS", 2 * world._SOLVER_ITERATIONS)
         yield
 
 

@@ -12,11 +12,11 @@ import pytest
 
 from sim2cam.cli import main
 from sim2cam.errors import InputError, OutputError
-from sim2cam.pipeline.generation import generate, settle_scenes
-from sim2cam.pipeline.recipe import FilmOptions, load_recipe
-from sim2cam.pipeline.scene_records import read_settled
-from sim2cam.pipeline.scene_sampling import settled_scene
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.pipeline.generation import generate, simulate_scenes
+from sim2cam.pipeline.recipe import SequenceOptions, load_recipe
+from sim2cam.pipeline.scene_records import read_settled_scene
+from sim2cam.pipeline.scene_sampling import simulate_scene
+from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant
 
 PLAIN = load_recipe("dice")
@@ -26,8 +26,8 @@ RECIPE = replace(
     domain=replace(PLAIN.domain, layout=FEW),
     render=replace(PLAIN.render, width=64, height=48, views=2),
 )
-FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, film=FilmOptions(2, 0.05)))
-LIT = Change({"light": 1})
+FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, film=SequenceOptions(2, 0.05)))
+LIT = Intervention({"light": 1})
 
 
 def made(root, recipe=RECIPE, count=4, **options):
@@ -49,15 +49,15 @@ def sim(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "change"), [(RECIPE, Change()), (FILM, Change()), (RECIPE, LIT)],
+    ("recipe", "change"), [(RECIPE, Intervention()), (FILM, Intervention()), (RECIPE, LIT)],
     ids=["stills", "film", "counterfactual"],
 )  # fmt: skip
 def test_a_scene_is_read_as_it_was_settled(tmp_path, recipe, change):
     root = made(tmp_path / "d", recipe, count=2, change=change)
-    assert read_settled(root, recipe, 0) == settled_scene(recipe, 3, 0, change)
+    assert read_settled_scene(root, recipe, 0) == simulate_scene(recipe, 3, 0, change)
 
 
-@pytest.mark.parametrize("change", [Change(), LIT], ids=["plain", "counterfactual"])
+@pytest.mark.parametrize("change", [Intervention(), LIT], ids=["plain", "counterfactual"])
 def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
     direct = made(tmp_path / "direct", FILM, count=3, change=change)
     carried = made(tmp_path / "carried", FILM, count=3, change=change, scenes=direct)
@@ -68,7 +68,7 @@ def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
 @pytest.mark.parametrize("recipe", [RECIPE, FILM], ids=["stills", "film"])
 def test_scenes_that_are_settled_alone_give_the_same_bytes(tmp_path, recipe):
     told = []
-    settled = settle_scenes(
+    settled = simulate_scenes(
         recipe, tmp_path / "scenes", count=18, seed=3, workers=2, resume=False, overwrite=False,
         progress=lambda *done: told.append(done), change=LIT,
     )  # fmt: skip
@@ -82,20 +82,20 @@ def test_scenes_that_are_settled_alone_give_the_same_bytes(tmp_path, recipe):
 def test_scenes_that_are_settled_alone_go_on(tmp_path, monkeypatch):
     options = {"seed": 3, "workers": 1, "overwrite": False, "progress": lambda *_: None}
     root = tmp_path / "scenes"
-    assert settle_scenes(RECIPE, root, count=4, resume=False, **options) == 2
+    assert simulate_scenes(RECIPE, root, count=4, resume=False, **options) == 2
     with pytest.raises(OutputError, match="is not empty"):
-        settle_scenes(RECIPE, root, count=4, resume=False, **options)
+        simulate_scenes(RECIPE, root, count=4, resume=False, **options)
     made_now = []
     monkeypatch.setattr("sim2cam.pipeline.generation.make_shard", made_now.append)
     monkeypatch.setattr(
         "sim2cam.pipeline.generation.map_units", lambda work, units, _, **__: map(work, units)
     )
-    assert settle_scenes(RECIPE, root, count=3, resume=True, **options) == 2
+    assert simulate_scenes(RECIPE, root, count=3, resume=True, **options) == 2
     assert not made_now
     monkeypatch.setattr(
         "sim2cam.pipeline.generation.make_shard", lambda unit: made_now.append(unit) or 0
     )
-    settle_scenes(RECIPE, root, count=20, resume=True, **options)
+    simulate_scenes(RECIPE, root, count=20, resume=True, **options)
     assert [(unit.shard, unit.count) for unit in made_now] == [(0, 16), (1, 4)]
 
 
@@ -197,4 +197,4 @@ def without(key):
 def test_a_broken_record_is_named(sim, tmp_path, change, message):
     root = spoiled(sim, tmp_path, change)
     with pytest.raises(InputError, match=message):
-        read_settled(root, RECIPE, 0)
+        read_settled_scene(root, RECIPE, 0)

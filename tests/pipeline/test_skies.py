@@ -11,8 +11,8 @@ from sim2cam.data.reader import read_dataset, read_header
 from sim2cam.errors import InputError, RecipeError, UsageError
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import Recipe, load_recipe
-from sim2cam.pipeline.scene_sampling import check_change, settled_scene
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.pipeline.scene_sampling import check_change, simulate_scene
+from sim2cam.randomize.counterfactual import Intervention
 
 TEXT = """\
 base = "dice"
@@ -55,13 +55,15 @@ def test_each_scene_has_one_of_the_skies_at_its_level(folder):
     assert [facts.name for facts in recipe.skies] == ["day/noon.hdr", "grey.png"]
     found = {}
     for index in range(8):
-        settled = settled_scene(recipe, 0, index)
-        light, drawn = settled.scene.environment, settled.drawn
-        name = drawn.text("sky/picture")
+        settled = simulate_scene(recipe, 0, index)
+        light, drawn = settled.scene.environment, settled.sampled_values
+        name = drawn.get_str("sky/picture")
         found[name] = light
         facts = next(facts for facts in recipe.skies if facts.name == name)
-        assert light.picture.level * facts.radiance == pytest.approx(drawn.number("sky/level"))
-        assert light.picture.turn_rad == drawn.number("sky/turn_rad")
+        assert light.environment_map.radiance_scale * facts.radiance == pytest.approx(
+            drawn.get_float("sky/level")
+        )
+        assert light.environment_map.turn_rad == drawn.get_float("sky/turn_rad")
     noon, grey = found["day/noon.hdr"], found["grey.png"]
     assert (noon.picture.sun_apart, grey.picture.sun_apart) == (True, False)
     assert len(noon.lamps) == 1
@@ -72,19 +74,19 @@ def test_none_leaves_the_light_as_it_is_drawn(folder):
     (folder / "plain.toml").write_text('base = "dice"\n')
     text = TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "none"')
     (folder / "mine.toml").write_text(text)
-    with_sky = settled_scene(load_recipe(str(folder / "mine.toml")), 0, 1)
+    with_sky = simulate_scene(load_recipe(str(folder / "mine.toml")), 0, 1)
     base = TEXT.split("[domain.sky]", maxsplit=1)[0].replace('[skies]\nfolder = "skies"\n', "")
     (folder / "plain.toml").write_text(base)
-    without = settled_scene(load_recipe(str(folder / "plain.toml")), 0, 1)
+    without = simulate_scene(load_recipe(str(folder / "plain.toml")), 0, 1)
     assert with_sky.scene == without.scene
 
 
 def test_no_sun_means_no_lamp(folder):
     text = TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "day/noon.hdr"\nsun = false')
     (folder / "mine.toml").write_text(text)
-    light = settled_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene.environment
+    light = simulate_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene.environment
     assert not light.lamps
-    assert not light.picture.sun_apart
+    assert not light.environment_map.is_sun_removed
 
 
 @pytest.mark.usefixtures("opengl")
@@ -133,6 +135,6 @@ def test_a_bad_recipe_of_skies_is_refused(folder, text, message):
 
 def test_a_change_to_a_sky_that_is_not_there_is_refused(folder):
     recipe = load_recipe(str(folder / "mine.toml"))
-    check_change(recipe, Change(settings={"sky/picture": "grey.png"}))
+    check_change(recipe, Intervention(settings={"sky/picture": "grey.png"}))
     with pytest.raises(UsageError, match=re.escape("Allowed: day/noon.hdr, grey.png, none")):
-        check_change(recipe, Change(settings={"sky/picture": "gray.png"}))
+        check_change(recipe, Intervention(settings={"sky/picture": "gray.png"}))

@@ -9,33 +9,33 @@ import pytest
 import torch
 
 from sim2cam import images
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.data.channels import read
+from sim2cam.data.channels import read_channel
 from sim2cam.data.checks.dataset import check_dataset
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
-from sim2cam.data.sample import CARRIED
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.real_images import read_real_images
+from sim2cam.data.sample import INHERITED_FIELDS
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.data.writer import SAMPLES_PER_SHARD
 from sim2cam.errors import BackendError, CheckpointError, InputError, OutputError, UsageError
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import save_detector
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.pipeline import translation
 from sim2cam.pipeline.translation import (
     Certification,
     apply_transfer,
     fit_plain_transfer,
+    list_image_pairs,
     read_certificate,
     train_network,
-    translation_paths,
 )
 
-LENIENT = Limits(
-    displacement_px=9, correlation=-1, picture_correlation=-1, outline_recall=0, colour_shift=9, added_levels=99,
-    lost_levels=99, grid_levels=99, seam_levels=99, clipped_share=1, retained=0, vanished=99, hallucinated=99,
+LENIENT = CertificateLimits(
+    object_shift_px=9, structure_correlation=-1, image_correlation=-1, edge_recall=0, colour_shift=9, added_structure_levels=99,
+    lost_structure_levels=99, grid_artefact_levels=99, seam_step_levels=99, clipped_fraction=1, detection_recall=0, missed_detections=99, hallucinated_detections=99,
 )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def digests(root):
 @pytest.fixture(scope="module")
 def reinhard(coco, tmp_path_factory):
     run = tmp_path_factory.mktemp("runs") / "reinhard"
-    fit_plain_transfer(read_captures(coco), "reinhard", run, overwrite=False)
+    fit_plain_transfer(read_real_images(coco), "reinhard", run, overwrite=False)
     return run
 
 
@@ -97,7 +97,7 @@ def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
 
 
 def test_a_transfer_that_was_fitted_anew_translates(sim, coco, tmp_path):
-    captures, run = read_captures(coco), tmp_path / "run"
+    captures, run = read_real_images(coco), tmp_path / "run"
     for method in ("reinhard", "mkl"):
         fit_plain_transfer(captures, method, run, overwrite=True)
         apply(run, sim.take(2), tmp_path / method)
@@ -114,7 +114,7 @@ def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path)
 
     with pytest.raises(KeyboardInterrupt):
         apply(reinhard, sim, tmp_path / "adapted", progress=interrupt)
-    assert [problem.what for problem in check_dataset(tmp_path / "adapted").problems] == [
+    assert [problem.message for problem in check_dataset(tmp_path / "adapted").problems] == [
         "incomplete: 16 of 24 samples are there. Run its command again with --resume."
     ]
     apply(reinhard, sim, tmp_path / "adapted", resume=True)
@@ -125,7 +125,7 @@ def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
     config = TranslatorConfig(steps=2, batch=2, patch_px=64)
     train_network(
         sim,
-        read_captures(coco),
+        read_real_images(coco),
         config,
         tmp_path / "run",
         certification=Certification(LENIENT),
@@ -147,19 +147,19 @@ def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
 
 
 def test_too_few_captures_are_refused(coco, tmp_path):
-    few = read_captures(coco).take(19)
+    few = read_real_images(coco).take(19)
     with pytest.raises(InputError, match="19 captures; a transfer needs at least 20"):
         fit_plain_transfer(few, "fourier", tmp_path / "run", overwrite=False)
 
 
 def test_a_used_run_folder_is_refused(reinhard, coco):
     with pytest.raises(OutputError, match=r"is not empty. Add --overwrite"):
-        fit_plain_transfer(read_captures(coco), "reinhard", reinhard, overwrite=False)
+        fit_plain_transfer(read_real_images(coco), "reinhard", reinhard, overwrite=False)
 
 
 def test_another_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
     apply(reinhard, sim.take(4), tmp_path / "adapted")
-    fit_plain_transfer(read_captures(coco), "fourier", tmp_path / "fourier", overwrite=False)
+    fit_plain_transfer(read_real_images(coco), "fourier", tmp_path / "fourier", overwrite=False)
     with pytest.raises(OutputError, match="holds another data set: transfer_digest is"):
         apply(tmp_path / "fourier", sim.take(4), tmp_path / "adapted", resume=True)
 
@@ -203,7 +203,7 @@ def strict(reinhard, sim, tmp_path_factory):
     """A translation under a limit that about half of the pictures break, and that limit."""
     root = tmp_path_factory.mktemp("strict")
     free = certify(reinhard, sim, root / "free")
-    values = sorted(p.findings["added_levels"].value for p in free.pictures)
+    values = sorted(p.checks["added_levels"].value for p in free.images)
     limits = replace(LENIENT, added_levels=values[len(values) // 2])
     return root / "set", limits, certify(reinhard, sim, root / "set", limits=limits)
 
@@ -238,7 +238,7 @@ def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
     shutil.copytree(root, copy)
     first = min(copy.glob("shards/*/rejected/*.jpg"))
     first.unlink()
-    what = [p.what for p in check_dataset(copy).problems if p.sample == first.stem]
+    what = [p.message for p in check_dataset(copy).problems if p.sample == first.stem]
     assert what == [f"rejected/{first.name} is missing"]
 
 
@@ -260,7 +260,7 @@ def test_the_certificate_lies_beside_the_set(strict, sim):
     root, limits, certificate = strict
     assert read_certificate(root) == certificate
     assert certificate.limits == limits
-    paths = translation_paths(root, sim)
+    paths = list_image_pairs(root, sim)
     assert {name for name, _ in paths.items()} == {p.name for p in certificate.pictures}
     assert all(before.is_file() and after.is_file() for before, after in paths.values())
 
@@ -291,28 +291,28 @@ def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path)
     certificate = certify(
         reinhard, sim.take(3), tmp_path / "set", limits=replace(LENIENT, added_levels=0)
     )
-    assert (certificate.kept, certificate.verdict) == (0, "failed")
+    assert (certificate.accepted_count, certificate.decision) == (0, "failed")
     assert read_certificate(tmp_path / "set") == certificate
 
 
 def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_path):
-    photos = read_captures(coco).take(3)
+    photos = read_real_images(coco).take(3)
     adapted = apply(reinhard, photos, tmp_path / "set")
     for ours, photo in zip(adapted.samples, photos.samples, strict=True):
         assert [o.category for o in ours.objects] == [o.category for o in photo.objects]
-        assert ours.parent == images.digest_of(photo.rgb)
+        assert ours.parent == images.compute_digest(photo.rgb)
     assert check_dataset(tmp_path / "set").problems == ()
-    measured = read_certificate(tmp_path / "set").pictures[0].findings
-    assert measured["displacement_px"].verdict == "pass"
-    assert measured["outline_recall"].verdict == "pass"  # by the masks of the labels
+    measured = read_certificate(tmp_path / "set").images[0].checks
+    assert measured["displacement_px"].status == "pass"
+    assert measured["outline_recall"].status == "pass"  # by the masks of the labels
 
 
 def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
-    photos = read_captures(coco).take(1)
+    photos = read_real_images(coco).take(1)
     boxes = tuple(replace(label, mask=None) for label in photos.samples[0].objects)
     apply(reinhard, replace(photos, samples=(replace(photos.samples[0], objects=boxes),)), tmp_path)
-    measured = read_certificate(tmp_path).pictures[0].findings
-    assert measured["outline_recall"].why == (
+    measured = read_certificate(tmp_path).images[0].checks
+    assert measured["outline_recall"].reason == (
         "the labels have neither an image of instance ids nor masks"
     )
 
@@ -320,8 +320,8 @@ def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
 @pytest.mark.parametrize("which", ["bbox", "category_id"])
 def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, which):
     """One half of the set would have other labels than the other."""
-    apply(reinhard, read_captures(coco).take(3), tmp_path / "set")
-    apply(reinhard, read_captures(coco).take(3), tmp_path / "set", resume=True)
+    apply(reinhard, read_real_images(coco).take(3), tmp_path / "set")
+    apply(reinhard, read_real_images(coco).take(3), tmp_path / "set", resume=True)
     tables = json.loads(coco.read_text())
     for annotation in tables["annotations"]:
         if which == "bbox":
@@ -330,7 +330,7 @@ def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, whi
             annotation["category_id"] = tables["categories"][0]["id"]
     changed = coco.with_name(f"{which}.json")
     changed.write_text(json.dumps(tables))
-    photos = read_captures(changed).take(3)
+    photos = read_real_images(changed).take(3)
     changed.unlink()
     with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
         apply(reinhard, photos, tmp_path / "set", resume=True)
@@ -340,9 +340,9 @@ def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
     (tmp_path / "photos").mkdir()
     for sample in sim.samples[:2]:
         (tmp_path / "photos" / sample.rgb.name).write_bytes(sample.rgb.read_bytes())
-    photos = read_captures(tmp_path / "photos")
+    photos = read_real_images(tmp_path / "photos")
     certificate = certify(reinhard, photos, tmp_path / "set")
-    assert certificate.verdict == "appearance only"
+    assert certificate.decision == "appearance only"
     assert read_dataset(tmp_path / "set").samples[0].objects is None
 
 
@@ -351,8 +351,8 @@ def foreign(sim, tmp_path_factory):
     """Three renders as the layouts of others have them, each read as captures."""
     root = tmp_path_factory.mktemp("foreign")
     for form in ("bop", "webdataset"):
-        export({"test": sim.take(3)}, root / form, form)
-    return {form: read_captures(root / form) for form in ("bop", "webdataset")}
+        export_dataset({"test": sim.take(3)}, root / form, form)
+    return {form: read_real_images(root / form) for form in ("bop", "webdataset")}
 
 
 @pytest.mark.parametrize(
@@ -366,12 +366,12 @@ def test_what_a_layout_tells_of_pixels_travels_along(reinhard, foreign, tmp_path
         assert ours.channels.keys() == theirs.channels.keys() == channels
         for name, path in theirs.channels.items():
             assert ours.channels[name].is_relative_to(tmp_path / "set")
-            assert np.array_equal(read(name, ours.channels[name]), read(name, path))
-        for name in CARRIED:
+            assert np.array_equal(read_channel(name, ours.channels[name]), read_channel(name, path))
+        for name in INHERITED_FIELDS:
             assert getattr(ours, name) == getattr(theirs, name)
         assert ours.lens is not None
         assert (ours.depth_unit_m is None) == (form == "webdataset")
-        seen = [seen_masks(sample) for sample in (ours, theirs)]
+        seen = [read_visible_masks(sample) for sample in (ours, theirs)]
         assert not any(mask is None for mask in seen[0])
         assert all(np.array_equal(*pair) for pair in zip(*seen, strict=True))
 
@@ -409,7 +409,7 @@ def test_a_broken_channel_is_told_before_an_earlier_set_is_removed(reinhard, for
 def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
     """Where nothing moves, nothing flickers, across shards too."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
-    fit_plain_transfer(read_captures(coco), "style", tmp_path / "style", overwrite=False)
+    fit_plain_transfer(read_real_images(coco), "style", tmp_path / "style", overwrite=False)
     still = images.read_rgb(sim.samples[0].rgb)
     height, width = still.shape[:2]
     film = cv2.VideoWriter(
@@ -418,21 +418,21 @@ def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
     for _ in range(SAMPLES_PER_SHARD + 2):
         film.write(still[..., ::-1])
     film.release()
-    video = read_captures(tmp_path / "still.avi")
+    video = read_real_images(tmp_path / "still.avi")
     adapted = apply(tmp_path / "style", video, tmp_path / "set")
     assert len({sample.rgb.read_bytes() for sample in video.samples}) == 1
     assert len({sample.rgb.read_bytes() for sample in adapted.samples}) == 1
     assert check_dataset(tmp_path / "set").problems == ()
-    assert [s.moment for s in adapted.samples] == [s.moment for s in video.samples]
-    told = [p.findings["warp_levels"].why for p in read_certificate(tmp_path / "set").pictures]
+    assert [s.frame_info for s in adapted.samples] == [s.frame_info for s in video.samples]
+    told = [p.checks["warp_levels"].reason for p in read_certificate(tmp_path / "set").images]
     assert told[:2] == ["it is the first of its film", "no flow: a video has none"]
 
 
 def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
     judges = (("task", weights("nano")), ("judge", weights("small")))
     certificate = certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
-    assert certificate.judges == {name: images.digest_of(path) for name, path in judges}
-    assert all(set(picture.opinions) == {"task", "judge"} for picture in certificate.pictures)
+    assert certificate.verifiers == {name: images.compute_digest(path) for name, path in judges}
+    assert all(set(picture.agreements) == {"task", "judge"} for picture in certificate.images)
 
 
 def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
@@ -447,7 +447,7 @@ def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
     def train(judges, resume=False):
         return train_network(
             many, many, TranslatorConfig(steps=20, batch=1, patch_px=32, width=4),
-            tmp_path / "run", certification=Certification(Limits(), judges), resume=resume,
+            tmp_path / "run", certification=Certification(CertificateLimits(), judges), resume=resume,
             device="cpu", progress=None,
         )  # fmt: skip
 
@@ -478,7 +478,7 @@ def weights(tmp_path):
 
     def made(architecture):
         path = tmp_path / f"{architecture}.safetensors"
-        network = Detector(architecture, 6, torch.Generator().manual_seed(0))
+        network = DetectorNetwork(architecture, 6, torch.Generator().manual_seed(0))
         card = DetectorCard(architecture, tuple("123456"), 0, {}, ())
         save_detector(path, network.state_dict(), card)
         return path

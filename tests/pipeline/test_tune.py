@@ -8,10 +8,10 @@ import pytest
 
 from sim2cam import images
 from sim2cam.cli import main
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.reliability import measurement
-from sim2cam.models.reliability.confidence import Scaling
+from sim2cam.models.reliability.confidence import ScoreCalibration
 from sim2cam.models.training.training import tuning
 
 
@@ -21,7 +21,9 @@ def weights(bare_weights, tmp_path_factory):
     detector = load_detector(bare_weights)
     offsets = dict.fromkeys(detector.card.categories, -3.0)
     path = tmp_path_factory.mktemp("tuned") / "weights.safetensors"
-    card = replace(detector.card, scaling=Scaling(0.5, offsets), box_margin=0.3, magnification=1.5)
+    card = replace(
+        detector.card, scaling=ScoreCalibration(0.5, offsets), box_margin=0.3, magnification=1.5
+    )
     save_detector(path, detector.network.state_dict(), card)
     return path
 
@@ -42,10 +44,10 @@ def test_captures_choose_what_they_can_and_the_network_stays(weights, coco, tmp_
     told = json.loads(capsys.readouterr().out)
     before, after = load_detector(weights), load_detector(tmp_path / "out/weights.safetensors")
     assert told["weights"] == str(tmp_path / "out/weights.safetensors")
-    assert told["magnification"] == after.card.magnification == 4.0
-    assert told["box_margin"] == after.card.box_margin
-    assert abs(after.card.box_margin) < 0.1  # labels of renders are as tight as masks
-    assert after.card.scaling not in (None, before.card.scaling)
+    assert told["magnification"] == after.card.input_scale == 4.0
+    assert told["box_margin"] == after.card.box_expansion
+    assert abs(after.card.box_expansion) < 0.1  # labels of renders are as tight as masks
+    assert after.card.score_calibration not in (None, before.card.score_calibration)
     assert (before.card.metrics != {}, after.card.metrics) == (True, {})
     learned, kept = before.network.state_dict(), after.network.state_dict()
     assert learned.keys() == kept.keys()
@@ -74,8 +76,8 @@ def test_few_captures_leave_confidences_as_they_were(
     few = changed("few", lambda tables, to: write_parts(tables, to, {"train": (0, 18)}))
     assert tune(weights, few, tmp_path / "out") == 0
     card = load_detector(tmp_path / "out/weights.safetensors").card
-    assert card.magnification == 4.0
-    assert card.scaling == load_detector(weights).card.scaling
+    assert card.input_scale == 4.0
+    assert card.score_calibration == load_detector(weights).card.score_calibration
     assert "18 pictures are fewer than 19: how far confidences" in capsys.readouterr().err
 
 
@@ -114,9 +116,9 @@ def _labelled_by_itself(tables, folder):
 
 
 def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path, capsys):
-    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.SUFFIXES)
+    photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     detector = load_detector(weights)
-    learned = images.digest_of(read_captures(coco).samples[0].rgb)
+    learned = images.compute_digest(read_real_images(coco).samples[0].rgb)
     knows = tmp_path / "knows.safetensors"
     card = replace(detector.card, pictures=(learned,))
     save_detector(knows, detector.network.state_dict(), card)

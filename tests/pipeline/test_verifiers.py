@@ -5,14 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.translator.perceptual_consistency import perception_loss
+from sim2cam.adapt.translator.perceptual_consistency import perception_consistency_loss
 from sim2cam.errors import UsageError
-from sim2cam.images import digest_of
+from sim2cam.images import compute_digest
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, save_detector
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.pipeline import verifiers
-from sim2cam.pipeline.verifiers import check_judges, load_judges, perception_of, weights_file
+from sim2cam.pipeline.verifiers import (
+    check_verifiers,
+    load_perception,
+    load_verifiers,
+    resolve_weights,
+)
 
 
 @pytest.fixture
@@ -22,7 +27,7 @@ def weights(tmp_path):
     def made(architecture="nano", categories="123456"):
         path = tmp_path / f"{architecture}{len(categories)}.safetensors"
         rng = torch.Generator().manual_seed(0)
-        network = Detector(architecture, len(categories), rng)
+        network = DetectorNetwork(architecture, len(categories), rng)
         card = DetectorCard(architecture, tuple(categories), 0, {}, ())
         save_detector(path, network.state_dict(), card)
         return path
@@ -32,28 +37,28 @@ def weights(tmp_path):
 
 def test_a_detector_that_errs_on_renders_teaches_nothing_and_it_is_said_why(sim, weights):
     few = sim.take(3)
-    assert perception_of(weights(), few, "cpu") == "its AP50 on 3 renders is 0.00, less than 0.8"
-    assert perception_of(weights(categories="123"), few, "cpu") == "it does not know 4"
+    assert load_perception(weights(), few, "cpu") == "its AP50 on 3 renders is 0.00, less than 0.8"
+    assert load_perception(weights(categories="123"), few, "cpu") == "it does not know 4"
     bare = replace(few, samples=tuple(replace(s, objects=None) for s in few.samples))
-    assert perception_of(weights(), bare, "cpu") == "renders have no labels"
+    assert load_perception(weights(), bare, "cpu") == "renders have no labels"
 
 
 def test_a_good_one_teaches_pictures_and_stays_as_it_is(sim, weights, monkeypatch):
     asked = []
     monkeypatch.setattr(verifiers, "MEASURED", 5)
     monkeypatch.setattr(verifiers, "ap50_on", lambda _, dev: asked.append(len(dev.samples)) or 0.93)
-    found = perception_of(weights("scout"), sim, "cpu")
+    found = load_perception(weights("scout"), sim, "cpu")
     assert asked == [5]
     assert (found.record.ap50, found.record.renders) == (0.93, 5)
-    assert found.record.digest == digest_of(weights("scout"))
+    assert found.record.digest == compute_digest(weights("scout"))
     rng = torch.Generator().manual_seed(0)
     rgb = torch.rand((2, 3, 44, 60), generator=rng, requires_grad=True)
-    said = found.look(rgb)
-    assert said.heat.shape == (2, 11, 15)
-    perception_loss(found.look(rgb.detach().flip(3)), said).backward()
+    said = found.predict_maps(rgb)
+    assert said.heatmap.shape == (2, 11, 15)
+    perception_consistency_loss(found.predict_maps(rgb.detach().flip(3)), said).backward()
     assert rgb.grad.isfinite().all()
     assert rgb.grad.abs().max() > 0
-    network = found.look.args[0].network
+    network = found.predict_maps.args[0].network
     assert not any(parameter.requires_grad for parameter in network.parameters())
 
 
@@ -66,7 +71,7 @@ def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
     monkeypatch.setattr(verifiers, "ap50_on", lambda _, dev: asked.extend(dev.samples) or 0.0)
     few = sim.take(count)
     assert all(sample.objects for sample in few.samples)
-    perception_of(weights("scout"), few, "cpu")
+    load_perception(weights("scout"), few, "cpu")
     places = [few.samples.index(sample) for sample in asked]
     assert len(places) == min(count, 5)
     assert (places[0], places[-1]) == (0, count - 1)
@@ -75,23 +80,23 @@ def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
 
 
 def test_a_judge_is_loaded_once_and_again_when_its_weights_are_others(weights):
-    (before,), (same,) = (load_judges((("task", weights()),), "cpu").values() for _ in range(2))
+    (before,), (same,) = (load_verifiers((("task", weights()),), "cpu").values() for _ in range(2))
     assert before.args[0] is same.args[0]
     others = weights(categories="654321")  # in the same file
-    (after,) = load_judges((("task", others),), "cpu").values()
+    (after,) = load_verifiers((("task", others),), "cpu").values()
     assert after.args[0].card.categories == tuple("654321")
     assert before.args[0].card.categories == tuple("123456")
 
 
 def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
-    assert weights_file(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
+    assert resolve_weights(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
     for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
-        assert weights_file(given) == given
+        assert resolve_weights(given) == given
     (tmp_path / "dice-judge.safetensors").touch()
     monkeypatch.setattr(verifiers, "SHIPPED_WEIGHTS", tmp_path)
-    assert weights_file(Path("dice-judge")) == tmp_path / "dice-judge.safetensors"
+    assert resolve_weights(Path("dice-judge")) == tmp_path / "dice-judge.safetensors"
     with pytest.raises(UsageError) as caught:
-        weights_file(Path("dice-juge"))
+        resolve_weights(Path("dice-juge"))
     assert str(caught.value) == (
         "no weights 'dice-juge' ship, and there is no such file. Did you mean 'dice-judge'? Allowed: "
         "dice-judge"
@@ -99,4 +104,4 @@ def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
 
 
 def test_the_scout_is_a_second_opinion(weights):
-    check_judges((("task", weights("nano")), ("judge", weights("scout"))))
+    check_verifiers((("task", weights("nano")), ("judge", weights("scout"))))

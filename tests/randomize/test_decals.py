@@ -10,13 +10,13 @@ from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.counterfactual import Change
-from sim2cam.randomize.decals import PLACES
+from sim2cam.randomize.counterfactual import Intervention
+from sim2cam.randomize.decals import DECAL_TARGETS
 from sim2cam.randomize.distributions import Choice, Constant
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
-from sim2cam.scene.decal import SIDES
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
+from sim2cam.scene.decal import SIDE_COUNTS
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def with_group(domain, name, **factors):
 
 
 def composed(domain, index=0, change=None):
-    drawn = draw(domain, 3, index, views=1, **({"change": change} if change else {}))
-    return drawn, compose(drawn, 64, 64)
+    drawn = sample_factors(domain, 3, index, views=1, **({"change": change} if change else {}))
+    return drawn, build_scene(drawn, 64, 64)
 
 
 def decals_of(scene):
@@ -43,19 +43,19 @@ def test_each_is_where_and_what_was_drawn(domain, index):
     drawn, scene = composed(with_group(domain, "layout", decal_count=12), index)
     found = decals_of(scene)
     for body, decal in found:
-        assert decal.side < SIDES[body.asset.kind]
+        assert decal.side < SIDE_COUNTS[body.asset.kind]
     there = {body.name.partition("/")[0] for body in scene.bodies}
-    wanted = [drawn.text(f"decal/{i}/on") for i in range(12)]
+    wanted = [drawn.get_str(f"decal/{i}/on") for i in range(12)]
     assert sorted(body.name.partition("/")[0] for body, _ in found) == sorted(
         place for place in wanted if place in there
     )
     seeds = {decal.seed: decal for _, decal in found}
     for i, place in enumerate(wanted):
         if place in there:
-            decal = seeds[drawn.count(f"decal/{i}/seed")]
-            assert len(decal.text) == drawn.count(f"decal/{i}/length")
-            assert decal.width_m == drawn.number(f"decal/{i}/width_m")
-            assert (decal.ground is not None) == drawn.flag(f"decal/{i}/backed")
+            decal = seeds[drawn.get_int(f"decal/{i}/seed")]
+            assert len(decal.text) == drawn.get_int(f"decal/{i}/length")
+            assert decal.width_m == drawn.get_float(f"decal/{i}/width_m")
+            assert (decal.background_color is not None) == drawn.get_bool(f"decal/{i}/backed")
 
 
 def test_every_thing_and_every_side_get_their_share(domain):
@@ -83,7 +83,7 @@ def test_they_change_nothing_else(domain, index):
 
 def test_they_are_redrawn_alone(domain):
     some = with_group(domain, "layout", decal_count=5)
-    (_, scene), (_, other) = composed(some), composed(some, change=Change({"decal": 1}))
+    (_, scene), (_, other) = composed(some), composed(some, change=Intervention({"decal": 1}))
     assert decals_of(scene) != decals_of(other)
     assert [replace(b, decals=None) for b in scene.bodies] == [
         replace(b, decals=None) for b in other.bodies
@@ -109,7 +109,7 @@ def test_all_places_can_be_told(domain):
     stuck = with_group(stuck, "decal", on="die")
     found = decals_of(composed(stuck)[1])
     assert {body.asset.kind for body, _ in found} == {"die"}
-    assert set(PLACES) - {"mat", "paper", "table"} <= SIDES.keys()
+    assert set(DECAL_TARGETS) - {"mat", "paper", "table"} <= SIDE_COUNTS.keys()
 
 
 def test_tables_have_theirs_in_every_scene(domain):
@@ -128,12 +128,12 @@ def test_pictures_are_drawn_by_name_and_recorded(tmp_path):
         'tin_count = 2\n[domain.decal]\non = "tin"\npicture = "logo.png"\n'
     )
     recipe = load_recipe(str(path))
-    drawn = draw(recipe.domain, 0, 0, views=1)
-    scene = recipe.composed(drawn)
-    assert drawn.text("decal/0/picture") == "logo.png"
+    drawn = sample_factors(recipe.domain, 0, 0, views=1)
+    scene = recipe.compose_scene(drawn)
+    assert drawn.get_str("decal/0/picture") == "logo.png"
     assert len(decals_of(scene)) == 4
-    assert {decal.picture.path[-8:] for _, decal in decals_of(scene)} == {"logo.png"}
-    assert recipe.licences() == {"pictures/logo.png": "CC0-1.0"}
+    assert {decal.image.path[-8:] for _, decal in decals_of(scene)} == {"logo.png"}
+    assert recipe.collect_licences() == {"pictures/logo.png": "CC0-1.0"}
 
 
 BAD = [

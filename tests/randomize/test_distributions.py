@@ -16,7 +16,7 @@ from sim2cam.randomize.distributions import (
     Normal,
     Uniform,
 )
-from sim2cam.randomize.sampling_context import Chance
+from sim2cam.randomize.sampling_context import SamplingContext
 
 ADAPTER = TypeAdapter(Distribution)
 EVERY = [
@@ -32,7 +32,7 @@ EVERY = [
 
 
 def draws(distribution, n=4000, seed=7):
-    chance = Chance(np.random.default_rng(seed))
+    chance = SamplingContext(np.random.default_rng(seed))
     return [distribution.draw(chance) for _ in range(n)]
 
 
@@ -41,17 +41,17 @@ def rng():
 
 
 def chance():
-    return Chance(rng())
+    return SamplingContext(rng())
 
 
 def test_draws_are_numpy_s_own():
-    assert Uniform(-2.0, 3.0).draw(chance()) == rng().uniform(-2.0, 3.0)
+    assert Uniform(-2.0, 3.0).sample(chance()) == rng().uniform(-2.0, 3.0)
     expected = np.exp(rng().uniform(np.log(0.1), np.log(10.0)))
-    assert LogUniform(0.1, 10.0).draw(chance()) == pytest.approx(expected, rel=1e-15)
-    assert Integers(-3, 5).draw(chance()) == rng().integers(-3, 6)
-    assert Choice(("a", "b", "c")).draw(chance()) == "abc"[rng().integers(3)]
+    assert LogUniform(0.1, 10.0).sample(chance()) == pytest.approx(expected, rel=1e-15)
+    assert Integers(-3, 5).sample(chance()) == rng().integers(-3, 6)
+    assert Choice(("a", "b", "c")).sample(chance()) == "abc"[rng().integers(3)]
     expected = truncnorm.rvs(-0.25, 1.5, 1.0, 2.0, random_state=rng())
-    assert Normal(1.0, 2.0, 0.5, 4.0).draw(chance()) == pytest.approx(expected, rel=1e-12)
+    assert Normal(1.0, 2.0, 0.5, 4.0).sample(chance()) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -61,20 +61,20 @@ def test_the_tails_of_a_normal_keep_their_digits(low):
     for seed in range(50):
         draws = (np.random.default_rng(seed) for _ in range(2))
         expected = truncnorm.rvs(low, low + 2, random_state=next(draws))
-        found = Normal(0.0, 1.0, low, low + 2).draw(Chance(next(draws)))
+        found = Normal(0.0, 1.0, low, low + 2).sample(SamplingContext(next(draws)))
         assert found == pytest.approx(expected, rel=1e-9)
 
 
 def test_weights_divide_the_unit_interval():
     u = rng().random()
     options = ("low", "high")
-    assert Choice(options, (u * 0.99, 1 - u * 0.99)).draw(chance()) == "high"
-    assert Choice(options, (u * 1.01, 1 - u * 1.01)).draw(chance()) == "low"
+    assert Choice(options, (u * 0.99, 1 - u * 0.99)).sample(chance()) == "high"
+    assert Choice(options, (u * 1.01, 1 - u * 1.01)).sample(chance()) == "low"
 
 
 def test_a_constant_takes_nothing_from_the_generator():
     used = rng()
-    assert Constant(3).draw(Chance(used)) == 3
+    assert Constant(3).sample(SamplingContext(used)) == 3
     assert used.random() == rng().random()
 
 

@@ -5,16 +5,22 @@ import pytest
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant, Integers, LogUniform, Normal, Uniform
-from sim2cam.randomize.domain import Domain, factors_of
-from sim2cam.randomize.domain_ranges import USUAL, Range, drawn_of, ranges_of, with_distributions
+from sim2cam.randomize.domain import Domain, iterate_factors
+from sim2cam.randomize.domain_ranges import (
+    DEFAULT_FACTORS,
+    FactorRange,
+    collect_values,
+    find_ranges,
+    replace_distributions,
+)
 from sim2cam.randomize.limits import check_domain
 
 DICE = load_recipe("dice").domain
 KINDS = [
-    Range("a/b", Uniform(-1.0, 3.0), -math.inf, math.inf),
-    Range("a/b", LogUniform(0.1, 10.0), 1e-6, math.inf),
-    Range("a/b", Normal(1.0, 0.5, 0.0, 2.0), -10, 10),
-    Range("a/b", Integers(2, 12), 1, 128),
+    FactorRange("a/b", Uniform(-1.0, 3.0), -math.inf, math.inf),
+    FactorRange("a/b", LogUniform(0.1, 10.0), 1e-6, math.inf),
+    FactorRange("a/b", Normal(1.0, 0.5, 0.0, 2.0), -10, 10),
+    FactorRange("a/b", Integers(2, 12), 1, 128),
 ]
 
 
@@ -34,55 +40,55 @@ def test_moved_to_where_it_is_it_stays(of):
 
 
 def test_ratios_and_laws_move_as_a_whole():
-    ratios = KINDS[1].moved(0.5, 1.5)
+    ratios = KINDS[1].rescale(0.5, 1.5)
     assert (ratios.low, ratios.high) == pytest.approx((1.0, 100.0))
-    assert KINDS[2].moved(0.5, 1.0) == Normal(1.5, 0.25, 1.0, 2.0)
+    assert KINDS[2].rescale(0.5, 1.0) == Normal(1.5, 0.25, 1.0, 2.0)
 
 
 def test_whole_numbers_take_in_both_ends():
-    assert KINDS[3].moved(0.05, 0.95) == Integers(2, 12)
-    assert KINDS[3].moved(0.1, 0.9) == Integers(3, 11)
+    assert KINDS[3].rescale(0.05, 0.95) == Integers(2, 12)
+    assert KINDS[3].rescale(0.1, 0.9) == Integers(3, 11)
 
 
 def test_no_end_goes_beyond_what_the_factor_may_be():
-    share = Range("light/x", Uniform(0.2, 0.8), 0.0, 1.0)
-    assert share.reach() == pytest.approx((-1 / 3, 4 / 3))
-    assert share.value(-5) == 0.0
-    assert KINDS[0].reach() == (-1.0, 2.0)
-    assert KINDS[3].reach() == pytest.approx((-0.1, 2.0))
+    share = FactorRange("light/x", Uniform(0.2, 0.8), 0.0, 1.0)
+    assert share.compute_limits() == pytest.approx((-1 / 3, 4 / 3))
+    assert share.from_position(-5) == 0.0
+    assert KINDS[0].compute_limits() == (-1.0, 2.0)
+    assert KINDS[3].compute_limits() == pytest.approx((-0.1, 2.0))
 
 
 def test_every_range_of_dice_may_be_moved_as_far_as_it_reaches():
-    ranges = ranges_of(DICE)
-    widest = {one.path: one.moved(*one.reach()) for one in ranges}
-    check_domain(with_distributions(DICE, widest), [], load_recipe("dice").categories)
+    ranges = find_ranges(DICE)
+    widest = {one.path: one.rescale(*one.compute_limits()) for one in ranges}
+    check_domain(replace_distributions(DICE, widest), [], load_recipe("dice").categories)
     assert {one.path for one in ranges} >= {"light/warmth", "view/die_px", "layout/die_count"}
     assert "layout/region_m" not in widest
 
 
 def test_names_choose_groups_and_factors():
-    assert [one.path for one in ranges_of(DICE, ("light/horizon", "exposure"))] == [
+    assert [one.path for one in find_ranges(DICE, ("light/horizon", "exposure"))] == [
         "light/horizon", "exposure/exposure_ev", "exposure/red_gain", "exposure/blue_gain",
     ]  # fmt: skip
 
 
 def test_constants_and_empty_ranges_cannot_be_moved():
-    still = with_distributions(
+    still = replace_distributions(
         DICE, {"light/warmth": Constant(0), "light/horizon": Uniform(1.0, 1.0)}
     )
-    paths = [one.path for one in ranges_of(still, ("light",))]
+    paths = [one.path for one in find_ranges(still, ("light",))]
     assert paths == ["light/lamp_count", "light/sky_level"]
 
 
 def test_usual_factors_are_factors():
     groups = {group.name for group in fields(Domain)}
-    assert {path.split("/")[0] for path in USUAL} <= groups
-    known = {f"{g}/{name}" for g in groups for name, _ in factors_of(getattr(DICE, g))}
+    assert {path.split("/")[0] for path in DEFAULT_FACTORS} <= groups
+    known = {f"{g}/{name}" for g in groups for name, _ in iterate_factors(getattr(DICE, g))}
     elsewhere = {"near_light/level", "sky/level", "view/object_px"}
-    assert set(USUAL) - known == elsewhere
+    assert set(DEFAULT_FACTORS) - known == elsewhere
 
 
 def test_draws_are_those_of_all_instances():
     values = {"lamp/0/level": 1.0, "lamp/1/level": 2, "lamp/1/warmth": 5.0, "light/level": 7.0}
-    assert drawn_of("lamp/level", values) == [1.0, 2.0]
-    assert drawn_of("light/level", values) == [7.0]
+    assert collect_values("lamp/level", values) == [1.0, 2.0]
+    assert collect_values("light/level", values) == [7.0]

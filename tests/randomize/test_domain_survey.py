@@ -2,10 +2,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from sim2cam.randomize.distributions import Choice, Constant, Quota, Schedule, Uniform, as_toml
-from sim2cam.randomize.domain import factors_of
-from sim2cam.randomize.domain_survey import survey
-from sim2cam.randomize.sampling import draw
+from sim2cam.randomize.distributions import Choice, Constant, Quota, Schedule, Uniform, to_toml
+from sim2cam.randomize.domain import iterate_factors
+from sim2cam.randomize.domain_survey import sample_factor_histograms
+from sim2cam.randomize.sampling import sample_factors
 
 SCENES = 8
 
@@ -19,7 +19,7 @@ def surveyed(domain):
         wall_m=Constant(0.02),
     )
     other = replace(domain, layout=layout)
-    return other, survey(other, 4, count=SCENES, views=1)
+    return other, sample_factor_histograms(other, 4, count=SCENES, views=1)
 
 
 def by_name(factors):
@@ -29,15 +29,15 @@ def by_name(factors):
 def test_every_factor_is_surveyed_in_order(surveyed):
     domain, factors = surveyed
     assert [(one.group, one.factor, one.asked_for) for one in factors] == [
-        (group.name, factor, as_toml(distribution))
+        (group.name, factor, to_toml(distribution))
         for group in fields(domain)
-        for factor, distribution in factors_of(getattr(domain, group.name))
+        for factor, distribution in iterate_factors(getattr(domain, group.name))
     ]
 
 
 def test_draws_are_counted_and_none_falls_outside(surveyed):
     domain, factors = surveyed
-    drawn = [draw(domain, 4, index, views=1).values for index in range(SCENES)]
+    drawn = [sample_factors(domain, 4, index, views=1).values for index in range(SCENES)]
     for one in factors:
         times = sum(
             path.split("/")[0] == one.group and path.split("/")[-1] == one.factor

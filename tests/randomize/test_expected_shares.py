@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 from scipy.stats import chisquare
 
-from sim2cam.pipeline.recipe import SHIPPED, load_recipe
+from sim2cam.pipeline.recipe import RECIPES_FOLDER, load_recipe
 from sim2cam.randomize.distributions import (
     Choice,
     Clip,
@@ -26,11 +26,11 @@ from sim2cam.randomize.distributions import (
     Schedule,
     Shared,
     Uniform,
-    as_toml,
+    to_toml,
 )
-from sim2cam.randomize.domain import factors_of
-from sim2cam.randomize.expected_shares import shares_between, shares_of
-from sim2cam.randomize.sampling import draw_beside
+from sim2cam.randomize.domain import iterate_factors
+from sim2cam.randomize.expected_shares import compute_bin_probabilities, compute_value_probabilities
+from sim2cam.randomize.sampling import sample_distribution
 
 ADAPTER = TypeAdapter(Distribution)
 NUMBERS = [
@@ -58,7 +58,7 @@ DRAWS = 1500
 
 
 def drawn(domain, distribution):
-    return [draw_beside(domain, distribution, "x/y", 5, index) for index in range(DRAWS)]
+    return [sample_distribution(domain, distribution, "x/y", 5, index) for index in range(DRAWS)]
 
 
 @pytest.mark.parametrize("distribution", NUMBERS, ids=lambda d: d.kind)
@@ -66,7 +66,7 @@ def test_numbers_are_drawn_as_asked(domain, distribution):
     edges = np.linspace(-1.0, 3.0, 17) + 1e-9
     edges[0] -= 1e-6
     counts, _ = np.histogram(drawn(domain, distribution), edges)
-    asked = shares_between(domain, distribution, edges)
+    asked = compute_bin_probabilities(domain, distribution, edges)
     assert asked.sum() == pytest.approx(1)
     assert counts[asked == 0].sum() == 0
     if np.count_nonzero(asked) > 1:
@@ -77,7 +77,7 @@ def test_numbers_are_drawn_as_asked(domain, distribution):
 @pytest.mark.parametrize("distribution", WORDS, ids=lambda d: d.kind)
 def test_words_are_drawn_as_asked(domain, distribution):
     found = drawn(domain, distribution)
-    asked = shares_of(domain, distribution)
+    asked = compute_value_probabilities(domain, distribution)
     assert sum(asked.values()) == pytest.approx(1)
     assert set(found) <= set(asked)
     counts = [found.count(value) for value in asked]
@@ -86,10 +86,10 @@ def test_words_are_drawn_as_asked(domain, distribution):
 
 def test_the_same_factor_asks_the_same(domain):
     edges = np.linspace(-1, 1, 9)
-    asked = shares_between(domain, domain.light.warmth, edges)
-    assert np.array_equal(shares_between(domain, Same("light/warmth"), edges), asked)
-    surfaces = shares_of(domain, domain.layout.surface)
-    assert shares_of(domain, Same("layout/surface")) == surfaces
+    asked = compute_bin_probabilities(domain, domain.light.warmth, edges)
+    assert np.array_equal(compute_bin_probabilities(domain, Same("light/warmth"), edges), asked)
+    surfaces = compute_value_probabilities(domain, domain.layout.surface)
+    assert compute_value_probabilities(domain, Same("layout/surface")) == surfaces
 
 
 def test_what_has_no_closed_form_is_not_made_up(domain):
@@ -100,16 +100,16 @@ def test_what_has_no_closed_form_is_not_made_up(domain):
         Given("layout/surface", {}, Same("light/warmth")),
         Given("light/lamp_count", {}, Constant(1.0)),
     ):
-        assert shares_between(domain, distribution, (0.0, 1.0)) is None
-    assert shares_of(domain, Schedule(((0, Constant("a")),))) is None
+        assert compute_bin_probabilities(domain, distribution, (0.0, 1.0)) is None
+    assert compute_value_probabilities(domain, Schedule(((0, Constant("a")),))) is None
 
 
-@pytest.mark.parametrize("name", [path.stem for path in SHIPPED.glob("dice*.toml")])
+@pytest.mark.parametrize("name", [path.stem for path in RECIPES_FOLDER.glob("dice*.toml")])
 def test_every_factor_can_be_written_back(name):
     recipe = load_recipe(name)
     for group in vars(recipe.domain).values():
-        for _, distribution in factors_of(group):
-            written = tomllib.loads(f"x = {as_toml(distribution)}")["x"]
+        for _, distribution in iterate_factors(group):
+            written = tomllib.loads(f"x = {to_toml(distribution)}")["x"]
             assert ADAPTER.validate_python(written) == distribution
 
 
@@ -117,5 +117,5 @@ def test_every_factor_can_be_written_back(name):
 def test_all_of_the_language_can_be_written_back(distribution):
     odd = Given("layout/surface", {'a "b" c': distribution * 2 + 1}, Constant('"\n\\'))
     for one in (distribution, odd, replace(odd, otherwise=None)):
-        assert ADAPTER.validate_python(tomllib.loads(f"x = {as_toml(one)}")["x"]) == one
-    assert as_toml(Constant(True)) == "true"
+        assert ADAPTER.validate_python(tomllib.loads(f"x = {to_toml(one)}")["x"]) == one
+    assert to_toml(Constant(True)) == "true"

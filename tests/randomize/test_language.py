@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 from scipy.stats import kstest
 
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import (
     Choice,
     Clip,
@@ -31,11 +31,11 @@ from sim2cam.randomize.distributions import (
     Sum,
     Uniform,
 )
-from sim2cam.randomize.domain import Domain, factors_of
+from sim2cam.randomize.domain import Domain, iterate_factors
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.sampling import draw, draw_beside
-from sim2cam.randomize.sampling_context import Chance, stratum_of
-from sim2cam.seeds import stream
+from sim2cam.randomize.sampling import sample_distribution, sample_factors
+from sim2cam.randomize.sampling_context import SamplingContext, compute_stratum
+from sim2cam.seeds import derive_rng
 
 ADAPTER = TypeAdapter(Distribution)
 U = Uniform(1.0, 2.0)
@@ -56,7 +56,7 @@ EVERY = [
 
 
 def chance(seed=11, **options):
-    return Chance(np.random.default_rng(seed), **options)
+    return SamplingContext(np.random.default_rng(seed), **options)
 
 
 def several(distribution, n=4000):
@@ -72,7 +72,7 @@ def changed(domain, group, **factors):
 
 
 def values(domain, index=0, seed=3, views=2, **options):
-    return draw(domain, seed, index, views=views, **options).values
+    return sample_factors(domain, seed, index, views=views, **options).values
 
 
 @pytest.mark.parametrize("distribution", EVERY, ids=lambda d: d.kind)
@@ -103,14 +103,14 @@ def test_operators_make_what_recipes_write():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_arithmetic_is_that_of_the_draws(seed):
-    a, b = U.draw(one := chance(seed)), Integers(1, 9).draw(one)
-    assert (U + Integers(1, 9)).draw(chance(seed)) == a + b
-    assert (U * Integers(1, 9)).draw(chance(seed)) == a * b
-    assert (U**-2).draw(chance(seed)) == pytest.approx(1 / a**2)
-    assert Clip(U, 1.2, 1.5).draw(chance(seed)) == min(max(a, 1.2), 1.5)
-    assert Rounded(10 * U).draw(chance(seed)) == round(10 * a)
-    assert type(Rounded(10 * U).draw(chance(seed))) is int
-    assert type((Integers(1, 9) + 1).draw(chance(seed))) is int
+    a, b = U.sample(one := chance(seed)), Integers(1, 9).sample(one)
+    assert (U + Integers(1, 9)).sample(chance(seed)) == a + b
+    assert (U * Integers(1, 9)).sample(chance(seed)) == a * b
+    assert (U**-2).sample(chance(seed)) == pytest.approx(1 / a**2)
+    assert Clip(U, 1.2, 1.5).sample(chance(seed)) == min(max(a, 1.2), 1.5)
+    assert Rounded(10 * U).sample(chance(seed)) == round(10 * a)
+    assert type(Rounded(10 * U).sample(chance(seed))) is int
+    assert type((Integers(1, 9) + 1).sample(chance(seed))) is int
 
 
 SIGNS = [Uniform(-2, 3), Uniform(-5, -1), Uniform(2, 4), Constant(0)]
@@ -120,7 +120,7 @@ SIGNS = [Uniform(-2, 3), Uniform(-5, -1), Uniform(2, 4), Constant(0)]
 @pytest.mark.parametrize("b", SIGNS)
 def test_extremes_hold_every_draw_and_are_reached(a, b):
     for whole in (a + b, a - b, a * b, Clip(a * b, -1, 4), Rounded(a * b), -a * 2 * b):
-        low, high = whole.extremes(None)
+        low, high = whole.compute_extremes(None)
         found = several(whole)
         assert low <= min(found)
         assert max(found) <= high
@@ -128,12 +128,12 @@ def test_extremes_hold_every_draw_and_are_reached(a, b):
 
 
 def test_powers_are_refused_where_they_are_not_defined():
-    assert (Uniform(0, 4) ** 0.5).extremes(None) == (0, 2)
-    assert (Uniform(2, 4) ** -1).extremes(None) == (0.5, 0.25)
+    assert (Uniform(0, 4) ** 0.5).compute_extremes(None) == (0, 2)
+    assert (Uniform(2, 4) ** -1).compute_extremes(None) == (0.5, 0.25)
     with pytest.raises(ValueError, match=r"^power -1 needs numbers above 0, not 0$"):
-        (Uniform(0, 4) ** -1).extremes(None)
+        (Uniform(0, 4) ** -1).compute_extremes(None)
     with pytest.raises(ValueError, match=r"^power 0.5 needs numbers 0 or more, not -1$"):
-        (Uniform(-1, 4) ** 0.5).extremes(None)
+        (Uniform(-1, 4) ** 0.5).compute_extremes(None)
 
 
 def test_a_curve_has_the_density_it_was_given():
@@ -152,10 +152,10 @@ def test_a_curve_has_the_density_it_was_given():
     curve = Curve(tuple(zip(x.tolist(), y.tolist(), strict=True)))
     found = several(curve)
     assert kstest(found, cdf).pvalue > 0.01
-    assert curve.extremes(None) == (-1.0, 2.5)
+    assert curve.compute_extremes(None) == (-1.0, 2.5)
     assert -1.0 <= min(found) <= max(found) <= 2.5
     flat = Curve(((2.0, 1.0), (5.0, 1.0)))
-    assert flat.draw(chance()) == pytest.approx(Uniform(2.0, 5.0).draw(chance()))
+    assert flat.sample(chance()) == pytest.approx(Uniform(2.0, 5.0).sample(chance()))
 
 
 def test_a_reference_is_what_the_other_factor_is(domain):
@@ -187,8 +187,8 @@ def test_the_order_of_groups_and_factors_does_not_matter(domain):
     first = changed(domain, "table", hue=Same("wall/hue"), value=Same("mat/value"))
     turned = type("Turned", (), {f.name: getattr(first, f.name) for f in fields(Domain)})
     backwards = {
-        f"wall/{name}": draw_beside(first, part, f"wall/{name}", 3, 0)
-        for name, part in reversed(list(factors_of(turned.wall)))
+        f"wall/{name}": sample_distribution(first, part, f"wall/{name}", 3, 0)
+        for name, part in reversed(list(iterate_factors(turned.wall)))
     }
     assert backwards.items() <= values(first).items()
 
@@ -273,7 +273,7 @@ def test_a_quota_holds_in_every_block_and_in_any_order(domain):
 
     def surfaces(seed=3, **options):
         path = "layout/surface"
-        return [draw_beside(other, kinds, path, seed, i, **options) for i in range(40)]
+        return [sample_distribution(other, kinds, path, seed, i, **options) for i in range(40)]
 
     found = surfaces()
     blocks = [tuple(found[i : i + 4]) for i in range(0, 40, 4)]
@@ -282,7 +282,7 @@ def test_a_quota_holds_in_every_block_and_in_any_order(domain):
     assert [values(other, index)["layout/surface"] for index in (0, 17)] == [found[0], found[17]]
     assert found != surfaces(seed=4)
     assert found == surfaces(attempt=5)  # rejected scenes do not upset the balance
-    assert found != surfaces(change=Change(redraws={"layout": 1}))
+    assert found != surfaces(change=Intervention(resamples={"layout": 1}))
 
 
 def test_strata_of_ranges_are_drawn_inside_them(domain):
@@ -291,7 +291,7 @@ def test_strata_of_ranges_are_drawn_inside_them(domain):
     other = changed(domain, "view", die_px=quota)
     for view in range(2):
         path = f"view/{view}/die_px"
-        found = [draw_beside(other, quota, path, 3, index) for index in range(16)]
+        found = [sample_distribution(other, quota, path, 3, index) for index in range(16)]
         assert values(other, 5)[path] == found[5]
         assert sum(px < 30 for px in found) == 8
         assert len(set(found)) == 16
@@ -301,14 +301,14 @@ def test_strata_of_ranges_are_drawn_inside_them(domain):
 def test_strata_depend_on_their_arguments_alone(shares):
     block = sum(shares)
     for start in range(0, 5 * block, block):
-        found = Counter(stratum_of(7, "a", start + i, shares) for i in range(block))
+        found = Counter(compute_stratum(7, "a", start + i, shares) for i in range(block))
         assert [found[i] for i in range(len(shares))] == list(shares)
 
 
 def test_a_schedule_goes_over_in_a_straight_line():
     moving = Schedule(((10, Uniform(0.0, 1.0)), (20, Uniform(4.0, 9.0))))
-    at = {index: moving.draw(chance(index=index)) for index in (0, 10, 15, 20, 1000)}
-    u = Uniform(0.0, 1.0).draw(chance())
+    at = {index: moving.sample(chance(index=index)) for index in (0, 10, 15, 20, 1000)}
+    u = Uniform(0.0, 1.0).sample(chance())
     assert at[0] == at[10] == u
     assert at[20] == at[1000] == pytest.approx(4 + 5 * u)
     assert at[15] == pytest.approx((at[10] + at[20]) / 2)
@@ -319,14 +319,14 @@ def test_a_schedule_between_equal_draws_changes_nothing(shared):
     before = Shared(U) * 0  # what has been shared is not shared again
     still = Schedule(((0, shared), (1000, shared)))
     for index in range(450, 550):
-        wanted = Sum((before, shared)).draw(chance(index=index, path="exposure/0/exposure_ev"))
-        found = Sum((before, still)).draw(chance(index=index, path="exposure/0/exposure_ev"))
+        wanted = Sum((before, shared)).sample(chance(index=index, path="exposure/0/exposure_ev"))
+        found = Sum((before, still)).sample(chance(index=index, path="exposure/0/exposure_ev"))
         assert found == pytest.approx(wanted, rel=1e-12)
 
 
 def test_a_schedule_of_words_changes_over_with_a_rising_probability():
     words = Schedule(((0, Constant("table")), (400, Constant("tray"))))
-    found = [words.draw(chance(i, index=i)) == "tray" for i in range(401)]
+    found = [words.sample(chance(i, index=i)) == "tray" for i in range(401)]
     assert (found[0], found[400]) == (False, True)
     quarters = [sum(found[i : i + 100]) / 100 for i in range(0, 400, 100)]
     assert quarters == pytest.approx([0.125, 0.375, 0.625, 0.875], abs=0.1)
@@ -334,7 +334,7 @@ def test_a_schedule_of_words_changes_over_with_a_rising_probability():
 
 def test_whole_numbers_of_a_schedule_stay_whole():
     counts = Schedule(((0, Integers(1, 3)), (7, Integers(10, 30))))
-    found = {type(counts.draw(chance(seed, index=3))) for seed in range(9)}
+    found = {type(counts.sample(chance(seed, index=3))) for seed in range(9)}
     assert found == {int}
 
 
@@ -363,7 +363,7 @@ def test_a_redrawn_group_leaves_every_value_outside_bit_identical(domain, group,
     moved = 0
     for index in range(2):
         before = values(chosen, index)
-        after = values(chosen, index, change=Change(redraws={group: 1}))
+        after = values(chosen, index, change=Intervention(resamples={group: 1}))
         outside = [p for p in before.keys() & after.keys() if p.split("/")[0] != group]
         assert {p: repr(before[p]) for p in outside} == {p: repr(after[p]) for p in outside}
         both = before.keys() & after.keys()
@@ -380,20 +380,20 @@ def test_a_factor_that_is_set_leaves_every_other_bit_identical(domain):
         ({"die/edge_m": 0.02}, {p for p in before if p.startswith("die/") and "edge_m" in p}),
         ({"layout/surface": "table"}, {"layout/surface"}),
     ):
-        after = values(chosen, change=Change(settings=settings))
+        after = values(chosen, change=Intervention(settings=settings))
         assert {p for p in before if before[p] != after[p]} <= paths
         assert {after[p] for p in paths} == set(settings.values())
         assert before.keys() == after.keys()
 
 
 def test_set_and_redrawn_at_once(domain):
-    change = Change(redraws={"table": 2}, settings={"table/hue": 0.5})
+    change = Intervention(resamples={"table": 2}, settings={"table/hue": 0.5})
     before, after = values(domain), values(domain, change=change)
     assert after["table/hue"] == 0.5
     assert after["table/value"] != before["table/value"]
-    again = values(domain, change=Change(redraws={"table": 2}))
+    again = values(domain, change=Intervention(resamples={"table": 2}))
     assert {p for p in after if after[p] != again[p]} == {"table/hue"}
-    expected = domain.table.value.draw(Chance(stream(3, "table/value", attempt=2)))
+    expected = domain.table.value.draw(SamplingContext(derive_rng(3, "table/value", attempt=2)))
     assert after["table/value"] == expected
 
 
@@ -401,5 +401,7 @@ def test_what_is_drawn_beside_the_factors_refers_to_them(domain):
     ratio = Same("light/sky_level") / Same("lamp/0/level")
     found = values(domain)
     expected = found["light/sky_level"] * found["lamp/0/level"] ** -1
-    assert draw_beside(domain, ratio, "require/ratio", 3, 0) == pytest.approx(expected, rel=1e-15)
-    assert math.isfinite(draw_beside(domain, Same("lamp/3/level"), "require/x", 3, 0))
+    assert sample_distribution(domain, ratio, "require/ratio", 3, 0) == pytest.approx(
+        expected, rel=1e-15
+    )
+    assert math.isfinite(sample_distribution(domain, Same("lamp/3/level"), "require/x", 3, 0))

@@ -9,10 +9,10 @@ import pytest
 from sim2cam.errors import UsageError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant
-from sim2cam.randomize.limits import check_domain, check_settings, shown_categories
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
-from sim2cam.render.physics.simulation import settle
+from sim2cam.randomize.limits import check_domain, check_settings, list_categories
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.shape import Block, Cylinder, Sphere
 
 INDICES = range(10)
@@ -34,7 +34,9 @@ def changed(domain, group, **values):
 
 
 def composed(domain, index, **layout):
-    return compose(draw(changed(domain, "layout", **layout), 0, index, views=1), 640, 480)
+    return build_scene(
+        sample_factors(changed(domain, "layout", **layout), 0, index, views=1), 640, 480
+    )
 
 
 def corners(body):
@@ -109,7 +111,7 @@ def test_a_stack_of_blocks_stands(cubes):
     stood = 0
     for index in range(4):
         scene = composed(domain, index, arrangement="stack", block_count=4, distractor_count=0)
-        settled, certificate = settle(scene)
+        settled, certificate = simulate(scene)
         tall = sum(body.asset.size_m[2] for body in targets(settled))
         top = max(corners(body)[:, 2].max() for body in targets(settled))
         stood += certificate.rejection is None and top > 0.95 * tall
@@ -150,18 +152,18 @@ def test_a_held_board_hangs_above_what_lies_there_and_others_do_not(boards):
     for index in INDICES:
         scene = composed(boards.domain, index, board_count=1, distractor_count=3)
         (board,) = targets(scene)
-        held = draw(boards.domain, 0, index, views=1).flag("board/0/held")
+        held = sample_factors(boards.domain, 0, index, views=1).get_bool("board/0/held")
         assert board.is_fixed == held
         assert corners(board)[:, 2].min() > 0
         assert not held or corners(board)[:, 2].min() < 0.2
 
 
 def test_what_can_be_shown_is_told_by_kind(cubes, boards):
-    assert shown_categories(cubes.domain) == {"cube": cubes.categories}
+    assert list_categories(cubes.domain) == {"cube": cubes.categories}
     bricks = changed(cubes.domain, "block", height=0.6)
-    assert set(shown_categories(bricks)) == {"block"}
-    assert shown_categories(boards.domain) == {"board": boards.categories}
-    cards = shown_categories(load_recipe("cards").domain)
+    assert set(list_categories(bricks)) == {"block"}
+    assert list_categories(boards.domain) == {"board": boards.categories}
+    cards = list_categories(load_recipe("cards").domain)
     assert "10H" in cards["turnable card"]
     assert "back" in cards["card"]
     assert len(cards["card"]) + len(cards["turnable card"]) == 53

@@ -6,8 +6,8 @@ import pytest
 
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.light import AreaLight
 
 WINDOW = """
@@ -31,7 +31,9 @@ height_m = 1.5
 def light_of(tmp_path, text, index=0):
     path = tmp_path / "r.toml"
     path.write_text(f'base = "dice"\n{text}\n')
-    return compose(draw(load_recipe(str(path)).domain, 0, index, views=1), 64, 64).environment
+    return build_scene(
+        sample_factors(load_recipe(str(path)).domain, 0, index, views=1), 64, 64
+    ).environment
 
 
 def test_a_southern_window_lets_the_noon_sun_in(tmp_path):
@@ -86,7 +88,7 @@ def test_a_temperature_takes_the_place_of_warmth(tmp_path):
 
 def test_flicker_and_haze_are_left_out_and_drawn(tmp_path):
     plain = light_of(tmp_path, "")
-    assert (plain.flicker, plain.haze, plain.unsteady()) == (None, None, None)
+    assert (plain.flicker, plain.haze, plain.extract_flickering()) == (None, None, None)
     text = (
         "[domain.light]\nlamp_count = 2\nhorizon = 2.0\nflicker_hz = 100\nflicker_phase_rad = 1.0\n"
         "[domain.lamp]\nflicker = 0.3\n[domain.haze]\nextinction_per_m = 0.5\nbrightness = 1.5\n"
@@ -94,7 +96,7 @@ def test_flicker_and_haze_are_left_out_and_drawn(tmp_path):
     light = light_of(tmp_path, text)
     assert (light.flicker.hertz, light.flicker.phase_rad) == (100, 1.0)
     assert light.haze.airlight == pytest.approx(np.multiply(light.horizon, 1.5))
-    alone = light.unsteady()
+    alone = light.extract_flickering()
     assert not any(alone.zenith)
     for lamp, whole in zip(alone.lamps, light.lamps, strict=True):
         assert lamp.irradiance == pytest.approx(np.multiply(whole.irradiance, 0.3))

@@ -6,11 +6,11 @@ import pytest
 from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Uniform
-from sim2cam.randomize.domain import Surface
+from sim2cam.randomize.domain import SurfaceFactors
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.material_families import OWN, families, with_families
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.material_families import OWN_MATERIAL, expand_families, load_families
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 
 
 @pytest.fixture(scope="module")
@@ -20,25 +20,25 @@ def domain():
 
 def with_table(domain, **factors):
     given = {k: v if hasattr(v, "draw") else Constant(v) for k, v in factors.items()}
-    return with_families(replace(domain, table=replace(domain.table, **given)))
+    return expand_families(replace(domain, table=replace(domain.table, **given)))
 
 
-@pytest.mark.parametrize("name", families())
+@pytest.mark.parametrize("name", load_families())
 def test_every_family_draws_what_its_factors_may_be(domain, name):
-    assert families()[name].keys() <= {field.name for field in fields(Surface)}
+    assert load_families()[name].keys() <= {field.name for field in fields(SurfaceFactors)}
     check_domain(with_table(domain, material=name), ())
 
 
 def test_a_domain_without_materials_stays_as_it_is(domain):
-    assert with_families(domain) == domain
+    assert expand_families(domain) == domain
 
 
 @pytest.mark.parametrize("index", range(3))
 def test_own_is_drawn_as_without_families(domain, index):
-    mixed = with_table(domain, material=Choice((OWN, "paper", "brushed_metal")))
-    plain, other = (draw(d, 0, index, views=1).values for d in (domain, mixed))
+    mixed = with_table(domain, material=Choice((OWN_MATERIAL, "paper", "brushed_metal")))
+    plain, other = (sample_factors(d, 0, index, views=1).values for d in (domain, mixed))
     found = {path for path, value in plain.items() if other[path] != value}
-    if other["table/material"] == OWN:
+    if other["table/material"] == OWN_MATERIAL:
         assert not found
     else:
         assert found
@@ -48,13 +48,15 @@ def test_own_is_drawn_as_without_families(domain, index):
 def test_a_surface_follows_its_own_material_thing_by_thing(domain):
     surface = replace(domain.distractor_surface, material=Choice(("rubber", "polished_metal")))
     layout = replace(domain.layout, distractor_count=Constant(12))
-    drawn = draw(
-        with_families(replace(domain, distractor_surface=surface, layout=layout)), 0, 0, views=1
+    drawn = sample_factors(
+        expand_families(replace(domain, distractor_surface=surface, layout=layout)), 0, 0, views=1
     )
-    bodies = [body for body in compose(drawn, 64, 64).bodies if body.name.startswith("distractor")]
+    bodies = [
+        body for body in build_scene(drawn, 64, 64).bodies if body.name.startswith("distractor")
+    ]
     metals = set()
     for number, body in enumerate(bodies):
-        is_metal = drawn.text(f"distractor_surface/{number}/material") == "polished_metal"
+        is_metal = drawn.get_str(f"distractor_surface/{number}/material") == "polished_metal"
         assert body.material.metallic == is_metal
         assert (body.material.roughness <= 0.22) == is_metal
         metals.add(is_metal)
@@ -63,17 +65,17 @@ def test_a_surface_follows_its_own_material_thing_by_thing(domain):
 
 def test_wear_comes_with_any_material(domain):
     worn = with_table(domain, material="wood", dust=0.3, scratches=Uniform(0.1, 0.2))
-    drawn = draw(worn, 0, 0, views=1)
-    table = compose(drawn, 64, 64).bodies[0].material
+    drawn = sample_factors(worn, 0, 0, views=1)
+    table = build_scene(drawn, 64, 64).bodies[0].material
     assert table.wear.dust == 0.3
     assert 0.1 <= table.wear.scratches <= 0.2
-    assert table.wear.seed == drawn.count("table/seed")
+    assert table.wear.seed == drawn.get_int("table/seed")
     assert table.wear.stains == 0
 
 
 def test_what_glows_is_drawn(domain):
-    drawn = draw(with_table(domain, emission=2.5), 0, 0, views=1)
-    assert compose(drawn, 64, 64).bodies[0].material.emission == 2.5
+    drawn = sample_factors(with_table(domain, emission=2.5), 0, 0, views=1)
+    assert build_scene(drawn, 64, 64).bodies[0].material.emission == 2.5
 
 
 BAD = [

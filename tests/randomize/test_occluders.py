@@ -11,8 +11,8 @@ from sim2cam.errors import RecipeError
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Constant
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.scene import Scene
 
 OVER = """
@@ -35,8 +35,8 @@ def composed(domain, index, **factors):
         group, factor = path.split("__")
         changed = replace(getattr(domain, group), **{factor: Constant(value)})
         domain = replace(domain, **{group: changed})
-    drawn = draw(domain, 0, index, views=1)
-    return drawn, compose(drawn, 320, 240)
+    drawn = sample_factors(domain, 0, index, views=1)
+    return drawn, build_scene(drawn, 320, 240)
 
 
 def named(scene, kind):
@@ -56,7 +56,7 @@ def test_cables_are_as_long_as_drawn_and_lie_around_their_middle(domain, index):
     for i, body in enumerate(named(scene, "cable")):
         points = np.array(body.asset.strands[0].points_m)
         pieces = np.linalg.norm(np.diff(points, axis=0), axis=1)
-        assert pieces.sum() == pytest.approx(drawn.number(f"cable/{i}/length_m"))
+        assert pieces.sum() == pytest.approx(drawn.get_float(f"cable/{i}/length_m"))
         assert np.allclose(np.average((points[1:] + points[:-1]) / 2, axis=0, weights=pieces), 0)
         assert np.allclose(points[:, 2], 0)
         bends = np.diff(np.unwrap(np.arctan2(*np.diff(points, axis=0)[:, 1::-1].T)))
@@ -94,8 +94,8 @@ def test_hands_are_held_as_high_as_drawn_and_arrive_last(domain, index):
     (hand,) = named(scene, "hand")
     assert hand.is_fixed
     assert hand.arrives_last
-    assert lowest(hand) == pytest.approx(drawn.number("hand/0/height_m"))
-    length = drawn.number("hand/0/length_m")
+    assert lowest(hand) == pytest.approx(drawn.get_float("hand/0/height_m"))
+    length = drawn.get_float("hand/0/length_m")
     middle = np.array(hand.asset.strands[1].points_m)
     reach = np.linalg.norm(np.diff(middle, axis=0), axis=1).sum()
     assert 0.9 * length < reach < 1.1 * length

@@ -10,13 +10,13 @@ import pytest
 from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Each, Shared, Uniform
-from sim2cam.randomize.domain import Fixture
+from sim2cam.randomize.domain import FixtureFactors
 from sim2cam.randomize.layout import BOARD_THICKNESS_M
 from sim2cam.randomize.limits import check_domain
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.articulation import Articulation, Joint
-from sim2cam.scene.asset_facts import AssetFacts, Interval
+from sim2cam.scene.asset_facts import AssetInfo, PropertyRange
 from sim2cam.scene.shape import MeshFile
 
 COLORS = ("blue", "green", "orange", "purple", "red", "white", "yellow")
@@ -31,9 +31,9 @@ GATE = Articulation(
 
 
 def gate():
-    one = Interval(0.5, 0.5)
-    mesh = MeshFile("gate.urdf", "gate", joints=GATE.rest())
-    return AssetFacts(
+    one = PropertyRange(0.5, 0.5)
+    mesh = MeshFile("gate.urdf", "gate", joints=GATE.get_rest_states())
+    return AssetInfo(
         "gate.urdf", mesh, (-0.1, -0.1, 0.0), (0.5, 0.1, 0.22), (0.2, 0.0, 0.1), 0.4, 100, True, 2,
         one, one, one, articulation=GATE,
     )  # fmt: skip
@@ -53,7 +53,7 @@ def changed(domain, group, **values):
 
 
 def scene_of(domain, index=0, assets=()):
-    return compose(draw(domain, 0, index, views=1), 640, 480, assets)
+    return build_scene(sample_factors(domain, 0, index, views=1), 640, 480, assets)
 
 
 def corners(body):
@@ -68,7 +68,7 @@ def targets(scene):
 
 def with_gate(domain, **values):
     zero = Constant(0.0)
-    group = Fixture(
+    group = FixtureFactors(
         zero, zero, zero, zero, Constant(True), zero, Constant("gate.urdf"), {"lift": Uniform(0, 1)}
     )
     named = {name: value for name, value in values.items() if name != "joints"}
@@ -84,11 +84,13 @@ def test_each_instance_has_a_distribution_of_its_own(cubes):
     domain = changed(cubes, "layout", block_count=5)
     domain = replace(domain, block=replace(domain.block, length_m=of))
     check_domain(domain, (), COLORS)
-    lengths = [draw(domain, 0, 3, views=1).number(f"block/{i}/length_m") for i in range(5)]
+    lengths = [
+        sample_factors(domain, 0, 3, views=1).get_float(f"block/{i}/length_m") for i in range(5)
+    ]
     assert lengths[0] == 0.03
     assert 0.04 <= lengths[1] < 0.05
     assert set(lengths[2:]) <= {0.02, 0.025}
-    assert of.extremes(lambda _: ()) == (0.03, 0.04, 0.05, 0.02, 0.025)
+    assert of.compute_extremes(lambda _: ()) == (0.03, 0.04, 0.05, 0.02, 0.025)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +186,9 @@ def test_joints_are_drawn_each_for_itself_and_stand_in_the_scene(cubes):
     domain = with_gate(cubes, x_m=-0.4, yaw_rad=0.3)
     states = set()
     for index in range(5):
-        drawn = draw(domain, 0, index, views=1)
-        share = drawn.number("fixture/0/joints.lift")
-        assert drawn.named("fixture/0/joints") == {"lift": share}
+        drawn = sample_factors(domain, 0, index, views=1)
+        share = drawn.get_float("fixture/0/joints.lift")
+        assert drawn.get_named("fixture/0/joints") == {"lift": share}
         (body,) = (b for b in scene_of(domain, index, (gate(),)).bodies if b.asset.kind == "mesh")
         assert body.asset.joints == (("lift", share),)  # its limits are 0 and 1
         assert dict(body.asset.keypoints) == {"lift": (0, 0, 0.2)}
@@ -194,7 +196,7 @@ def test_joints_are_drawn_each_for_itself_and_stand_in_the_scene(cubes):
         states.add(share)
     assert len(states) == 5
     other = changed(domain, "fixture", y_m=Uniform(0, 1))  # another factor changes no joint
-    assert draw(other, 0, 4, views=1).number("fixture/0/joints.lift") == share
+    assert sample_factors(other, 0, 4, views=1).get_float("fixture/0/joints.lift") == share
 
 
 def test_a_joints_share_is_from_0_to_1(cubes):

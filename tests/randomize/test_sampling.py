@@ -5,16 +5,21 @@ import pytest
 
 from sim2cam.errors import UsageError
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.counterfactual import Change
+from sim2cam.randomize.counterfactual import Intervention
 from sim2cam.randomize.distributions import Constant, Uniform
-from sim2cam.randomize.domain import ONCE, Domain, Shutter
-from sim2cam.randomize.sampling import COUNTED, PER_VIEW, check_instances, draw
-from sim2cam.randomize.sampling_context import Chance
-from sim2cam.seeds import stream
+from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, ShutterFactors
+from sim2cam.randomize.sampling import (
+    GROUPS_BY_COUNT,
+    PER_VIEW_GROUPS,
+    check_instances,
+    sample_factors,
+)
+from sim2cam.randomize.sampling_context import SamplingContext
+from sim2cam.seeds import derive_rng
 
 
 def drawn(domain, index=5, seed=3, views=2, **options):
-    return draw(domain, seed, index, views=views, **options)
+    return sample_factors(domain, seed, index, views=views, **options)
 
 
 def changed(before, after):
@@ -30,17 +35,19 @@ def test_every_factor_is_drawn_from_its_own_stream(domain):
         ("die/2/edge_m", domain.die.edge_m),
         ("view/1/die_px", domain.view.die_px),
     ):
-        assert values[path] == factor.draw(Chance(stream(3, path, scene_index=5)))
+        assert values[path] == factor.draw(SamplingContext(derive_rng(3, path, scene_index=5)))
 
 
 def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
     values = drawn(domain, views=3).values
     counts = {
-        **{name: values.get(count, 0) for count, names in COUNTED.items() for name in names},
-        **dict.fromkeys(PER_VIEW, 3),
+        **{
+            name: values.get(count, 0) for count, names in GROUPS_BY_COUNT.items() for name in names
+        },
+        **dict.fromkeys(PER_VIEW_GROUPS, 3),
     }
     assert counts["die"] == counts["die_color"] == values["layout/die_count"] > 0
-    assert {f.name for f in fields(Domain)} == {*counts, *ONCE}
+    assert {f.name for f in fields(Domain)} == {*counts, *SINGLETON_GROUPS}
     counts |= {n: 0 for n in counts if getattr(domain, n) is None}
     for name, count in counts.items():
         found = {p.split("/")[1] for p in values if p.split("/")[0] == name}
@@ -50,7 +57,7 @@ def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
 def test_near_lights_are_drawn_as_often_as_their_count_says():
     domain = load_recipe("dice-fisheye").domain
     for index in range(6):
-        values = draw(domain, 0, index, views=1).values
+        values = sample_factors(domain, 0, index, views=1).values
         found = {p.split("/")[1] for p in values if p.startswith("near_light/")}
         assert len(found) == values["light/near_count"]
 
@@ -73,24 +80,24 @@ def test_more_views_change_nothing_else(domain):
     few, many = drawn(domain, views=2), drawn(domain, views=4)
     assert few.values.items() <= many.values.items()
     added = many.values.keys() - few.values.keys()
-    there = [name for name in PER_VIEW if getattr(domain, name)]
+    there = [name for name in PER_VIEW_GROUPS if getattr(domain, name)]
     assert {tuple(p.split("/")[:2]) for p in added} == {(n, i) for n in there for i in "23"}
 
 
 def test_a_group_that_is_added_changes_nothing_else(domain):
-    shutter = Shutter(exposure_s=Uniform(0.001, 0.02), readout_s=Constant(0.0))
+    shutter = ShutterFactors(exposure_s=Uniform(0.001, 0.02), readout_s=Constant(0.0))
     before, after = drawn(domain), drawn(replace(domain, shutter=shutter))
     assert changed(before, after) == {
         f"shutter/{i}/{name}" for i in "01" for name in ("exposure_s", "readout_s")
     }
-    assert after.has("shutter/1")
-    assert not before.has("shutter/1")
+    assert after.has_group("shutter/1")
+    assert not before.has_group("shutter/1")
 
 
 @pytest.mark.parametrize("group", ["light", "layout", "die", "die/1", "view/0", "sensor", "table"])
 def test_redrawing_a_group_leaves_every_other_value(domain, group):
     before = drawn(domain)
-    again = drawn(domain, change=Change(redraws={group: 1}))
+    again = drawn(domain, change=Intervention(resamples={group: 1}))
     both = before.values.keys() & again.values.keys()
     inside = {p for p in both if f"{p}/".startswith(f"{group}/")}
     differing = {p for p in both if before.values[p] != again.values[p]}
@@ -101,21 +108,21 @@ def test_redrawing_a_group_leaves_every_other_value(domain, group):
 
 
 def test_redraws_count(domain):
-    once, twice = (drawn(domain, change=Change(redraws={"light": n})) for n in (1, 2))
+    once, twice = (drawn(domain, change=Intervention(resamples={"light": n})) for n in (1, 2))
     assert {p.split("/")[0] for p in changed(once, twice)} <= {"light", "lamp"}
     assert changed(once, twice)
-    assert not changed(drawn(domain), drawn(domain, change=Change(redraws={"light": 0})))
+    assert not changed(drawn(domain), drawn(domain, change=Intervention(resamples={"light": 0})))
 
 
 def test_a_name_is_not_taken_for_another_that_begins_alike(domain):
-    differing = changed(drawn(domain), drawn(domain, change=Change(redraws={"die": 1})))
+    differing = changed(drawn(domain), drawn(domain, change=Intervention(resamples={"die": 1})))
     assert {p.split("/")[0] for p in differing} == {"die"}
-    more = draw(
+    more = sample_factors(
         replace(domain, layout=replace(domain.layout, die_count=Constant(12))), 3, 5, views=1
     )
-    again = draw(
+    again = sample_factors(
         replace(domain, layout=replace(domain.layout, die_count=Constant(12))),
-        3, 5, views=1, change=Change(redraws={"die/1": 1}),
+        3, 5, views=1, intervention=Intervention(resamples={"die/1": 1}),
     )  # fmt: skip
     assert {p.split("/")[1] for p in changed(more, again)} == {"1"}
 
@@ -129,26 +136,35 @@ def test_an_unknown_group_is_refused(domain):
     names = ", ".join(sorted(f.name for f in fields(Domain) if getattr(domain, f.name)))
     message = f"unknown group 'lihgt'. Did you mean 'light'? Allowed: {names}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        drawn(domain, change=Change(redraws={"lihgt": 1}))
+        drawn(domain, change=Intervention(resamples={"lihgt": 1}))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (Change({"die/99": 1}), "there is no 'die/99': scenes have die/0 to die/29 at most."),
-        (Change({"lamp/3": 1}), "there is no 'lamp/3': scenes have lamp/0 to lamp/2 at most."),
-        (Change({}, {"die/30/edge_m": 0.01}), "there is no 'die/30/edge_m': scenes have die/0 to "),
-        (Change({"die_color/30": 1}), "there is no 'die_color/30': scenes have die_color/0 to "),
+        (Intervention({"die/99": 1}), "there is no 'die/99': scenes have die/0 to die/29 at most."),
         (
-            Change({"exposure/2": 1}),
+            Intervention({"lamp/3": 1}),
+            "there is no 'lamp/3': scenes have lamp/0 to lamp/2 at most.",
+        ),
+        (
+            Intervention({}, {"die/30/edge_m": 0.01}),
+            "there is no 'die/30/edge_m': scenes have die/0 to ",
+        ),
+        (
+            Intervention({"die_color/30": 1}),
+            "there is no 'die_color/30': scenes have die_color/0 to ",
+        ),
+        (
+            Intervention({"exposure/2": 1}),
             "there is no 'exposure/2': scenes have exposure/0 to exposure/1 ",
         ),
         (
-            Change({"die/3": 1}, {"layout/die_count": 3}),
+            Intervention({"die/3": 1}, {"layout/die_count": 3}),
             "there is no 'die/3': scenes have die/0 to die/2 at most.",
         ),
         (
-            Change({"distractor/0": 1}, {"layout/distractor_count": 0}),
+            Intervention({"distractor/0": 1}, {"layout/distractor_count": 0}),
             "there is no 'distractor/0': scenes have no distractor.",
         ),
     ],
@@ -160,17 +176,19 @@ def test_an_instance_that_no_scene_can_have_is_refused(domain, change, message):
 
 def test_instances_that_scenes_can_have_may_change(domain):
     redraws = dict.fromkeys(("die/29", "lamp/2/level", "view/1", "light"), 1)
-    check_instances(domain, Change(redraws, {"die/0/edge_m": 0.01, "die/edge_m": 0.02}), views=2)
-    check_instances(domain, Change({"die/39": 1}, {"layout/die_count": 40}), views=2)
+    check_instances(
+        domain, Intervention(redraws, {"die/0/edge_m": 0.01, "die/edge_m": 0.02}), views=2
+    )
+    check_instances(domain, Intervention({"die/39": 1}, {"layout/die_count": 40}), views=2)
 
 
 def test_values_are_read_by_kind(domain):
     found = drawn(domain)
-    assert found.number("layout/die_count") == float(found.count("layout/die_count"))
-    assert found.text("layout/surface") in ("table", "mat", "tray")
-    assert isinstance(found.flag("layout/same_look"), bool)
+    assert found.get_float("layout/die_count") == float(found.get_int("layout/die_count"))
+    assert found.get_str("layout/surface") in ("table", "mat", "tray")
+    assert isinstance(found.get_bool("layout/same_look"), bool)
     with pytest.raises(KeyError):
-        found.number("light/lumens")
+        found.get_float("light/lumens")
 
 
 def test_groups_and_factors_that_are_left_out_change_no_other(domain):
@@ -178,5 +196,5 @@ def test_groups_and_factors_that_are_left_out_change_no_other(domain):
     paths = changed(drawn(domain), drawn(bare))
     assert {p.split("/")[0] for p in paths} == {"stereo", "depth_camera"}
     assert "depth_camera/0/speckle_contrast" not in drawn(domain).values
-    assert not drawn(bare).has("stereo/0")
-    assert drawn(domain).has("stereo/0")
+    assert not drawn(bare).has_group("stereo/0")
+    assert drawn(domain).has_group("stereo/0")

@@ -8,16 +8,23 @@ from sim2cam.geometry.lens import KannalaBrandt
 from sim2cam.geometry.poses import Pose
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.distributions import Choice, Constant, Integers, Uniform
-from sim2cam.randomize.domain import Automatics, DepthFactors, Fisheye, Motion, NearLight, Shutter
-from sim2cam.randomize.materials import shown_color
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
-from sim2cam.render.lighting.beams import ground_irradiance
+from sim2cam.randomize.domain import (
+    AutomaticsFactors,
+    DepthCameraFactors,
+    FisheyeFactors,
+    MotionFactors,
+    NearLightFactors,
+    ShutterFactors,
+)
+from sim2cam.randomize.materials import linear_to_srgb
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
+from sim2cam.render.lighting.beams import compute_ground_irradiance
 from sim2cam.scene import camera as scene_camera
-from sim2cam.scene.depth_camera import DEPTH_CAMERAS, TimeOfFlight
+from sim2cam.scene.depth_camera import DEPTH_CAMERA_TYPES, TimeOfFlight
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Box, Cylinder, Die, Ground, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Die, Ground, Sphere
 
 INDICES = range(12)
 
@@ -25,15 +32,15 @@ INDICES = range(12)
 def composed(domain, index, **layout):
     fixed = {name: Constant(value) for name, value in layout.items()}
     changed = replace(domain, layout=replace(domain.layout, **fixed))
-    drawn = draw(changed, 0, index, views=2)
-    return drawn, compose(drawn, 640, 480)
+    drawn = sample_factors(changed, 0, index, views=2)
+    return drawn, build_scene(drawn, 640, 480)
 
 
 def radius(asset):
     match asset:
         case Die():
             return asset.edge_m * math.sqrt(3) / 2
-        case Box():
+        case Cuboid():
             return math.hypot(*asset.size_m) / 2
         case Cylinder():
             return math.hypot(asset.radius_m, asset.height_m / 2)
@@ -48,7 +55,7 @@ def moving(scene):
 @pytest.mark.parametrize("index", INDICES)
 def test_equal_draws_give_equal_scenes(domain, index):
     drawn, scene = composed(domain, index)
-    assert compose(drawn, 640, 480) == scene
+    assert build_scene(drawn, 640, 480) == scene
     assert Scene.from_json(scene.to_json()) == scene
 
 
@@ -69,8 +76,8 @@ def test_nothing_overlaps_when_it_is_let_go(domain, index):
 @pytest.mark.parametrize("index", INDICES)
 def test_in_a_tray_everything_is_let_go_between_its_walls(domain, index):
     drawn, scene = composed(domain, index, surface="tray", region_m=0.16)
-    side = drawn.number("layout/surface_side_m")
-    half = np.array([side, side * drawn.number("layout/aspect")]) / 2
+    side = drawn.get_float("layout/surface_side_m")
+    half = np.array([side, side * drawn.get_float("layout/aspect")]) / 2
     for body in moving(scene):
         assert (np.abs(body.pose.position_m[:2]) + radius(body.asset) <= half + 1e-9).all()
 
@@ -78,8 +85,8 @@ def test_in_a_tray_everything_is_let_go_between_its_walls(domain, index):
 def test_a_tray_has_four_walls_around_its_floor(domain):
     drawn, scene = composed(domain, 0, surface="tray")
     walls = [body for body in scene.bodies if body.name.startswith("wall/")]
-    side = drawn.number("layout/surface_side_m")
-    other = side * drawn.number("layout/aspect")
+    side = drawn.get_float("layout/surface_side_m")
+    other = side * drawn.get_float("layout/aspect")
     assert len(walls) == 4
     for wall, (x, y) in zip(walls, ((0, other), (0, -other), (side, 0), (-side, 0)), strict=True):
         inner = np.abs(wall.pose.position_m[:2]) - np.array(wall.asset.size_m[:2]) / 2
@@ -113,7 +120,7 @@ def test_mass_is_density_times_volume(domain):
     drawn, scene = composed(domain, 3)
     for body in scene.bodies:
         if body.is_target:
-            expected = drawn.number(f"{body.name}/density_kg_m3") * body.asset.edge_m**3
+            expected = drawn.get_float(f"{body.name}/density_kg_m3") * body.asset.edge_m**3
             assert body.mass_kg == pytest.approx(expected)
 
 
@@ -129,11 +136,11 @@ def test_a_set_of_dice_of_one_look_differs_in_size_and_place_alone(domain):
 def test_marks_stand_out_from_the_body(domain):
     contrast = replace(domain.die_color, pip_contrast=Constant(0.35))
     for index in INDICES:
-        drawn = draw(replace(domain, die_color=contrast), 0, index, views=1)
-        for body in compose(drawn, 64, 64).bodies:
+        drawn = sample_factors(replace(domain, die_color=contrast), 0, index, views=1)
+        for body in build_scene(drawn, 64, 64).bodies:
             if body.is_target:
                 colors = body.asset.pips.color, body.material.texture.color_a
-                away = math.dist(*map(shown_color, colors))
+                away = math.dist(*map(linear_to_srgb, colors))
                 assert away >= 0.35
 
 
@@ -144,19 +151,21 @@ def test_cameras_see_dice_at_the_size_that_was_drawn(domain, index):
         path = f"view/{view}"
         assert (camera.width, camera.height) == (640, 480)
         lens = camera.lens
-        assert 2 * math.atan(320 / lens.fx_px) == pytest.approx(drawn.number(f"{path}/fov_rad"))
+        assert 2 * math.atan(320 / lens.fx_px) == pytest.approx(drawn.get_float(f"{path}/fov_rad"))
         forward = camera.pose.rotation().apply([0.0, 0.0, 1.0])
-        assert math.acos(-forward[2]) == pytest.approx(drawn.number(f"{path}/tilt_rad"), abs=1e-6)
+        assert math.acos(-forward[2]) == pytest.approx(
+            drawn.get_float(f"{path}/tilt_rad"), abs=1e-6
+        )
         distance = -camera.pose.position_m[2] / forward[2]
         aim = np.array(camera.pose.position_m) + distance * forward
-        assert lens.fx_px * 0.016 / distance == pytest.approx(drawn.number(f"{path}/die_px"))
-        reach = drawn.number("layout/region_m") * drawn.number(f"{path}/aim_radius")
+        assert lens.fx_px * 0.016 / distance == pytest.approx(drawn.get_float(f"{path}/die_px"))
+        reach = drawn.get_float("layout/region_m") * drawn.get_float(f"{path}/aim_radius")
         assert math.hypot(*aim[:2]) == pytest.approx(reach, abs=1e-9)
 
 
 def test_the_view_scales_with_the_picture(domain):
-    drawn = draw(domain, 0, 0, views=1)
-    small, large = (compose(drawn, side, side).cameras[0] for side in (320, 640))
+    drawn = sample_factors(domain, 0, 0, views=1)
+    small, large = (build_scene(drawn, side, side).cameras[0] for side in (320, 640))
     assert small.pose == large.pose
     assert large.lens.fx_px == pytest.approx(2 * small.lens.fx_px)
     assert large.lens.cx_px + 0.5 == pytest.approx(2 * (small.lens.cx_px + 0.5))
@@ -182,8 +191,8 @@ def test_rotations_are_uniform(domain):
     """So every face comes up alike, before physics has its say."""
     ups = []
     for index in range(60):
-        drawn = draw(domain, 1, index, views=1)
-        for body in compose(drawn, 64, 64).bodies:
+        drawn = sample_factors(domain, 1, index, views=1)
+        for body in build_scene(drawn, 64, 64).bodies:
             if body.is_target:
                 ups.append(body.pose.rotation().apply([0.0, 0.0, 1.0]))
     ups = np.array(ups)
@@ -196,24 +205,24 @@ def test_cameras_have_the_drawn_depth_camera_and_eye(domain):
     drawn, scene = composed(domain, 0)
     for view, camera in enumerate(scene.cameras):
         path = f"depth_camera/{view}"
-        assert camera.depth.kind == "active_stereo"
-        assert camera.depth.noise_seed == drawn.values[f"{path}/noise_seed"]
-        assert camera.depth.ambient_share == drawn.values[f"{path}/ambient_share"]
+        assert camera.depth_camera.kind == "active_stereo"
+        assert camera.depth_camera.noise_seed == drawn.values[f"{path}/noise_seed"]
+        assert camera.depth_camera.ambient_share == drawn.values[f"{path}/ambient_share"]
         assert camera.baseline_m == drawn.values[f"stereo/{view}/baseline_m"]
     for seeds in zip(
-        *((c.depth.noise_seed, c.sensor.noise_seed) for c in scene.cameras), strict=True
+        *((c.depth_camera.noise_seed, c.sensor.noise_seed) for c in scene.cameras), strict=True
     ):
         assert len(set(seeds)) == len(seeds) > 1
 
 
 def test_a_domain_without_them_gives_cameras_without_them(domain):
     _, scene = composed(replace(domain, stereo=None, depth_camera=None), 0)
-    assert {(camera.depth, camera.baseline_m) for camera in scene.cameras} == {(None, None)}
+    assert {(camera.depth_camera, camera.baseline_m) for camera in scene.cameras} == {(None, None)}
 
 
 def test_every_kind_of_depth_camera_takes_its_own_factors(domain):
-    factors = DepthFactors(
-        kind=Choice(tuple(DEPTH_CAMERAS)),
+    factors = DepthCameraFactors(
+        kind=Choice(tuple(DEPTH_CAMERA_TYPES)),
         noise_seed=Uniform(0, 100),
         modulation_hz=Constant(60e6),
         baseline_m=Uniform(0.05, 0.06),
@@ -223,22 +232,24 @@ def test_every_kind_of_depth_camera_takes_its_own_factors(domain):
     for index in INDICES:
         _, scene = composed(replace(domain, depth_camera=factors), index)
         for camera in scene.cameras:
-            kinds[camera.depth.kind] = camera.depth
-            assert type(camera.depth.noise_seed) is int
-            assert camera.depth.min_range_m in (1, 2)
-    assert set(kinds) == set(DEPTH_CAMERAS)
+            kinds[camera.depth_camera.kind] = camera.depth_camera
+            assert type(camera.depth_camera.noise_seed) is int
+            assert camera.depth_camera.min_range_m in (1, 2)
+    assert set(kinds) == set(DEPTH_CAMERA_TYPES)
     assert kinds["time_of_flight"].modulation_hz == 60e6
     assert kinds["time_of_flight"].signal_e == TimeOfFlight().signal_e
     assert 0.05 <= kinds["structured_light"].baseline_m <= 0.06
 
 
 def test_a_camera_moves_along_its_own_axes_only_where_that_is_drawn(domain):
-    motion = Motion(*(Constant(value) for value in (0.1, 0.2, 0.3, 1.0, 2.0, 3.0)))
-    shutter = Shutter(Constant(0.01), Constant(-0.02))
-    moving = compose(draw(replace(domain, motion=motion, shutter=shutter), 0, 3, views=1), 640, 480)
-    still = compose(draw(domain, 0, 3, views=1), 640, 480)
+    motion = MotionFactors(*(Constant(value) for value in (0.1, 0.2, 0.3, 1.0, 2.0, 3.0)))
+    shutter = ShutterFactors(Constant(0.01), Constant(-0.02))
+    moving = build_scene(
+        sample_factors(replace(domain, motion=motion, shutter=shutter), 0, 3, views=1), 640, 480
+    )
+    still = build_scene(sample_factors(domain, 0, 3, views=1), 640, 480)
     (camera,) = moving.cameras
-    own = camera.twist.seen_from(camera.pose)
+    own = camera.twist.express_in(camera.pose)
     assert own.velocity_m_s == pytest.approx((0.1, 0.2, 0.3))
     assert own.spin_rad_s == pytest.approx((1.0, 2.0, 3.0))
     assert camera.shutter == scene_camera.Shutter(0.01, -0.02)
@@ -251,7 +262,9 @@ def near(kind, **changes):
         "kind": kind, "level": 2.0, "distance_m": 0.8, "elevation_rad": 1.0, "azimuth_rad": 0.5,
         "size_m": 0.1, "cone_rad": 0.5, "warmth": 0.0,
     }  # fmt: skip
-    return NearLight(**{name: Constant(value) for name, value in (factors | changes).items()})
+    return NearLightFactors(
+        **{name: Constant(value) for name, value in (factors | changes).items()}
+    )
 
 
 @pytest.mark.parametrize("kind", ["point", "spot", "area"])
@@ -264,7 +277,7 @@ def test_near_lights_shed_their_level_on_the_middle_of_the_table(domain, kind):
     place = np.array(one.pose.position_m if kind == "area" else one.position_m)
     assert np.linalg.norm(place) == pytest.approx(0.8)
     dark = Environment((0.0,) * 3, (0.0,) * 3, (), (one,))
-    level = np.array(ground_irradiance(dark)) / np.sin(1.0)
+    level = np.array(compute_ground_irradiance(dark)) / np.sin(1.0)
     assert level[1] == pytest.approx(2.0, rel=0.02)
 
 
@@ -273,7 +286,7 @@ def test_without_their_count_near_lights_are_not_drawn(domain):
 
 
 def test_a_fisheye_takes_the_place_of_the_lens_and_sees_as_far_to_the_side(domain):
-    bends = Fisheye(*(Constant(k) for k in (0.01, -0.002, 0.0, 0.0)))
+    bends = FisheyeFactors(*(Constant(k) for k in (0.01, -0.002, 0.0, 0.0)))
     view = replace(domain.view, fov_rad=Constant(2.6))
     _, scene = composed(replace(domain, fisheye=bends, view=view), 0)
     lens = scene.cameras[0].lens
@@ -312,14 +325,16 @@ def test_what_a_recipe_may_leave_out_of_a_sensor_is_drawn_where_it_is_there(
     domain, factor, otherwise, value
 ):
     own = replace(domain, sensor=replace(domain.sensor, **{factor: Constant(value)}))
-    (plain,), (given,) = (compose(draw(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own))
+    (plain,), (given,) = (
+        build_scene(sample_factors(d, 0, 0, views=1), 64, 64).cameras for d in (domain, own)
+    )
     assert getattr(plain.sensor, factor) == otherwise
     assert given == replace(plain, sensor=replace(plain.sensor, **{factor: value}))
 
 
 def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):
-    by_hand = replace(domain, automatics=Automatics(fixed_gain=Uniform(0.3, 0.6)))
-    (camera,) = compose(draw(by_hand, 0, 0, views=1), 64, 64).cameras
+    by_hand = replace(domain, automatics=AutomaticsFactors(fixed_gain=Uniform(0.3, 0.6)))
+    (camera,) = build_scene(sample_factors(by_hand, 0, 0, views=1), 64, 64).cameras
     assert 0.3 <= camera.sensor.automatics.fixed_gain <= 0.6
 
 
@@ -327,7 +342,7 @@ def test_the_exposure_is_fixed_where_a_recipe_says_so(domain):
 def test_parts_of_the_sensor_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
     (whole,), (without,) = (
-        compose(draw(d, 0, 2, views=1), 640, 480).cameras
+        build_scene(sample_factors(d, 0, 2, views=1), 640, 480).cameras
         for d in (domain, replace(domain, **{group: None}))
     )
     assert without == replace(whole, sensor=replace(whole.sensor, **{group: None}))
@@ -339,7 +354,7 @@ def test_parts_of_the_sensor_are_left_out_one_by_one(group):
 def test_parts_of_the_glass_are_left_out_one_by_one(group):
     domain = load_recipe("dice-camera").domain
     (whole,), (without,) = (
-        compose(draw(d, 0, 2, views=1), 640, 480).cameras
+        build_scene(sample_factors(d, 0, 2, views=1), 640, 480).cameras
         for d in (domain, replace(domain, **{group: None}))
     )
     assert without == replace(whole, glass=replace(whole.glass, **{group: None}))

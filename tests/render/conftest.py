@@ -12,14 +12,14 @@ from sim2cam.render.backends.opengl.rasterizer import OpenGLRasterizer
 from sim2cam.render.backends.path_traced import PathTracedRasterizer
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 from sim2cam.render.frame import LABEL_CHANNELS
-from sim2cam.render.optics.warp import labels_through
-from sim2cam.render.rasterizer import PinholeView, instance_ids, rasterizer
+from sim2cam.render.optics.warp import warp_labels
+from sim2cam.render.rasterizer import PinholeView, convert_to_instance_ids, get_rasterizer
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
-from sim2cam.scene.shape import Box, Die, Ground, Pips, Sphere
+from sim2cam.scene.shape import Cuboid, Die, Ground, Pips, Sphere
 
 WHITE, GREY, BLACK = (0.8, 0.8, 0.8), (0.3, 0.3, 0.3), (0.01, 0.01, 0.01)
 RED = (0.7, 0.02, 0.02)
@@ -51,7 +51,7 @@ def ground(color=GREY, side_m=6.0):
 def camera(eye=(0.05, -0.25, 0.45), target=(0.0, 0.0, 0.0), *, width=320, height=240, **lens):
     focal = lens.pop("focal_px", 400.0)
     middle = {"cx_px": lens.pop("cx_px", (width - 1) / 2), "cy_px": lens.pop("cy_px", 119.5)}
-    pose = Pose.looking_at(eye, target, 0.0)
+    pose = Pose.look_at(eye, target, 0.0)
     return Camera(pose, width, height, BrownConrady(focal, focal, **middle, **lens), NEUTRAL)
 
 
@@ -96,9 +96,7 @@ def labels(drawing, of):
 
 def labels_under(drawing, optics):
     """The same, through a lens."""
-    return _with_ids(
-        drawing, labels_through(optics, lambda view: drawing.draw(view, LABEL_CHANNELS))
-    )
+    return _with_ids(drawing, warp_labels(optics, lambda view: drawing.draw(view, LABEL_CHANNELS)))
 
 
 def radiance(drawing):
@@ -107,7 +105,7 @@ def radiance(drawing):
 
 
 def _with_ids(drawing, drawn):
-    return SimpleNamespace(ids=instance_ids(drawing._scene, drawn["bodies"]), **drawn)
+    return SimpleNamespace(ids=convert_to_instance_ids(drawing._scene, drawn["bodies"]), **drawn)
 
 
 class Caster:
@@ -123,7 +121,7 @@ class Caster:
         self.drawn = []
         self._scene = scene(body("ball", Sphere(sphere[1]), sphere[0]))
 
-    def draw(self, view, _channels):
+    def render(self, view, _channels):
         self.drawn.append(view)
         rays = self._rays(view)
         distance, ids = self.hits(np.array(view.pose.position_m), rays.reshape(-1, 3))
@@ -169,7 +167,7 @@ def make():
         camera, view, scene, thrown = map(staticmethod, (camera, view, scene, thrown))
         rays = staticmethod(rays)
         labels, labels_under, radiance = map(staticmethod, (labels, labels_under, radiance))
-        box, sphere = Box, Sphere
+        box, sphere = Cuboid, Sphere
         caster = Caster
 
     return Builders
@@ -183,7 +181,7 @@ def tiny():
 @pytest.fixture(scope="session")
 def egl():
     """This process's OpenGL context: a second one would disturb it."""
-    found = rasterizer()
+    found = get_rasterizer()
     if isinstance(found, OpenGLRasterizer):
         return found
     try:
@@ -196,7 +194,7 @@ def egl():
 def pathtraced(tiny):
     """The path tracer with few paths, labelled by what runs everywhere."""
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
-    return PathTracedRasterizer(tiny, paths=16)
+    return PathTracedRasterizer(tiny, samples_per_pixel=16)
 
 
 @pytest.fixture(params=["egl", "tiny"])

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim2cam.data.channels import encode, read
-from sim2cam.data.checks.geometry import audit
-from sim2cam.data.checks.labels import _shared_problems, audit_labels
+from sim2cam.data.channels import encode_channel, read_channel
+from sim2cam.data.checks.geometry import audit_geometry
+from sim2cam.data.checks.labels import _audit_covisibility, audit_labels
 from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.render.frame import shoot
 from sim2cam.scene.depth_camera import ActiveStereo
 
@@ -31,7 +31,7 @@ LENSES = {
 
 
 def problems(sample, channels):
-    yield from audit(sample, channels)
+    yield from audit_geometry(sample, channels)
     yield from audit_labels(sample, channels)
 
 
@@ -49,8 +49,8 @@ def rendered(egl, make, tmp_path_factory):
         frame = shoot(scene, of, egl, (*ANY_LENS, *pair, *EXTRAS))
         channels = {}
         for name, values in frame.channels.items():
-            write_bytes(folder / f"{lens}-{name}.png", encode(name, values))
-            channels[name] = read(name, folder / f"{lens}-{name}.png")
+            write_bytes(folder / f"{lens}-{name}.png", encode_channel(name, values))
+            channels[name] = read_channel(name, folder / f"{lens}-{name}.png")
         sample = Sample(
             lens, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=of.lens,
             occlusions=frame.occlusions, depth_unit_m=CAMERA.depth_unit_m, baseline_m=0.03,
@@ -82,7 +82,9 @@ def test_a_lens_bends_the_edges_of_a_box(taller_px, is_found):
         "board", box, 1.0, box_amodal_xyxy=box, pose=Pose(position_m=(0.0, 0.0, 0.3)),
         extent_m=((-half_m[0], -half_m[1], 0.0), (half_m[0], half_m[1], 0.0)),
     )  # fmt: skip
-    found = list(audit(Sample("a", Path("a.jpg"), 320, 240, (board,), "sim", lens=lens), {}))
+    found = list(
+        audit_geometry(Sample("a", Path("a.jpg"), 320, 240, (board,), "sim", lens=lens), {})
+    )
     assert [("leaves that of its pose" in what) for what in found] == [True] * is_found
 
 
@@ -117,7 +119,7 @@ def with_keypoints(change):
 def with_amodal(change):
     return with_objects(
         lambda label: replace(
-            label, amodal_mask=RunLengths.of(change(label.amodal_mask.mask(), label))
+            label, amodal_mask=RleMask.from_mask(change(label.amodal_mask.mask(), label))
         )
     )
 
@@ -133,7 +135,7 @@ def larger(label):
 
 
 def world_pose(label):
-    away = Pose.looking_at((0.3, 0.2, 1.0), (0.0, 0.0, 0.0), 0.4)
+    away = Pose.look_at((0.3, 0.2, 1.0), (0.0, 0.0, 0.0), 0.4)
     return replace(label, pose=away @ label.pose)
 
 
@@ -176,7 +178,7 @@ FAULTS = {
     "a whole mask cut": (with_amodal(without_last_columns), "are outside its amodal mask"),
     "a whole mask moved": (with_amodal(lambda mask, _: np.roll(mask, 1, 1)), "is not that of its"),
     "a whole mask that is broken": (
-        with_objects(lambda o: replace(o, amodal_mask=RunLengths(o.amodal_mask.size, "0"))),
+        with_objects(lambda o: replace(o, amodal_mask=RleMask(o.amodal_mask.size, "0"))),
         "amodal mask: run lengths that make no mask",
     ),
     "a fraction of the box": (
@@ -288,8 +290,8 @@ def test_disparity_nearer_than_16_bits_reach_may_be_missing(rendered):
 def test_what_is_shared_may_be_too_near_to_have_a_disparity():
     disparity, depth = np.zeros((4, 50), np.float32), np.ones((4, 50), np.float32)
     channels = {"shared": np.ones((4, 50), np.uint16), "disparity": disparity, "depth": depth}
-    assert list(_shared_problems(channels)) == []
-    found = list(_shared_problems({**channels, "depth": 0 * depth}))
+    assert list(_audit_covisibility(channels)) == []
+    found = list(_audit_covisibility({**channels, "depth": 0 * depth}))
     assert found == ["200 shared pixels are outside the right picture"]
 
 
@@ -298,7 +300,7 @@ def test_what_is_left_of_the_right_picture_hides_nothing_in_it():
     disparity[:, :60] = 64.0  # nearer, and outside
     shared = np.arange(100) >= 60
     channels = {"shared": np.tile(shared, (4, 1)).astype(np.uint16), "disparity": disparity}
-    assert list(_shared_problems(channels)) == []
+    assert list(_audit_covisibility(channels)) == []
 
 
 @pytest.mark.parametrize(("turned_rad", "is_found"), [(0.0, False), (0.3, True)])
@@ -320,5 +322,5 @@ def test_steps_of_depth_tilt_no_slope_of_what_is_near(turned_rad, is_found):
         extent_m=((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)),
     )  # fmt: skip
     sample = Sample("near", Path("a.jpg"), 640, 640, (label,), "sim", lens=lens)
-    found = list(audit(sample, {"ids": ids, "depth": depth, "normals": normals}))
+    found = list(audit_geometry(sample, {"ids": ids, "depth": depth, "normals": normals}))
     assert any("normals stand" in what for what in found) == is_found, found

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2cam.data.channels import encode, read
+from sim2cam.data.channels import encode_channel, read_channel
 from sim2cam.data.checks.exposure_coverage import audit_coverage
-from sim2cam.data.sample import Moment, Sample
+from sim2cam.data.sample import FrameInfo, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
@@ -31,8 +31,8 @@ def taken(egl, make, tmp_path_factory):
     folder = tmp_path_factory.mktemp("exposed")
 
     def stored(name, values):
-        write_bytes(folder / f"{name}.png", encode(name, values))
-        return read(name, folder / f"{name}.png")
+        write_bytes(folder / f"{name}.png", encode_channel(name, values))
+        return read_channel(name, folder / f"{name}.png")
 
     def take(name):
         speed, twist, shutter = CAMERAS[name]
@@ -49,10 +49,10 @@ def taken(egl, make, tmp_path_factory):
         egl.load(scene)
         frame = shoot(scene, of, egl, ("depth", "ids", "coverage"))
         seen_from = of.twist.seen_from(of.pose)
-        moment = Moment(0, 0.0, of.row_s(), shutter.exposure_s, of.pose, seen_from)
+        moment = FrameInfo(0, 0.0, of.row_s(), shutter.exposure_s, of.pose, seen_from)
         sample = Sample(
             name, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=of.lens,
-            moment=moment,
+            frame_info=moment,
         )  # fmt: skip
         return sample, {key: stored(key, values) for key, values in frame.channels.items()}
 
@@ -93,5 +93,5 @@ def test_an_instant_and_captures_are_not_audited(taken):
     sample, channels = taken["thrown dice"]
     wrong = {**channels, "coverage": 1 - channels["coverage"]}
     assert list(audit_coverage(replace(sample, lens=None), wrong)) == []
-    for moment in (None, Moment(0), replace(sample.moment, exposure_s=None)):
+    for moment in (None, FrameInfo(0), replace(sample.moment, exposure_s=None)):
         assert list(audit_coverage(replace(sample, moment=moment), wrong)) == []

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.data.channels import FLOW_HIDDEN, FLOW_SEEN
+from sim2cam.data.channels import FLOW_OCCLUDED, FLOW_VISIBLE
 from sim2cam.errors import BackendError, UsageError
-from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
-from sim2cam.render.frame import annotate, flow_channel, shoot, tracks_of
-from sim2cam.render.physics.simulation import settle
-from sim2cam.render.rasterizer import label_numbers
-from sim2cam.scene.lens_effects import Defocus, Droplets, Glass, LateralColor
+from sim2cam.render.frame import annotate, compute_flow_channel, shoot, track_labelled_points
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.rasterizer import assign_label_ids
+from sim2cam.scene.lens_effects import Defocus, Droplets, LateralColor, LensEffects
 from sim2cam.scene.sensor import Mosaic
 
 DRAWN = ("depth", "ids", "parts", "normals", "coordinates", "coverage")
@@ -25,16 +25,16 @@ LENSES = {
 
 def test_a_frame_is_whole_and_labels_fit_its_ids(drawing, make):
     of = make.camera(k1=-0.1, p1=0.001)
-    settled, _ = settle(make.thrown(6))
+    settled, _ = simulate(make.thrown(6))
     drawing.load(settled)
     frame = shoot(settled, of, drawing, ("depth", "ids"))
-    picture = images.decode_picture(frame.picture)
+    picture = images.decode_image(frame.image)
     assert picture.shape == (of.height, of.width, 3)
     assert frame.channels["ids"].shape == frame.channels["depth"].shape == (of.height, of.width)
     assert len(frame.objects) == 6
     for label in frame.objects:
         mask = frame.channels["ids"] == label.instance_id
-        assert label.box_xyxy == box_of_mask(mask)
+        assert label.box_xyxy == mask_to_box(mask)
         assert label.area_px == mask.sum()
         assert 0 < label.visible_fraction <= 1
         x0, y0, x1, y1 = label.box_xyxy
@@ -77,7 +77,7 @@ def test_another_asset_s_category_is_its_kind(tiny, make):
 def test_labels_of_a_drawn_buffer_are_exact(make):
     bodies = [make.body(str(i), make.sphere(0.01), (0.1 * i, 0.0, 0.01)) for i in range(40)]
     scene, of = make.scene(*bodies), make.camera(width=64, height=48)
-    numbers = label_numbers(scene)
+    numbers = assign_label_ids(scene)
     ids = np.zeros((48, 64), np.uint16)
     cover = np.zeros((48, 64, 2), np.uint32)
     ids[10:20, 30:34] = numbers["34"]
@@ -110,7 +110,7 @@ def test_every_channel_agrees_with_pose_and_depth(egl, make, lens):
     egl.load(scene)
     frame = shoot(scene, of, egl, DRAWN)
     assert tuple(frame.channels) == DRAWN
-    assert np.array_equal(frame.channels["coverage"], frame.shot.drawn["bodies"] > 0)
+    assert np.array_equal(frame.channels["coverage"], frame.view.gbuffer["bodies"] > 0)
     ids, depth = frame.channels["ids"], frame.channels["depth"]
     assert len(frame.objects) == 5
     for label in frame.objects:
@@ -151,15 +151,15 @@ def test_a_flow_tells_what_is_seen_there_from_what_is_hidden(egl, make):
         lid = make.body("lid", make.box((0.04, 0.04, 0.002)), (x, 0.0, 0.06))
         scene = make.scene(make.body("die", make.die(0.02), (0.0, 0.0, 0.01)), lid)
         egl.load(scene)
-        return shoot(scene, make.camera((0.0, 0.001, 0.4)), egl, ("ids",)).shot
+        return shoot(scene, make.camera((0.0, 0.001, 0.4)), egl, ("ids",)).view
 
     beside, over = shot(0.06), shot(0.0)
-    found = flow_channel(beside, over)
-    ids = beside.drawn["bodies"]
-    assert (found[ids == 2][:, 2] == FLOW_HIDDEN).all()
-    assert (found[ids == 3][:, 2] == FLOW_SEEN).mean() > 0.95
-    nothing = replace(beside, drawn={**beside.drawn, "bodies": np.zeros_like(ids)})
-    assert not flow_channel(nothing, over).any()
+    found = compute_flow_channel(beside, over)
+    ids = beside.gbuffer["bodies"]
+    assert (found[ids == 2][:, 2] == FLOW_OCCLUDED).all()
+    assert (found[ids == 3][:, 2] == FLOW_VISIBLE).mean() > 0.95
+    nothing = replace(beside, drawn={**beside.gbuffer, "bodies": np.zeros_like(ids)})
+    assert not compute_flow_channel(nothing, over).any()
 
 
 def test_tracks_follow_points_of_labelled_bodies(egl, make):
@@ -171,7 +171,7 @@ def test_tracks_follow_points_of_labelled_bodies(egl, make):
     of = make.camera((0.0, 0.001, 0.4))
     egl.load(scene)
     points = {name: np.array([[0.0, 0.002, 0.01], [0.0, 0.0, -0.01]]) for name in ("one", "two")}
-    found = tracks_of(points, shoot(scene, of, egl, ()).shot)
+    found = track_labelled_points(points, shoot(scene, of, egl, ()).view)
     assert found.instance_id.tolist() == [1, 1, 2, 2]
     assert found.visible.tolist() == [True, False, True, False]
     place = of.pose.inverse().apply(scene.bodies[3].pose.apply(points["two"]))
@@ -198,7 +198,7 @@ def test_a_raw_picture_stands_beside_that_of_a_mosaic(tiny, make):
     raw = frame.channels["raw"]
     assert (raw.shape, raw.dtype) == ((80, 96), np.uint16)
     assert mosaic.black_level() - 4 <= raw.min() < raw.max() <= 1023
-    grey = images.decode_picture(frame.picture).mean(axis=-1)
+    grey = images.decode_image(frame.image).mean(axis=-1)
     assert np.corrcoef(grey.ravel(), raw.ravel())[0, 1] > 0.7
 
 
@@ -206,11 +206,11 @@ def test_glass_changes_the_picture_and_no_label(tiny, make):
     of = make.camera(width=96, height=80, cx_px=47.5, cy_px=39.5, focal_px=120.0)
     scene = make.scene(make.body("die", make.die(), (0.02, -0.01, 0.008)))
     tiny.load(scene)
-    glass = Glass(Defocus(0.02, 0.2), LateralColor(0.02), droplets=Droplets(5, 0.1))
+    glass = LensEffects(Defocus(0.02, 0.2), LateralColor(0.02), droplets=Droplets(5, 0.1))
     sharp, blurred = (
         shoot(scene, replace(of, glass=g), tiny, ("depth", "ids")) for g in (None, glass)
     )
-    assert sharp.picture != blurred.picture
+    assert sharp.image != blurred.image
     assert sharp.objects == blurred.objects
     for name in ("depth", "ids"):
         assert np.array_equal(sharp.channels[name], blurred.channels[name])

@@ -177,7 +177,7 @@ def photo(drawing, scene):
     drawing.load(scene)
     of = scene.cameras[0]
     of = replace(of, sensor=replace(of.sensor, file_format="png"))
-    return images.decode_picture(shoot(scene, of, drawing, ()).picture)
+    return images.decode_image(shoot(scene, of, drawing, ()).image)
 
 
 def channel(name, drawing, scene):

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 from sim2cam.data import tracks
-from sim2cam.data.channels import DEPTH_SCALE_M, FLOW_HIDDEN, encode, read
-from sim2cam.data.checks.geometry import audit
+from sim2cam.data.channels import DEPTH_SCALE_M, FLOW_OCCLUDED, encode_channel, read_channel
+from sim2cam.data.checks.geometry import audit_geometry
 from sim2cam.data.checks.motion import audit_flow, audit_tracks
-from sim2cam.data.sample import Moment, ObjectLabel, Sample
+from sim2cam.data.sample import FrameInfo, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.frame import flow_channel, shoot, tracks_of
-from sim2cam.render.meshes.mesh import surface_points
+from sim2cam.render.frame import compute_flow_channel, shoot, track_labelled_points
+from sim2cam.render.meshes.mesh import sample_surface_points
 from sim2cam.render.optics import shutter
 from sim2cam.scene.camera import Shutter
 
@@ -43,8 +43,8 @@ def rendered(egl, make, tmp_path_factory):
     rng = np.random.default_rng(1)
 
     def stored(name, values):
-        write_bytes(folder / f"{name}.png", encode(name, values))
-        return read(name, folder / f"{name}.png")
+        write_bytes(folder / f"{name}.png", encode_channel(name, values))
+        return read_channel(name, folder / f"{name}.png")
 
     def taken(name, seconds):
         lens, timing = CAMERAS[name]
@@ -63,22 +63,35 @@ def rendered(egl, make, tmp_path_factory):
             patch.setattr(shutter, "MAX_SLICES", 1)  # light is not audited
             frame = shoot(scene, of, egl, CHANNELS)
         twist = of.twist.seen_from(of.pose)
-        moment = Moment(0, seconds, of.row_s(), 0.002, of.pose, twist)
+        moment = FrameInfo(0, seconds, of.row_s(), 0.002, of.pose, twist)
         sample = Sample(
-            name, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=lens, moment=moment
+            name,
+            Path("a.jpg"),
+            of.width,
+            of.height,
+            frame.objects,
+            "sim",
+            lens=lens,
+            frame_info=moment,
         )
         return sample, frame
 
     def film(name):
         (sample, frame), (other, then) = taken(name, 0.0), taken(name, INTERVAL_S)
         channels = {key: stored(key, values) for key, values in frame.channels.items()}
-        flow = flow_channel(frame.shot, then.shot)
+        flow = compute_flow_channel(frame.view, then.view)
         channels["flow_forward"] = stored("flow_forward", flow)
-        targets = [body for body in frame.shot.scene.bodies if body.is_target]
-        points = {body.name: surface_points(body.asset, 50, rng) for body in targets}
-        write_bytes(folder / "tracks.json", tracks.encode(tracks_of(points, frame.shot)))
+        targets = [body for body in frame.view.scene.bodies if body.is_target]
+        points = {body.name: sample_surface_points(body.asset, 50, rng) for body in targets}
+        write_bytes(
+            folder / "tracks.json", tracks.encode_tracks(track_labelled_points(points, frame.view))
+        )
         return Film(
-            sample, channels, other, then.channels["ids"], tracks.read(folder / "tracks.json")
+            sample,
+            channels,
+            other,
+            then.channels["ids"],
+            tracks.read_tracks(folder / "tracks.json"),
         )
 
     return {name: film(name) for name in CAMERAS}
@@ -102,7 +115,7 @@ class Film:
         return self.but(channels={**self.channels, "flow_forward": flow})
 
     def problems(self):
-        yield from audit(self.sample, self.channels)
+        yield from audit_geometry(self.sample, self.channels)
         yield from audit_flow("flow_forward", self.sample, self.channels, self.other, self.ids)
         yield from audit_tracks(self.points, self.sample, self.channels)
 
@@ -230,7 +243,7 @@ def test_depth_is_rounded_and_what_is_near_moves_far():
         flow = np.zeros((480, 640, 3))
         flow[rows, columns, :2] = lens.project(there.apply(seen)) - np.stack([columns, rows], 1)
         flow[rows, columns, 0] += beside_px
-        flow[rows, columns, 2] = FLOW_HIDDEN
+        flow[rows, columns, 2] = FLOW_OCCLUDED
         label = ObjectLabel("patch", (30.0, 200.0, 110.0, 280.0), 1.0, instance_id=1, pose=Pose())
         sample = Sample("0", Path("a.jpg"), 640, 480, (label,), "sim", lens=lens)
         other = replace(sample, objects=(replace(label, pose=there),))

@@ -10,9 +10,9 @@ from sim2cam.errors import RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.render.lighting.beams import ground_color
-from sim2cam.render.physics.simulation import settle
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.render.lighting.beams import find_ground_color
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment
 from sim2cam.scene.shape import Ground
 
@@ -71,7 +71,7 @@ def seen(drawing, view, points):
 
 def test_a_wide_photo_lies_once_with_its_middle_in_that_of_the_table(drawing, make, recipe):
     mine = recipe("[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\nspecular = 0\n")
-    table = mine.composed(draw(mine.domain, 0, 0, views=1)).bodies[0]
+    table = mine.composed(sample_factors(mine.domain, 0, 0, views=1)).bodies[0]
     drawing.load(replace(make.scene(), bodies=(table,), environment=EVEN))
     view = make.view(make.camera((0.0, -0.001, 1.4), focal_px=150.0))
     corners = [(-0.3, 0.15, 0), (0.3, 0.15, 0), (-0.3, -0.15, 0), (0.3, -0.15, 0)]
@@ -86,9 +86,9 @@ def test_a_wide_photo_lies_once_with_its_middle_in_that_of_the_table(drawing, ma
 
 def test_a_backdrop_stands_behind_what_the_camera_sees(drawing, make, recipe):
     mine = recipe(BEHIND)
-    drawn = draw(mine.domain, 0, 0, views=1)
+    drawn = sample_factors(mine.domain, 0, 0, views=1)
     (behind,) = (b for b in mine.composed(drawn).bodies if b.name == "backdrop")
-    turn = drawn.number("view/0/azimuth_rad")
+    turn = drawn.get_float("view/0/azimuth_rad")
     towards = np.array([np.cos(turn), np.sin(turn), 0.0])
     right = np.array([-np.sin(turn), np.cos(turn), 0.0])
     up = np.array([0.0, 0.0, 1.0])
@@ -105,16 +105,16 @@ def test_a_backdrop_stands_behind_what_the_camera_sees(drawing, make, recipe):
 
 def test_a_backdrop_is_labelled_by_nobody_and_lights_nothing(make, recipe):
     with_it, without = recipe(BEHIND), recipe("")
-    scenes = [one.composed(draw(one.domain, 0, 0, views=1)) for one in (with_it, without)]
+    scenes = [one.composed(sample_factors(one.domain, 0, 0, views=1)) for one in (with_it, without)]
     assert not next(b for b in scenes[0].bodies if b.name == "backdrop").is_target
     assert tuple(b for b in scenes[0].bodies if b.name != "backdrop") == scenes[1].bodies
     centre = np.array([0.0, 0.0, 0.05])
-    assert (ground_color(scenes[0], centre) == ground_color(scenes[1], centre)).all()
+    assert (find_ground_color(scenes[0], centre) == find_ground_color(scenes[1], centre)).all()
 
 
 def test_things_come_to_rest_before_it(recipe):
     mine = recipe(BEHIND.replace("0.8", "0.3"))
-    scene, certificate = settle(mine.composed(draw(mine.domain, 0, 1, views=1)))
+    scene, certificate = simulate(mine.composed(sample_factors(mine.domain, 0, 1, views=1)))
     assert certificate.rejection is None
     wall = next(body for body in scene.bodies if body.name == "backdrop")
     for body in scene.bodies:
@@ -129,10 +129,10 @@ def test_it_is_recorded_with_its_licence_and_may_be_left_out(recipe):
     mine = recipe(some)
     found = set()
     for index in range(8):
-        drawn = draw(mine.domain, 0, index, views=1)
+        drawn = sample_factors(mine.domain, 0, index, views=1)
         scene = mine.composed(drawn)
         names = [mine.file_names()[path] for path in scene.file_paths()]
-        wanted = drawn.text("backdrop/picture")
+        wanted = drawn.get_str("backdrop/picture")
         assert names == ([] if wanted == "none" else ["pictures/quarters.png"])
         found.add(wanted)
     assert found == {"none", "quarters.png"}
@@ -155,17 +155,17 @@ def test_what_cannot_be_is_refused(recipe, text, message):
 
 def test_photos_are_traced_as_they_are_drawn(egl, make, recipe):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
-    from sim2cam.render.backends.mitsuba import Tracer
+    from sim2cam.render.backends.mitsuba import PathTracer
 
     mine = recipe(BEHIND + "[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\n")
-    drawn = draw(mine.domain, 0, 0, views=1)
+    drawn = sample_factors(mine.domain, 0, 0, views=1)
     bodies = [b for b in mine.composed(drawn).bodies if b.name in ("table", "backdrop")]
     scene = replace(make.scene(), bodies=tuple(bodies), environment=EVEN)
-    turn = drawn.number("view/0/azimuth_rad")
+    turn = drawn.get_float("view/0/azimuth_rad")
     eye = (1.2 * np.cos(turn), 1.2 * np.sin(turn), 0.6)
     lens = {"width": 64, "height": 48, "focal_px": 40.0, "cx_px": 31.5, "cy_px": 23.5}
     view = make.view(make.camera(eye, (0.0, 0.0, 0.1), **lens))
     egl.load(scene)
     ours = egl.draw(view, ("radiance",))["radiance"]
-    theirs = Tracer(scene).trace(view, paths=64, seed=0)
+    theirs = PathTracer(scene).trace(view, samples_per_pixel=64, seed=0)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8

@@ -11,7 +11,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import BackendError
-from sim2cam.geometry.boxes import corners_in_space
+from sim2cam.geometry.boxes import compute_box_corners
 from sim2cam.geometry.poses import Pose
 from sim2cam.render import rasterizer as module
 from sim2cam.render.backends.opengl import rasterizer as opengl_module
@@ -192,7 +192,7 @@ def test_the_ground_s_normals_are_exact(egl, make):
 def test_faces_thinner_than_a_pixel_have_no_depth_of_their_own(egl, make):
     """Seen edge-on, software rasterizers interpolate over them far beyond their corners."""
     rng = np.random.default_rng(0)
-    corners = corners_in_space((-0.02, -0.02, -0.04), (0.02, 0.02, 0.04))
+    corners = compute_box_corners((-0.02, -0.02, -0.04), (0.02, 0.02, 0.04))
     for _ in range(250):
         side = -(10 ** rng.uniform(-6.0, -3.5))  # metres from the eye's axis to the box's side
         of = make.camera((0.0, 0.001, 0.3), width=160, height=120, focal_px=500.0,
@@ -342,15 +342,15 @@ def test_samples_of_a_pixel_are_lit_as_its_middle_is(egl, make):
 @pytest.mark.parametrize(("count", "words"), [(0, 1), (1, 1), (32, 1), (33, 2), (65, 3)])
 def test_cover_has_a_bit_for_each_target(make, count, words):
     bodies = [make.body(str(i), make.die(), (0.0, 0.0, 1.0)) for i in range(count)]
-    assert module.cover_words(make.scene(*bodies)) == words
+    assert module.count_amodal_words(make.scene(*bodies)) == words
 
 
 def test_only_targets_are_numbered(make):
     bodies = [make.body(n, make.die(), (0.0, 0.0, 1.0), is_target=n != "b") for n in "abc"]
-    assert module.label_numbers(make.scene(*bodies)) == {"a": 1, "c": 2}
+    assert module.assign_label_ids(make.scene(*bodies)) == {"a": 1, "c": 2}
 
 
-choose = module.rasterizer.__wrapped__
+choose = module.get_rasterizer.__wrapped__
 
 
 def test_an_unknown_backend_is_refused(monkeypatch):

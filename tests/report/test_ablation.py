@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sim2cam.errors import InputError
-from sim2cam.report.ablation import read_ladder, write_ladder_page
+from sim2cam.report.ablation import read_ablation, write_ablation_page
 
 
 def scored(value):
@@ -53,10 +53,10 @@ def written(tmp_path, content):
 
 def test_arms_and_differences(tmp_path, read_page):
     content = CONTENT | {"planned": ["plain", "randomized", "real only"]}
-    ladder = read_ladder(written(tmp_path, content))
-    assert [a.name for a in ladder.arms] == ["plain", "randomized", "real only", "more"]
-    assert ladder.arms[0].runs["ap50"] == pytest.approx((0.29, 0.3, 0.31))
-    page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="Ladder"))
+    ladder = read_ablation(written(tmp_path, content))
+    assert [a.name for a in ladder.variants] == ["plain", "randomized", "real only", "more"]
+    assert ladder.variants[0].runs["ap50"] == pytest.approx((0.29, 0.3, 0.31))
+    page = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="Ladder"))
     assert re.search(r"real only\s+not run\s+not run\s+0\b", page.text)
     assert "0.700 0.650–0.750" in page.text
     assert re.search(
@@ -71,8 +71,8 @@ def test_arms_and_differences(tmp_path, read_page):
 
 def test_a_worse_arm_is_not_called_better(tmp_path, read_page):
     content = CONTENT | {"comparisons": [pair("more", "plain", -0.2, 0.001)]}
-    page = write_ladder_page(
-        read_ladder(written(tmp_path, content)), tmp_path / "l.html", title="L"
+    page = write_ablation_page(
+        read_ablation(written(tmp_path, content)), tmp_path / "l.html", title="L"
     )
     text = read_page(page).text
     assert "plain is better" in text
@@ -89,9 +89,9 @@ def test_what_the_command_adds(tmp_path, read_page):
         "equivalents": EQUIVALENTS,
         "comparisons": [same],
     }  # fmt: skip
-    ladder = read_ladder(written(tmp_path, content))
-    assert [a.name for a in ladder.arms] == ["plain", "real only", "randomized", "more"]
-    page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L"))
+    ladder = read_ablation(written(tmp_path, content))
+    assert [a.name for a in ladder.variants] == ["plain", "real only", "randomized", "more"]
+    page = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L"))
     text = page.text
     assert "25: 0.700 (0.650 to 0.750)" in text
     assert text.index("25: 0.700") < text.index("200: 0.800 (0.750 to 0.850)")
@@ -107,22 +107,22 @@ def test_what_the_command_adds(tmp_path, read_page):
 
 def test_a_difference_that_never_varies_is_one(tmp_path, read_page):
     always = pair("more", "randomized", 1.0, 0.01) | {"detectable": None}
-    ladder = read_ladder(written(tmp_path, CONTENT | {"comparisons": [always]}))
-    text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
+    ladder = read_ablation(written(tmp_path, CONTENT | {"comparisons": [always]}))
+    text = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L")).text
     assert re.search(r"more − randomized\s+AP50\s+unknown .* more is better", text)
 
 
 def test_what_arms_are_worth_is_shown_without_the_curve_too(tmp_path, read_page):
     content = CONTENT | {"equivalents": {"worth": EQUIVALENTS["worth"]}}
-    ladder = read_ladder(written(tmp_path, content))
-    page = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L"))
+    ladder = read_ablation(written(tmp_path, content))
+    page = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L"))
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", page.text)
     assert not page.all("path")
 
 
 def test_nothing_was_run(tmp_path, read_page):
-    ladder = read_ladder(written(tmp_path, {"arms": [], "planned": ["plain"]}))
-    text = read_page(write_ladder_page(ladder, tmp_path / "l.html", title="L")).text
+    ladder = read_ablation(written(tmp_path, {"arms": [], "planned": ["plain"]}))
+    text = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L")).text
     assert re.search(r"plain\s+0\b", text)
     assert re.search(r"Differences\s+not run", text)
 
@@ -139,8 +139,8 @@ def test_everything_is_escaped(tmp_path, read_page):
         "warnings": [bad],
         "equivalents": EQUIVALENTS | {"worth": [{"arm": bad, "words": bad}]},
     }
-    page = write_ladder_page(
-        read_ladder(written(tmp_path, content)), tmp_path / "l.html", title=bad
+    page = write_ablation_page(
+        read_ablation(written(tmp_path, content)), tmp_path / "l.html", title=bad
     )
     assert not read_page(page).all("script")
 
@@ -158,9 +158,9 @@ def test_a_broken_file_is_named(tmp_path, text, message):
     path = tmp_path / "dice.json"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        read_ladder(path)
+        read_ablation(path)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none\.json: cannot be read \(No such file"):
-        read_ladder(tmp_path / "none.json")
+        read_ablation(tmp_path / "none.json")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.metrics.calibration import Bin, Calibration
-from sim2cam.metrics.detection import DetectionScore
+from sim2cam.metrics.calibration import ConfidenceCalibration, ReliabilityBin
+from sim2cam.metrics.detection import DetectionMetrics
 from sim2cam.metrics.error_analysis import CategoryErrors
 from sim2cam.metrics.slices import Slice
 from sim2cam.report.benchmark import write_bench_page
@@ -23,14 +23,14 @@ def report(label, text="t"):
     missed = Example(text, rgb, (label(text),), ())
     return BenchReport(
         title=f"weights on {text}",
-        score=DetectionScore(
+        score=DetectionMetrics(
             found, Estimate(0.842, (0.8, 0.88)), found, found, {text: found}, {text: found}, 50, 308, "50 images"
         ),
-        calibration=Calibration(
-            Estimate(0.041, (0.012, 0.067)), 0.03, (Bin(0.5, 0.25, 8), Bin(0.9, 0.75, 8))
+        calibration=ConfidenceCalibration(
+            Estimate(0.041, (0.012, 0.067)), 0.03, (ReliabilityBin(0.5, 0.25, 8), ReliabilityBin(0.9, 0.75, 8))
         ),
-        more={f"AP of {text}": Estimate(0.123, (float("nan"), float("nan")))},
-        categories=(CategoryErrors(text, 9, 4, {"b": 2, text: 1}, 1, 2, 5, 3),),
+        extra_metrics={f"AP of {text}": Estimate(0.123, (float("nan"), float("nan")))},
+        category_errors=(CategoryErrors(text, 9, 4, {"b": 2, text: 1}, 1, 2, 5, 3),),
         slices=(Slice("size", text, 9, found, 0.333, 0.111, 0.222),),
         examples=Examples((), (missed,), 0.413),
         notes=(text,),
@@ -58,7 +58,7 @@ def test_what_was_not_measured_is_left_out(tmp_path, label, read_page):
     assert not re.search("Confidence|Which objects are found|AP of|None", text)
 
 
-@pytest.mark.parametrize("bins", [(), (Bin(0.5, float("nan"), 0),)])
+@pytest.mark.parametrize("bins", [(), (ReliabilityBin(0.5, float("nan"), 0),)])
 def test_confidences_without_a_point_are_not_drawn(tmp_path, label, read_page, bins):
     calibration = replace(report(label).calibration, bins=bins)
     page = write_bench_page(replace(report(label), calibration=calibration), tmp_path / "f.html")

@@ -5,23 +5,23 @@ import pytest
 
 from sim2cam.adapt.certificate.certificate import (
     MEASURES,
-    Finding,
-    PictureCertificate,
-    SetCertificate,
+    DatasetCertificate,
+    ImageCertificate,
+    LimitCheck,
 )
-from sim2cam.adapt.certificate.detector_agreement import Opinion
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.detector_agreement import DetectorAgreement
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.report.certificate import WORDS, write_certificate_page
+from sim2cam.report.certificate import MEASURE_TITLES, write_certificate_page
 
 
 def picture(name, *, failed=None):
-    findings = {m: Finding(0.5, "pass") for m in MEASURES}
-    findings["outline_recall"] = Finding(None, "not measured", "<i>no labels</i>")
+    findings = {m: LimitCheck(0.5, "pass") for m in MEASURES}
+    findings["outline_recall"] = LimitCheck(None, "not measured", "<i>no labels</i>")
     if failed:
-        findings[failed] = Finding(7.25, "fail")
-    return PictureCertificate(name, findings, {"task": Opinion(4, 3, 0, 0)})
+        findings[failed] = LimitCheck(7.25, "fail")
+    return ImageCertificate(name, findings, {"task": DetectorAgreement(4, 3, 0, 0)})
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def paths(tmp_path):
 
 def test_the_page_shows_measures_and_both_kinds_of_pictures(tmp_path, read_page, paths):
     pictures = (picture("000000"), picture("<b>1", failed="grid_levels"))
-    certificate = SetCertificate(Limits(), {"task": "0123456789abcdef"}, pictures)
+    certificate = DatasetCertificate(CertificateLimits(), {"task": "0123456789abcdef"}, pictures)
     write_certificate_page(certificate, paths, tmp_path / "p.html")
     page = read_page(tmp_path / "p.html")
     text = " ".join(page.text.split())
@@ -47,4 +47,4 @@ def test_the_page_shows_measures_and_both_kinds_of_pictures(tmp_path, read_page,
 
 
 def test_every_measure_has_words():
-    assert tuple(WORDS) == MEASURES
+    assert tuple(MEASURE_TITLES) == MEASURES

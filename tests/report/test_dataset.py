@@ -10,9 +10,9 @@ import pytest
 from sim2cam.data.sample import Keypoint
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.report import dataset as inspect
-from sim2cam.report.dataset import outline, read_settling, write_inspect_page
+from sim2cam.report.dataset import read_rejection_stats, trace_mask, write_inspect_page
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -96,11 +96,11 @@ def test_whole_masks_and_keypoints(make_dataset, label, tmp_path, read_page):
         Keypoint("2", (30.0, 20.0), 1, (0.0, 0.1, 0.0)),
         Keypoint("3", (0.0, 0.0), 0, (0.1, 0.0, 0.0)),
     )
-    first = label("a", instance_id=1, amodal_mask=RunLengths.of(mask), keypoints=points)
+    first = label("a", instance_id=1, amodal_mask=RleMask.from_mask(mask), keypoints=points)
     page = read_page(write_inspect_page(make_dataset([(first,)]), tmp_path / "p.html", limit=None))
     assert {"show-amodal-masks", "show-keypoints"} <= {a["id"] for _, a in page.tags if "id" in a}
     (whole,) = [a["d"] for a in page.all("path") if a.get("class") == "whole"]
-    assert whole == outline(mask)
+    assert whole == trace_mask(mask)
     circles = [(a["cx"], a["cy"], a["class"]) for a in page.all("circle")]
     assert circles == [
         ("12.5", "20.5", "keypoint"),
@@ -196,8 +196,8 @@ def test_settling(make_dataset, label, tmp_path, read_page):
         {"scene_index": 1, "rejections": []},
         {"scene_index": 2, "rejections": ["bodies overlap by 1.20 mm"]},
     )
-    settling = read_settling(dataset.root)
-    assert (settling.scenes, settling.rejected, settling.rate) == (3, 3, 0.5)
+    settling = read_rejection_stats(dataset.root)
+    assert (settling.scene_count, settling.rejected_count, settling.rejection_rate) == (3, 3, 0.5)
     assert settling.reasons == {"a die leans by … degrees": 2, "bodies overlap by … mm": 1}
     text = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None)).text
     assert "3 scenes; 3 of 6 drafts rejected (50 %)" in text
@@ -207,13 +207,13 @@ def test_settling(make_dataset, label, tmp_path, read_page):
 def test_a_broken_record_is_named(tmp_path, record):
     scenes(tmp_path, record)
     with pytest.raises(InputError, match=r"scenes\.jsonl: line 1: broken scene"):
-        read_settling(tmp_path)
+        read_rejection_stats(tmp_path)
 
 
 def test_outlines_go_through_the_centres_of_the_border(label):
     mask = np.zeros((20, 30), bool)
     mask[5:15, 10:21] = True
-    assert outline(mask) == "M10.5 5.5L10.5 14.5L20.5 14.5L20.5 5.5Z"
+    assert trace_mask(mask) == "M10.5 5.5L10.5 14.5L20.5 14.5L20.5 5.5Z"
     mask[8:12, 13:18] = False
-    assert outline(mask).count("M") == 2
-    assert outline(np.zeros((4, 4), bool)) == ""
+    assert trace_mask(mask).count("M") == 2
+    assert trace_mask(np.zeros((4, 4), bool)) == ""

@@ -6,27 +6,27 @@ import numpy as np
 
 from sim2cam.metrics.bootstrap import Estimate
 from sim2cam.metrics.coverage import Coverage
-from sim2cam.metrics.two_sample import Apartness, Gap
-from sim2cam.report.domain_fit import FitReport, ShownRange, ShownSide, ShownStep, write_fit_page
+from sim2cam.metrics.two_sample import DomainGap, TwoSampleDistance
+from sim2cam.report.domain_fit import DomainView, FitReport, GapStageView, RangeView, write_fit_page
 from sim2cam.report.values import Curves, Series
 
 RGB = np.full((8, 8, 3), 90, np.uint8)
 
 
 def side(value):
-    one = Apartness(value, (value - 0.1, value + 0.1), 0.01, 0.2)
+    one = TwoSampleDistance(value, (value - 0.1, value + 0.1), 0.01, 0.2)
     covered = Coverage(
         np.array([True]), np.array([0]), Estimate(0.8, (0.7, 0.9)), 0.97, Estimate(1.0, (0.9, 1.1))
     )
-    return ShownSide(Gap(one, one, one), covered, (RGB, RGB))
+    return DomainView(DomainGap(one, one, one), covered, (RGB, RGB))
 
 
-APART = Apartness(0.7, (0.6, 0.8), 0.01, 0.5)
+APART = TwoSampleDistance(0.7, (0.6, 0.8), 0.01, 0.5)
 REPORT = FitReport(
     "<b>x",
     (
-        ShownRange("light/warmth", 0.6, (-1.0, 1.0), (-0.2, 0.5), (-0.1, 0.4)),
-        ShownRange("view/<i>", -0.3, (0.0, 0.8), (0.0, 0.8), None),
+        RangeView("light/warmth", 0.6, (-1.0, 1.0), (-0.2, 0.5), (-0.1, 0.4)),
+        RangeView("view/<i>", -0.3, (0.0, 0.8), (0.0, 0.8), None),
     ),
     side(1.5),
     side(0.9),
@@ -34,7 +34,7 @@ REPORT = FitReport(
     (RGB, RGB, RGB),
     Curves("trials", "cost", (Series("cost", (0.0, 1.0), (1.0, 0.8)),)),
     tuple(
-        ShownStep(n, Gap(APART, APART, APART), {"color": APART}, {"noise": APART})
+        GapStageView(n, DomainGap(APART, APART, APART), {"color": APART}, {"noise": APART})
         for n in ("raw render", "lens")
     ),
 )

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from sim2cam.cli import main
-from sim2cam.randomize.domain_survey import FactorSurvey
-from sim2cam.report.charts import bar_chart, bins_chart
+from sim2cam.randomize.domain_survey import FactorHistogram
+from sim2cam.report.charts import build_bar_chart, build_binned_chart
 from sim2cam.report.domain_survey import write_domain_page
 
 RGB = np.full((8, 8, 3), 90, np.uint8)
-NUMBER = FactorSurvey(
+NUMBER = FactorHistogram(
     "light", "warmth", "{ kind = \"uniform\" }", (-1.0, 1.0), 10, (6, 4), (5.0, 5.0), (-1.0, 0.0, 1.0)
 )  # fmt: skip
-WORD = FactorSurvey(
-    "layout", "surface", "<i>word</i>", ("table", "mat"), 5, (2, 3), None, words=("table", "mat")
+WORD = FactorHistogram(
+    "layout", "surface", "<i>word</i>", ("table", "mat"), 5, (2, 3), None, options=("table", "mat")
 )
-FIXED = FactorSurvey("layout", "wall_m", "0.02", (0.02,), 5, (5,), (5.0,), (0.0, 1.0))
+FIXED = FactorHistogram("layout", "wall_m", "0.02", (0.02,), 5, (5,), (5.0,), (0.0, 1.0))
 
 
 def test_the_page_shows_charts_pictures_and_what_is_fixed(tmp_path, read_page):
@@ -41,20 +41,20 @@ def test_a_factor_that_was_not_drawn_says_so(tmp_path, read_page):
 
 
 def test_bins_and_what_is_asked_of_them_stand_on_one_axis():
-    chart = bins_chart("t", (0.0, 1.0, 2.0), (8, 4), (6.0, 6.0))
+    chart = build_binned_chart("t", (0.0, 1.0, 2.0), (8, 4), (6.0, 6.0))
     first, second = chart.bars
     assert first.height == pytest.approx(2 * second.height)
     assert first.x + first.width == pytest.approx(second.x)
-    level = float(chart.line.split("H")[0].split()[1])
+    level = float(chart.expected_path.split("H")[0].split()[1])
     assert level == pytest.approx((first.y + second.y) / 2, abs=0.1)
-    assert chart.line.count("H") == 2
-    assert bins_chart("t", (0.0, 1.0, 2.0), (8, 4), None).line == ""
+    assert chart.expected_path.count("H") == 2
+    assert build_binned_chart("t", (0.0, 1.0, 2.0), (8, 4), None).expected_path == ""
 
 
 def test_lying_bars_say_what_was_asked():
-    chart = bar_chart("t", {"a": 3, "b": 1}, (2.4, 1.6))
+    chart = build_bar_chart("t", {"a": 3, "b": 1}, (2.4, 1.6))
     assert [bar.text for bar in chart.bars] == ["3 of 2", "1 of 2"]
-    assert [bar.text for bar in bar_chart("t", {"a": 3}).bars] == ["3"]
+    assert [bar.text for bar in build_bar_chart("t", {"a": 3}).bars] == ["3"]
 
 
 RECIPE = """

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sim2cam.images import read_rgb
 from sim2cam.metrics.detection import Detection
-from sim2cam.report.examples import choose_examples, picture_rows
+from sim2cam.report.examples import build_image_rows, select_examples
 
 
 def right(label):
@@ -22,7 +22,7 @@ def test_best_and_worst(make_dataset, label):
         "003": (),
         "004": (),
     }
-    chosen = choose_examples(captures, found, 0.5, count=2)
+    chosen = select_examples(captures, found, 0.5, count=2)
     assert [e.name for e in chosen.best] == ["001", "000"]
     assert [e.name for e in chosen.worst] == ["003", "002"]
     assert chosen.worst[1].objects == (one, two)
@@ -34,9 +34,9 @@ def test_no_image_is_shown_twice_and_none_without_error_is_among_the_worst(make_
     one = label()
     captures = make_dataset([(one,)] * 3, origin="real")
     all_right = {s.name: (right(one),) for s in captures.samples}
-    assert choose_examples(captures, all_right, 0.5, count=5).worst == ()
+    assert select_examples(captures, all_right, 0.5, count=5).worst == ()
     all_wrong = {s.name: () for s in captures.samples}
-    chosen = choose_examples(captures, all_wrong, 0.5, count=5)
+    chosen = select_examples(captures, all_wrong, 0.5, count=5)
     names = [e.name for e in (*chosen.best, *chosen.worst)]
     assert sorted(names) == ["000", "001", "002"]
 
@@ -50,7 +50,7 @@ def test_translations_stand_beside_their_renders(make_dataset):
             for s in sim.samples[3:5]
         ),
     )
-    rows = picture_rows(sim, adapted, sim.take(1), count=4)
+    rows = build_image_rows(sim, adapted, sim.take(1), count=4)
     assert len(rows) == 2
     assert all((row.sim == row.adapted).all() for row in rows)
     assert [row.capture is None for row in rows] == [False, True]
@@ -58,7 +58,7 @@ def test_translations_stand_beside_their_renders(make_dataset):
 
 def test_without_a_translation(make_dataset):
     sim = make_dataset([()] * 5)
-    rows = picture_rows(sim, None, sim, count=2)
+    rows = build_image_rows(sim, None, sim, count=2)
     assert [row.adapted for row in rows] == [None, None]
     assert (rows[0].sim != rows[1].sim).any()
 
@@ -66,7 +66,7 @@ def test_without_a_translation(make_dataset):
 def test_renders_that_show_nothing_are_passed_over(make_dataset, label):
     one = label("a", (0.0, 0.0, 10.0, 10.0))
     sim = make_dataset([(), (one,), (), (one,)])
-    rows = picture_rows(sim, None, sim, count=4)
+    rows = build_image_rows(sim, None, sim, count=4)
     assert len(rows) == 2
     for row, index in zip(rows, (1, 3), strict=True):
         assert (row.sim == read_rgb(sim.samples[index].rgb)).all()

@@ -6,11 +6,17 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from sim2cam.data.channels import CHANNELS, FLOW_HIDDEN, FLOW_SEEN, encode
+from sim2cam.data.channels import CHANNELS, FLOW_OCCLUDED, FLOW_VISIBLE, encode_channel
 from sim2cam.data.sample import RawFormat
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg
-from sim2cam.report.image_layers import LAYERS, LayerName, instance_colour, layers_of, paint_layers
+from sim2cam.report.image_layers import (
+    LAYERS,
+    LayerName,
+    get_instance_colour,
+    list_layers,
+    paint_layers,
+)
 
 
 @pytest.fixture
@@ -21,14 +27,14 @@ def paint(make_dataset, tmp_path):
         files = {}
         for name, values in channels.items():
             files[name] = tmp_path / f"{name}.png"
-            write_bytes(files[name], encode(name, values))
+            write_bytes(files[name], encode_channel(name, values))
         known = {"channels": files, "depth_unit_m": 0.001, "raw": raw_format}
         sample = replace(make_dataset([()]).samples[0], **known)
         if right is not None:
             write_bytes(tmp_path / "right.jpg", encode_jpeg(right, 95))
             sample = replace(sample, right=tmp_path / "right.jpg")
         layers = paint_layers(sample)
-        assert list(layers) == layers_of(sample)
+        assert list(layers) == list_layers(sample)
         return layers
 
     return painted
@@ -92,7 +98,7 @@ def test_instances_next_to_one_another_differ(paint):
     for name in ("ids", "parts"):
         row = paint(**{name: numbers})[name].rgb[0].astype(int)
         assert not row[0].any()
-        assert tuple(row[5]) == instance_colour(5)
+        assert tuple(row[5]) == get_instance_colour(5)
         for step in (1, 2, 3):
             assert np.abs(row[1 + step :] - row[1:-step]).max(axis=1).min() > 60
 
@@ -120,10 +126,10 @@ def test_what_both_eyes_see_is_told_apart(paint):
 def test_flow_is_a_wheel_of_hues(paint):
     flow = np.zeros((1, 300, 3), np.float32)
     flow[..., :2] = [10.0, 0.0]
-    flow[..., 2] = FLOW_SEEN
+    flow[..., 2] = FLOW_VISIBLE
     flow[0, :6] = [
-        [10, 0, FLOW_SEEN], [0, 10, FLOW_SEEN], [-10, 0, FLOW_SEEN], [0, 0, FLOW_SEEN],
-        [10, 0, FLOW_HIDDEN], [0, 0, 0],
+        [10, 0, FLOW_VISIBLE], [0, 10, FLOW_VISIBLE], [-10, 0, FLOW_VISIBLE], [0, 0, FLOW_VISIBLE],
+        [10, 0, FLOW_OCCLUDED], [0, 0, 0],
     ]  # fmt: skip
     painted = paint(flow_forward=flow, flow_backward=flow[:, ::-1])
     right, down, left, still, hidden, nothing = painted["flow_forward"].rgb[0, :6].tolist()

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from sim2cam.metrics.detection import Detection, FoundKeypoint
+from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.report.overlay import (
     IGNORED_COLOUR,
     KIND_COLOURS,
-    LONGER_SIDE_PX,
-    category_colour,
+    MIN_LONGER_SIDE_PX,
     draw_detections,
     draw_labels,
-    draw_verdicts,
+    draw_matches,
+    get_category_colour,
 )
 
 BOX = (100.0, 120.0, 200.0, 180.0)
@@ -31,7 +31,7 @@ def grey(height=320, width=480):
 )
 def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
     given = grey()
-    drawn = draw_verdicts(given, [label("a", BOX)], [detection], 0.5)
+    drawn = draw_matches(given, [label("a", BOX)], [detection], 0.5)
     assert drawn.shape == (640, 960, 3)
     assert (given == 128).all()
     inside = np.zeros(drawn.shape[:2], bool)
@@ -44,13 +44,13 @@ def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
 
 
 def test_a_false_detection_is_drawn():
-    drawn = draw_verdicts(grey(), [], [Detection("a", BOX, 0.9)], 0.5)
+    drawn = draw_matches(grey(), [], [Detection("a", BOX, 0.9)], 0.5)
     assert tuple(drawn[240, 200]) == KIND_COLOURS["false"]
 
 
 def test_a_missed_object_is_dashed(label):
     def share(objects, detections):
-        side = draw_verdicts(grey(), objects, detections, 0.5)[240, 200:400]
+        side = draw_matches(grey(), objects, detections, 0.5)[240, 200:400]
         return (side == 128).all(axis=1).mean()
 
     assert share([label("a", BOX)], [Detection("a", BOX, 0.9)]) == 0
@@ -58,14 +58,14 @@ def test_a_missed_object_is_dashed(label):
 
 
 def test_a_large_image_keeps_its_size():
-    assert draw_verdicts(grey(100, LONGER_SIDE_PX + 40), [], [], 0.5).shape == (100, 1000, 3)
+    assert draw_matches(grey(100, MIN_LONGER_SIDE_PX + 40), [], [], 0.5).shape == (100, 1000, 3)
 
 
 def test_what_is_drawn_into_a_large_image_is_still_seen_when_that_is_shown_small(label):
     def share(scale):
         box = tuple(scale * v for v in BOX)
         drawn = draw_labels(grey(320 * scale, 480 * scale), [label("a", box)], ["a"])
-        return (drawn == category_colour(0)).all(axis=2).mean()
+        return (drawn == get_category_colour(0)).all(axis=2).mean()
 
     assert share(8) == pytest.approx(share(2), rel=0.4)
 
@@ -82,26 +82,26 @@ def test_ignored_regions_are_dashed_and_grey(label):
     drawn = draw_labels(grey(), [label("a", BOX, is_crowd=True)], ["a"])
     side = (drawn[360, 200:400] == IGNORED_COLOUR).all(axis=1).mean()
     assert 0.3 < side < 0.8
-    assert not (drawn == category_colour(0)).all(axis=2).any()
+    assert not (drawn == get_category_colour(0)).all(axis=2).any()
 
 
 def test_texts_of_near_boxes_do_not_cover_one_another(label):
     near = (104.0, 121.0, 204.0, 181.0)
     drawn = draw_labels(grey(), [label("a", BOX), label("b", near)], ["a", "b"])
     above, below = drawn[225, 212], drawn[368, 218]
-    assert tuple(above) == category_colour(0)
-    assert tuple(below) == category_colour(1)
+    assert tuple(above) == get_category_colour(0)
+    assert tuple(below) == get_category_colour(1)
 
 
 def test_colours_of_categories_repeat():
-    assert category_colour(0) == category_colour(10) != category_colour(1)
+    assert get_category_colour(0) == get_category_colour(10) != get_category_colour(1)
 
 
 def test_a_box_in_space_is_drawn_by_its_edges():
     corners = np.array([(x, y + z) for x in (110, 190) for y in (130, 160) for z in (0, 15)], float)
     found = Detection("a", BOX, 0.9)
     flat, space = (
-        draw_detections(grey(), [(found, seen)], ["a"]) == category_colour(0)
+        draw_detections(grey(), [(found, seen)], ["a"]) == get_category_colour(0)
         for seen in (None, corners)
     )
     flat, space = flat.all(axis=2), space.all(axis=2)
@@ -117,12 +117,12 @@ def test_a_box_in_space_is_drawn_by_its_edges():
 
 def test_keypoints_are_dots_and_hidden_ones_rings():
     points = tuple(
-        FoundKeypoint(name, xy, seen, 1.0)
+        DetectedKeypoint(name, xy, seen, 1.0)
         for name, xy, seen in (("a", (129.5, 149.5), 0.9), ("b", (169.5, 149.5), 0.2))
     )
-    far = FoundKeypoint("c", (1e9, -1e9), 0.9, 1.0)
+    far = DetectedKeypoint("c", (1e9, -1e9), 0.9, 1.0)
     found = Detection("a", BOX, 0.9, (*points, far))
     drawn = draw_detections(grey(), [(found, None)], ["a"])
-    assert tuple(drawn[300, 260]) == category_colour(0)
+    assert tuple(drawn[300, 260]) == get_category_colour(0)
     assert tuple(drawn[300, 340]) == (128, 128, 128)
-    assert tuple(drawn[300, 346]) == category_colour(0)
+    assert tuple(drawn[300, 346]) == get_category_colour(0)

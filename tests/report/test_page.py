@@ -7,7 +7,14 @@ import pytest
 
 from sim2cam import images
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.report.page import data_uri, duration, interval, number, shrunk_jpeg, signed
+from sim2cam.report.page import (
+    encode_data_uri,
+    encode_thumbnail,
+    format_duration,
+    format_interval,
+    format_number,
+    format_signed,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,15 +28,19 @@ from sim2cam.report.page import data_uri, duration, interval, number, shrunk_jpe
     ],
 )
 def test_durations(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_numbers():
     nan = float("nan")
-    assert (number(0.8421), number(nan)) == ("0.842", "–")
-    assert (signed(0.1), signed(-0.1), signed(nan)) == ("+0.100", "-0.100", "–")
-    assert interval(Estimate(0.5, (0.4, 0.6))) == "0.400–0.600"
-    assert interval(Estimate(0.5, (nan, nan))) == "–"
+    assert (format_number(0.8421), format_number(nan)) == ("0.842", "–")
+    assert (format_signed(0.1), format_signed(-0.1), format_signed(nan)) == (
+        "+0.100",
+        "-0.100",
+        "–",
+    )
+    assert format_interval(Estimate(0.5, (0.4, 0.6))) == "0.400–0.600"
+    assert format_interval(Estimate(0.5, (nan, nan))) == "–"
 
 
 @pytest.mark.parametrize(
@@ -37,8 +48,8 @@ def test_numbers():
 )
 def test_pictures_shrink_but_do_not_grow(shape, size):
     rgb = np.full((*shape, 3), (200, 30, 30), np.uint8)
-    jpeg = shrunk_jpeg(rgb, 100)
-    small = images.decode_picture(jpeg)
+    jpeg = encode_thumbnail(rgb, 100)
+    small = images.decode_image(jpeg)
     assert small.shape == (*size, 3)
     assert np.abs(small.astype(int).mean(axis=(0, 1)) - (200, 30, 30)).max() < 4
-    assert base64.b64decode(data_uri(jpeg).split(",")[1]) == jpeg
+    assert base64.b64decode(encode_data_uri(jpeg).split(",")[1]) == jpeg

@@ -8,18 +8,18 @@ import pytest
 
 from sim2cam.errors import OutputError
 from sim2cam.metrics.bootstrap import Estimate
-from sim2cam.metrics.calibration import Calibration
-from sim2cam.metrics.detection import Detection, DetectionScore
-from sim2cam.report.run import write_report
+from sim2cam.metrics.calibration import ConfidenceCalibration
+from sim2cam.metrics.detection import Detection, DetectionMetrics
+from sim2cam.report.run import write_run_page
 from sim2cam.report.values import (
     Curves,
     Example,
     Examples,
-    PictureRow,
+    ImageRow,
     RunReport,
     ScoreRow,
     Series,
-    Stage,
+    StageRow,
 )
 
 HOSTILE = "<script>alert(1)</script>"
@@ -27,7 +27,7 @@ GREY = np.full((30, 40, 3), 128, np.uint8)
 
 
 def score(value=0.842, categories=("a", "b")):
-    return DetectionScore(
+    return DetectionMetrics(
         ap=Estimate(0.5, (0.4, 0.6)),
         ap50=Estimate(value, (0.80, 0.88)),
         ap75=Estimate(0.61, (float("nan"), float("nan"))),
@@ -45,19 +45,19 @@ def full(origin, label, text="t"):
     return RunReport(
         title=f"demo {text}",
         captures_origin=origin,
-        facts={"command": f"sim2cam demo {text}", "renderer": "egl"},
-        stages=(Stage("generate", 65.0, text), Stage("translate", None)),
+        run_info={"command": f"sim2cam demo {text}", "renderer": "egl"},
+        stages=(StageRow("generate", 65.0, text), StageRow("translate", None)),
         scores=(
             ScoreRow(
                 "trained in this run",
                 origin,
                 score(categories=("a", text)),
-                Calibration(Estimate(0.041, (0.012, 0.067)), 0.03, ()),
-                Calibration(Estimate(0.153, (0.140, 0.171)), 0.03, ()),
+                ConfidenceCalibration(Estimate(0.041, (0.012, 0.067)), 0.03, ()),
+                ConfidenceCalibration(Estimate(0.153, (0.140, 0.171)), 0.03, ()),
             ),
             ScoreRow("weights that ship", origin, None),
         ),
-        pictures=(PictureRow(GREY, GREY, GREY),),
+        image_rows=(ImageRow(GREY, GREY, GREY),),
         examples=Examples((example,), (example,)),
         curves=(
             Curves(text, text, (Series(text, (0, 10), (1, 0.5)),)),
@@ -68,7 +68,7 @@ def full(origin, label, text="t"):
 
 
 def test_the_page_says_what_ran(tmp_path, label, read_page):
-    path = write_report(full("real", label), tmp_path / "new" / "report.html")
+    path = write_run_page(full("real", label), tmp_path / "new" / "report.html")
     text = read_page(path).text
     assert path == tmp_path / "new" / "report.html"
     for said in (
@@ -83,7 +83,7 @@ def test_the_page_says_what_ran(tmp_path, label, read_page):
 
 
 def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
-    path = write_report(full("stand-in", label), tmp_path / "report.html")
+    path = write_run_page(full("stand-in", label), tmp_path / "report.html")
     source = path.read_text()
     without_pictures = re.sub(r"data:image/jpeg;base64,[^\"]*", "", source)
     assert not re.search(r"\breal\b", without_pictures, re.IGNORECASE)
@@ -93,26 +93,26 @@ def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
 def test_confidences_that_were_not_measured(tmp_path, read_page):
     row = ScoreRow("weights that ship", "real", score())
     report = RunReport("demo", "real", {}, (), (row,))
-    text = read_page(write_report(report, tmp_path / "report.html")).text
+    text = read_page(write_run_page(report, tmp_path / "report.html")).text
     assert re.search(r"0\.975\s+0\.950–0\.990\s+not measured", text)
 
 
 def test_a_run_of_which_nothing_ran(tmp_path, read_page):
-    nothing = RunReport("demo", "stand-in", {}, (Stage("generate", None),), ())
-    text = read_page(write_report(nothing, tmp_path / "report.html")).text
+    nothing = RunReport("demo", "stand-in", {}, (StageRow("generate", None),), ())
+    text = read_page(write_run_page(nothing, tmp_path / "report.html")).text
     for heading in ("Scores", "Side by side", "Detections", "Training", "generate"):
         assert re.search(rf"{heading}\s+not run", text)
 
 
 def test_a_missing_translation_is_said_in_its_column(tmp_path, label, read_page):
-    report = RunReport("demo", "real", {}, (), (), pictures=(PictureRow(GREY, None, None),))
-    page = read_page(write_report(report, tmp_path / "report.html"))
+    report = RunReport("demo", "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),))
+    page = read_page(write_run_page(report, tmp_path / "report.html"))
     assert re.search(r"real\s+not run\s+no capture", page.text)
     assert len(page.all("img")) == 1
 
 
 def test_the_page_is_whole(tmp_path, label, read_page):
-    page = read_page(write_report(full("real", label), tmp_path / "report.html"))
+    page = read_page(write_run_page(full("real", label), tmp_path / "report.html"))
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
     addresses = page.addresses()
     assert len(addresses) == 5
@@ -127,19 +127,19 @@ def test_the_page_is_whole(tmp_path, label, read_page):
 
 
 def test_everything_is_escaped(tmp_path, label, read_page):
-    page = read_page(write_report(full("real", label, HOSTILE), tmp_path / "report.html"))
+    page = read_page(write_run_page(full("real", label, HOSTILE), tmp_path / "report.html"))
     assert not page.all("script")
     assert HOSTILE not in page.source
     assert page.text.count(HOSTILE) >= 8
 
 
 def test_equal_values_make_equal_pages(tmp_path, label):
-    a = write_report(full("real", label), tmp_path / "a.html")
-    b = write_report(full("real", label), tmp_path / "b.html")
+    a = write_run_page(full("real", label), tmp_path / "a.html")
+    b = write_run_page(full("real", label), tmp_path / "b.html")
     assert a.read_bytes() == b.read_bytes()
 
 
 def test_a_page_that_cannot_be_written(tmp_path, label):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"report\.html: cannot be written"):
-        write_report(full("real", label), tmp_path / "file" / "report.html")
+        write_run_page(full("real", label), tmp_path / "file" / "report.html")

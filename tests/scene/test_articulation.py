@@ -34,7 +34,7 @@ def arm():
 
 
 def test_links_stand_where_their_joints_put_them():
-    matrices = arm().link_matrices((("shoulder", math.pi / 2), ("elbow", 0.2)))
+    matrices = arm().compute_link_matrices((("shoulder", math.pi / 2), ("elbow", 0.2)))
     assert matrices[0] == pytest.approx(np.eye(4))
     assert matrices[1][:3, 3] == pytest.approx((0, 0, 0.5))
     # the shoulder's z lies along the world's -y; a quarter turn about it lifts the arm along z
@@ -47,22 +47,22 @@ def test_links_stand_where_their_joints_put_them():
 
 def test_states_are_shares_of_the_way_between_limits():
     assert [joint.name for joint in arm().free_joints] == ["shoulder", "elbow"]
-    assert arm().rest() == (("shoulder", 0.0), ("elbow", 0.1))
-    assert arm().states_at({"shoulder": 0.0, "elbow": 1.0, "other": 9}) == (
+    assert arm().get_rest_states() == (("shoulder", 0.0), ("elbow", 0.1))
+    assert arm().interpolate_states({"shoulder": 0.0, "elbow": 1.0, "other": 9}) == (
         ("shoulder", -1.0),
         ("elbow", pytest.approx(0.4)),
     )
-    assert dict(arm().states_at({"shoulder": 0.5, "elbow": 0.5})) == pytest.approx(
+    assert dict(arm().interpolate_states({"shoulder": 0.5, "elbow": 0.5})) == pytest.approx(
         {"shoulder": 0.5, "elbow": 0.25}
     )
 
 
 def test_origins_and_corners_move_with_the_links():
     states = (("shoulder", 0.7), ("elbow", 0.3))
-    matrices = arm().link_matrices(states)
-    assert set(arm().origins(states)) == {"shoulder", "elbow", "finger"}
-    assert arm().origins(states)["elbow"] == pytest.approx(matrices[2][:3, 3])
-    base, lower = arm().corners(states)
+    matrices = arm().compute_link_matrices(states)
+    assert set(arm().compute_joint_origins(states)) == {"shoulder", "elbow", "finger"}
+    assert arm().compute_joint_origins(states)["elbow"] == pytest.approx(matrices[2][:3, 3])
+    base, lower = arm().compute_link_corners(states)
     assert (base.min(axis=0), base.max(axis=0)) == (pytest.approx(BOX[0]), pytest.approx(BOX[1]))
     back = (lower - matrices[2][:3, 3]) @ matrices[2][:3, :3]
     assert (back.min(axis=0), back.max(axis=0)) == (pytest.approx(BOX[0]), pytest.approx(BOX[1]))
@@ -95,8 +95,10 @@ def test_links_stand_where_bullet_has_them(name):
         offset = _pose(*to_base).inverse()
         for seed in range(4):
             rng = np.random.default_rng(seed)
-            states = ours.states_at({joint.name: rng.random() for joint in ours.free_joints})
-            matrices = ours.link_matrices(states)
+            states = ours.interpolate_states(
+                {joint.name: rng.random() for joint in ours.free_joints}
+            )
+            matrices = ours.compute_link_matrices(states)
             known = dict(states)
             for index, info in enumerate(infos):
                 joint = next(j for j in ours.joints if j.name == info[1].decode())

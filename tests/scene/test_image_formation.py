@@ -9,8 +9,8 @@ from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene import image_formation
 from sim2cam.scene.camera import Camera, Shutter
-from sim2cam.scene.image_formation import STEPS, formed_by
-from sim2cam.scene.lens_effects import Defocus, FieldBlur, Glare, Glass, LateralColor
+from sim2cam.scene.image_formation import FORMATION_STAGES, keep_stages
+from sim2cam.scene.lens_effects import Defocus, FieldBlur, Glare, LateralColor, LensEffects
 from sim2cam.scene.sensor import Mosaic, Processing, Sensor
 
 SENSOR = Sensor(
@@ -18,7 +18,7 @@ SENSOR = Sensor(
     Mosaic("RGGB"), Processing(local_tone=0.3, chroma_blur_px=1.0, shading_correction=0.5),
     red_response=0.5,
 )  # fmt: skip
-GLASS = Glass(
+GLASS = LensEffects(
     defocus=Defocus(0.002, 0.4), lateral_color=LateralColor(0.001), field_blur=FieldBlur(1.0),
     glare=Glare(0.02),
 )  # fmt: skip
@@ -29,11 +29,11 @@ CAMERA = Camera(
 
 
 def test_with_all_steps_it_is_the_camera_itself():
-    assert formed_by(CAMERA, STEPS) == CAMERA
+    assert keep_stages(CAMERA, FORMATION_STAGES) == CAMERA
 
 
 def test_without_any_it_is_a_pinhole_with_a_meter():
-    bare = formed_by(CAMERA, ())
+    bare = keep_stages(CAMERA, ())
     assert bare.lens == BrownConrady(60.0, 60.0, 32.0, 24.0)
     assert bare.sensor == Sensor(
         0,
@@ -53,41 +53,43 @@ def test_without_any_it_is_a_pinhole_with_a_meter():
         tone_shoulder=1,
         file_format="png",
     )
-    assert bare.glass == Glass()
+    assert bare.glass == LensEffects()
     assert (bare.shutter, bare.twist) == (None, None)
     assert (bare.pose, bare.width, bare.height) == (CAMERA.pose, 64, 48)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", FORMATION_STAGES)
 def test_each_step_left_out_alone_changes_what_is_its_own(step):
-    kept = [one for one in STEPS if one != step]
-    found = formed_by(CAMERA, kept)
+    kept = [one for one in FORMATION_STAGES if one != step]
+    found = keep_stages(CAMERA, kept)
     assert found != CAMERA
     changed = {
         f.name for f in fields(Sensor) if getattr(found.sensor, f.name) != getattr(SENSOR, f.name)
     }
     assert changed - {"processing"} == {
-        name for name, off in image_formation._SENSOR[step].items() if getattr(SENSOR, name) != off
+        name
+        for name, off in image_formation._NEUTRAL_SENSOR[step].items()
+        if getattr(SENSOR, name) != off
     }
     assert (found.lens == CAMERA.lens) == (step != "lens")
 
 
 def test_parts_that_a_camera_lacks_stay_away():
     plain = replace(CAMERA, glass=None, sensor=replace(SENSOR, processing=None, mosaic=None))
-    for steps in ((), STEPS):
-        assert formed_by(plain, steps).glass is None
-        assert formed_by(plain, steps).sensor.processing is None
+    for steps in ((), FORMATION_STAGES):
+        assert keep_stages(plain, steps).glass is None
+        assert keep_stages(plain, steps).sensor.processing is None
 
 
 def test_a_fisheye_keeps_its_kind_and_centre():
     lens = KannalaBrandt(50.0, 50.0, 31.0, 24.0, k1=0.1, k4=0.01)
-    assert formed_by(replace(CAMERA, lens=lens), ()).lens == KannalaBrandt(50.0, 50.0, 31.0, 24.0)
+    assert keep_stages(replace(CAMERA, lens=lens), ()).lens == KannalaBrandt(50.0, 50.0, 31.0, 24.0)
 
 
 NO_STEP = {
     Sensor: {"noise_seed", "processing", "jpeg_quality"},  # nothing of a PNG
     Processing: {"demosaic", "color_correction", "jpeg_subsampling"},  # nothing without a mosaic
-    Glass: set(),
+    LensEffects: set(),
     Camera: {"pose", "width", "height", "lens", "sensor", "depth", "baseline_m", "glass"},
 }
 
@@ -95,8 +97,8 @@ NO_STEP = {
 @pytest.mark.parametrize("part", NO_STEP)
 def test_whatever_forms_a_picture_belongs_to_one_step(part):
     tables = {
-        Sensor: image_formation._SENSOR, Processing: image_formation._PROCESSING,
-        Glass: image_formation._GLASS, Camera: image_formation._CAMERA,
+        Sensor: image_formation._NEUTRAL_SENSOR, Processing: image_formation._NEUTRAL_PROCESSING,
+        LensEffects: image_formation._NEUTRAL_LENS_EFFECTS, Camera: image_formation._NEUTRAL_CAMERA,
     }  # fmt: skip
     named = [name for step in tables[part].values() for name in step]
     assert len(named) == len(set(named))

@@ -9,14 +9,14 @@ from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.scene.camera import Camera
 from sim2cam.scene.lens_effects import (
-    GLASS_BOUNDS,
+    LENS_EFFECT_BOUNDS,
     Defocus,
     Dirt,
     Droplets,
     FieldBlur,
     Glare,
-    Glass,
     LateralColor,
+    LensEffects,
 )
 from sim2cam.scene.light import Environment
 from sim2cam.scene.scene import Scene
@@ -56,8 +56,8 @@ def test_every_number_of_every_part_is_bounded():
         "automatics": Automatics,
     }  # fmt: skip
     words = {"pattern", "demosaic", "jpeg_subsampling"}
-    bounded = GLASS_BOUNDS | SENSOR_BOUNDS
-    assert {f.name for f in fields(Glass)} == GLASS_BOUNDS.keys()
+    bounded = LENS_EFFECT_BOUNDS | SENSOR_BOUNDS
+    assert {f.name for f in fields(LensEffects)} == LENS_EFFECT_BOUNDS.keys()
     for name, kind in kinds.items():
         assert {f.name for f in fields(kind)} - words == bounded[name].keys()
 
@@ -65,7 +65,7 @@ def test_every_number_of_every_part_is_bounded():
 def test_a_camera_with_every_part_comes_back_from_json():
     sensor = Sensor(0.0, 1.0, 1.0, 0.0, 0.0, 1e4, 0.0, 0.0, 1.0, 1.0, 0.0, 90, 0)
     plain = Camera(Pose(), 6, 4, BrownConrady(5.0, 5.0, 2.5, 1.5), sensor)
-    glass = Glass(
+    glass = LensEffects(
         Defocus(0.004, 0.3), LateralColor(0.001), FieldBlur(1.0), Glare(0.1), Dirt(0.1, 0.2),
         Droplets(3, 0.02),
     )  # fmt: skip

@@ -15,10 +15,10 @@ from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import TEXTURE_FAMILIES, Material, Texture
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.sensor import Sensor
-from sim2cam.scene.shape import DIE_FACES, Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.shape import DIE_FACE_NORMALS, Cuboid, Cylinder, Die, Ground, Pips, Sphere
 
 DIE = Die(0.016, 0.1, 0.3, Pips("ring", 0.09, 0.25, 0.02, (0.1, 0.2, 0.3)), mirrored=True)
-ASSETS = (Ground(6.0), DIE, Box((0.1, 0.2, 0.3)), Cylinder(0.02, 0.03), Sphere(0.04))
+ASSETS = (Ground(6.0), DIE, Cuboid((0.1, 0.2, 0.3)), Cylinder(0.02, 0.03), Sphere(0.04))
 SENSOR = Sensor(0.1, 1.1, 0.9, 0.3, 0.5, 900.0, 2.5, 0.4, 1.2, 1.1, 0.3, 88, 2**31 - 1)
 
 
@@ -100,12 +100,12 @@ def test_scenes_are_values():
 
 def test_faces_of_dice_are_axes_and_opposites_sum_to_seven():
     for die in (DIE, replace(DIE, mirrored=False)):
-        faces = die.face_normals()
+        faces = die.get_face_normals()
         assert sorted(faces) == list("123456")
         for value, normal in faces.items():
             assert np.allclose(np.add(normal, faces[str(7 - int(value))]), 0)
             assert sorted(np.abs(normal)) == [0, 0, 1]
-    assert replace(DIE, mirrored=False).face_normals() == DIE_FACES
+    assert replace(DIE, mirrored=False).get_face_normals() == DIE_FACE_NORMALS
 
 
 def test_texture_families_are_listed_once():
@@ -116,7 +116,7 @@ def test_texture_families_are_listed_once():
     ("make", "message"),
     [
         (lambda: replace(DIE, edge_m=0.0), "edge_m of a die is 0.0."),
-        (lambda: Box((0.1, -0.2, 0.3)), "size_m of a box is (0.1, -0.2, 0.3)."),
+        (lambda: Cuboid((0.1, -0.2, 0.3)), "size_m of a box is (0.1, -0.2, 0.3)."),
         (lambda: Cylinder(math.nan, 0.1), "radius_m of a cylinder is nan."),
         (lambda: Cylinder(0.1, -0.1), "height_m of a cylinder is -0.1."),
         (lambda: Sphere(math.inf), "radius_m of a sphere is inf."),

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.scene.packages import Carton, Label, Tin
-from sim2cam.scene.shape import Block, Board, Box, Card, Cylinder, Die, Ground, Pips, Sphere
-from sim2cam.scene.symmetry import OBJECT_KINDS, keypoints_of
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.scene.packages import Carton, PackageLabel, Tin
+from sim2cam.scene.shape import Block, Board, Card, Cuboid, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.scene.symmetry import OBJECT_KINDS, get_keypoints
 from sim2cam.scene.twisty import TwistyCube
 
 PIPS = Pips("round", 0.1, 0.25, 0.02, (0.0, 0.0, 0.0))
-LABEL = Label("rice", 3, (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5))
+LABEL = PackageLabel("rice", 3, (0.9, 0.9, 0.9), (0.6, 0.02, 0.02), (0.02, 0.05, 0.5))
 ASSETS = {
     "die": Die(0.016, 0.1, 0.4, PIPS, False),
     "mirrored die": Die(0.02, 0.2, 0.9, PIPS, True),
-    "box": Box((0.02, 0.03, 0.05)),
+    "box": Cuboid((0.02, 0.03, 0.05)),
     "cylinder": Cylinder(0.02, 0.05),
     "sphere": Sphere(0.03),
     "block": Block((0.02, 0.03, 0.05), 0.1, "red"),
@@ -40,7 +40,7 @@ def rotations(symmetries):
 def distance(points, asset):
     """Signed distances (n,) to the surface of what has no rounded edges."""
     match asset:
-        case Box():
+        case Cuboid():
             away = np.abs(points) - np.array(asset.size_m) / 2
         case Cylinder():
             across = np.hypot(points[:, 0], points[:, 1]) - asset.radius_m
@@ -53,8 +53,8 @@ def distance(points, asset):
 @pytest.mark.parametrize("name", ASSETS)
 def test_keypoints_are_the_middles_of_the_faces_they_name(name):
     asset = ASSETS[name]
-    mesh = mesh_of(asset)
-    points = keypoints_of(asset)
+    mesh = build_mesh(asset)
+    points = get_keypoints(asset)
     assert tuple(sorted(points)) == tuple(sorted(OBJECT_KINDS[asset.kind].keypoints))
     for number, (face, point) in enumerate(points.items(), 1):
         part = {"front": 1, "back": 2}.get(face, int(face) if isinstance(asset, Die) else number)
@@ -68,24 +68,24 @@ def test_keypoints_are_the_middles_of_the_faces_they_name(name):
 
 
 def test_the_keypoints_of_a_twisty_cube_are_its_corners():
-    points = keypoints_of(TWISTY)
+    points = get_keypoints(TWISTY)
     assert tuple(points) == OBJECT_KINDS["twisty"].keypoints
     assert all(np.sign(points["DLF"]) == -1)
 
 
 def test_the_ground_has_no_keypoints_and_a_box_has_six_different_ones():
-    assert keypoints_of(Ground(1.0)) == {}
-    assert keypoints_of(ASSETS["box"])["-y"] == (0.0, -0.015, 0.0)
-    assert len(set(keypoints_of(ASSETS["box"]).values())) == 6
+    assert get_keypoints(Ground(1.0)) == {}
+    assert get_keypoints(ASSETS["box"])["-y"] == (0.0, -0.015, 0.0)
+    assert len(set(get_keypoints(ASSETS["box"]).values())) == 6
 
 
 def test_corners_of_boards_are_numbered_row_by_row_from_the_upper_left():
-    points = keypoints_of(BOARD)
+    points = get_keypoints(BOARD)
     assert list(points) == [str(n) for n in range(12)]
     assert points["0"] == pytest.approx((-0.03, 0.02, 0.002))
     assert points["3"] == pytest.approx((0.03, 0.02, 0.002))
     assert points["11"] == pytest.approx((0.03, -0.02, 0.002))
-    tags = keypoints_of(replace(BOARD, pattern="markers", columns=1, rows=1, first_marker=7))
+    tags = get_keypoints(replace(BOARD, pattern="markers", columns=1, rows=1, first_marker=7))
     assert list(tags) == ["7.0", "7.1", "7.2", "7.3"]
     assert tags["7.1"] == pytest.approx((0.007, 0.007, 0.002))
 
@@ -103,7 +103,7 @@ def test_shapes_stay_where_they_are_under_their_symmetries(name):
 
 @pytest.mark.parametrize("name", ["die", "mirrored die"])
 def test_a_die_s_surface_stays_under_the_turns_of_a_cube(name):
-    vertices = mesh_of(ASSETS[name]).vertices_m
+    vertices = build_mesh(ASSETS[name]).vertices_m
     known = {tuple(v) for v in np.round(vertices, 7) + 0.0}
     for rotation in rotations(OBJECT_KINDS["die"].shape_symmetries):
         turned = np.round(rotation.apply(vertices), 7) + 0.0

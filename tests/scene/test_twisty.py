@@ -9,15 +9,15 @@ import pytest
 
 from sim2cam.errors import SpecError
 from sim2cam.scene.twisty import (
+    FACE_NORMALS,
     FACES,
     MOVES,
-    NORMALS,
+    N_SCRAMBLES,
     SCRAMBLE_MOVES,
-    SCRAMBLES,
     TwistyCube,
-    colors_after,
-    facelet_places,
-    scramble,
+    apply_moves,
+    compute_facelet_positions,
+    make_scramble,
 )
 
 COLORS = tuple((0.1 * i, 0.5, 0.2) for i in range(6))
@@ -40,13 +40,13 @@ def cube(**changes):
 
 
 def letters(moves, layers=3):
-    return "".join(FACES[color] for color in colors_after(moves.split(), layers))
+    return "".join(FACES[color] for color in apply_moves(moves.split(), layers))
 
 
 @pytest.mark.parametrize("layers", LAYERS)
 def test_moves_are_a_group(layers):
-    mixed = scramble(123456789)
-    before = colors_after(mixed, layers)
+    mixed = make_scramble(123456789)
+    before = apply_moves(mixed, layers)
     for face in FACES:
         for back_and_forth in (
             [face, f"{face}'"],
@@ -54,39 +54,39 @@ def test_moves_are_a_group(layers):
             [f"{face}2"] * 2,
             [f"{face}2", face, face],
         ):
-            assert (colors_after([*mixed, *back_and_forth], layers) == before).all()
+            assert (apply_moves([*mixed, *back_and_forth], layers) == before).all()
     for one, other in ("UD", "RL", "FB"):
-        swapped = colors_after([*mixed, other, one], layers)
-        assert (colors_after([*mixed, one, other], layers) == swapped).all()
-    assert not (colors_after(["R", "U"], layers) == colors_after(["U", "R"], layers)).all()
+        swapped = apply_moves([*mixed, other, one], layers)
+        assert (apply_moves([*mixed, one, other], layers) == swapped).all()
+    assert not (apply_moves(["R", "U"], layers) == apply_moves(["U", "R"], layers)).all()
 
 
 @pytest.mark.parametrize(
     ("moves", "turns"), [("R U R' U'", 6), ("R U", 105), ("R U2 D' B D'", 1260)]
 )
 def test_orders_are_those_known_of_the_toy(moves, turns):
-    sequence, solved = moves.split(), colors_after([], 3)
-    assert (colors_after(sequence * turns, 3) == solved).all()
+    sequence, solved = moves.split(), apply_moves([], 3)
+    assert (apply_moves(sequence * turns, 3) == solved).all()
     for prime in (2, 3, 5, 7):
         if turns % prime == 0 and turns * len(sequence) <= 1e4:
-            assert not (colors_after(sequence * (turns // prime), 3) == solved).all()
+            assert not (apply_moves(sequence * (turns // prime), 3) == solved).all()
 
 
 @pytest.mark.parametrize("layers", LAYERS)
 def test_no_move_makes_or_loses_a_color(layers):
-    for number in (0, 1, 12345, SCRAMBLES - 1):
-        assert (np.bincount(colors_after(scramble(number), layers)) == layers**2).all()
+    for number in (0, 1, 12345, N_SCRAMBLES - 1):
+        assert (np.bincount(apply_moves(make_scramble(number), layers)) == layers**2).all()
 
 
 def test_centres_stay_and_corners_keep_their_three_colors():
-    places = facelet_places(3)
-    found = colors_after(scramble(987654321), 3)
+    places = compute_facelet_positions(3)
+    found = apply_moves(make_scramble(987654321), 3)
     centres = (np.abs(places) > 0).sum(axis=1) == 1
     assert (found[centres] == np.arange(6)).all()
     cubelets = np.where(np.abs(places) == 3, np.sign(places) * 2, places)
     for corner in np.unique(cubelets[np.abs(cubelets).min(axis=1) == 2], axis=0):
         colors = found[(cubelets == corner).all(axis=1)]
-        normals = [NORMALS[FACES[color]] for color in colors]
+        normals = [FACE_NORMALS[FACES[color]] for color in colors]
         assert len(normals) == 3
         assert abs(np.linalg.det(normals)) == 1  # no two of them the same or opposite
 
@@ -99,8 +99,8 @@ def test_a_move_turns_clockwise_as_its_face_is_seen():
 
 
 def test_scrambles_have_no_face_twice_running_and_differ():
-    numbers = [0, 1, 17, 18, 19, 5000, SCRAMBLES // 2, SCRAMBLES - 1]
-    found = [scramble(number) for number in numbers]
+    numbers = [0, 1, 17, 18, 19, 5000, N_SCRAMBLES // 2, N_SCRAMBLES - 1]
+    found = [make_scramble(number) for number in numbers]
     assert len(set(found)) == len(numbers)
     for moves in found:
         assert len(moves) == SCRAMBLE_MOVES

@@ -9,28 +9,34 @@ import pytest
 
 from sim2cam.errors import InputError, SpecError
 from sim2cam.files import write_bytes
-from sim2cam.images import LINEAR, Layers, digest_of, encode_layers, encode_png
-from sim2cam.render.meshes.atlas import ATLASES
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.meshes.skin import skin_key, skin_of
-from sim2cam.scene.decal import SIDES, Decal
-from sim2cam.scene.image_file import PictureFile
-from sim2cam.scene.packages import Carton, Label, Sheet, Tin
+from sim2cam.images import (
+    SRGB_TO_LINEAR,
+    FullDepthImage,
+    compute_digest,
+    encode_full_depth,
+    encode_png,
+)
+from sim2cam.render.meshes.atlas import ATLAS_SPECS
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
+from sim2cam.scene.decal import SIDE_COUNTS, Decal
+from sim2cam.scene.image_file import ImageFile
+from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Board, Box, Card, Ground, Sphere
-from sim2cam.surfaces.decals import Panel, stuck
+from sim2cam.scene.shape import Board, Card, Cuboid, Ground, Sphere
+from sim2cam.surfaces.decals import Panel, composite_decals
 
-LABEL = Label("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
+LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 ASSETS = {
     "board": Board("chessboard", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.02, 0.02, 0.02)),
     "card": Card("10H", (0.063, 0.088, 0.001), 0.003, (0.1, 0.1, 0.5)),
     "sheet": Sheet((0.21, 0.297, 0.0005), LABEL),
     "carton": Carton((0.16, 0.06, 0.24), LABEL, "beans"),
     "tin": Tin(0.037, 0.11, LABEL, "beans"),
-    "box": Box((0.5, 0.3, 0.002)),
+    "box": Cuboid((0.5, 0.3, 0.002)),
     "ground": Ground(4.0),
 }
-EVERY_SIDE = [(kind, side) for kind, count in SIDES.items() for side in range(count)]
+EVERY_SIDE = [(kind, side) for kind, count in SIDE_COUNTS.items() for side in range(count)]
 GREEN, BLACK = (0.0, 1.0, 0.0), (0.0, 0.0, 0.0)
 BLANK = Decal(0, 0.5, 0.5, 0.02, 0.0, 0.0, 7, "", BLACK, GREEN)
 
@@ -52,7 +58,7 @@ def quarters(tmp_path):
     rgb[:10, :20, 0] = rgb[:10, 20:, 1] = rgb[10:, :20, 2] = rgb[10:, 20:] = 255
     path = tmp_path / "quarters.png"
     write_bytes(path, encode_png(rgb))
-    return PictureFile(str(path), digest_of(path))
+    return ImageFile(str(path), compute_digest(path))
 
 
 def changed(new, old):
@@ -64,7 +70,7 @@ def changed(new, old):
 
 def on_body(asset, skin, texels):
     """Points (n, 3) of the body and its normals where the middles of texels (n, 2) lie."""
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     uvs = mesh.uvs * skin.turns + skin.shift
     at = (texels + 0.5) / skin.colors.shape[1::-1]
     a, b, c = uvs[mesh.faces].swapaxes(0, 1)
@@ -84,15 +90,15 @@ def on_body(asset, skin, texels):
     return np.array(points), np.array(normals)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in SIDES if kind in ATLASES])
+@pytest.mark.parametrize("kind", [kind for kind in SIDE_COUNTS if kind in ATLAS_SPECS])
 def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
     asset = make.die(0.03) if kind == "die" else ASSETS[kind]
-    panels = ATLASES[kind].panels(asset)
-    assert len(panels) == SIDES[kind]
-    shape = ATLASES[kind].maps(asset, make.ground().material.texture)[0].shape
+    panels = ATLAS_SPECS[kind].make_panels(asset)
+    assert len(panels) == SIDE_COUNTS[kind]
+    shape = ATLAS_SPECS[kind].render_maps(asset, make.ground().material.texture)[0].shape
     whole = np.zeros(shape[:2], int)
     for panel in panels:
-        whole[panel.place] += 1
+        whole[panel.window] += 1
     assert whole.max() == 1
 
 
@@ -102,7 +108,7 @@ def test_a_picture_is_the_right_way_up_and_as_large_as_told(body, quarters, kind
     width = {"box": 0.1, "board": 0.06, "ground": 0.1}.get(kind, 0.02)
     sticker = replace(BLANK, side=side, width_m=width, picture=quarters)
     plain, one = body(kind, roughness=0.9), body(kind, sticker)
-    skin, bare = skin_of(one), skin_of(plain)
+    skin, bare = build_texture_set(one), build_texture_set(plain)
     red, green, blue, white = ([255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255])
     new = changed(skin, bare)
     middles = []
@@ -123,11 +129,11 @@ def test_a_picture_is_the_right_way_up_and_as_large_as_told(body, quarters, kind
 @pytest.mark.parametrize("kind", ["die", "board", "card"])
 def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
     new, old = body(kind, replace(BLANK, width_m=0.5)), body(kind)
-    marks = ATLASES[kind].marks(new.asset)
+    marks = ATLAS_SPECS[kind].make_print_mask(new.asset)
     assert (marks > 0.999).any()
-    panel = ATLASES[kind].panels(new.asset)[0]
-    side = panel.place
-    found, before = skin_of(new).colors, skin_of(old).colors
+    panel = ATLAS_SPECS[kind].make_panels(new.asset)[0]
+    side = panel.window
+    found, before = build_texture_set(new).colors, build_texture_set(old).colors
     inked = marks[side] > 0.999
     assert (found[side][inked] == before[side][inked]).all()
     assert ((found[side] == [0, 255, 0]).all(axis=-1) & ~inked).sum() > 100
@@ -136,7 +142,7 @@ def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
 @pytest.mark.parametrize("kind", ["carton", "tin", "box", "ground"])
 def test_what_does_not_fit_is_smaller_and_whole(body, quarters, kind):
     sticker = replace(BLANK, width_m=0.9, angle_rad=0.5, x=1.0, y=0.0, picture=quarters)
-    skin, bare = skin_of(body(kind, sticker)), skin_of(body(kind))
+    skin, bare = build_texture_set(body(kind, sticker)), build_texture_set(body(kind))
     new = changed(skin, bare)
     counts = [
         (new & (np.abs(skin.colors - np.array(color)).max(-1) < 3)).sum()
@@ -149,7 +155,9 @@ def test_edges_come_off_first_and_more_with_more_wear():
     side = np.zeros((256, 256, 3))
     panel = Panel(0, 0, (256, 256), (0.1, 0.1))
     sticker = replace(BLANK, width_m=0.05, text="abcd")
-    covers = [stuck(side, [replace(sticker, wear=w)], [panel])[1] for w in (0.0, 0.4, 1.0)]
+    covers = [
+        composite_decals(side, [replace(sticker, wear=w)], [panel])[1] for w in (0.0, 0.4, 1.0)
+    ]
     shares = [cover.mean() for cover in covers]
     assert shares[0] > shares[1] > shares[2] > 0
     rows, columns = np.nonzero(covers[0] == 1)
@@ -164,7 +172,8 @@ def test_print_covers_where_there_is_ink_and_a_sticker_everywhere():
     panel = Panel(0, 0, (400, 800), (0.2, 0.1))
     words = replace(BLANK, width_m=0.15, text="LOT 42", ground=None, letters=(0.9, 0.0, 0.0))
     (inked, cover), (backed, whole) = (
-        stuck(side, [decal], [panel]) for decal in (words, replace(words, ground=(0.0, 0.0, 1.0)))
+        composite_decals(side, [decal], [panel])
+        for decal in (words, replace(words, ground=(0.0, 0.0, 1.0)))
     )
     place = whole == 1
     assert 0.1 < cover[place].mean() < 0.5
@@ -172,7 +181,7 @@ def test_print_covers_where_there_is_ink_and_a_sticker_everywhere():
     assert (inked[cover == 0] == 1).all()
     assert np.array_equal(np.argwhere(cover[place] == 1), np.argwhere(backed[place][:, 2] == 0))
     blank = replace(words, text="", ground=(0.0, 0.0, 1.0))
-    assert (stuck(side, [blank], [panel])[0][..., 0].min()) == 0
+    assert (composite_decals(side, [blank], [panel])[0][..., 0].min()) == 0
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
@@ -184,12 +193,14 @@ def test_a_picture_is_cut_out_where_it_is_transparent(tmp_path, dtype):
     rgb = np.zeros((60, 90, 3), dtype)
     rgb[opacity > 0, 0] = most
     path = tmp_path / "disc.png"
-    write_bytes(path, encode_layers(Layers(rgb, np.round(most * opacity).astype(dtype))))
-    disc = replace(BLANK, width_m=0.09, picture=PictureFile(str(path), digest_of(path)))
+    write_bytes(
+        path, encode_full_depth(FullDepthImage(rgb, np.round(most * opacity).astype(dtype)))
+    )
+    disc = replace(BLANK, width_m=0.09, picture=ImageFile(str(path), compute_digest(path)))
     for texels in (300, 150, 40):  # magnified, and shrunk
         side = np.full((texels, texels, 3), (0.0, 1.0, 0.5))
         panel = Panel(0, 0, (texels, texels), (0.1, 0.1))
-        colors, cover = stuck(side, [disc], [panel])
+        colors, cover = composite_decals(side, [disc], [panel])
         red = side + cover[..., None] * (np.array([1.0, 0.0, 0.0]) - side)
         assert np.allclose(colors, red, atol=0.02)
         assert cover.mean() * 100 == pytest.approx(np.pi * 2.55**2, rel=0.03)
@@ -202,32 +213,35 @@ def test_text_reads_as_opencv_writes_it():
     panel = Panel(0, 0, (400, 800), (0.2, 0.1))
     for text, parts in (("IIII", 4), ("HHHHHHHHHHHH", 12)):
         decal = replace(BLANK, width_m=0.19, text=text, ground=None, letters=(1.0, 1.0, 1.0))
-        cover = stuck(side, [decal], [panel])[1]
+        cover = composite_decals(side, [decal], [panel])[1]
         assert cv2.connectedComponents((cover > 0.5).astype(np.uint8))[0] - 1 == parts
 
 
 def test_later_ones_lie_over_earlier_ones(body):
     below, above = BLANK, replace(BLANK, width_m=0.01, ground=(0.0, 0.0, 1.0))
-    skin = skin_of(body("carton", replace(below, side=2), replace(above, side=2)))
+    skin = build_texture_set(body("carton", replace(below, side=2), replace(above, side=2)))
     blue, green = ((skin.colors == c).all(axis=-1).sum() for c in ([0, 0, 255], [0, 255, 0]))
     assert 0 < blue < green
 
 
 def test_stickers_are_paper_also_on_metal_and_wear_with_it(body):
     sticker = replace(BLANK, width_m=0.04)
-    skin = skin_of(body("box", sticker, metallic=1.0, roughness=0.2))
+    skin = build_texture_set(body("box", sticker, metallic=1.0, roughness=0.2))
     green = (skin.colors == [0, 255, 0]).all(axis=-1)
-    looks = skin.finish / 255
+    looks = skin.roughness_metallic / 255
     assert np.allclose(looks[green], [0.55, 0.0], atol=0.01)
     assert np.allclose(
-        looks[~green & (changed(skin, skin_of(body("box"))) == 0)], [0.2, 1.0], atol=0.01
+        looks[~green & (changed(skin, build_texture_set(body("box"))) == 0)], [0.2, 1.0], atol=0.01
     )
 
 
 def test_skins_follow_their_decals(body):
     none, one, other = (body("tin", *d) for d in ((), (BLANK,), (replace(BLANK, x=0.1),)))
-    assert len({skin_key(one), skin_key(other), skin_key(none)}) == 3
-    assert skin_of(none).finish is None
+    assert (
+        len({make_texture_set_key(one), make_texture_set_key(other), make_texture_set_key(none)})
+        == 3
+    )
+    assert build_texture_set(none).roughness_metallic is None
 
 
 def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, body):
@@ -279,14 +293,16 @@ def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
     assert scene.file_paths() == (quarters.path,)
     moved = scene.with_paths({quarters.path: "pictures/q.png"})
     assert moved.file_paths() == ("pictures/q.png",)
-    assert Scene.from_json(moved.to_json()).with_paths({"pictures/q.png": quarters.path}) == scene
+    assert (
+        Scene.from_json(moved.to_json()).replace_paths({"pictures/q.png": quarters.path}) == scene
+    )
     assert '"decals"' not in make.scene(body("tin")).to_json()
 
 
 def test_a_picture_that_changed_is_refused(body, quarters):
     one = body("tin", replace(BLANK, picture=replace(quarters, digest="0" * 64)))
     with pytest.raises(InputError, match=r"quarters\.png"):
-        skin_of(one)
+        build_texture_set(one)
 
 
 BAD = [
@@ -315,8 +331,8 @@ def test_bodies_without_sides_of_their_own_take_none(make, body):
 
 def test_colors_are_light():
     """Half covered texels are the mean of both as light, not as bytes."""
-    side = LINEAR[np.full((64, 64, 3), 255, np.uint8)].astype(float)
+    side = SRGB_TO_LINEAR[np.full((64, 64, 3), 255, np.uint8)].astype(float)
     panel = Panel(0, 0, (64, 64), (0.064, 0.064))
-    colors, cover = stuck(side, [replace(BLANK, width_m=0.0305, ground=BLACK)], [panel])
+    colors, cover = composite_decals(side, [replace(BLANK, width_m=0.0305, ground=BLACK)], [panel])
     assert colors[..., 0] == pytest.approx(1 - cover)
     assert ((cover > 0.1) & (cover < 0.9)).any()

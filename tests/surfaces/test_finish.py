@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
-from sim2cam.render.meshes.skin import skin_key, skin_of
+from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
-from sim2cam.surfaces.finish import finish_of
+from sim2cam.surfaces.finish import build_material_maps
 
 SPAN_M = 0.12
 WEARS = ("dust", "scratches", "stains", "fingerprints")
@@ -19,7 +19,7 @@ def material(wear=None, *, relief=None, roughness=0.2, metallic=0.0, family="pla
 
 
 def test_a_new_smooth_surface_is_as_the_material_says():
-    found = finish_of(material(metallic=0.3), SPAN_M)
+    found = build_material_maps(material(metallic=0.3), SPAN_M)
     assert (found.colors == [0.5, 0.1, 0.1]).all()
     assert (found.roughness == 0.2).all()
     assert (found.metallic == 0.3).all()
@@ -29,8 +29,8 @@ def test_a_new_smooth_surface_is_as_the_material_says():
 @pytest.mark.parametrize("family", ["weave", "fbm", "brushed"])
 def test_slopes_are_those_of_the_pattern_as_a_height(family):
     relief, scale = 0.1, 0.01
-    once = finish_of(material(relief=relief, family=family), SPAN_M)
-    twice = finish_of(material(relief=2 * relief, family=family), SPAN_M)
+    once = build_material_maps(material(relief=relief, family=family), SPAN_M)
+    twice = build_material_maps(material(relief=2 * relief, family=family), SPAN_M)
     assert twice.slopes == pytest.approx(2 * once.slopes)
     n = len(once.slopes)
     step = SPAN_M / n
@@ -44,10 +44,10 @@ def test_slopes_are_those_of_the_pattern_as_a_height(family):
 
 @pytest.mark.parametrize("kind", WEARS)
 def test_more_wear_changes_more(kind):
-    new = finish_of(material(), SPAN_M)
+    new = build_material_maps(material(), SPAN_M)
     changes = []
     for amount in (0.2, 0.9):
-        worn = finish_of(material(Wear(**{kind: amount})), SPAN_M)
+        worn = build_material_maps(material(Wear(**{kind: amount})), SPAN_M)
         changes.append(np.abs(worn.roughness - new.roughness).mean())
         assert (worn.colors >= 0).all()
         assert (worn.colors <= 1).all()
@@ -55,7 +55,7 @@ def test_more_wear_changes_more(kind):
 
 
 def test_dust_makes_metal_matt_and_grey():
-    worn = finish_of(material(Wear(dust=1.0), metallic=1.0), SPAN_M)
+    worn = build_material_maps(material(Wear(dust=1.0), metallic=1.0), SPAN_M)
     thick = worn.metallic < 0.3
     assert thick.any()
     assert worn.roughness[thick].min() > 0.7
@@ -64,7 +64,7 @@ def test_dust_makes_metal_matt_and_grey():
 
 def test_prints_are_seen_on_what_shines_alone():
     shiny, matt = (
-        finish_of(material(Wear(fingerprints=1.0), roughness=r), SPAN_M).roughness
+        build_material_maps(material(Wear(fingerprints=1.0), roughness=r), SPAN_M).roughness
         for r in (0.1, 0.9)
     )
     assert np.ptp(shiny) > 0.2
@@ -73,7 +73,8 @@ def test_prints_are_seen_on_what_shines_alone():
 
 def test_equal_seeds_wear_alike_and_others_otherwise():
     first, same, other = (
-        finish_of(material(Wear(0.5, 0.5, 0.5, 0.5, seed)), SPAN_M).colors for seed in (1, 1, 2)
+        build_material_maps(material(Wear(0.5, 0.5, 0.5, 0.5, seed)), SPAN_M).colors
+        for seed in (1, 1, 2)
     )
     assert (first == same).all()
     assert (first != other).any()
@@ -83,10 +84,13 @@ def test_only_a_finish_makes_skins_follow_roughness(make):
     box = make.body("box", make.box((0.04, 0.04, 0.04)), (0.0, 0.0, 0.02))
     plain = [replace(box, material=material(roughness=r)) for r in (0.2, 0.4)]
     worn = [replace(box, material=material(Wear(dust=0.2), roughness=r)) for r in (0.2, 0.4)]
-    assert skin_key(plain[0]) == skin_key(plain[1])
-    assert skin_key(worn[0]) != skin_key(worn[1])
-    assert skin_of(plain[0]).finish is None
-    assert skin_of(worn[0]).finish.shape[:2] == skin_of(worn[0]).colors.shape[:2]
+    assert make_texture_set_key(plain[0]) == make_texture_set_key(plain[1])
+    assert make_texture_set_key(worn[0]) != make_texture_set_key(worn[1])
+    assert build_texture_set(plain[0]).roughness_metallic is None
+    assert (
+        build_texture_set(worn[0]).roughness_metallic.shape[:2]
+        == build_texture_set(worn[0]).colors.shape[:2]
+    )
 
 
 # drawn
@@ -117,7 +121,7 @@ def test_a_ridge_is_bright_where_it_faces_the_lamp_in_every_copy(egl, make):
     egl.load(replace(scene, environment=Environment((0.0,) * 3, (0.0,) * 3, (lamp,))))
     lens = {"width": 240, "height": 40, "focal_px": 70.0, "cx_px": 119.5, "cy_px": 19.5}
     wide = egl.draw(make.view(make.camera((0.0, -0.001, 0.4), **lens)), ("radiance",))["radiance"]
-    normals, span = skin_of(scene.bodies[0]).normals, 0.48
+    normals, span = build_texture_set(scene.bodies[0]).normals, 0.48
     rays, eye = make.rays(make.view(make.camera((0.0, -0.001, 0.4), **lens)))
     ground = eye[:2] + rays[..., :2] * (-eye[2] / rays[..., 2:])
     turns = ground / span + 0.5
@@ -134,13 +138,13 @@ def test_a_ridge_is_bright_where_it_faces_the_lamp_in_every_copy(egl, make):
 
 def test_worn_metal_is_traced_as_it_is_drawn(egl, make):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
-    from sim2cam.render.backends.mitsuba import Tracer
+    from sim2cam.render.backends.mitsuba import PathTracer
 
     worn = material(Wear(stains=0.8), relief=0.1, family="weave", metallic=0.5, roughness=0.5)
     scene = table(make, worn)[0]
     egl.load(scene)
     ours = egl.draw(close(make), ("radiance",))["radiance"].mean(axis=-1)
-    theirs = Tracer(scene).trace(close(make), paths=64, seed=0).mean(axis=-1)
+    theirs = PathTracer(scene).trace(close(make), samples_per_pixel=64, seed=0).mean(axis=-1)
     assert ours.mean() == pytest.approx(theirs.mean(), rel=0.15)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8
 

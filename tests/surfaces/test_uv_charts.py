@@ -12,23 +12,23 @@ from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.meshes.skin import skin_of
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.skin import build_texture_set
 from sim2cam.scene.light import Environment, Lamp
 from sim2cam.scene.material import Material, Texture, Wear
-from sim2cam.scene.packages import Carton, Label, Sheet, Tin
+from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
 from sim2cam.scene.shape import Card, MeshFile
-from sim2cam.surfaces.textures import levels
-from sim2cam.surfaces.uv_charts import Plane, charts_of
+from sim2cam.surfaces.textures import make_level_sampler
+from sim2cam.surfaces.uv_charts import PlanarTexels, map_mesh_texels
 
 SIDE_M = 0.1
 FBM = Texture("fbm", (0.5, 0.5, 0.5), (0.4, 0.4, 0.4), 0.02, 0.5, 0.0, 3)
-LABEL = Label("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
+LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 
 
 def cube(make, *, shared=0, turned=False):
     """A cube with a tile for each side, the first few of which lie on one; turned and mirrored anyhow."""
-    box = mesh_of(make.box((SIDE_M,) * 3))
+    box = build_mesh(make.box((SIDE_M,) * 3))
     uvs, tangents = np.zeros_like(box.uvs), box.tangents.copy()
     for part in range(6):
         on_it = box.parts == part + 1
@@ -47,16 +47,16 @@ def cube(make, *, shared=0, turned=False):
 def test_texels_lie_where_the_mesh_has_them_and_slopes_are_along_its_tangents(make, turned):
     """A height that grows along a vector has its parts along tangent and bitangent as slopes."""
     mesh, shape = cube(make, turned=turned), (200, 300)
-    charts = charts_of(mesh, shape)
-    assert charts.shared == 0
+    charts = map_mesh_texels(mesh, shape)
+    assert charts.overlap_fraction == 0
     assert charts.area_m2 == pytest.approx(6 * SIDE_M**2)
     grows = np.array([0.3, -0.5, 0.7])
-    slopes = charts.slopes(charts.places_m @ grows)
+    slopes = charts.compute_slopes(charts.positions_m @ grows)
     for part in range(6):
         on_it = mesh.parts == part + 1
         u, v = (mesh.uvs[on_it].mean(axis=0) * shape[::-1]).astype(int)
         middle = mesh.vertices_m[on_it].mean(axis=0)
-        assert charts.places_m[v, u] == pytest.approx(middle, abs=2e-3)
+        assert charts.positions_m[v, u] == pytest.approx(middle, abs=2e-3)
         normal, tangent = (getattr(mesh, name)[on_it][0] for name in ("normals", "tangents"))
         expected = [grows @ tangent, grows @ np.cross(normal, tangent)]
         assert slopes[v - 20 : v + 20, u - 20 : u + 20] == pytest.approx(
@@ -65,21 +65,23 @@ def test_texels_lie_where_the_mesh_has_them_and_slopes_are_along_its_tangents(ma
 
 
 def test_no_slope_reaches_from_chart_to_chart(make):
-    charts = charts_of(cube(make), (200, 300))
-    slopes = charts.slopes(charts.places_m @ [0.3, -0.5, 0.7])
+    charts = map_mesh_texels(cube(make), (200, 300))
+    slopes = charts.compute_slopes(charts.positions_m @ [0.3, -0.5, 0.7])
     assert np.abs(slopes).max() < 0.3 + 0.5 + 0.7
 
 
 @pytest.mark.parametrize(("sides", "share"), [(2, 1 / 5), (6, 1.0)])
 def test_shared_texels_are_counted(make, sides, share):
-    assert charts_of(cube(make, shared=sides), (200, 300)).shared == pytest.approx(share, abs=0.03)
+    assert map_mesh_texels(cube(make, shared=sides), (200, 300)).overlap_fraction == pytest.approx(
+        share, abs=0.03
+    )
 
 
 def test_a_fine_mesh_with_a_seam_shares_nothing(make):
     """Faces smaller than a few texels, which touch one another."""
-    mesh = mesh_of(make.sphere(0.05))
+    mesh = build_mesh(make.sphere(0.05))
     around = mesh.uvs / mesh.uvs.max(axis=0)
-    assert charts_of(replace(mesh, uvs=around), (48, 64)).shared == 0
+    assert map_mesh_texels(replace(mesh, uvs=around), (48, 64)).overlap_fraction == 0
 
 
 @pytest.fixture
@@ -102,13 +104,13 @@ def crate(make, tmp_path):
 
 def test_relief_and_wear_lie_on_a_picture_from_a_file(make, crate):
     body = make.body("crate", crate(), (0.0, 0.0, 0.1), make.WHITE)
-    plain = skin_of(body)
-    assert plain.finish is None
+    plain = build_texture_set(body)
+    assert plain.roughness_metallic is None
     look = Material(FBM, 0.4, relief=0.1, wear=Wear(dust=0.8, scratches=0.5, fingerprints=0.8))
-    worn = skin_of(replace(body, material=look))
+    worn = build_texture_set(replace(body, material=look))
     assert worn.colors.shape == (256, 384, 3)  # small pictures grow, for wear to have its texels
     assert (worn.colors != plain.colors[0, 0]).any(axis=-1).mean() > 0.5
-    assert worn.finish[..., 0].std() > 5
+    assert worn.roughness_metallic[..., 0].std() > 5
     assert worn.normals[..., :2].std() > 3
 
 
@@ -118,7 +120,7 @@ def test_wear_runs_on_from_side_to_side(crate):
     found = file_finish(asset, Material(FBM, 0.4, wear=Wear(dust=0.9)))
     from sim2cam.assets.mesh import read_mesh_file
 
-    places = charts_of(read_mesh_file(asset).mesh, found.roughness.shape).places_m
+    places = map_mesh_texels(read_mesh_file(asset).mesh, found.roughness.shape).positions_m
     half = SIDE_M / 2
     right, top = (np.abs(places[..., axis] - half) < 1e-4 for axis in (0, 2))
     ends = []
@@ -134,7 +136,7 @@ def test_wear_runs_on_from_side_to_side(crate):
 def test_what_shares_texels_is_refused_with_its_reason(make, crate):
     asset = crate(shared=6)
     body = make.body("crate", asset, (0.0, 0.0, 0.1), make.WHITE)
-    assert skin_of(body).finish is None  # as long as it is new and smooth
+    assert build_texture_set(body).roughness_metallic is None  # as long as it is new and smooth
     message = (
         "crate.obj: parts of it share 100% of the texels of its picture, so that relief and wear would "
         "show on all of them alike. Unwrap it without overlaps, or leave out material, relief and wear "
@@ -142,7 +144,7 @@ def test_what_shares_texels_is_refused_with_its_reason(make, crate):
     )
     for refused in (
         lambda: check_own_texels(asset),
-        lambda: skin_of(replace(body, material=Material(FBM, 0.4, wear=Wear(dust=0.5)))),
+        lambda: build_texture_set(replace(body, material=Material(FBM, 0.4, wear=Wear(dust=0.5)))),
     ):
         with pytest.raises(InputError, match=re.escape(message).replace("100%", r"\d+%")):
             refused()
@@ -199,9 +201,11 @@ def test_relief_is_bright_where_it_faces_the_lamp(egl, make, kind, way):
         pictures.append(egl.draw(view, ("radiance",))["radiance"].mean(axis=-1))
     raised, flat = (picture[12:-12, 12:-12] for picture in pictures)
     rays, eye = make.rays(view)
-    top = mesh_of(body.asset).vertices_m[:, 2].max()
+    top = build_mesh(body.asset).vertices_m[:, 2].max()
     x, y = np.moveaxis((eye + rays * ((top - eye[2]) / rays[..., 2:]))[12:-12, 12:-12, :2], -1, 0)
-    height = levels(look.texture)((x + 0.03, 0.03 - y, np.zeros(1)))  # from the upper left corner
+    height = make_level_sampler(look.texture)(
+        (x + 0.03, 0.03 - y, np.zeros(1))
+    )  # from the upper left corner
     rows_up = -np.gradient(height, axis=0), np.gradient(height, axis=1)
     faces_lamp = -rows_up[1 - way]
     ratio = raised / np.maximum(flat, 1e-6)
@@ -211,16 +215,16 @@ def test_relief_is_bright_where_it_faces_the_lamp(egl, make, kind, way):
 def test_a_tin_is_raised_where_it_is_bare(make):
     tin = make.body("tin", Tin(0.037, 0.11, LABEL, "beans"), (0.0, 0.0, 0.1))
     look = Material(replace(FBM, family="brushed"), 0.3, metallic=1.0, relief=0.01)
-    normals = skin_of(replace(tin, material=look)).normals.astype(int)
+    normals = build_texture_set(replace(tin, material=look)).normals.astype(int)
     assert np.ptp(normals[384:, :128, :2]) > 10
     assert np.ptp(normals[:384]) < 255  # smooth, but for how bytes round
     assert np.ptp(normals[:384, :, :2]) <= 1
 
 
 def test_planes_are_as_they_were():
-    plane = Plane((3, 4), (0.1, 0.2))
+    plane = PlanarTexels((3, 4), (0.1, 0.2))
     assert plane.area_m2 == pytest.approx(0.24)
-    at, right, up = plane.near(np.array([0.5, 0.5]), 0.11)
+    at, right, up = plane.find_nearby(np.array([0.5, 0.5]), 0.11)
     assert np.indices(plane.shape)[1][at].shape == (1, 2)
     assert right == pytest.approx([-0.05, 0.05])
     assert up == pytest.approx(np.array([[0.0]]))
@@ -230,8 +234,11 @@ def test_faces_that_lie_on_one_texel_count_as_shared(make):
     """As on meshes whose picture is a palette."""
     mesh = cube(make)
     uvs = np.where((mesh.parts < 4)[:, None], 0.5, mesh.uvs)
-    assert charts_of(replace(mesh, uvs=uvs), (64, 96)).shared == pytest.approx(0.5)
-    assert charts_of(replace(mesh, uvs=np.full_like(mesh.uvs, 0.5)), (1, 1)).shared == 1.0
+    assert map_mesh_texels(replace(mesh, uvs=uvs), (64, 96)).overlap_fraction == pytest.approx(0.5)
+    assert (
+        map_mesh_texels(replace(mesh, uvs=np.full_like(mesh.uvs, 0.5)), (1, 1)).overlap_fraction
+        == 1.0
+    )
 
 
 def test_colors_of_vertices_wear_too(make, tmp_path):
@@ -241,6 +248,6 @@ def test_colors_of_vertices_wear_too(make, tmp_path):
     asset = MeshFile(str(tmp_path / "block.ply"), "block")
     check_own_texels(asset)
     body = make.body("block", asset, (0.0, 0.0, 0.1))
-    worn = skin_of(replace(body, material=Material(FBM, 0.4, wear=Wear(dust=0.9))))
+    worn = build_texture_set(replace(body, material=Material(FBM, 0.4, wear=Wear(dust=0.9))))
     assert max(worn.colors.shape) == 256
-    assert worn.finish[..., 0].std() > 5
+    assert worn.roughness_metallic[..., 0].std() > 5

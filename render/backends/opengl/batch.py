@@ -8,57 +8,57 @@ from typing import Any
 
 import numpy as np
 
-from sim2cam.render.backends.opengl.device_memory import VERTEX, DeviceMesh, DeviceSkin
+from sim2cam.render.backends.opengl.device_memory import VERTEX, DeviceMesh, DeviceTextures
 from sim2cam.scene.scene import Body
 
 _INSTANCE = np.dtype([("pose", np.float32, (4, 4)), ("numbers", np.uint32, 2)])
-_POSE_AT, _NUMBERS_AT = 5, 9  # locations in the vertex shader
+_POSE_LOCATION, _IDS_LOCATION = 5, 9  # locations in the vertex shader
 
 
 @dataclass(frozen=True)
-class Batch:
+class InstanceBatch:
     """Bodies of one shape and surface.
 
     Attributes:
         bodies: they.
-        mesh, skin: on the device.
-        attributes, instances: OpenGL's names of the vertex array and of the buffer of poses.
+        mesh, textures: on the device.
+        vertex_array, instance_buffer: OpenGL's names of the vertex array and of the buffer of poses.
     """
 
     bodies: tuple[Body, ...]
     mesh: DeviceMesh
-    skin: DeviceSkin
-    attributes: int
-    instances: int
+    textures: DeviceTextures
+    vertex_array: int
+    instance_buffer: int
 
     def draw(self, gl: Any) -> None:
         """Draws all of them."""
         self._draw(gl, self.mesh.n_indices, None)
 
-    def cast(self, gl: Any) -> None:
+    def draw_shadow_casters(self, gl: Any) -> None:
         """Draws what casts the shadows of all of them."""
         first = ctypes.c_void_p(self.mesh.n_indices * np.uint32().nbytes)
         self._draw(gl, self.mesh.n_shadow_indices, first)
 
     def _draw(self, gl: Any, count: int, first: ctypes.c_void_p | None) -> None:
         (gl.glEnable if self.mesh.is_closed else gl.glDisable)(gl.GL_CULL_FACE)
-        gl.glBindVertexArray(self.attributes)
+        gl.glBindVertexArray(self.vertex_array)
         gl.glDrawElementsInstanced(
             gl.GL_TRIANGLES, count, gl.GL_UNSIGNED_INT, first, len(self.bodies)
         )
 
     def release(self, gl: Any) -> None:
         """Gives the poses' memory back; mesh and skin stay."""
-        gl.glDeleteVertexArrays(1, [self.attributes])
-        gl.glDeleteBuffers(1, [self.instances])
+        gl.glDeleteVertexArrays(1, [self.vertex_array])
+        gl.glDeleteBuffers(1, [self.instance_buffer])
 
 
 def make_batch(
     gl: Any,
     bodies: list[tuple[Body, int, int]],
     mesh: DeviceMesh,
-    skin: DeviceSkin,
-) -> Batch:
+    textures: DeviceTextures,
+) -> InstanceBatch:
     """Returns the batch of bodies, each with its number and that of its label (0 without one)."""
     instances = np.zeros(len(bodies), _INSTANCE)
     for slot, (body, number, label) in enumerate(bodies):
@@ -67,30 +67,30 @@ def make_batch(
     gl.glBindVertexArray(attributes)
     gl.glBindBuffer(gl.GL_ARRAY_BUFFER, mesh.vertices)
     for location, name in enumerate(VERTEX.names or ()):
-        _point(gl, location, VERTEX, name)
+        _set_vertex_attribute(gl, location, VERTEX, name)
     gl.glBindBuffer(gl.GL_ARRAY_BUFFER, buffer)
     gl.glBufferData(
         gl.GL_ARRAY_BUFFER, instances.nbytes, instances.view(np.uint8), gl.GL_STATIC_DRAW
     )
     for column in range(4):
-        location = _POSE_AT + column
-        _point(gl, location, _INSTANCE, "pose", skip=column * 16, size=4)
+        location = _POSE_LOCATION + column
+        _set_vertex_attribute(gl, location, _INSTANCE, "pose", byte_offset=column * 16, size=4)
         gl.glVertexAttribDivisor(location, 1)
-    _point(gl, _NUMBERS_AT, _INSTANCE, "numbers")
-    gl.glVertexAttribDivisor(_NUMBERS_AT, 1)
+    _set_vertex_attribute(gl, _IDS_LOCATION, _INSTANCE, "numbers")
+    gl.glVertexAttribDivisor(_IDS_LOCATION, 1)
     gl.glBindBuffer(gl.GL_ELEMENT_ARRAY_BUFFER, mesh.faces)
     gl.glBindVertexArray(0)
-    return Batch(tuple(body for body, _, _ in bodies), mesh, skin, attributes, buffer)
+    return InstanceBatch(tuple(body for body, _, _ in bodies), mesh, textures, attributes, buffer)
 
 
-def _point(
-    gl: Any, location: int, layout: np.dtype[Any], name: str, *, skip: int = 0, size: int = 0
+def _set_vertex_attribute(
+    gl: Any, location: int, layout: np.dtype[Any], name: str, *, byte_offset: int = 0, size: int = 0
 ) -> None:
     """Tells the vertex array where a shader's input lies in the bound buffer."""
     assert layout.fields is not None
     field, offset = layout.fields[name][:2]
     count = size or int(np.prod(field.shape, dtype=int))
-    place = ctypes.c_void_p(offset + skip)
+    place = ctypes.c_void_p(offset + byte_offset)
     if field.base == np.uint32:
         gl.glVertexAttribIPointer(location, count, gl.GL_UNSIGNED_INT, layout.itemsize, place)
     else:

@@ -15,15 +15,15 @@ from sim2cam.errors import BackendError
 
 PlatformName = Literal["egl", "osmesa"]
 
-_TITLES = {"egl": "EGL", "osmesa": "OSMesa"}
-_CURES = {
+_PLATFORM_TITLES = {"egl": "EGL", "osmesa": "OSMesa"}
+_INSTALL_HINTS = {
     "egl": "apt-get install libegl1 libgl1 libgl1-mesa-dri",
     "osmesa": "apt-get install libosmesa6",
 }
 
 
 @dataclass(frozen=True)
-class Context:
+class GLContext:
     """A live context.
 
     Attributes:
@@ -36,7 +36,7 @@ class Context:
 
 
 @functools.cache
-def open_context(name: PlatformName) -> Context:
+def open_context(name: PlatformName) -> GLContext:
     """Returns this process's context, of which there is one: a second would take what the first draws.
 
     Raises:
@@ -51,20 +51,20 @@ def open_context(name: PlatformName) -> Context:
         )
     os.environ.setdefault("PYGLET_HEADLESS", "1")  # pyrender imports pyglet, which wants a display
     try:
-        platform = _start(name)
+        platform = _create_platform(name)
         from OpenGL import GL
     except Exception as error:
         raise BackendError(
-            f"no OpenGL through {_TITLES[name]} ({type(error).__name__}: {error}). Install it "
-            f"(Debian, Ubuntu: {_CURES[name]}) or set SIM2CAM_BACKEND=tiny."
+            f"no OpenGL through {_PLATFORM_TITLES[name]} ({type(error).__name__}: {error}). Install it "
+            f"(Debian, Ubuntu: {_INSTALL_HINTS[name]}) or set SIM2CAM_BACKEND=tiny."
         ) from error
     GL.glPixelStorei(GL.GL_UNPACK_ALIGNMENT, 1)  # rows of RGB bytes have any length
     GL.glPixelStorei(GL.GL_PACK_ALIGNMENT, 1)
     GL.glFrontFace(GL.GL_CW)  # row 0 of our pictures is the bottom one of OpenGL's
-    return Context(GL, platform)
+    return GLContext(GL, platform)
 
 
-def _start(name: PlatformName) -> Any:
+def _create_platform(name: PlatformName) -> Any:
     if name == "egl":
         from pyrender.platforms.egl import EGLPlatform, get_default_device
 

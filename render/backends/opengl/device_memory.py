@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.render.backends.opengl.texture_filter import interpolate
-from sim2cam.render.meshes.skin import Skin
+from sim2cam.render.backends.opengl.texture_filter import set_texture_filtering
+from sim2cam.render.meshes.skin import TextureSet
 from sim2cam.surfaces.mesh import Mesh
 
 _FLAT_NORMAL = np.full((1, 1, 3), (128, 128, 255), np.uint8)
@@ -26,10 +26,10 @@ class _Resource(Protocol):
         """Gives that memory back."""
 
 
-R = TypeVar("R", bound=_Resource)
+ResourceT = TypeVar("ResourceT", bound=_Resource)
 
 
-class Store(Generic[R]):
+class ResourceCache(Generic[ResourceT]):
     """What was used last stays on the device, within a budget.
 
     Args:
@@ -39,21 +39,21 @@ class Store(Generic[R]):
 
     def __init__(self, gl: Any, budget_bytes: int) -> None:
         self._gl = gl
-        self._budget = budget_bytes
-        self._kept: OrderedDict[Hashable, R] = OrderedDict()
+        self._budget_bytes = budget_bytes
+        self._resources: OrderedDict[Hashable, ResourceT] = OrderedDict()
 
-    def get(self, key: Hashable, make: Callable[[], R]) -> R:
+    def get(self, key: Hashable, make: Callable[[], ResourceT]) -> ResourceT:
         """Returns the resource of a key, made when it is not there."""
-        if key not in self._kept:
-            self._kept[key] = make()
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        if key not in self._resources:
+            self._resources[key] = make()
+        self._resources.move_to_end(key)
+        return self._resources[key]
 
     def trim(self, in_use: int) -> None:
         """Releases what was not used for longest; never the last ``in_use``."""
-        total = sum(resource.nbytes for resource in self._kept.values())
-        while total > self._budget and len(self._kept) > in_use:
-            _, oldest = self._kept.popitem(last=False)
+        total = sum(resource.nbytes for resource in self._resources.values())
+        while total > self._budget_bytes and len(self._resources) > in_use:
+            _, oldest = self._resources.popitem(last=False)
             total -= oldest.nbytes
             oldest.release(self._gl)
 
@@ -85,21 +85,21 @@ class DeviceMesh:
 
 
 @dataclass(frozen=True)
-class DeviceSkin:
+class DeviceTextures:
     """The pictures of a surface on the device.
 
     Attributes:
         colors, normals: OpenGL's names of the textures.
-        turns, shift: what uvs are multiplied by, and what is added then.
-        is_finished: whether colours hold roughness, and normals metalness, as their fourth channel.
+        uv_scale, uv_offset: what uvs are multiplied by, and what is added then.
+        has_material_maps: whether colours hold roughness, and normals metalness, as their fourth channel.
         nbytes: memory.
     """
 
     colors: int
     normals: int
-    turns: float
-    shift: float
-    is_finished: bool
+    uv_scale: float
+    uv_offset: float
+    has_material_maps: bool
     nbytes: int
 
     def release(self, gl: Any) -> None:
@@ -108,7 +108,7 @@ class DeviceSkin:
 
 
 @dataclass(frozen=True)
-class DeviceCube:
+class DeviceCubeMap:
     """Light from all around on the device.
 
     Attributes:
@@ -157,28 +157,31 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
     return DeviceMesh(vertex_buffer, face_buffer, *counts, mesh.is_closed, corners, size)
 
 
-def upload_skin(gl: Any, skin: Skin) -> DeviceSkin:
+def upload_textures(gl: Any, textures: TextureSet) -> DeviceTextures:
     """Returns a skin on the device. Colours are averaged as light, not as bytes."""
-    colors, normals = skin.colors, _FLAT_NORMAL if skin.normals is None else skin.normals
+    colors, normals = (
+        textures.colors,
+        _FLAT_NORMAL if textures.normals is None else textures.normals,
+    )
     size = 4 * (colors.shape[0] * colors.shape[1] + normals.shape[0] * normals.shape[1])
     stored = (gl.GL_SRGB8, gl.GL_RGB8)
-    if skin.finish is not None:
+    if textures.roughness_metallic is not None:
         colors, normals = (
-            np.concatenate([picture, skin.finish[..., [i]]], axis=-1)
+            np.concatenate([picture, textures.roughness_metallic[..., [i]]], axis=-1)
             for i, picture in enumerate((colors, normals))
         )
         stored = (gl.GL_SRGB8_ALPHA8, gl.GL_RGBA8)
-    return DeviceSkin(
+    return DeviceTextures(
         _upload_texture(gl, colors, stored[0]),
         _upload_texture(gl, normals, stored[1]),
-        skin.turns,
-        skin.shift,
-        skin.finish is not None,
+        textures.uv_scale,
+        textures.uv_offset,
+        textures.roughness_metallic is not None,
         size * 4 // 3,  # with the smaller copies
     )
 
 
-def upload_cube(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCube:
+def upload_cube_map(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCubeMap:
     """Returns a cube on the device, of levels of detail (6, n, n, 3) with half the side each."""
     texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_CUBE_MAP
     gl.glBindTexture(kind, texture)
@@ -189,20 +192,24 @@ def upload_cube(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCube:
                 target, number, gl.GL_RGB16F, side, side, 0, gl.GL_RGB, gl.GL_FLOAT, pixels
             )
     gl.glTexParameteri(kind, gl.GL_TEXTURE_MAX_LEVEL, len(levels) - 1)
-    interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
+    set_texture_filtering(
+        gl, kind, wrap_mode=gl.GL_CLAMP_TO_EDGE, min_filter=gl.GL_LINEAR_MIPMAP_LINEAR
+    )
     gl.glEnable(gl.GL_TEXTURE_CUBE_MAP_SEAMLESS)
-    return DeviceCube(texture, sum(faces.size for faces in levels) * 2)
+    return DeviceCubeMap(texture, sum(faces.size for faces in levels) * 2)
 
 
-def _upload_texture(gl: Any, picture: NDArray[np.uint8], stored: int) -> int:
+def _upload_texture(gl: Any, image: NDArray[np.uint8], internal_format: int) -> int:
     """Returns a texture whose row 0 is v = 0; beyond 0..1 it repeats mirrored."""
     texture = int(gl.glGenTextures(1))
     kind = gl.GL_TEXTURE_2D
     gl.glBindTexture(kind, texture)
-    height, width = picture.shape[:2]
-    pixels = np.ascontiguousarray(picture)
-    layout = gl.GL_RGB if picture.shape[2] == 3 else gl.GL_RGBA
-    gl.glTexImage2D(kind, 0, stored, width, height, 0, layout, gl.GL_UNSIGNED_BYTE, pixels)
+    height, width = image.shape[:2]
+    pixels = np.ascontiguousarray(image)
+    layout = gl.GL_RGB if image.shape[2] == 3 else gl.GL_RGBA
+    gl.glTexImage2D(kind, 0, internal_format, width, height, 0, layout, gl.GL_UNSIGNED_BYTE, pixels)
     gl.glGenerateMipmap(kind)
-    interpolate(gl, kind, wrap=gl.GL_MIRRORED_REPEAT, shrunk=gl.GL_LINEAR_MIPMAP_LINEAR)
+    set_texture_filtering(
+        gl, kind, wrap_mode=gl.GL_MIRRORED_REPEAT, min_filter=gl.GL_LINEAR_MIPMAP_LINEAR
+    )
     return texture

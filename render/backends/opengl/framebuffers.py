@@ -17,14 +17,14 @@ class Attachment:
 
     Attributes:
         location: of the output in the shader.
-        stored: OpenGL's format in memory.
-        read: OpenGL's format and type of what is read back.
+        internal_format: OpenGL's format in memory.
+        transfer_format: OpenGL's format and type of what is read back.
         dtype, channels: the same for numpy.
     """
 
     location: int
-    stored: int
-    read: tuple[int, int]
+    internal_format: int
+    transfer_format: tuple[int, int]
     dtype: type
     channels: int
 
@@ -33,13 +33,13 @@ class Attachment:
 class _Framebuffer:
     """OpenGL's names of a framebuffer and of its textures, the depth's last, and its size."""
 
-    name: int
+    handle: int
     textures: tuple[int, ...]
     width: int
     height: int
 
 
-class Targets:
+class RenderTargets:
     """Framebuffers by their outputs.
 
     Args:
@@ -48,7 +48,7 @@ class Targets:
 
     def __init__(self, gl: Any) -> None:
         self._gl = gl
-        self._buffers: dict[tuple[tuple[Attachment, ...], int], _Framebuffer] = {}
+        self._framebuffers: dict[tuple[tuple[Attachment, ...], int], _Framebuffer] = {}
 
     def bind(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
@@ -60,8 +60,8 @@ class Targets:
         Raises:
             BackendError: the driver has no such framebuffer.
         """
-        found = self._reserve(attachments, samples, width, height)
-        self._gl.glBindFramebuffer(self._gl.GL_FRAMEBUFFER, found.name)
+        found = self._get_framebuffer(attachments, samples, width, height)
+        self._gl.glBindFramebuffer(self._gl.GL_FRAMEBUFFER, found.handle)
         self._gl.glViewport(0, 0, width, height)
         return found.textures
 
@@ -70,36 +70,42 @@ class Targets:
         gl = self._gl
         gl.glReadBuffer(gl.GL_COLOR_ATTACHMENT0 + attachment.location)
         pixels: NDArray[Any] = np.empty((height, width, attachment.channels), attachment.dtype)
-        gl.glReadPixels(0, 0, width, height, *attachment.read, pixels)
+        gl.glReadPixels(0, 0, width, height, *attachment.transfer_format, pixels)
         return pixels
 
-    def _reserve(
+    def _get_framebuffer(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
     ) -> _Framebuffer:
         key = (attachments, samples)
-        found = self._buffers.get(key)
+        found = self._framebuffers.get(key)
         if found is not None and width <= found.width and height <= found.height:
             return found
         if found is not None:
             width, height = max(width, found.width), max(height, found.height)
-            self._gl.glDeleteFramebuffers(1, [found.name])
+            self._gl.glDeleteFramebuffers(1, [found.handle])
             self._gl.glDeleteTextures(list(found.textures))
         size = (-(-width // 64) * 64, -(-height // 64) * 64)
-        self._buffers[key] = self._framebuffer(attachments, samples, size)
-        return self._buffers[key]
+        self._framebuffers[key] = self._create_framebuffer(attachments, samples, size)
+        return self._framebuffers[key]
 
-    def _framebuffer(
+    def _create_framebuffer(
         self, attachments: tuple[Attachment, ...], samples: int, size: tuple[int, int]
     ) -> _Framebuffer:
         gl = self._gl
         buffer = int(gl.glGenFramebuffers(1))
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, buffer)
         colors = [
-            self._attach(gl.GL_COLOR_ATTACHMENT0 + a.location, a.stored, a.read, samples, size)
+            self._create_attachment(
+                gl.GL_COLOR_ATTACHMENT0 + a.location,
+                a.internal_format,
+                a.transfer_format,
+                samples,
+                size,
+            )
             for a in attachments
         ]
         layout = (gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT)
-        depth = self._attach(
+        depth = self._create_attachment(
             gl.GL_DEPTH_ATTACHMENT, gl.GL_DEPTH_COMPONENT32F, layout, samples, size
         )
         used = {attachment.location for attachment in attachments}
@@ -109,15 +115,20 @@ class Targets:
         gl.glDrawBuffers(len(outputs), outputs)
         status = gl.glCheckFramebufferStatus(gl.GL_FRAMEBUFFER)
         if status != gl.GL_FRAMEBUFFER_COMPLETE:
-            formats = [hex(attachment.stored) for attachment in attachments]
+            formats = [hex(attachment.internal_format) for attachment in attachments]
             raise BackendError(
                 f"the driver has no framebuffer of formats {', '.join(formats)} with {samples} "
                 f"samples ({status:#x}). Set SIM2CAM_BACKEND=tiny."
             )
         return _Framebuffer(buffer, (*colors, depth), *size)
 
-    def _attach(
-        self, place: int, stored: int, layout: tuple[int, int], samples: int, size: tuple[int, int]
+    def _create_attachment(
+        self,
+        attachment_point: int,
+        internal_format: int,
+        transfer_format: tuple[int, int],
+        samples: int,
+        size: tuple[int, int],
     ) -> int:
         """Returns a new texture, with so many samples a pixel when they are more than one."""
         gl = self._gl
@@ -125,11 +136,11 @@ class Targets:
         if samples > 1:
             kind = gl.GL_TEXTURE_2D_MULTISAMPLE
             gl.glBindTexture(kind, texture)
-            gl.glTexImage2DMultisample(kind, samples, stored, *size, True)
+            gl.glTexImage2DMultisample(kind, samples, internal_format, *size, True)
         else:
             kind = gl.GL_TEXTURE_2D
             gl.glBindTexture(kind, texture)
-            gl.glTexImage2D(kind, 0, stored, *size, 0, *layout, None)
+            gl.glTexImage2D(kind, 0, internal_format, *size, 0, *transfer_format, None)
             gl.glTexParameteri(kind, gl.GL_TEXTURE_MIN_FILTER, gl.GL_NEAREST)
-        gl.glFramebufferTexture2D(gl.GL_FRAMEBUFFER, place, kind, texture, 0)
+        gl.glFramebufferTexture2D(gl.GL_FRAMEBUFFER, attachment_point, kind, texture, 0)
         return texture

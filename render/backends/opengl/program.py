@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_SHADERS = Path(__file__).parents[1] / "shaders"
+_SHADER_FOLDER = Path(__file__).parents[1] / "shaders"
 
 
-class Program:
+class GLProgram:
     """A shader program whose uniforms are set by name; unused names are passed over.
 
     Args:
@@ -25,10 +25,10 @@ class Program:
 
         self._gl = gl
         self._program = ShaderProgram(
-            str(_SHADERS / vertex), str(_SHADERS / fragment), defines=defines
+            str(_SHADER_FOLDER / vertex), str(_SHADER_FOLDER / fragment), defines=defines
         )
         self._program._add_to_context()
-        self._places: dict[str, int] = {}
+        self._locations: dict[str, int] = {}
 
     @property
     def handle(self) -> int:
@@ -39,17 +39,17 @@ class Program:
         """Makes it the program that draws."""
         self._program._bind()
 
-    def vector(self, name: str, values: Any) -> None:
+    def set_vector(self, name: str, values: Any) -> None:
         """Sets a vector of four numbers."""
-        self._gl.glUniform4fv(self._place(name), 1, np.asarray(values, np.float32))
+        self._gl.glUniform4fv(self._get_location(name), 1, np.asarray(values, np.float32))
 
-    def matrix(self, name: str, value: NDArray[np.float64]) -> None:
+    def set_matrix(self, name: str, value: NDArray[np.float64]) -> None:
         """Sets a matrix (4, 4)."""
         self._gl.glUniformMatrix4fv(
-            self._place(name), 1, self._gl.GL_TRUE, np.ascontiguousarray(value, np.float32)
+            self._get_location(name), 1, self._gl.GL_TRUE, np.ascontiguousarray(value, np.float32)
         )
 
-    def _place(self, name: str) -> int:
-        if name not in self._places:
-            self._places[name] = self._gl.glGetUniformLocation(self.handle, name)
-        return self._places[name]
+    def _get_location(self, name: str) -> int:
+        if name not in self._locations:
+            self._locations[name] = self._gl.glGetUniformLocation(self.handle, name)
+        return self._locations[name]

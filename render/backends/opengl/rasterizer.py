@@ -15,27 +15,27 @@ from numpy.typing import NDArray
 
 from sim2cam.errors import BackendError
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.backends.opengl.batch import Batch, make_batch
+from sim2cam.render.backends.opengl.batch import InstanceBatch, make_batch
 from sim2cam.render.backends.opengl.context import PlatformName, open_context
 from sim2cam.render.backends.opengl.device_memory import (
     DeviceMesh,
-    DeviceSkin,
-    Store,
+    DeviceTextures,
+    ResourceCache,
     upload_mesh,
-    upload_skin,
+    upload_textures,
 )
-from sim2cam.render.backends.opengl.framebuffers import Attachment, Targets
-from sim2cam.render.backends.opengl.lighting import Light
-from sim2cam.render.backends.opengl.program import Program
-from sim2cam.render.backends.opengl.shadows import ShadowMaps
+from sim2cam.render.backends.opengl.framebuffers import Attachment, RenderTargets
+from sim2cam.render.backends.opengl.lighting import DeviceLighting
+from sim2cam.render.backends.opengl.program import GLProgram
+from sim2cam.render.backends.opengl.shadows import ShadowMapArray
 from sim2cam.render.gbuffer import BITS_PER_WORD, CHANNELS, Channel, GBuffer
-from sim2cam.render.meshes.mesh import mesh_of
-from sim2cam.render.meshes.skin import skin_key, skin_of
+from sim2cam.render.meshes.mesh import build_mesh
+from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
 from sim2cam.render.rasterizer import (
     PinholeView,
+    assign_label_ids,
     check_channels,
-    cover_words,
-    label_numbers,
+    count_amodal_words,
 )
 from sim2cam.scene.scene import Body, Scene
 from sim2cam.scene.shape import Ground
@@ -43,8 +43,8 @@ from sim2cam.scene.shape import Ground
 Floats = NDArray[np.float64]
 
 _MAX_LABELS = 4 * BITS_PER_WORD
-_SHADOWS_UNIT, _NEAREST_SHADOWS_UNIT = 4, 7  # of textures, as ``light.frag`` has it
-_MESH_BYTES, _SKIN_BYTES = 64 << 20, 256 << 20
+_SHADOW_UNIT, _NEAREST_SHADOW_UNIT = 4, 7  # of textures, as ``light.frag`` has it
+_MESH_CACHE_BYTES, _TEXTURE_CACHE_BYTES = 64 << 20, 256 << 20
 
 
 class OpenGLRasterizer:
@@ -61,21 +61,21 @@ class OpenGLRasterizer:
         self._context = open_context(platform)
         self._platform = platform
         self._gl = gl = self._context.gl
-        self._cover = Program(gl, "surface.vert", "cover.frag")
-        self._shadow = Program(gl, "shadow.vert", "shadow.frag")
-        self._light = Light(gl)
-        self._targets = Targets(gl)
-        self._shadow_maps = ShadowMaps(gl)
-        self._outputs = _outputs(gl)
-        self._look = _look(gl)
-        self._surfaces: dict[tuple[bool, bool, bool], Program] = {}
+        self._amodal_program = GLProgram(gl, "surface.vert", "cover.frag")
+        self._shadow_program = GLProgram(gl, "shadow.vert", "shadow.frag")
+        self._lighting = DeviceLighting(gl)
+        self._targets = RenderTargets(gl)
+        self._shadow_maps = ShadowMapArray(gl)
+        self._channel_attachments = _make_channel_attachments(gl)
+        self._material_attachments = _make_material_attachments(gl)
+        self._surface_programs: dict[tuple[bool, bool, bool], GLProgram] = {}
         # most scenes have few labelled bodies: a quarter of the memory is moved
-        self._narrow_cover = Attachment(
+        self._narrow_amodal_attachment = Attachment(
             0, gl.GL_R32UI, (gl.GL_RED_INTEGER, gl.GL_UNSIGNED_INT), np.uint32, 1
         )
-        self._meshes: Store[DeviceMesh] = Store(gl, _MESH_BYTES)
-        self._skins: Store[DeviceSkin] = Store(gl, _SKIN_BYTES)
-        self._batches: tuple[Batch, ...] = ()
+        self._mesh_cache: ResourceCache[DeviceMesh] = ResourceCache(gl, _MESH_CACHE_BYTES)
+        self._texture_cache: ResourceCache[DeviceTextures] = ResourceCache(gl, _TEXTURE_CACHE_BYTES)
+        self._batches: tuple[InstanceBatch, ...] = ()
 
     @property
     def name(self) -> str:
@@ -93,18 +93,18 @@ class OpenGLRasterizer:
         Raises:
             BackendError: it has more labelled bodies than can be drawn.
         """
-        labels = label_numbers(scene)
+        labels = assign_label_ids(scene)
         if len(labels) > _MAX_LABELS:
             raise BackendError(f"{len(labels)} labelled bodies are more than {_MAX_LABELS}.")
         for batch in self._batches:
             batch.release(self._gl)
         self._scene = scene
         self._batches = self._make_batches(scene, labels)
-        self._meshes.trim(len(self._batches))
-        self._skins.trim(len(self._batches))
-        self._casts_shadows = False
+        self._mesh_cache.trim(len(self._batches))
+        self._texture_cache.trim(len(self._batches))
+        self._has_shadow_maps = False
 
-    def draw(
+    def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
         """Returns channels of a view; see ``Rasterizer``.
@@ -115,134 +115,150 @@ class OpenGLRasterizer:
         truth = set(channels) - {"cover", "radiance"}
         found: dict[Channel, NDArray[Any]] = {}
         if "cover" in channels:
-            found["cover"] = self._draw_cover(view)
+            found["cover"] = self._draw_amodal_bits(view)
         if "radiance" in channels:
             at_once: set[Channel] = truth if samples == 1 else set()
             found |= self._draw_radiance(view, samples, at_once)
         if truth - found.keys():
-            found |= self._draw_truth(view, truth)
+            found |= self._draw_labels(view, truth)
         return found
 
-    def _draw_truth(self, view: PinholeView, truth: set[Channel]) -> dict[Channel, NDArray[Any]]:
+    def _draw_labels(
+        self, view: PinholeView, label_channels: set[Channel]
+    ) -> dict[Channel, NDArray[Any]]:
         """Returns channels at the pixels' centres, all from one pass."""
-        self._draw_surfaces(view, 1, truth, with_look=False)
-        return self._read(view, truth)
+        self._draw_surfaces(view, 1, label_channels, with_material=False)
+        return self._read_channels(view, label_channels)
 
     def _draw_radiance(
-        self, view: PinholeView, samples: int, truth: set[Channel]
+        self, view: PinholeView, samples: int, label_channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
         """Returns the radiance (h, w, 3), averaged over samples of each pixel, and other channels.
 
         What lies where is drawn first and lit after: no light is computed that is not seen.
         """
         gl = self._gl
-        if not self._casts_shadows:
-            self._cast_shadows()
-            self._casts_shadows = True
-        textures = self._draw_surfaces(view, samples, truth, with_look=True)[-len(self._look) - 1 :]
-        found = self._read(view, truth)
-        output = self._outputs["radiance"]
+        if not self._has_shadow_maps:
+            self._draw_shadow_maps()
+            self._has_shadow_maps = True
+        textures = self._draw_surfaces(view, samples, label_channels, with_material=True)[
+            -len(self._material_attachments) - 1 :
+        ]
+        found = self._read_channels(view, label_channels)
+        output = self._channel_attachments["radiance"]
         self._targets.bind((output,), 1, view.width, view.height)
         for unit, texture in enumerate(textures):
             kind = gl.GL_TEXTURE_2D_MULTISAMPLE if samples > 1 else gl.GL_TEXTURE_2D
             _bind_texture(gl, unit, texture, kind)
-        self._shadow_maps.look_up(_SHADOWS_UNIT, _NEAREST_SHADOWS_UNIT)
-        self._light.shed(view, clip_matrix(view), samples)
-        return found | self._read(view, {"radiance"})
+        self._shadow_maps.bind_textures(_SHADOW_UNIT, _NEAREST_SHADOW_UNIT)
+        self._lighting.render(view, compute_clip_matrix(view), samples)
+        return found | self._read_channels(view, {"radiance"})
 
     def _draw_surfaces(
-        self, view: PinholeView, samples: int, truth: set[Channel], *, with_look: bool
+        self, view: PinholeView, samples: int, label_channels: set[Channel], *, with_material: bool
     ) -> tuple[int, ...]:
         """Draws what is seen and returns the textures that hold it, the depth's last.
 
         Args:
             view: from where.
             samples: a pixel.
-            truth: channels of the ground truth, which come first.
-            with_look: whether what light is computed from is drawn, too.
+            label_channels: channels of the ground truth, which come first.
+            with_material: whether what light is computed from is drawn, too.
         """
-        outputs = sorted({self._outputs[channel] for channel in truth}, key=lambda o: o.location)
-        look = self._look if with_look else ()
+        outputs = sorted(
+            {self._channel_attachments[channel] for channel in label_channels},
+            key=lambda o: o.location,
+        )
+        look = self._material_attachments if with_material else ()
         # where nothing is, light asks for nothing but the kind of surface
         cleared = (*outputs, *look[-1:])
-        textures = self._begin((*outputs, *look), samples, view, cleared=cleared)
+        textures = self._begin_pass((*outputs, *look), samples, view, cleared_attachments=cleared)
         program = None
-        for batch in sorted(self._batches, key=lambda batch: _distance(batch, view.pose)):
-            fitting = self._surface_program(bool(truth), with_look, batch.skin.is_finished)
+        for batch in sorted(self._batches, key=lambda batch: _measure_distance(batch, view.pose)):
+            fitting = self._get_surface_program(
+                bool(label_channels), with_material, batch.textures.has_material_maps
+            )
             if fitting is not program:
                 program = fitting
                 program.use()
-                program.matrix("world_to_camera", view.pose.inverse().matrix())
-                program.matrix("world_to_clip", clip_matrix(view))
-            if with_look:
-                self._dress(program, batch)
+                program.set_matrix("world_to_camera", view.pose.inverse().matrix())
+                program.set_matrix("world_to_clip", compute_clip_matrix(view))
+            if with_material:
+                self._bind_material(program, batch)
             batch.draw(self._gl)
         return textures
 
-    def _surface_program(self, with_truth: bool, with_look: bool, is_finished: bool) -> Program:
-        key = with_truth, with_look, with_look and is_finished
-        if key not in self._surfaces:
-            self._surfaces[key] = Program(
+    def _get_surface_program(
+        self, with_labels: bool, with_material: bool, has_material_maps: bool
+    ) -> GLProgram:
+        key = with_labels, with_material, with_material and has_material_maps
+        if key not in self._surface_programs:
+            self._surface_programs[key] = GLProgram(
                 self._gl,
                 "surface.vert",
                 "surface.frag",
-                N_TRUTH=int(with_truth),
-                N_LOOK=int(with_look),
-                N_FINISH=int(with_look and is_finished),
+                N_TRUTH=int(with_labels),
+                N_LOOK=int(with_material),
+                N_FINISH=int(with_material and has_material_maps),
             )
-        return self._surfaces[key]
+        return self._surface_programs[key]
 
-    def _dress(self, program: Program, batch: Batch) -> None:
+    def _bind_material(self, program: GLProgram, batch: InstanceBatch) -> None:
         """Has bodies drawn in their material."""
         material = batch.bodies[0].material
         look = (material.roughness, material.specular, material.metallic)
-        program.vector("surface", (*look, material.emission))
-        skin = batch.skin
-        program.vector("turns", (skin.turns, skin.turns, skin.shift, skin.shift))
-        _bind_texture(self._gl, 0, batch.skin.colors, self._gl.GL_TEXTURE_2D)
-        _bind_texture(self._gl, 1, batch.skin.normals, self._gl.GL_TEXTURE_2D)
+        program.set_vector("surface", (*look, material.emission))
+        skin = batch.textures
+        program.set_vector("turns", (skin.uv_scale, skin.uv_scale, skin.uv_offset, skin.uv_offset))
+        _bind_texture(self._gl, 0, batch.textures.colors, self._gl.GL_TEXTURE_2D)
+        _bind_texture(self._gl, 1, batch.textures.normals, self._gl.GL_TEXTURE_2D)
 
-    def _read(self, view: PinholeView, channels: set[Channel]) -> dict[Channel, NDArray[Any]]:
+    def _read_channels(
+        self, view: PinholeView, channels: set[Channel]
+    ) -> dict[Channel, NDArray[Any]]:
         """Returns channels of what was drawn last."""
-        outputs = {self._outputs[channel] for channel in channels}
+        outputs = {self._channel_attachments[channel] for channel in channels}
         read = {o: self._targets.read(o, view.width, view.height) for o in outputs}
-        return {channel: _plane(channel, read[self._outputs[channel]]) for channel in channels}
+        return {
+            channel: _extract_channel(channel, read[self._channel_attachments[channel]])
+            for channel in channels
+        }
 
-    def _begin(
+    def _begin_pass(
         self,
-        outputs: tuple[Attachment, ...],
+        attachments: tuple[Attachment, ...],
         samples: int,
         view: PinholeView,
         *,
-        cleared: tuple[Attachment, ...],
+        cleared_attachments: tuple[Attachment, ...],
     ) -> tuple[int, ...]:
         """Binds the framebuffer of some outputs, clears its depth and some of them.
 
         Returns its textures, the depth's last.
         """
         gl = self._gl
-        textures = self._targets.bind(outputs, samples, view.width, view.height)
+        textures = self._targets.bind(attachments, samples, view.width, view.height)
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_MULTISAMPLE)
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
-        for output in cleared:
+        for output in cleared_attachments:
             if output.dtype is np.uint32:
                 gl.glClearBufferuiv(gl.GL_COLOR, output.location, np.zeros(4, np.uint32))
             else:
                 gl.glClearBufferfv(gl.GL_COLOR, output.location, np.zeros(4, np.float32))
         return textures
 
-    def _draw_cover(self, view: PinholeView) -> NDArray[np.uint32]:
+    def _draw_amodal_bits(self, view: PinholeView) -> NDArray[np.uint32]:
         """Draws every labelled body through all others, each setting its own bit."""
         gl = self._gl
-        words = cover_words(self._scene)
-        output = self._outputs["cover"] if words > 1 else self._narrow_cover
-        self._begin((output,), 1, view, cleared=(output,))
+        words = count_amodal_words(self._scene)
+        output = self._channel_attachments["cover"] if words > 1 else self._narrow_amodal_attachment
+        self._begin_pass((output,), 1, view, cleared_attachments=(output,))
         gl.glDisable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_COLOR_LOGIC_OP)
         gl.glLogicOp(gl.GL_OR)
-        self._cover.use()
-        self._cover.matrix("world_to_clip", clip_matrix(view))
+        self._amodal_program.use()
+        self._amodal_program.set_matrix("world_to_clip", compute_clip_matrix(view))
         for batch in self._batches:
             if batch.bodies[0].is_target:
                 batch.draw(gl)
@@ -250,7 +266,7 @@ class OpenGLRasterizer:
         cover = self._targets.read(output, view.width, view.height)
         return np.ascontiguousarray(cover[..., :words])
 
-    def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[Batch, ...]:
+    def _make_batches(self, scene: Scene, labels: dict[str, int]) -> tuple[InstanceBatch, ...]:
         alike: dict[Any, list[tuple[Body, int, int]]] = defaultdict(list)
         for number, body in enumerate(scene.bodies, 1):
             label = labels.get(body.name, 0)
@@ -259,31 +275,35 @@ class OpenGLRasterizer:
             )
         return tuple(self._make_batch(bodies) for bodies in alike.values())
 
-    def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> Batch:
+    def _make_batch(self, bodies: list[tuple[Body, int, int]]) -> InstanceBatch:
         body = bodies[0][0]
-        mesh = self._meshes.get(body.asset, lambda: upload_mesh(self._gl, mesh_of(body.asset)))
-        skin = self._skins.get(skin_key(body), lambda: upload_skin(self._gl, skin_of(body)))
+        mesh = self._mesh_cache.get(
+            body.asset, lambda: upload_mesh(self._gl, build_mesh(body.asset))
+        )
+        skin = self._texture_cache.get(
+            make_texture_set_key(body), lambda: upload_textures(self._gl, build_texture_set(body))
+        )
         return make_batch(self._gl, bodies, mesh, skin)
 
-    def _cast_shadows(self) -> None:
+    def _draw_shadow_maps(self) -> None:
         """Draws one shadow map for each beam of light, fitted to the bodies that cast."""
         gl = self._gl
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
-        centre, radius = _bounding_sphere(casters)
-        to_shadows = self._light.load(self._scene, centre, radius)
-        self._shadow.use()
+        centre, radius = _compute_bounding_sphere(casters)
+        to_shadows = self._lighting.load(self._scene, centre, radius)
+        self._shadow_program.use()
         gl.glEnable(gl.GL_DEPTH_TEST)
         gl.glEnable(gl.GL_POLYGON_OFFSET_FILL)
         gl.glPolygonOffset(2.0, 4.0)
         for layer, to_shadow in enumerate(to_shadows):
             self._shadow_maps.bind(layer)
-            self._shadow.matrix("world_to_clip", to_shadow)
+            self._shadow_program.set_matrix("world_to_clip", to_shadow)
             for batch in casters:
-                batch.cast(gl)
+                batch.draw_shadow_casters(gl)
         gl.glDisable(gl.GL_POLYGON_OFFSET_FILL)
 
 
-def _outputs(gl: Any) -> dict[Channel, Attachment]:
+def _make_channel_attachments(gl: Any) -> dict[Channel, Attachment]:
     """Returns where in its shader each channel comes from, and how it is stored and read."""
     reals, integers = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT)
     pairs = (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT)
@@ -298,7 +318,7 @@ def _outputs(gl: Any) -> dict[Channel, Attachment]:
     }
 
 
-def _look(gl: Any) -> tuple[Attachment, ...]:
+def _make_material_attachments(gl: Any) -> tuple[Attachment, ...]:
     """Returns how what light is computed from is stored, as ``light.frag`` looks it up."""
     reals, bytes_ = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
     return (
@@ -308,7 +328,7 @@ def _look(gl: Any) -> tuple[Attachment, ...]:
     )
 
 
-def _plane(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
+def _extract_channel(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
     """Returns what a channel is of the values (h, w, channels) that were read."""
     match channel:
         case "depth_m" | "bodies":
@@ -319,12 +339,12 @@ def _plane(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
             return values[..., :3]
 
 
-def _bind_texture(gl: Any, unit: int, texture: int, kind: int) -> None:
+def _bind_texture(gl: Any, unit: int, texture: int, target: int) -> None:
     gl.glActiveTexture(gl.GL_TEXTURE0 + unit)
-    gl.glBindTexture(kind, texture)
+    gl.glBindTexture(target, texture)
 
 
-def _distance(batch: Batch, camera: Pose) -> float:
+def _measure_distance(batch: InstanceBatch, camera: Pose) -> float:
     """Returns how far away bodies are; the table, which lies under everything, is farthest."""
     if isinstance(batch.bodies[0].asset, Ground):
         return float("inf")
@@ -332,7 +352,7 @@ def _distance(batch: Batch, camera: Pose) -> float:
     return float(np.linalg.norm(places - camera.position_m, axis=1).min())
 
 
-def clip_matrix(view: PinholeView) -> Floats:
+def compute_clip_matrix(view: PinholeView) -> Floats:
     """Returns world to clip coordinates, with row 0 of the image at the bottom of the buffer.
 
     That is OpenGL's first row in memory, so what is read back needs no turning.
@@ -351,7 +371,7 @@ def clip_matrix(view: PinholeView) -> Floats:
     return np.asarray(to_clip @ view.pose.inverse().matrix())
 
 
-def _bounding_sphere(casters: list[Batch]) -> tuple[Floats, float]:
+def _compute_bounding_sphere(casters: list[InstanceBatch]) -> tuple[Floats, float]:
     """Returns centre (3,) and radius of a sphere around all casting bodies."""
     if not casters:
         return np.zeros(3), 0.1

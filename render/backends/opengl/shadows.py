@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.geometry.poses import Pose, vec3
-from sim2cam.render.backends.opengl.texture_filter import interpolate
-from sim2cam.render.lighting.beams import MAX_MAPS, ShadowView
+from sim2cam.render.backends.opengl.texture_filter import set_texture_filtering
+from sim2cam.render.lighting.beams import MAX_SHADOW_MAPS, ShadowView
 
 Floats = NDArray[np.float64]
 
 SHADOW_PX = 512
 
 
-class ShadowMaps:
+class ShadowMapArray:
     """An array of depth maps, one a beam.
 
     Args:
@@ -29,19 +29,19 @@ class ShadowMaps:
         self._texture = gl.glGenTextures(1)
         gl.glBindTexture(kind, self._texture)
         gl.glTexImage3D(
-            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_MAPS, 0,
+            kind, 0, gl.GL_DEPTH_COMPONENT32F, SHADOW_PX, SHADOW_PX, MAX_SHADOW_MAPS, 0,
             gl.GL_DEPTH_COMPONENT, gl.GL_FLOAT, None,
         )  # fmt: skip
-        interpolate(gl, kind, wrap=gl.GL_CLAMP_TO_EDGE)
+        set_texture_filtering(gl, kind, wrap_mode=gl.GL_CLAMP_TO_EDGE)
         gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_MODE, gl.GL_COMPARE_REF_TO_TEXTURE)
         gl.glTexParameteri(kind, gl.GL_TEXTURE_COMPARE_FUNC, gl.GL_LEQUAL)
-        self._nearest = _nearest_sampler(gl)
-        self._buffer = gl.glGenFramebuffers(1)
+        self._nearest_sampler = _create_nearest_sampler(gl)
+        self._framebuffer = gl.glGenFramebuffers(1)
 
     def bind(self, layer: int) -> None:
         """Makes the map of a beam the one that is drawn into, empty."""
         gl = self._gl
-        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._buffer)
+        gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._framebuffer)
         gl.glFramebufferTextureLayer(
             gl.GL_FRAMEBUFFER, gl.GL_DEPTH_ATTACHMENT, self._texture, 0, layer
         )
@@ -50,16 +50,16 @@ class ShadowMaps:
         gl.glViewport(0, 0, SHADOW_PX, SHADOW_PX)
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
 
-    def look_up(self, unit: int, nearest_unit: int) -> None:
+    def bind_textures(self, unit: int, nearest_unit: int) -> None:
         """Makes the maps what shaders look up in one unit interpolated, in the other not."""
         gl = self._gl
         for number in (unit, nearest_unit):
             gl.glActiveTexture(gl.GL_TEXTURE0 + number)
             gl.glBindTexture(gl.GL_TEXTURE_2D_ARRAY, self._texture)
-        gl.glBindSampler(nearest_unit, self._nearest)
+        gl.glBindSampler(nearest_unit, self._nearest_sampler)
 
 
-def _nearest_sampler(gl: Any) -> int:
+def _create_nearest_sampler(gl: Any) -> int:
     """Returns a sampler that compares with one texel instead of four."""
     sampler = gl.glGenSamplers(1)
     for name, value in (
@@ -74,16 +74,18 @@ def _nearest_sampler(gl: Any) -> int:
     return int(sampler)
 
 
-def shadow_matrix(view: ShadowView, *, is_placed: bool) -> Floats:
+def compute_shadow_matrix(view: ShadowView, *, is_local: bool) -> Floats:
     """Returns world to clip coordinates (4, 4) of a shadow map."""
     eye, target = view.eye, view.target
-    pose = Pose.looking_at(vec3(eye), vec3(target), 0.0)
+    pose = Pose.look_at(vec3(eye), vec3(target), 0.0)
     near, far = view.near_m, view.far_m
-    if is_placed:
-        to_clip = np.diag([1 / view.half, 1 / view.half, (far + near) / (far - near), 0.0])
+    if is_local:
+        to_clip = np.diag(
+            [1 / view.half_extent, 1 / view.half_extent, (far + near) / (far - near), 0.0]
+        )
         to_clip[2, 3] = -2 * far * near / (far - near)
         to_clip[3, 2] = 1.0
     else:
-        to_clip = np.diag([1 / view.half, 1 / view.half, 2 / (far - near), 1.0])
+        to_clip = np.diag([1 / view.half_extent, 1 / view.half_extent, 2 / (far - near), 1.0])
         to_clip[2, 3] = -(far + near) / (far - near)
     return np.asarray(to_clip @ pose.inverse().matrix())

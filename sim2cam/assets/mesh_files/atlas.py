@@ -138,7 +138,7 @@ def _tiles(solids: Sequence[Solid], path: Path) -> list[_Tile]:
     for number, solid in enumerate(solids):
         if id(solid.image) not in keys:
             most_px = min(MAX_TEXTURE_PX, math.ceil(share * max(solid.image.size)))
-            pixels = images.shrunk(solid.image, most_px, path)
+            pixels = images.shrink_image(solid.image, most_px, path)
             key = hashlib.sha256(pixels.tobytes() + str(pixels.shape).encode()).hexdigest()
             keys[id(solid.image)] = key
             known.setdefault(key, _Tile(pixels, [], np.ones(2, np.int64)))
@@ -154,7 +154,7 @@ def _repeated(tile: _Tile, share_px: int, path: Path) -> Pixels:
     if most == 1:
         return tile.pixels
     side = max(1, share_px // most)
-    pixels = images.shrunk(Image.fromarray(tile.pixels), side, path)
+    pixels = images.shrink_image(Image.fromarray(tile.pixels), side, path)
     return np.tile(pixels, (tile.repeats[1], tile.repeats[0], 1))
 
 

@@ -16,7 +16,7 @@ from sim2cam.assets.mesh_files.companions import Companions
 from sim2cam.assets.mesh_files.raw_mesh import warn
 from sim2cam.assets.mesh_files.submesh import Solid
 from sim2cam.assets.model_files.xml_file import local_name, number, read_xml
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError, suggest_name
 
 _MOST_BYTES = 64 * 2**20
 _LEAST_UNIT_M = 1e-6
@@ -50,7 +50,7 @@ def read_collada(files: Companions, *, colored: bool) -> list[Solid]:
                 raise FileNotFoundError(name)
             return files.take(found_name) or b""
 
-    with images.opening_textures():
+    with images.allow_large_textures():
         scene = trimesh.load_scene(
             io.BytesIO(files.data), file_type="dae", resolver=Beside(), process=False
         )
@@ -114,7 +114,7 @@ def _upright(path: Path) -> NDArray[np.float64]:
     found = np.eye(4)
     up = (facts["up_axis"].text or "").strip() if "up_axis" in facts else "Y_UP"
     if up not in _UPRIGHT:
-        raise InputError(path, f"up_axis is '{up[:20]}'. {did_you_mean(up, _UPRIGHT)}.")
+        raise InputError(path, f"up_axis is '{up[:20]}'. {suggest_name(up, _UPRIGHT)}.")
     found[:3, :3] = _UPRIGHT[up]
     if "unit" in facts:
         metres = number(facts["unit"].get("meter", "1"), "meter of its unit", path)

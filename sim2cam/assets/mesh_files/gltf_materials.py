@@ -204,8 +204,8 @@ def _dimmed(image: Any, factor: Floats, path: Path) -> Any:
     """Return an image with a linear factor (3,) multiplied into it."""
     from PIL import Image
 
-    rgb = images.shrunk(image, images.TEXTURE_PX, path)
-    steps = encode_srgb(np.outer(factor, images.LINEAR))
+    rgb = images.shrink_image(image, images.MAX_TEXTURE_PX, path)
+    steps = encode_srgb(np.outer(factor, images.SRGB_TO_LINEAR))
     shown = [table[rgb[..., channel]] for channel, table in enumerate(steps)]
     return Image.fromarray(np.stack(shown, axis=2))
 

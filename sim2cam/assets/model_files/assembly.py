@@ -22,10 +22,10 @@ from sim2cam.assets.model_files.model import Capsule, Link, MeshPart, Model, Sha
 from sim2cam.assets.model_files.sdf import read_sdf
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError
-from sim2cam.geometry.inertia import could_be
+from sim2cam.geometry.inertia import is_plausible_inertia
 from sim2cam.geometry.poses import Vec3, vec3
 from sim2cam.scene.articulation import Articulation
-from sim2cam.scene.shape import Box, Cylinder, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 Floats = NDArray[np.float64]
 
@@ -91,7 +91,7 @@ def assembled(path: Path, max_faces: int, root: Path | None = None) -> Assembly:
     with refusing(path):
         placed = [
             solid.moved(matrix)
-            for solids, matrix in zip(seen, articulation.link_matrices(), strict=True)
+            for solids, matrix in zip(seen, articulation.compute_link_matrices(), strict=True)
             for solid in solids
         ]
         parts_of = np.repeat(range(1, len(seen) + 1), list(map(len, seen))).tolist()
@@ -154,11 +154,11 @@ class _Meshes:
         return solids
 
 
-def _made(solid: Box | Cylinder | Sphere | Capsule) -> Solid:
+def _made(solid: Cuboid | Cylinder | Sphere | Capsule) -> Solid:
     from trimesh import creation
 
     match solid:
-        case Box():
+        case Cuboid():
             mesh = creation.box(solid.size_m)
         case Cylinder():
             mesh = creation.cylinder(solid.radius_m, solid.height_m)
@@ -211,7 +211,7 @@ def _spreads(
         spread = link.inertial.spread()
         if spread is None:
             continue
-        if could_be(spread, np.vstack(places), even):
+        if is_plausible_inertia(spread, np.vstack(places), even):
             found[number], told = spread, True
         else:
             doubts.append(f"'{link.name}'")

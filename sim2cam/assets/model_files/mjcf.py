@@ -41,10 +41,10 @@ from sim2cam.assets.model_files.xml_file import (
     read_xml,
     vector,
 )
-from sim2cam.errors import InputError, SpecError, did_you_mean
+from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
 from sim2cam.scene.articulation import Joint, JointKind
-from sim2cam.scene.shape import Box, Cylinder, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 _WORLD = "world"
 _KINDS: dict[str, JointKind] = {"hinge": "revolute", "slide": "prismatic"}
@@ -177,7 +177,7 @@ def _joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> J
     name, kind = told.get("name", otherwise), told.get("type", "hinge")
     if kind not in _KINDS:
         raise InputError(
-            context.path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, _KINDS)}."
+            context.path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, _KINDS)}."
         )
     axis = direction(told.get("axis", "0 0 1"), f"axis of the joint '{name}'", context.path)
     low, high = -math.pi, math.pi
@@ -242,15 +242,15 @@ def _inertial(element: Element, name: str, back: Pose, context: _Context) -> Ine
 
 def _solid(
     told: Mapping[str, str], context: _Context
-) -> tuple[Box | Cylinder | Sphere | Capsule | MeshPart, Pose]:
+) -> tuple[Cuboid | Cylinder | Sphere | Capsule | MeshPart, Pose]:
     kind, path = told.get("type", "mesh" if "mesh" in told else "sphere"), context.path
     if kind not in _GEOMS:
-        raise InputError(path, f"a geom is of the type '{kind}'. {did_you_mean(kind, _GEOMS)}.")
+        raise InputError(path, f"a geom is of the type '{kind}'. {suggest_name(kind, _GEOMS)}.")
     if kind == "mesh":
         name = told.get("mesh", "")
         if name not in context.meshes:
             raise InputError(
-                path, f"a geom names the mesh '{name}'. {did_you_mean(name, context.meshes)}."
+                path, f"a geom names the mesh '{name}'. {suggest_name(name, context.meshes)}."
             )
         return context.meshes[name], _turned(told, context)
     sizes = told.get("size", "").split()
@@ -266,7 +266,7 @@ def _solid(
     try:
         match kind:
             case "box":
-                return Box((2 * size[0], 2 * size[1], 2 * size[2])), pose
+                return Cuboid((2 * size[0], 2 * size[1], 2 * size[2])), pose
             case "sphere":
                 return Sphere(size[0]), pose
             case "cylinder":
@@ -286,7 +286,7 @@ def _turned(told: Mapping[str, str], context: _Context) -> Pose:
     path = context.path
     for name in _OTHER_TURNS:
         if name in told:
-            raise InputError(path, f"'{name}' is not known. {did_you_mean(name, _TURNS)}.")
+            raise InputError(path, f"'{name}' is not known. {suggest_name(name, _TURNS)}.")
     place = vector(told.get("pos", "0 0 0"), "pos of a body or geom", path)
     turn = Rotation.identity()
     if "quat" in told:

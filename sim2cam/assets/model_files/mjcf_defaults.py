@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError, suggest_name
 
 MAIN = "main"
 """Class of all that names none."""
@@ -44,7 +44,7 @@ def write_out(root: Element, path: Path) -> None:
     for element, named in (*_in_assets(root), *_in_bodies(root)):
         if named not in classes:
             raise InputError(
-                path, f"names the class of defaults '{named}'. {did_you_mean(named, classes)}."
+                path, f"names the class of defaults '{named}'. {suggest_name(named, classes)}."
             )
         told = _over(classes[named][element.tag], element.attrib)
         element.attrib.clear()

@@ -17,10 +17,10 @@ import numpy as np
 
 from sim2cam.assets.mesh_files.reader import MESH_SUFFIXES
 from sim2cam.errors import InputError
-from sim2cam.geometry.inertia import Floats, spread_of_tensor
+from sim2cam.geometry.inertia import Floats, tensor_to_pseudo_inertia
 from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.scene.articulation import Joint, JointKind
-from sim2cam.scene.shape import Box, Cylinder, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 T = TypeVar("T")
 Rgb = tuple[int, int, int]
@@ -68,7 +68,7 @@ class Shape:
         color: sRGB; None when the file says none.
     """
 
-    solid: Box | Cylinder | Sphere | Capsule | MeshPart
+    solid: Cuboid | Cylinder | Sphere | Capsule | MeshPart
     pose: Pose = field(default_factory=Pose)
     color: Rgb | None = None
 
@@ -94,7 +94,7 @@ class Inertial:
         xx, yy, zz, xy, xz, yz = self.moments_kg_m2
         tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
         with np.errstate(all="ignore"):  # whoever wrote the file may have put anything there
-            return spread_of_tensor(self.mass_kg, tensor, self.pose)
+            return tensor_to_pseudo_inertia(self.mass_kg, tensor, self.pose)
 
 
 @dataclass(frozen=True)

@@ -41,10 +41,10 @@ from sim2cam.assets.model_files.xml_file import (
     refuse,
     vector,
 )
-from sim2cam.errors import InputError, SpecError, did_you_mean
+from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.scene.articulation import Joint
-from sim2cam.scene.shape import Box, Cylinder, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 _WORLD = "world"
 _UNKNOWN = ("include", "model", "frame")
@@ -121,7 +121,7 @@ def _shape(element: Element, path: Path) -> Shape:
     return Shape(_solid(solid, path), _pose(element, path), color)
 
 
-def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
+def _solid(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
     def text(name: str) -> str:
         return element.findtext(name, "")
 
@@ -131,7 +131,7 @@ def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
     try:
         match element.tag:
             case "box":
-                return Box(vector(text("size"), "size of a box", path))
+                return Cuboid(vector(text("size"), "size of a box", path))
             case "cylinder":
                 return Cylinder(length("radius"), length("length"))
             case "sphere":
@@ -158,7 +158,7 @@ def _hinge(element: Element, path: Path) -> Hinge:
     name, kind = attribute(element, "name", path), attribute(element, "type", path)
     if kind not in JOINT_KINDS:
         raise InputError(
-            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, JOINT_KINDS)}."
+            path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, JOINT_KINDS)}."
         )
     parent, child = (element.findtext(end, "").strip() for end in ("parent", "child"))
     low, high, axis = 0.0, 0.0, (0.0, 0.0, 1.0)

@@ -41,10 +41,10 @@ from sim2cam.assets.model_files.xml_file import (
     refuse,
     vector,
 )
-from sim2cam.errors import InputError, SpecError, did_you_mean
+from sim2cam.errors import InputError, SpecError, suggest_name
 from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.scene.articulation import Joint, Mimic
-from sim2cam.scene.shape import Box, Cylinder, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 
 def read_urdf(path: Path) -> Model:
@@ -110,14 +110,14 @@ def _shape(element: Element, materials: Mapping[str, Rgb | None], path: Path) ->
     return Shape(_solid(solid, path), _origin(element, path), color)
 
 
-def _solid(element: Element, path: Path) -> Box | Cylinder | Sphere | MeshPart:
+def _solid(element: Element, path: Path) -> Cuboid | Cylinder | Sphere | MeshPart:
     def length(name: str) -> float:
         return number(attribute(element, name, path), f"{name} of a {element.tag}", path)
 
     try:
         match element.tag:
             case "box":
-                return Box(vector(attribute(element, "size", path), "size of a box", path))
+                return Cuboid(vector(attribute(element, "size", path), "size of a box", path))
             case "cylinder":
                 return Cylinder(length("radius"), length("length"))
             case "sphere":
@@ -152,7 +152,7 @@ def _hinge(element: Element, path: Path) -> Hinge:
     kind = attribute(element, "type", path)
     if kind not in JOINT_KINDS:
         raise InputError(
-            path, f"joint '{name}' is of the type '{kind}'. {did_you_mean(kind, JOINT_KINDS)}."
+            path, f"joint '{name}' is of the type '{kind}'. {suggest_name(kind, JOINT_KINDS)}."
         )
     ends = [element.find(end) for end in ("parent", "child")]
     parent, child = ("" if end is None else end.get("link", "") for end in ends)

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError
 
-from sim2cam.errors import InputError, did_you_mean
+from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.poses import Vec3
 
 MOST_XML_BYTES = 4 * 2**20
@@ -128,5 +128,5 @@ def direction(text: str, where: str, path: Path) -> Vec3:
 def refuse(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:
     """Returns an error that names something which is not known."""
     return InputError(
-        path, f"{what} '{element.tag}' is not known. {did_you_mean(element.tag, allowed)}."
+        path, f"{what} '{element.tag}' is not known. {suggest_name(element.tag, allowed)}."
     )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
-from sim2cam.data.camera_files.table import Table, number_of, read_text
+from sim2cam.data.camera_files.table import CalibrationTable, parse_number, read_text
 from sim2cam.errors import InputError, OutputError
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
 
 _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], str]] = {
@@ -22,9 +22,9 @@ _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], str]] = 
     "RADIAL_FISHEYE": (KannalaBrandt, "f cx cy k1 k2"),
     "OPENCV_FISHEYE": (KannalaBrandt, "fx fy cx cy k1 k2 k3 k4"),
 }
-_FIELDS = {"f": "fx_px", "fx": "fx_px", "fy": "fy_px", "cx": "cx_px", "cy": "cy_px"}
+_PARAMETER_FIELDS = {"f": "fx_px", "fx": "fx_px", "fy": "fy_px", "cx": "cx_px", "cy": "cy_px"}
 _HEADER = "# CAMERA_ID, MODEL, WIDTH, HEIGHT, PARAMS[]"
-_HALF = 0.5  # COLMAP's upper left pixel has its centre at (0.5, 0.5)
+_PIXEL_CENTER_OFFSET = 0.5  # COLMAP's upper left pixel has its centre at (0.5, 0.5)
 
 
 def read_colmap(path: Path) -> tuple[Intrinsics, ...]:
@@ -35,7 +35,7 @@ def read_colmap(path: Path) -> tuple[Intrinsics, ...]:
     """
     lines = enumerate(read_text(path).splitlines(), start=1)
     texts = [(number, text.strip()) for number, text in lines]
-    found = [_camera(path, number, text) for number, text in texts if text and text[0] != "#"]
+    found = [_parse_camera(path, number, text) for number, text in texts if text and text[0] != "#"]
     if not found:
         raise InputError(path, "lists no camera. Check the path.")
     return tuple(found)
@@ -49,37 +49,43 @@ def write_colmap(path: Path, cameras: Sequence[Intrinsics]) -> None:
     """
     lines = [_HEADER]
     for number, camera in enumerate(cameras, start=1):
-        model, numbers = _model(path, camera)
+        model, numbers = _select_model(path, camera)
         texts = " ".join(repr(value) for value in numbers)
         lines.append(f"{number} {model} {camera.width} {camera.height} {texts}")
-    write_whole(path, ("\n".join(lines) + "\n").encode())
+    write_atomic(path, ("\n".join(lines) + "\n").encode())
 
 
-def _camera(path: Path, line: int, text: str) -> Intrinsics:
+def _parse_camera(path: Path, line_number: int, text: str) -> Intrinsics:
     name, *words = text.split()
     model = words[0] if words else ""
     if model not in _MODELS:
         raise InputError(
             path,
-            f"line {line}: model '{model}' is none of the lenses here, which are "
+            f"line {line_number}: model '{model}' is none of the lenses here, which are "
             f"{', '.join(_MODELS)}. Estimate one of them.",
         )
     kind, params = _MODELS[model]
     keys = ["WIDTH", "HEIGHT", *params.split()]
-    numbers = [number for word in words[1:] if (number := number_of(word)) is not None]
+    numbers = [number for word in words[1:] if (number := parse_number(word)) is not None]
     if not len(numbers) == len(words) - 1 == len(keys):
-        raise InputError(path, f"line {line}: {model} takes {' '.join(keys)}, found: {text[:80]}")
+        raise InputError(
+            path, f"line {line_number}: {model} takes {' '.join(keys)}, found: {text[:80]}"
+        )
     width, height, *values = numbers
     if min(width, height) < 1 or width % 1 or height % 1:
-        raise InputError(path, f"line {line}: {width:g} x {height:g} is no size of a picture.")
-    named = {_FIELDS.get(key, key): value for key, value in zip(keys[2:], values, strict=True)}
+        raise InputError(
+            path, f"line {line_number}: {width:g} x {height:g} is no size of a picture."
+        )
+    named = {
+        _PARAMETER_FIELDS.get(key, key): value for key, value in zip(keys[2:], values, strict=True)
+    }
     named.setdefault("fy_px", named["fx_px"])
-    named |= {key: named[key] - _HALF for key in ("cx_px", "cy_px")}
-    lens = Table(path, {}, f"line {line}.").lens(kind, **named)
+    named |= {key: named[key] - _PIXEL_CENTER_OFFSET for key in ("cx_px", "cy_px")}
+    lens = CalibrationTable(path, {}, f"line {line_number}.").build_lens(kind, **named)
     return Intrinsics(name, int(width), int(height), lens)
 
 
-def _model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
+def _select_model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
     """Returns the smallest model that holds a lens, and its numbers."""
     lens: Lens = camera.lens
     match lens:
@@ -97,6 +103,6 @@ def _model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
                 f"COLMAP has no model for a {lens.kind} lens, which camera '{camera.name}' has.",
             )
     names = _MODELS[model][1].split()
-    numbers = [float(getattr(lens, _FIELDS.get(name, name), 0.0)) for name in names]
-    numbers[2:4] = (number + _HALF for number in numbers[2:4])
+    numbers = [float(getattr(lens, _PARAMETER_FIELDS.get(name, name), 0.0)) for name in names]
+    numbers[2:4] = (number + _PIXEL_CENTER_OFFSET for number in numbers[2:4])
     return model, numbers

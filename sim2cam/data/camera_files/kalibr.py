@@ -10,12 +10,12 @@ from typing import Any
 import yaml
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
-from sim2cam.data.camera_files.table import Table, read_yaml
+from sim2cam.data.camera_files.table import CalibrationTable, read_yaml
 from sim2cam.errors import InputError, OutputError
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 
-_DISTORTIONS = {"none": 0, "radtan": 4, "equi": 4, "equidistant": 4}
+_COEFFICIENT_COUNTS = {"none": 0, "radtan": 4, "equi": 4, "equidistant": 4}
 """Coefficients of each model."""
 
 
@@ -30,7 +30,8 @@ def read_kalibr(path: Path) -> tuple[Intrinsics, ...]:
     if not names:
         raise InputError(path, "holds no camera cam0. Check the path.")
     return tuple(
-        _camera(whole.table(name), name) for name in sorted(names, key=lambda n: int(n[3:]))
+        _parse_camera(whole.get_table(name), name)
+        for name in sorted(names, key=lambda n: int(n[3:]))
     )
 
 
@@ -40,25 +41,27 @@ def write_kalibr(path: Path, cameras: Sequence[Intrinsics]) -> None:
     Raises:
         OutputError: Kalibr has no model for a lens, or the file cannot be written.
     """
-    tables = {f"cam{i}": _table(path, camera) for i, camera in enumerate(cameras)}
+    tables = {f"cam{i}": _build_camera_table(path, camera) for i, camera in enumerate(cameras)}
     text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
-    write_whole(path, text.encode())
+    write_atomic(path, text.encode())
 
 
-def _camera(table: Table, name: str) -> Intrinsics:
-    table.choice("camera_model", ["pinhole"])
-    model = table.choice("distortion_model", _DISTORTIONS)
-    matrix = table.numbers("intrinsics", [4])
-    count = _DISTORTIONS[model]
-    coefficients = table.numbers("distortion_coeffs", [count]) if count else []
-    width, height = table.numbers("resolution", [2])
+def _parse_camera(table: CalibrationTable, name: str) -> Intrinsics:
+    table.get_choice("camera_model", ["pinhole"])
+    model = table.get_choice("distortion_model", _COEFFICIENT_COUNTS)
+    matrix = table.get_numbers("intrinsics", [4])
+    count = _COEFFICIENT_COUNTS[model]
+    coefficients = table.get_numbers("distortion_coeffs", [count]) if count else []
+    width, height = table.get_numbers("resolution", [2])
     if min(width, height) < 1 or width % 1 or height % 1:
-        raise table.wrong("resolution", table.get("resolution"), "It is width and height in pixels")
+        raise table.make_error(
+            "resolution", table.get_value("resolution"), "It is width and height in pixels"
+        )
     kind = BrownConrady if model in ("none", "radtan") else KannalaBrandt
-    return Intrinsics(name, int(width), int(height), table.lens(kind, *matrix, *coefficients))
+    return Intrinsics(name, int(width), int(height), table.build_lens(kind, *matrix, *coefficients))
 
 
-def _table(path: Path, camera: Intrinsics) -> dict[str, Any]:
+def _build_camera_table(path: Path, camera: Intrinsics) -> dict[str, Any]:
     lens = camera.lens
     match lens:
         case KannalaBrandt():

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
-from sim2cam.data.camera_files.table import Table, read_yaml
+from sim2cam.data.camera_files.table import CalibrationTable, read_yaml
 from sim2cam.errors import OutputError
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 from sim2cam.geometry.lens import (
     BrownConrady,
     KannalaBrandt,
@@ -22,7 +22,7 @@ from sim2cam.geometry.lens import (
 
 _MODELS = {4: BrownConrady, 5: BrownConrady, 8: Rational, 12: ThinPrism, 14: ThinPrism}
 """By the number of coefficients; the last two of 14 tilt the sensor."""
-_MOST = 12
+_MAX_COEFFICIENTS = 12
 
 
 def read_opencv(path: Path) -> Intrinsics:
@@ -32,9 +32,9 @@ def read_opencv(path: Path) -> Intrinsics:
         InputError: a value is missing or wrong, or the sensor is tilted.
     """
     table = read_yaml(path)
-    matrix = table.camera_matrix("camera_matrix")
-    size = table.size("image_width"), table.size("image_height")
-    return Intrinsics("", *size, _lens(table, matrix))
+    matrix = table.get_camera_matrix("camera_matrix")
+    size = table.get_size("image_width"), table.get_size("image_height")
+    return Intrinsics("", *size, _parse_lens(table, matrix))
 
 
 def write_opencv(path: Path, camera: Intrinsics) -> None:
@@ -51,25 +51,25 @@ def write_opencv(path: Path, camera: Intrinsics) -> None:
     text = (
         f"%YAML:1.0\n---\nimage_width: {camera.width}\nimage_height: {camera.height}\n"
         f"fisheye_model: {int(isinstance(lens, KannalaBrandt))}\n"
-        f"camera_matrix: {_matrix(lens.matrix())}"
-        f"distortion_coefficients: {_matrix(lens.coefficients()[None])}"
+        f"camera_matrix: {_format_matrix(lens.matrix())}"
+        f"distortion_coefficients: {_format_matrix(lens.coefficients()[None])}"
     )
-    write_whole(path, text.encode())
+    write_atomic(path, text.encode())
 
 
-def _lens(table: Table, matrix: tuple[float, ...]) -> Lens:
-    inner = table.table("distortion_coefficients")
+def _parse_lens(table: CalibrationTable, matrix: tuple[float, ...]) -> Lens:
+    inner = table.get_table("distortion_coefficients")
     if table.values.get("fisheye_model") in (1, True):
-        return table.lens(KannalaBrandt, *matrix, *inner.numbers("data", [4]))
-    found = inner.numbers("data", list(_MODELS))
-    if any(found[_MOST:]):
-        raise inner.wrong(
-            "data", found[_MOST:], "Its last two tilt the sensor, as no lens here does"
+        return table.build_lens(KannalaBrandt, *matrix, *inner.get_numbers("data", [4]))
+    found = inner.get_numbers("data", list(_MODELS))
+    if any(found[_MAX_COEFFICIENTS:]):
+        raise inner.make_error(
+            "data", found[_MAX_COEFFICIENTS:], "Its last two tilt the sensor, as no lens here does"
         )
-    return table.lens(_MODELS[len(found)], *matrix, *found[:_MOST])
+    return table.build_lens(_MODELS[len(found)], *matrix, *found[:_MAX_COEFFICIENTS])
 
 
-def _matrix(values: NDArray[np.float64]) -> str:
+def _format_matrix(values: NDArray[np.float64]) -> str:
     rows, cols = values.shape
     data = ", ".join(repr(value) for value in values.ravel().tolist())
     return f"!!opencv-matrix\n   rows: {rows}\n   cols: {cols}\n   dt: d\n   data: [ {data} ]\n"

@@ -9,18 +9,18 @@ from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.kalibr import read_kalibr
 from sim2cam.data.camera_files.opencv import read_opencv
 from sim2cam.data.camera_files.ros import read_ros
-from sim2cam.data.camera_files.table import MOST_BYTES, read_yaml
+from sim2cam.data.camera_files.table import MAX_BYTES, read_yaml
 from sim2cam.data.parsing import read_json
 from sim2cam.errors import InputError
 
 
-def is_opencv(path: Path) -> bool:
+def is_opencv_calibration(path: Path) -> bool:
     """Return whether a JSON file is one that OpenCV's FileStorage wrote, not one of ``calibrate``.
 
     Raises:
         InputError: it cannot be read, or is not JSON.
     """
-    values = read_json(path, MOST_BYTES, "calibration")
+    values = read_json(path, MAX_BYTES, "calibration")
     return isinstance(values, dict) and "camera_matrix" in values
 
 

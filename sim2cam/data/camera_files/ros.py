@@ -9,9 +9,9 @@ import numpy as np
 import yaml
 
 from sim2cam.data.camera_files.intrinsics import Intrinsics
-from sim2cam.data.camera_files.table import Table, read_yaml
+from sim2cam.data.camera_files.table import CalibrationTable, read_yaml
 from sim2cam.errors import OutputError
-from sim2cam.files import write_whole
+from sim2cam.files import write_atomic
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Lens, Rational
 
 _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], list[int]]] = {
@@ -31,21 +31,21 @@ def read_ros(path: Path) -> Intrinsics:
     """
     table = read_yaml(path)
     if "camera_matrix" not in table.values:
-        return _message(table)
-    kind, counts = _MODELS[table.choice("distortion_model", _MODELS)]
-    coefficients = table.table("distortion_coefficients").numbers("data", counts)
-    lens = table.lens(kind, *table.camera_matrix("camera_matrix"), *coefficients)
+        return _parse_camera_info(table)
+    kind, counts = _MODELS[table.get_choice("distortion_model", _MODELS)]
+    coefficients = table.get_table("distortion_coefficients").get_numbers("data", counts)
+    lens = table.build_lens(kind, *table.get_camera_matrix("camera_matrix"), *coefficients)
     name = table.values.get("camera_name")
     name = name if isinstance(name, str) else ""
-    return Intrinsics(name, table.size("image_width"), table.size("image_height"), lens)
+    return Intrinsics(name, table.get_size("image_width"), table.get_size("image_height"), lens)
 
 
-def _message(table: Table) -> Intrinsics:
+def _parse_camera_info(table: CalibrationTable) -> Intrinsics:
     """Return the camera of a message, whose keys are d and k in ROS 2, and D and K in ROS 1."""
-    kind, counts = _MODELS[table.choice("distortion_model", _MODELS)]
+    kind, counts = _MODELS[table.get_choice("distortion_model", _MODELS)]
     d, k = ("d", "k") if "k" in table.values else ("D", "K")
-    lens = table.lens(kind, *table.pinhole(k), *table.numbers(d, counts))
-    return Intrinsics("", table.size("width"), table.size("height"), lens)
+    lens = table.build_lens(kind, *table.parse_pinhole_matrix(k), *table.get_numbers(d, counts))
+    return Intrinsics("", table.get_size("width"), table.get_size("height"), lens)
 
 
 def write_ros(path: Path, camera: Intrinsics) -> None:
@@ -54,23 +54,25 @@ def write_ros(path: Path, camera: Intrinsics) -> None:
     Raises:
         OutputError: ROS has no model for the lens, or the file cannot be written.
     """
-    model, lens = _model(path, camera)
+    model, lens = _select_model(path, camera)
     matrix = lens.matrix()
     tables = {
         "image_width": camera.width,
         "image_height": camera.height,
         "camera_name": camera.name,
-        "camera_matrix": _matrix(matrix),
+        "camera_matrix": _build_matrix_table(matrix),
         "distortion_model": model,
-        "distortion_coefficients": _matrix(lens.coefficients()[None]),
-        "rectification_matrix": _matrix(np.eye(3)),
-        "projection_matrix": _matrix(np.hstack([matrix, np.zeros((3, 1))])),
+        "distortion_coefficients": _build_matrix_table(lens.coefficients()[None]),
+        "rectification_matrix": _build_matrix_table(np.eye(3)),
+        "projection_matrix": _build_matrix_table(np.hstack([matrix, np.zeros((3, 1))])),
     }
     text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
-    write_whole(path, text.encode())
+    write_atomic(path, text.encode())
 
 
-def _model(path: Path, camera: Intrinsics) -> tuple[str, BrownConrady | Rational | KannalaBrandt]:
+def _select_model(
+    path: Path, camera: Intrinsics
+) -> tuple[str, BrownConrady | Rational | KannalaBrandt]:
     lens: Lens = camera.lens
     for model, (kind, _) in _MODELS.items():
         if isinstance(lens, kind):
@@ -80,6 +82,6 @@ def _model(path: Path, camera: Intrinsics) -> tuple[str, BrownConrady | Rational
     )
 
 
-def _matrix(values: np.ndarray) -> dict[str, Any]:
+def _build_matrix_table(values: np.ndarray) -> dict[str, Any]:
     rows, cols = values.shape
     return {"rows": rows, "cols": cols, "data": values.ravel().tolist()}

@@ -8,20 +8,28 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.data.checks.geometry import Channels, Floats, in_camera, on_object, seen_points
-from sim2cam.data.checks.motion import world
+from sim2cam.data.checks.geometry import (
+    ChannelArrays,
+    Floats,
+    transform_to_camera,
+    transform_to_object,
+    unproject_depth,
+)
+from sim2cam.data.checks.motion import make_world_label
 from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.errors import LensError
 
-_FULL = 0.99
-_SPARE_PX = 2.0  # beyond what moves, for edges between two pixels
-_MOST_WRONG = 0.05  # of pixels; things without a label may pass as well, which it says nowhere
-_CLEARLY_PX = 4.0
-_LEAST_EDGE = 20
-_STEP = 17  # of so many pixels one is looked at
+_FULL_COVERAGE = 0.99
+_EDGE_MARGIN_PX = 2.0  # beyond what moves, for edges between two pixels
+_MAX_WRONG_FRACTION = (
+    0.05  # of pixels; things without a label may pass as well, which it says nowhere
+)
+_MIN_RELATIVE_MOTION_PX = 4.0
+_MIN_EDGE_PIXELS = 20
+_PIXEL_STRIDE = 17  # of so many pixels one is looked at
 
 
-def audit_coverage(sample: Sample, channels: Channels) -> Iterator[str]:
+def audit_coverage(sample: Sample, channels: ChannelArrays) -> Iterator[str]:
     """Yields where coverage is not what ids and motion have, by object.
 
     It is full where no edge comes by while the pixel gathers light, and is not all along the edge of
@@ -31,71 +39,87 @@ def audit_coverage(sample: Sample, channels: Channels) -> Iterator[str]:
         sample: with a lens and a moment that tells exposure and camera; others are not audited.
         channels: its own; without coverage, ids and depth it is not audited.
     """
-    if sample.moment is None or sample.lens is None or not channels.keys() >= _NEEDED:
+    if (
+        sample.frame_info is None
+        or sample.lens is None
+        or not channels.keys() >= _REQUIRED_CHANNELS
+    ):
         return
     ids, coverage = channels["ids"], channels["coverage"]
-    still = world(sample.moment)
-    if still is None or sample.moment.exposure_s is None:
+    still = make_world_label(sample.frame_info)
+    if still is None or sample.frame_info.exposure_s is None:
         return
     swept = {label.instance_id: label for label in sample.objects or () if label.pose is not None}
     try:
-        ways = {number: _ways(label, sample, channels, number) for number, label in swept.items()}
-        behind = {number: _ways(still, sample, channels, number) for number in (0, *swept)}
+        ways = {
+            number: _compute_displacements(label, sample, channels, number)
+            for number, label in swept.items()
+        }
+        behind = {
+            number: _compute_displacements(still, sample, channels, number)
+            for number in (0, *swept)
+        }
     except LensError as error:
         yield f"what coverage shows moves to where the lens does not see ({error})"
         return
-    most = max((_longest(way) for way in (*ways.values(), behind[0])), default=0.0)
-    away = _from_edges(ids)
+    most = max((_compute_max_length(way) for way in (*ways.values(), behind[0])), default=0.0)
+    away = _compute_edge_distance(ids)
     for index, label in enumerate(sample.objects or ()):
         place = f"object {index} (category {label.category}): coverage"
         seen = ids == label.instance_id
-        inner = seen & (away > most / 2 + _SPARE_PX)
-        wrong = int((coverage[inner] < _FULL).sum())
-        if wrong > _MOST_WRONG * inner.sum():
+        inner = seen & (away > most / 2 + _EDGE_MARGIN_PX)
+        wrong = int((coverage[inner] < _FULL_COVERAGE).sum())
+        if wrong > _MAX_WRONG_FRACTION * inner.sum():
             yield f"{place} of {wrong} pixels is not full, though no edge comes as near"
         edge = seen & (away <= 1)
-        if label.instance_id not in ways or edge.sum() < _LEAST_EDGE:
+        if label.instance_id not in ways or edge.sum() < _MIN_EDGE_PIXELS:
             continue
-        against = _longest(ways[label.instance_id] - behind[label.instance_id])
-        if against > _CLEARLY_PX and (coverage[edge] >= _FULL).all():
+        against = _compute_max_length(ways[label.instance_id] - behind[label.instance_id])
+        if against > _MIN_RELATIVE_MOTION_PX and (coverage[edge] >= _FULL_COVERAGE).all():
             yield f"{place} is full along all its edge, which moves by {against:.1f} px"
 
 
-_NEEDED = {"coverage", "ids", "depth"}
+_REQUIRED_CHANNELS = {"coverage", "ids", "depth"}
 
 
-def _ways(label: ObjectLabel, sample: Sample, channels: Channels, number: int | None) -> Floats:
+def _compute_displacements(
+    label: ObjectLabel, sample: Sample, channels: ChannelArrays, instance_id: int | None
+) -> Floats:
     """Returns how far (n, 2), in pixels, what some pixels see would move in the exposure.
 
     Args:
         label: of the object with which it moves.
         sample: with a lens and a moment that tells exposure and camera.
         channels: its own.
-        number: of the object whose pixels are looked at.
+        instance_id: of the object whose pixels are looked at.
 
     Raises:
         LensError: it moves to where the lens does not see.
     """
-    assert sample.moment is not None
-    assert sample.moment.exposure_s is not None
+    assert sample.frame_info is not None
+    assert sample.frame_info.exposure_s is not None
     assert sample.lens is not None
-    half_s = sample.moment.exposure_s / 2
-    seen = (channels["ids"] == number) & (channels["depth"] > 0)
-    rows, columns = (places[::_STEP] for places in np.nonzero(seen))
+    half_s = sample.frame_info.exposure_s / 2
+    seen = (channels["ids"] == instance_id) & (channels["depth"] > 0)
+    rows, columns = (places[::_PIXEL_STRIDE] for places in np.nonzero(seen))
     if not len(rows):
         return np.zeros((0, 2))
     lines = rows.astype(np.float64)
-    points = on_object(seen_points(sample, channels["depth"], rows, columns), label, sample, lines)
-    ends = (in_camera(points, label, sample, lines, later_s=t) for t in (-half_s, half_s))
+    points = transform_to_object(
+        unproject_depth(sample, channels["depth"], rows, columns), label, sample, lines
+    )
+    ends = (
+        transform_to_camera(points, label, sample, lines, offset_s=t) for t in (-half_s, half_s)
+    )
     start, end = (sample.lens.project(points) for points in ends)
     return np.asarray(end - start)
 
 
-def _longest(ways: Floats) -> float:
-    return float(np.linalg.norm(ways, axis=1).max(initial=0.0))
+def _compute_max_length(displacements: Floats) -> float:
+    return float(np.linalg.norm(displacements, axis=1).max(initial=0.0))
 
 
-def _from_edges(ids: NDArray[np.uint16]) -> NDArray[np.float32]:
+def _compute_edge_distance(ids: NDArray[np.uint16]) -> NDArray[np.float32]:
     """Returns how far (h, w) pixels are from the nearest of another object, or the picture's edge."""
     framed = np.pad(ids.astype(np.int32), 1, constant_values=-1)
     edges = np.zeros(framed.shape, bool)

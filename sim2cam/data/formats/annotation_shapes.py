@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sim2cam.data.formats.coco.shapes import mask_of
+from sim2cam.data.formats.coco.shapes import parse_segmentation
 from sim2cam.data.sample import ObjectLabel
-from sim2cam.geometry.boxes import Box, box_around_rotated, is_box
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.boxes import Box, bound_rotated_box, is_valid_box
+from sim2cam.geometry.run_length import RleMask
 
 
-class DrawnShapes:
+class ShapeConverter:
     """Turn shapes into labels, and count shapes that are changed or left out."""
 
     def __init__(self) -> None:
-        self._rotated = 0
-        self._unread: Counter[str] = Counter()
+        self._rotated_count = 0
+        self._skipped_counts: Counter[str] = Counter()
 
-    def label_box(
+    def convert_box(
         self, category: str, box: Box, size: tuple[int, int], rotation_deg: float = 0.0
     ) -> ObjectLabel:
         """Return the label of a box that is rotated about its centre.
@@ -36,18 +36,18 @@ class DrawnShapes:
         x0, y0, x1, y1 = box
         width, height = size
         if rotation_deg % 180:
-            self._rotated += 1
-            box = box_around_rotated(box, rotation_deg)
+            self._rotated_count += 1
+            box = bound_rotated_box(box, rotation_deg)
         left, top, right, bottom = box
         inside = left < width and top < height and right > 0 and bottom > 0
-        if not (is_box((x0, y0, x1, y1)) and inside):
+        if not (is_valid_box((x0, y0, x1, y1)) and inside):
             raise ValueError(
                 f"the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) is empty or outside the image of "
                 f"{width}x{height} pixels."
             )
         return ObjectLabel(category, box, (x1 - x0) * (y1 - y0))
 
-    def label_polygons(
+    def convert_polygons(
         self, category: str, polygons: Sequence[Sequence[float]], size: tuple[int, int]
     ) -> ObjectLabel:
         """Return the label of an object of one or several polygons.
@@ -60,25 +60,27 @@ class DrawnShapes:
         Raises:
             ValueError: the polygons are no polygons, are empty or lie outside the image.
         """
-        mask = mask_of([list(polygon) for polygon in polygons], size[::-1])
+        mask = parse_segmentation([list(polygon) for polygon in polygons], size[::-1])
         xs = [x for polygon in polygons for x in polygon[::2]]
         ys = [y for polygon in polygons for y in polygon[1::2]]
-        label = self.label_box(category, (min(xs), min(ys), max(xs), max(ys)), size)
-        return label if mask is None else _with_mask(label, mask)
+        label = self.convert_box(category, (min(xs), min(ys), max(xs), max(ys)), size)
+        return label if mask is None else _attach_mask(label, mask)
 
-    def leave_out(self, kind: str) -> None:
+    def skip(self, kind: str) -> None:
         """Count a shape of a kind that is not read."""
-        self._unread[kind] += 1
+        self._skipped_counts[kind] += 1
 
-    def notes(self) -> list[str]:
+    def list_warnings(self) -> list[str]:
         """Return notes on shapes that were changed or left out."""
         notes = []
-        if self._rotated:
+        if self._rotated_count:
             notes.append(
-                f"rotated boxes: {self._rotated}. The axis-aligned boxes around them are used."
+                f"rotated boxes: {self._rotated_count}. The axis-aligned boxes around them are used."
             )
-        if self._unread:
-            kinds = ", ".join(f"{count} of {kind}" for kind, count in sorted(self._unread.items()))
+        if self._skipped_counts:
+            kinds = ", ".join(
+                f"{count} of {kind}" for kind, count in sorted(self._skipped_counts.items())
+            )
             notes.append(
                 f"shapes other than boxes and polygons are left out: {kinds}. Draw them as polygons, or export "
                 "the labels as COCO."
@@ -86,7 +88,7 @@ class DrawnShapes:
         return notes
 
 
-def _with_mask(label: ObjectLabel, mask: RunLengths) -> ObjectLabel:
+def _attach_mask(label: ObjectLabel, mask: RleMask) -> ObjectLabel:
     """Return a label with a mask, unless the mask is thinner than a pixel and so empty."""
-    area = mask.area_px()
+    area = mask.compute_area_px()
     return replace(label, mask=mask, area_px=float(area)) if area else label

@@ -11,27 +11,31 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from sim2cam.data.formats.annotation_shapes import DrawnShapes
-from sim2cam.data.formats.photos import Photo, are_of_stored_pixels, read_photo
-from sim2cam.data.formats.writing import checked_categories, each_a_scene
-from sim2cam.data.formats.xml_file import number_of, parse_xml
-from sim2cam.data.parsing import category_problem, is_file, stays_inside
-from sim2cam.data.problems import Problems
+from sim2cam.data.formats.annotation_shapes import ShapeConverter
+from sim2cam.data.formats.photos import (
+    OrientedImage,
+    detect_stored_pixel_labels,
+    read_oriented_image,
+)
+from sim2cam.data.formats.writing import assign_scene_per_image, validate_categories
+from sim2cam.data.formats.xml_file import parse_number, parse_xml
+from sim2cam.data.parsing import find_category_problem, is_file, is_inside_folder
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.geometry.boxes import box_of_mask
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.boxes import mask_to_box
+from sim2cam.geometry.run_length import RleMask
 
-FILE = "annotations.xml"
-_MOST_BYTES = 1_000_000_000
+ANNOTATION_FILE = "annotations.xml"
+_MAX_BYTES = 1_000_000_000
 _HEAD_BYTES = 4096
-_PARTS = {"default": "train", "validation": "val"}
-_NOT_SHAPES = ("tag",)  # of whole images
+_SPLIT_NAMES = {"default": "train", "validation": "val"}
+_IMAGE_LEVEL_TAGS = ("tag",)  # of whole images
 
 
 def is_cvat(path: Path) -> bool:
     """Return whether a path is an ``annotations.xml`` of CVAT, or a folder with one."""
-    file = path / FILE if path.is_dir() else path
+    file = path / ANNOTATION_FILE if path.is_dir() else path
     if file.suffix.lower() != ".xml" or not is_file(file):
         return False
     with file.open("rb") as stream:
@@ -52,53 +56,53 @@ def read_cvat(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
     Raises:
         InputError: a file is missing, broken or contradicts itself, or lies outside the folder.
     """
-    path = path / FILE if path.is_dir() else path
-    problems, shapes = Problems(path, skip=skip_invalid), DrawnShapes()
-    tree = parse_xml(path, "annotations", _MOST_BYTES)
+    path = path / ANNOTATION_FILE if path.is_dir() else path
+    problems, shapes = AnnotationErrors(path, skip_invalid=skip_invalid), ShapeConverter()
+    tree = parse_xml(path, "annotations", _MAX_BYTES)
     if tree.find("track") is not None:
         raise InputError(
             path, "holds tracks of a video. Export the task as 'CVAT for images 1.1' or COCO."
         )
-    categories = checked_categories(path, list(_labels_of_task(tree)))
-    read: list[tuple[Element, Photo]] = []
+    categories = validate_categories(path, list(_list_task_labels(tree)))
+    read: list[tuple[Element, OrientedImage]] = []
     listed: set[Path] = set()
     for entry in tree.findall("image"):
-        with problems.collecting():
-            read.append((entry, _photo(path, entry, listed)))
-    if not read and not problems.found:
+        with problems.collect():
+            read.append((entry, _read_image(path, entry, listed)))
+    if not read and not problems.has_errors:
         raise InputError(path, "lists no image. Export the task with its images.")
     parts: dict[str, list[Sample]] = defaultdict(list)
-    turned = are_of_stored_pixels(path, [photo for _, photo in read])
+    turned = detect_stored_pixel_labels(path, [photo for _, photo in read])
     for (entry, photo), is_turned in zip(read, turned, strict=True):
         objects: list[ObjectLabel] = []
         for number, shape in enumerate(entry):
-            with problems.collecting():
-                size = photo.size(is_turned)
-                objects += _labels(path, photo, number, shape, size, shapes)
+            with problems.collect():
+                size = photo.get_size(is_turned)
+                objects += _convert_shape(path, photo, number, shape, size, shapes)
         if is_turned:
-            objects = [photo.upright_label(label) for label in objects]
+            objects = [photo.orient_label(label) for label in objects]
         subset = entry.get("subset", "").lower() or "default"
-        sample = Sample(photo.name, photo.path, *photo.upright, tuple(objects), origin)
-        parts[_PARTS.get(subset, subset)].append(sample)
-    problems.finish()
-    if shapes.notes():
-        warnings.warn(f"{path}: {' '.join(shapes.notes())}", RepairWarning, stacklevel=2)
-    return each_a_scene(
+        sample = Sample(photo.name, photo.path, *photo.upright_size, tuple(objects), origin)
+        parts[_SPLIT_NAMES.get(subset, subset)].append(sample)
+    problems.report()
+    if shapes.list_warnings():
+        warnings.warn(f"{path}: {' '.join(shapes.list_warnings())}", RepairWarning, stacklevel=2)
+    return assign_scene_per_image(
         {name: Dataset(path.parent, categories, tuple(part)) for name, part in parts.items()}
     )
 
 
-def _labels_of_task(tree: Element) -> Iterator[str]:
+def _list_task_labels(tree: Element) -> Iterator[str]:
     """Yield the names of the labels in the order of the task, or else those that occur, sorted."""
     names = [name.text or "" for name in tree.iterfind("meta//labels/label/name")]
     used = {shape.get("label", "") for shape in tree.iterfind("image/*[@label]")}
     yield from dict.fromkeys([*names, *sorted(used)])
 
 
-def _photo(path: Path, entry: Element, listed: set[Path]) -> Photo:
+def _read_image(path: Path, entry: Element, read_paths: set[Path]) -> OrientedImage:
     name = entry.get("name", "").replace("\\", "/")
-    problem = category_problem(name)
-    if problem is not None or not stays_inside(name):
+    problem = find_category_problem(name)
+    if problem is not None or not is_inside_folder(name):
         raise InputError(path, f"image {problem or f'{name!r:.80} lies outside the folder.'}")
     root, subset = path.parent, entry.get("subset", "")
     folders = [root / "images", root / "images" / subset, root, root / subset]
@@ -107,65 +111,69 @@ def _photo(path: Path, entry: Element, listed: set[Path]) -> Photo:
         raise InputError(
             path, f"there is no image '{name}' in images/ beside this file. Copy it there."
         )
-    if found in listed:
+    if found in read_paths:
         raise InputError(path, f"image {name} is listed twice.")
-    listed.add(found)
-    size = tuple(int(_attribute(path, name, entry, side)) for side in ("width", "height"))
-    return read_photo(path, found.relative_to(root).as_posix(), found, (size[0], size[1]))
+    read_paths.add(found)
+    size = tuple(int(_parse_attribute(path, name, entry, side)) for side in ("width", "height"))
+    return read_oriented_image(path, found.relative_to(root).as_posix(), found, (size[0], size[1]))
 
 
-def _attribute(path: Path, place: str, entry: Element, key: str, default: str = "") -> float:
-    return number_of(path, f"{place}: {key}", entry.get(key, default))
+def _parse_attribute(
+    path: Path, location: str, entry: Element, key: str, default: str = ""
+) -> float:
+    return parse_number(path, f"{location}: {key}", entry.get(key, default))
 
 
-def _labels(
+def _convert_shape(
     path: Path,
-    photo: Photo,
+    image: OrientedImage,
     number: int,
     shape: Element,
     size: tuple[int, int],
-    shapes: DrawnShapes,
+    converter: ShapeConverter,
 ) -> Iterator[ObjectLabel]:
     """Yield the label of a shape; none for shapes that are not read."""
     category = shape.get("label", "")
-    place = f"image {photo.name}: shape {number} ({category})"
+    place = f"image {image.name}: shape {number} ({category})"
     if not category:
         raise InputError(path, f"{place}: it has no label.")
     try:
         if shape.tag == "box":
-            sides = (_attribute(path, place, shape, key) for key in ("xtl", "ytl", "xbr", "ybr"))
+            sides = (
+                _parse_attribute(path, place, shape, key) for key in ("xtl", "ytl", "xbr", "ybr")
+            )
             x0, y0, x1, y1 = sides
-            rotation_deg = _attribute(path, place, shape, "rotation", "0")
-            yield shapes.label_box(category, (x0, y0, x1, y1), size, rotation_deg)
+            rotation_deg = _parse_attribute(path, place, shape, "rotation", "0")
+            yield converter.convert_box(category, (x0, y0, x1, y1), size, rotation_deg)
         elif shape.tag == "polygon":
-            corners = _numbers(shape.get("points", "").replace(";", ","))
-            yield shapes.label_polygons(category, [corners], size)
+            corners = _parse_numbers(shape.get("points", "").replace(";", ","))
+            yield converter.convert_polygons(category, [corners], size)
         elif shape.tag == "mask":
-            yield _mask_label(category, shape, size)
-        elif shape.tag not in _NOT_SHAPES:
-            shapes.leave_out(shape.tag[:40])
+            yield _convert_mask(category, shape, size)
+        elif shape.tag not in _IMAGE_LEVEL_TAGS:
+            converter.skip(shape.tag[:40])
     except ValueError as error:
         raise InputError(path, f"{place}: {error}") from error
 
 
-def _mask_label(category: str, shape: Element, size: tuple[int, int]) -> ObjectLabel:
+def _convert_mask(category: str, shape: Element, size: tuple[int, int]) -> ObjectLabel:
     """Return the label of a mask: runs of pixels outside and inside by turns, over the rows of a box."""
-    sides = [_numbers(shape.get(key, "")) for key in ("left", "top", "width", "height")]
+    sides = [_parse_numbers(shape.get(key, "")) for key in ("left", "top", "width", "height")]
     left, top, width, height = (int(side[0]) for side in sides)
-    runs = np.array(_numbers(shape.get("rle", "")))
+    runs = np.array(_parse_numbers(shape.get("rle", "")))
     fits = left >= 0 and top >= 0 and left + width <= size[0] and top + height <= size[1]
     if not fits or min(width, height) < 1 or runs.min() < 0 or runs.sum() != width * height:
         raise ValueError("the runs of its mask do not fill its box in the image.")
     mask = np.zeros(size[::-1], bool)
     inside = np.repeat(np.arange(len(runs)) % 2 == 1, runs.astype(np.int64))
     mask[top : top + height, left : left + width] = inside.reshape(height, width)
-    box = box_of_mask(mask)
+    box = mask_to_box(mask)
     if box is None:
         raise ValueError("its mask is empty.")
-    return ObjectLabel(category, box, float(mask.sum()), mask=RunLengths.of(mask))
+    return ObjectLabel(category, box, float(mask.sum()), mask=RleMask.from_mask(mask))
 
 
-def _numbers(text: str) -> list[float]:
+def _parse_numbers(text: str) -> list[float]:
     """Return the numbers of a text, which are separated by commas."""
     try:
         numbers = [float(word) for word in text.split(",")]

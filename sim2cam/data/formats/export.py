@@ -9,25 +9,25 @@ from pathlib import Path
 from typing import Literal
 
 from sim2cam import files
-from sim2cam.data.card import card_of, write_card
-from sim2cam.data.formats.bop.models import Shapes
+from sim2cam.data.card import build_card, write_card
+from sim2cam.data.formats.bop.models import ModelSource
 from sim2cam.data.formats.bop.writer import write_bop
 from sim2cam.data.formats.coco.writer import write_coco
 from sim2cam.data.formats.kitti import write_kitti
 from sim2cam.data.formats.voc.writer import write_voc
 from sim2cam.data.formats.webdataset.writer import write_webdataset
-from sim2cam.data.formats.yolo.writer import write_yolo, write_yolo_outlines
+from sim2cam.data.formats.yolo.writer import write_yolo, write_yolo_polygons
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import CARD, HEADER
 from sim2cam.errors import OutputError, UsageError
 
 FormatName = Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset"]
-Writer = Callable[[Mapping[str, Dataset], Path], tuple[str, ...] | None]
+FormatWriter = Callable[[Mapping[str, Dataset], Path], tuple[str, ...] | None]
 
-WRITERS: dict[FormatName, Writer] = {
+WRITERS: dict[FormatName, FormatWriter] = {
     "coco": write_coco,
     "yolo": write_yolo,
-    "yolo-seg": write_yolo_outlines,
+    "yolo-seg": write_yolo_polygons,
     "voc": write_voc,
     "kitti": write_kitti,
     "webdataset": write_webdataset,
@@ -36,11 +36,11 @@ WRITERS: dict[FormatName, Writer] = {
 what it changed; that of BOP takes more."""
 
 
-def export(
-    parts: Mapping[str, Dataset],
+def export_dataset(
+    splits: Mapping[str, Dataset],
     out: Path,
-    to: FormatName,
-    shapes: Shapes | None = None,
+    format_name: FormatName,
+    model_source: ModelSource | None = None,
     *,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
@@ -48,10 +48,10 @@ def export(
     what was changed to fit the format.
 
     Args:
-        parts: by name, as ``algebra.split`` gives them; a whole data set is one part, ``train``.
+        splits: by name, as ``algebra.split`` gives them; a whole data set is one part, ``train``.
         out: the folder.
-        to: the format.
-        shapes: of the objects, for BOP's models; None where they are unknown.
+        format_name: the format.
+        model_source: of the objects, for BOP's models; None where they are unknown.
         overwrite: replace an earlier export.
 
     Raises:
@@ -59,30 +59,33 @@ def export(
         InputError: labels that are not there or do not fit the format, or a broken picture.
         OutputError: the folder is not empty or cannot be written.
     """
-    for name in parts:
+    for name in splits:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
             raise UsageError(f"a part named '{name}': use letters, digits, _ and - only.")
-    with _new_folder(out, overwrite=overwrite) as folder:
-        if to == "bop":
-            lacks = write_bop(parts, folder, shapes)
+    with _create_folder(out, overwrite=overwrite) as folder:
+        if format_name == "bop":
+            lacks = write_bop(splits, folder, model_source)
         else:
-            lacks = WRITERS[to](parts, folder) or ()
-        write_card(card_of(*parts.values()), folder)
+            lacks = WRITERS[format_name](splits, folder) or ()
+        write_card(build_card(*splits.values()), folder)
     return lacks
 
 
 @contextmanager
-def _new_folder(out: Path, *, overwrite: bool) -> Iterator[Path]:
+def _create_folder(out: Path, *, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary folder, which takes its name when it is filled and is removed when that fails."""
     out = out.resolve()
-    check_out(out, overwrite=overwrite)
-    part, replaced = out.with_name(out.name + files.TEMPORARY_SUFFIX), files.temporary_path(out)
-    with files.locked(part):
-        files.clear(part)  # what a killed export left
+    check_output_folder(out, overwrite=overwrite)
+    part, replaced = (
+        out.with_name(out.name + files.TEMPORARY_SUFFIX),
+        files.make_temporary_path(out),
+    )
+    with files.lock_folder(part):
+        files.clear_folder(part)  # what a killed export left
         try:
             yield part
-            with files.writing(out):
-                (part / files.LOCK).unlink()
+            with files.convert_write_errors(out):
+                (part / files.LOCK_NAME).unlink()
                 files.sync_tree(part)
                 if out.exists():
                     out.rename(replaced)
@@ -91,10 +94,10 @@ def _new_folder(out: Path, *, overwrite: bool) -> Iterator[Path]:
         finally:
             for left in (part, replaced):
                 if left.exists():
-                    files.remove(left)
+                    files.remove_path(left)
 
 
-def check_out(out: Path, *, overwrite: bool) -> None:
+def check_output_folder(out: Path, *, overwrite: bool) -> None:
     """Refuse a folder that is not empty, unless it is an earlier export that may be replaced.
 
     Raises:

@@ -11,18 +11,26 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
-from sim2cam.data.formats.annotation_shapes import DrawnShapes
+from sim2cam.data.formats.annotation_shapes import ShapeConverter
 from sim2cam.data.formats.label_files import ImageFinder
-from sim2cam.data.formats.photos import Photo, are_of_stored_pixels, read_photo
-from sim2cam.data.formats.writing import check_category, each_a_scene, warn_of_unread
-from sim2cam.data.parsing import first_problem, is_file, read_json
-from sim2cam.data.problems import Problems
+from sim2cam.data.formats.photos import (
+    OrientedImage,
+    detect_stored_pixel_labels,
+    read_oriented_image,
+)
+from sim2cam.data.formats.writing import (
+    assign_scene_per_image,
+    check_category,
+    warn_about_unsupported_images,
+)
+from sim2cam.data.parsing import format_validation_error, is_file, read_json
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
 
-_MOST_BYTES = 400_000_000  # files may hold the image itself
+_MAX_BYTES = 400_000_000  # files may hold the image itself
 _HEAD_BYTES = 65536
-_POLYGONS, _BOXES = ("polygon", "rotation", None), ("rectangle",)
+_POLYGON_TYPES, _BOX_TYPES = ("polygon", "rotation", None), ("rectangle",)
 
 
 @dataclass(frozen=True)
@@ -51,12 +59,12 @@ _SHAPE: TypeAdapter[_Shape] = TypeAdapter(_Shape)
 
 def is_labelme(path: Path) -> bool:
     """Return whether a path is a folder with LabelMe files beside their images."""
-    return path.is_dir() and any(True for _ in _label_files(path))
+    return path.is_dir() and any(True for _ in _find_label_files(path))
 
 
-def _label_files(root: Path) -> Iterator[Path]:
+def _find_label_files(root: Path) -> Iterator[Path]:
     for path in sorted(root.glob("*.json")):
-        beside = (path.with_suffix(suffix) for suffix in images.SUFFIXES)
+        beside = (path.with_suffix(suffix) for suffix in images.IMAGE_SUFFIXES)
         if any(map(is_file, beside)) and is_file(path):
             with path.open("rb") as file:
                 if b'"shapes"' in file.read(_HEAD_BYTES):
@@ -79,77 +87,82 @@ def read_labelme(root: Path, origin: Origin, *, skip_invalid: bool = False) -> d
         InputError: a file is missing, broken or contradicts itself.
     """
     problems, finder, shapes = (
-        Problems(root, skip=skip_invalid),
+        AnnotationErrors(root, skip_invalid=skip_invalid),
         ImageFinder(root, root),
-        DrawnShapes(),
+        ShapeConverter(),
     )
-    read: list[tuple[Path, _File, Photo]] = []
-    for path in _label_files(root):
-        with problems.collecting():
+    read: list[tuple[Path, _File, OrientedImage]] = []
+    for path in _find_label_files(root):
+        with problems.collect():
             file = _parse(path)
             image = finder.find(path, path.stem, file.imagePath or "")
-            read.append((path, file, read_photo(path, image.name, image, file.size)))
-    turned = are_of_stored_pixels(root, [photo for _, _, photo in read])
+            read.append((path, file, read_oriented_image(path, image.name, image, file.size)))
+    turned = detect_stored_pixel_labels(root, [photo for _, _, photo in read])
     samples = []
     for (path, file, photo), is_turned in zip(read, turned, strict=True):
-        size = photo.size(is_turned)
+        size = photo.get_size(is_turned)
         objects: list[ObjectLabel] = []
-        for entries in _objects(path, file.shapes, problems):
-            with problems.collecting():
-                objects += _labels(path, entries, size, shapes)
+        for entries in _group_shapes(path, file.shapes, problems):
+            with problems.collect():
+                objects += _convert_shapes(path, entries, size, shapes)
         if is_turned:
-            objects = [photo.upright_label(label) for label in objects]
-        samples.append(Sample(photo.name, photo.path, *photo.upright, tuple(objects), origin))
-    problems.finish()
-    unlabelled = {p.name for p in root.iterdir() if p.suffix.lower() in images.SUFFIXES}
+            objects = [photo.orient_label(label) for label in objects]
+        samples.append(Sample(photo.name, photo.path, *photo.upright_size, tuple(objects), origin))
+    problems.report()
+    unlabelled = {p.name for p in root.iterdir() if p.suffix.lower() in images.IMAGE_SUFFIXES}
     unlabelled -= {sample.name for sample in samples}
-    _warn(root, [*finder.notes(), *shapes.notes()], sorted(unlabelled))
+    _warn(root, [*finder.list_warnings(), *shapes.list_warnings()], sorted(unlabelled))
     categories = sorted({label.category for sample in samples for label in sample.objects or ()})
-    return each_a_scene({"train": Dataset(root, tuple(categories), tuple(samples))})
+    return assign_scene_per_image({"train": Dataset(root, tuple(categories), tuple(samples))})
 
 
 def _parse(path: Path) -> _File:
     try:
-        return _FILE.validate_python(read_json(path, _MOST_BYTES, "LabelMe file"))
+        return _FILE.validate_python(read_json(path, _MAX_BYTES, "LabelMe file"))
     except ValidationError as error:
-        raise InputError(path, f"{first_problem(error)}.") from error
+        raise InputError(path, f"{format_validation_error(error)}.") from error
 
 
-def _objects(
-    path: Path, entries: Sequence[Any], problems: Problems
+def _group_shapes(
+    path: Path, entries: Sequence[Any], problems: AnnotationErrors
 ) -> list[list[tuple[int, _Shape]]]:
     """Return the shapes of each object, with their numbers in the file."""
     found: dict[Any, list[tuple[int, _Shape]]] = {}
     for number, entry in enumerate(entries):
-        with problems.collecting():
+        with problems.collect():
             try:
                 shape = _SHAPE.validate_python(entry)
             except ValidationError as error:
-                raise InputError(path, f"{first_problem(error, f'shapes[{number}]')}.") from error
-            is_grouped = shape.group_id is not None and shape.shape_type in _POLYGONS
+                raise InputError(
+                    path, f"{format_validation_error(error, f'shapes[{number}]')}."
+                ) from error
+            is_grouped = shape.group_id is not None and shape.shape_type in _POLYGON_TYPES
             key = (shape.label, str(shape.group_id)) if is_grouped else number
             found.setdefault(key, []).append((number, shape))
     return list(found.values())
 
 
-def _labels(
-    path: Path, entries: Sequence[tuple[int, _Shape]], size: tuple[int, int], shapes: DrawnShapes
+def _convert_shapes(
+    path: Path,
+    entries: Sequence[tuple[int, _Shape]],
+    size: tuple[int, int],
+    converter: ShapeConverter,
 ) -> Iterator[ObjectLabel]:
     """Yield the label of an object; none for shapes that are not read."""
     number, shape = entries[0]
     check_category(path, shape.label)
     points = [xy for _, one in entries for xy in one.points]
     try:
-        if shape.shape_type in _POLYGONS:
+        if shape.shape_type in _POLYGON_TYPES:
             polygons = [[value for xy in one.points for value in xy] for _, one in entries]
-            yield shapes.label_polygons(shape.label, polygons, size)
-        elif shape.shape_type in _BOXES:
+            yield converter.convert_polygons(shape.label, polygons, size)
+        elif shape.shape_type in _BOX_TYPES:
             if not points:
                 raise ValueError("it has no points.")
             xs, ys = zip(*points, strict=True)
-            yield shapes.label_box(shape.label, (min(xs), min(ys), max(xs), max(ys)), size)
+            yield converter.convert_box(shape.label, (min(xs), min(ys), max(xs), max(ys)), size)
         else:
-            shapes.leave_out(str(shape.shape_type)[:40])
+            converter.skip(str(shape.shape_type)[:40])
     except ValueError as error:
         raise InputError(path, f"shapes[{number}] ({shape.label}): {error}") from error
 
@@ -161,4 +174,4 @@ def _warn(root: Path, notes: list[str], unlabelled: Sequence[str]) -> None:
         )
     if notes:
         warnings.warn(f"{root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
-    warn_of_unread(root, {root})
+    warn_about_unsupported_images(root, {root})

@@ -14,9 +14,9 @@ from sim2cam import images
 from sim2cam.data.sample import ObjectLabel
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.boxes import Box
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 
-_TO_UPRIGHT = {
+_EXIF_TRANSFORMS = {
     1: (False, False, False),
     2: (True, False, False),
     3: (True, True, False),
@@ -30,52 +30,56 @@ _TO_UPRIGHT = {
 
 
 @dataclass(frozen=True)
-class Photo:
+class OrientedImage:
     """A labelled image, and what its file and its labels say of it.
 
     Attributes:
         name: relative path that identifies the image.
         path: the file.
-        stored: width and height of the stored pixels.
+        stored_size: width and height of the stored pixels.
         orientation: of EXIF, 1 (upright) to 8.
-        listed: width and height that the labels give; None where they give none.
+        annotated_size: width and height that the labels give; None where they give none.
     """
 
     name: str
     path: Path
-    stored: tuple[int, int]
+    stored_size: tuple[int, int]
     orientation: int
-    listed: tuple[int, int] | None
+    annotated_size: tuple[int, int] | None
 
     @property
-    def upright(self) -> tuple[int, int]:
+    def upright_size(self) -> tuple[int, int]:
         """Width and height as the image is read."""
-        return self.stored[::-1] if _TO_UPRIGHT[self.orientation][2] else self.stored
+        return self.stored_size[::-1] if _EXIF_TRANSFORMS[self.orientation][2] else self.stored_size
 
-    def size(self, turned: bool) -> tuple[int, int]:
-        """Return width and height of the stored pixels where ``turned``, else of the upright ones."""
-        return self.stored if turned else self.upright
+    def get_size(self, is_stored: bool) -> tuple[int, int]:
+        """Return width and height of the stored pixels where ``is_stored``, else of the upright ones."""
+        return self.stored_size if is_stored else self.upright_size
 
-    def upright_box(self, box_xyxy: Box) -> Box:
+    def orient_box(self, box_xyxy: Box) -> Box:
         """Return where a box of the stored pixels lies in the upright ones."""
         x0, y0, x1, y1 = box_xyxy
-        width, height = self.stored
-        mirrored_x, mirrored_y, exchanged = _TO_UPRIGHT[self.orientation]
+        width, height = self.stored_size
+        mirrored_x, mirrored_y, exchanged = _EXIF_TRANSFORMS[self.orientation]
         if mirrored_x:
             x0, x1 = width - x1, width - x0
         if mirrored_y:
             y0, y1 = height - y1, height - y0
         return (y0, x0, y1, x1) if exchanged else (x0, y0, x1, y1)
 
-    def upright_label(self, label: ObjectLabel) -> ObjectLabel:
+    def orient_label(self, label: ObjectLabel) -> ObjectLabel:
         """Return a label of the stored pixels as one of the upright ones."""
         if self.orientation == 1:  # masks need not be unpacked
             return label
-        mask = None if label.mask is None else RunLengths.of(self._upright_mask(label.mask.mask()))
+        mask = (
+            None
+            if label.mask is None
+            else RleMask.from_mask(self._orient_mask(label.mask.decode()))
+        )
         points = label.keypoints
         if points is not None:
             points = tuple(
-                replace(p, xy=self.upright_box((*p.xy, p.xy[0] + 1, p.xy[1] + 1))[:2])
+                replace(p, xy=self.orient_box((*p.xy, p.xy[0] + 1, p.xy[1] + 1))[:2])
                 if p.visibility > 0
                 else p
                 for p in points
@@ -83,52 +87,54 @@ class Photo:
         amodal = label.box_amodal_xyxy
         return replace(
             label,
-            box_xyxy=self.upright_box(label.box_xyxy),
-            box_amodal_xyxy=None if amodal is None else self.upright_box(amodal),
+            box_xyxy=self.orient_box(label.box_xyxy),
+            box_amodal_xyxy=None if amodal is None else self.orient_box(amodal),
             mask=mask,
             keypoints=points,
         )
 
-    def _upright_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        mirrored_x, mirrored_y, exchanged = _TO_UPRIGHT[self.orientation]
+    def _orient_mask(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        mirrored_x, mirrored_y, exchanged = _EXIF_TRANSFORMS[self.orientation]
         mask = mask[:: -1 if mirrored_y else 1, :: -1 if mirrored_x else 1]
         return mask.T if exchanged else mask
 
 
-def read_photo(path: Path, name: str, image: Path, listed: tuple[int, int] | None) -> Photo:
+def read_oriented_image(
+    path: Path, name: str, image_path: Path, annotated_size: tuple[int, int] | None
+) -> OrientedImage:
     """Read size and orientation of an image and check them against its labels.
 
     Args:
         path: of the labels, for errors.
         name: that identifies the image.
-        image: its file.
-        listed: width and height that the labels give; None where they give none.
+        image_path: its file.
+        annotated_size: width and height that the labels give; None where they give none.
 
     Raises:
         InputError: the image cannot be read, or is of another size than listed.
     """
-    orientation, (width, height) = images.read_orientation(image), images.read_size(image)
-    is_exchanged = _TO_UPRIGHT[orientation][2]
+    orientation, (width, height) = images.read_orientation(image_path), images.read_size(image_path)
+    is_exchanged = _EXIF_TRANSFORMS[orientation][2]
     stored = (height, width) if is_exchanged else (width, height)
-    photo = Photo(name, image, stored, orientation, listed)
-    if listed is not None and listed not in (photo.stored, photo.upright):
+    photo = OrientedImage(name, image_path, stored, orientation, annotated_size)
+    if annotated_size is not None and annotated_size not in (photo.stored_size, photo.upright_size):
         raise InputError(
             path,
-            f"image {name} is {width}x{height} pixels, not {listed[0]}x{listed[1]} as listed. Export "
+            f"image {name} is {width}x{height} pixels, not {annotated_size[0]}x{annotated_size[1]} as listed. Export "
             "the annotations of this very image.",
         )
     return photo
 
 
-def are_of_stored_pixels(path: Path, photos: Sequence[Photo]) -> list[bool]:
+def detect_stored_pixel_labels(path: Path, photos: Sequence[OrientedImage]) -> list[bool]:
     """Return for each photo whether its labels are of the pixels as stored, not of the upright ones.
 
     The listed size says so where EXIF exchanges width and height. Others follow these; without any, labels
     are of the upright pixels, as browsers, OpenCV and CVAT show them.
     """
-    are_stored = [p.listed == p.stored for p in photos if _is_said(p)]
+    are_stored = [p.annotated_size == p.stored_size for p in photos if _has_distinct_size(p)]
     default = bool(are_stored) and all(are_stored)
-    open_ones = [p for p in photos if p.orientation != 1 and not _is_said(p)]
+    open_ones = [p for p in photos if p.orientation != 1 and not _has_distinct_size(p)]
     if open_ones and not are_stored:
         first = open_ones[0]
         count = f"image {first.name}" + (f" and {len(open_ones) - 1} more" if open_ones[1:] else "")
@@ -138,9 +144,9 @@ def are_of_stored_pixels(path: Path, photos: Sequence[Photo]) -> list[bool]:
             RepairWarning,
             stacklevel=2,
         )
-    return [p.listed == p.stored if _is_said(p) else default for p in photos]
+    return [p.annotated_size == p.stored_size if _has_distinct_size(p) else default for p in photos]
 
 
-def _is_said(photo: Photo) -> bool:
+def _has_distinct_size(photo: OrientedImage) -> bool:
     """Return whether the listed size says of which pixels the labels are."""
-    return photo.listed is not None and photo.stored != photo.upright
+    return photo.annotated_size is not None and photo.stored_size != photo.upright_size

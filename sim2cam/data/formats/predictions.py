@@ -12,56 +12,56 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.data.formats.bop.files import box_within, names_of, scenes_below
-from sim2cam.data.formats.bop.poses import place_of, scene_number
+from sim2cam.data.formats.bop.files import clip_bop_box, find_scenes, read_category_names
+from sim2cam.data.formats.bop.poses import get_bop_ids, parse_scene_id
 from sim2cam.data.formats.bop.reader import is_bop
-from sim2cam.data.formats.coco.boxes import CORNERS, are_corners
-from sim2cam.data.formats.coco.ids import CocoIds, read_ids
+from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
+from sim2cam.data.formats.coco.ids import CocoIds, read_coco_ids
 from sim2cam.data.mask_file import MaskFile
-from sim2cam.data.matching import Matching
-from sim2cam.data.parsing import first_problem, read_json
+from sim2cam.data.matching import LabelMapping
+from sim2cam.data.parsing import format_validation_error, read_json
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, Sim2CamError
 from sim2cam.geometry.boxes import xywh_to_xyxy
-from sim2cam.images import digest_of
-from sim2cam.metrics.detection import Detection, FoundKeypoint
-from sim2cam.metrics.segmentation import Confusions
+from sim2cam.images import compute_digest
+from sim2cam.metrics.detection import DetectedKeypoint, Detection
+from sim2cam.metrics.segmentation import PixelConfusions
 from sim2cam.metrics.unsupervised import SelectionScores
 
-DETECTIONS, DIGESTS, MATCHING = "detections", "digests", "matching"
-PIXELS, SELECTION = "pixels", "selection"
+DETECTIONS, DIGESTS, LABEL_MAPPING = "detections", "digests", "matching"
+PIXEL_CONFUSIONS, SELECTION_SCORES = "pixels", "selection"
 """Keys in a file of ours: of the detections, of the images that they are of, of how labels were held against
 them, of what the pixels of categories were taken for, and of the scores that need no labels."""
 
-ROWS = "found"
-"""Key in a file of a ladder: of the detections of each image, as ``detections_of_rows`` takes them."""
+DETECTION_ROWS = "found"
+"""Key in a file of a ladder: of the detections of each image, as ``parse_detection_rows`` takes them."""
 
-_MOST_BYTES = 500_000_000
-_CURE = "Write the results as COCO has them."
+_MAX_BYTES = 500_000_000
+_HINT = "Write the results as COCO has them."
 
 Predictions = dict[str, tuple[Detection, ...]]
 
 
-class Found(NamedTuple):
+class LoadedPredictions(NamedTuple):
     """Detections in a file, and what they are held against.
 
     Attributes:
         captures: with the categories that they are held against.
         detections: by the image's name, with an entry for every image.
-        matching: how the categories became these; None where they are the captures' own.
-        pixels: what those of categories were taken for; None where they were not counted.
-        selection: scores that need no labels; None where they were not measured.
+        label_mapping: how the categories became these; None where they are the captures' own.
+        pixel_confusions: what those of categories were taken for; None where they were not counted.
+        selection_scores: scores that need no labels; None where they were not measured.
     """
 
     captures: Dataset
     detections: Predictions
-    matching: Matching | None = None
-    pixels: Confusions | None = None
-    selection: SelectionScores | None = None
+    label_mapping: LabelMapping | None = None
+    pixel_confusions: PixelConfusions | None = None
+    selection_scores: SelectionScores | None = None
 
 
 @dataclass(frozen=True)
-class _Result:
+class _CocoResult:
     """A result of COCO; ``scene_id`` is BOP's, whose image ids are of one scene."""
 
     image_id: int | str
@@ -73,15 +73,19 @@ class _Result:
     scene_id: int | None = None
 
 
-_Row = tuple[str, float, float, float, float, float]
+_DetectionRow = tuple[str, float, float, float, float, float]
 
-_MATCHING: TypeAdapter[Matching | None] = TypeAdapter(Matching | None)
-_SELECTION: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
-_PIXELS: TypeAdapter[Confusions | None] = TypeAdapter(Confusions | None)
-_OURS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(dict[str, tuple[Detection, ...]])
-_ROWS: TypeAdapter[dict[str, list[_Row]]] = TypeAdapter(dict[str, list[_Row]])
+_LABEL_MAPPING: TypeAdapter[LabelMapping | None] = TypeAdapter(LabelMapping | None)
+_SELECTION_SCORES: TypeAdapter[SelectionScores | None] = TypeAdapter(SelectionScores | None)
+_PIXEL_CONFUSIONS: TypeAdapter[PixelConfusions | None] = TypeAdapter(PixelConfusions | None)
+_PREDICTIONS: TypeAdapter[dict[str, tuple[Detection, ...]]] = TypeAdapter(
+    dict[str, tuple[Detection, ...]]
+)
+_DETECTION_ROWS: TypeAdapter[dict[str, list[_DetectionRow]]] = TypeAdapter(
+    dict[str, list[_DetectionRow]]
+)
 _DIGESTS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
-_COCO: TypeAdapter[list[_Result]] = TypeAdapter(list[_Result])
+_COCO_RESULTS: TypeAdapter[list[_CocoResult]] = TypeAdapter(list[_CocoResult])
 
 
 def predictions_to_json(predictions: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
@@ -95,29 +99,29 @@ def predictions_from_json(values: Any) -> Predictions:
     Raises:
         pydantic.ValidationError: the values are none.
     """
-    return _OURS.validate_python(values)
+    return _PREDICTIONS.validate_python(values)
 
 
-def matching_to_json(matching: Matching | None) -> dict[str, Any] | None:
+def label_mapping_to_json(label_mapping: LabelMapping | None) -> dict[str, Any] | None:
     """Returns how labels were held against detections as JSON values; None where they are the captures' own."""
-    return None if matching is None else asdict(matching)
+    return None if label_mapping is None else asdict(label_mapping)
 
 
-def detections_of_rows(found: Mapping[str, Sequence[Sequence[Any]]]) -> Predictions:
+def parse_detection_rows(detection_rows: Mapping[str, Sequence[Sequence[Any]]]) -> Predictions:
     """Returns detections, of which a ladder writes the category, the box and the score alone."""
     return {
         image: tuple(Detection(row[0], (row[1], row[2], row[3], row[4]), row[5]) for row in rows)
-        for image, rows in found.items()
+        for image, rows in detection_rows.items()
     }
 
 
-def file_digests(captures: Dataset) -> dict[str, str]:
+def compute_file_digests(captures: Dataset) -> dict[str, str]:
     """Returns the SHA-256 of each image's file, by its name, which tells it from others of that name.
 
     Raises:
         InputError: an image cannot be read.
     """
-    return {sample.name: digest_of(sample.rgb) for sample in captures.samples}
+    return {sample.name: compute_digest(sample.rgb) for sample in captures.samples}
 
 
 def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> None:
@@ -131,7 +135,7 @@ def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> 
     Raises:
         InputError: naming the image; or one cannot be read.
     """
-    for name, digest in file_digests(captures).items():
+    for name, digest in compute_file_digests(captures).items():
         if digests.get(name) != digest:
             raise InputError(
                 path,
@@ -141,32 +145,35 @@ def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> 
 
 
 def read_predictions(
-    path: Path, captures: Dataset, labels: Path, *, limit: int | None = None
-) -> Found:
+    path: Path, captures: Dataset, captures_path: Path, *, limit: int | None = None
+) -> LoadedPredictions:
     """Returns the detections in a file.
 
     Args:
         path: what ``bench --out`` or a ladder wrote, or a list of COCO results.
         captures: the images that they are of.
-        labels: what the captures were read from; COCO results mean the ids of this COCO file, or the
+        captures_path: what the captures were read from; COCO results mean the ids of this COCO file, or the
             numbers of this BOP data set.
         limit: how many of the captures count; all for None.
 
     Raises:
         InputError: the file is broken, or is of other images or categories.
     """
-    values = read_json(path, _MOST_BYTES, "list of detections")
+    values = read_json(path, _MAX_BYTES, "list of detections")
     if isinstance(values, list):
-        results = _results(path, values)
-        of_bop = is_bop(labels)
+        results = _parse_results(path, values)
+        of_bop = is_bop(captures_path)
         captures = captures.take(limit)
-        found = Found(
-            captures, (_from_bop if of_bop else _from_coco)(path, results, captures, labels)
+        found = LoadedPredictions(
+            captures,
+            (_convert_bop_results if of_bop else _convert_coco_results)(
+                path, results, captures, captures_path
+            ),
         )
-    elif isinstance(values, dict) and ROWS in values:
-        found = _from_ours(path, _unfolded(path, values), captures, limit)
+    elif isinstance(values, dict) and DETECTION_ROWS in values:
+        found = _parse_own_file(path, _expand_rows(path, values), captures, limit)
     elif isinstance(values, dict) and DETECTIONS in values:
-        found = _from_ours(path, values, captures, limit)
+        found = _parse_own_file(path, values, captures, limit)
     else:
         raise InputError(
             path,
@@ -177,38 +184,42 @@ def read_predictions(
     for name, detections in found.detections.items():
         for number, detection in enumerate(detections):
             place = f"image {name}, detection {number}"
-            _check(path, place, detection)
+            _check_detection(path, place, detection)
             _check_mask(path, place, detection, sizes[name])
     return found
 
 
-def _unfolded(path: Path, values: dict[str, Any]) -> dict[str, Any]:
+def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
     """Returns a ladder's file as ``bench --out`` writes it."""
     try:
-        found = detections_of_rows(_ROWS.validate_python(values[ROWS]))
+        found = parse_detection_rows(_DETECTION_ROWS.validate_python(values[DETECTION_ROWS]))
     except ValidationError as error:
-        raise InputError(path, f"{ROWS}.{first_problem(error)}. Make it anew.") from error
-    told = {key: values[key] for key in (DIGESTS, MATCHING) if key in values}
+        raise InputError(
+            path, f"{DETECTION_ROWS}.{format_validation_error(error)}. Make it anew."
+        ) from error
+    told = {key: values[key] for key in (DIGESTS, LABEL_MAPPING) if key in values}
     return {DETECTIONS: predictions_to_json(found), **told}
 
 
-def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int | None) -> Found:
+def _parse_own_file(
+    path: Path, values: dict[str, Any], captures: Dataset, limit: int | None
+) -> LoadedPredictions:
     key = DETECTIONS
     try:
         found = predictions_from_json(values[key])
         key = DIGESTS
         digests = _DIGESTS.validate_python(values.get(key, {}))  # files of before have none
-        key = MATCHING
-        matching = _MATCHING.validate_python(values.get(key))
-        key = PIXELS
-        pixels = _PIXELS.validate_python(values.get(key))
-        key = SELECTION
-        selection = _SELECTION.validate_python(values.get(key))
+        key = LABEL_MAPPING
+        matching = _LABEL_MAPPING.validate_python(values.get(key))
+        key = PIXEL_CONFUSIONS
+        pixels = _PIXEL_CONFUSIONS.validate_python(values.get(key))
+        key = SELECTION_SCORES
+        selection = _SELECTION_SCORES.validate_python(values.get(key))
     except ValidationError as error:
-        raise InputError(path, f"{key}.{first_problem(error)}. Make it anew.") from error
+        raise InputError(path, f"{key}.{format_validation_error(error)}. Make it anew.") from error
     if matching is not None:
         try:
-            captures = matching.of(captures)
+            captures = matching.apply(captures)
         except Sim2CamError as error:
             raise InputError(path, f"was scored on other captures: {error}") from error
     images, categories = {s.name for s in captures.samples}, set(captures.categories)
@@ -225,41 +236,41 @@ def _from_ours(path: Path, values: dict[str, Any], captures: Dataset, limit: int
     if digests:
         check_digests(path, digests, captures)
     if pixels is not None:
-        _check_pixels(path, pixels, captures)
+        _check_pixel_confusions(path, pixels, captures)
     named = {s.name: found[s.name] for s in captures.samples}
-    return Found(captures, named, matching, pixels, selection)
+    return LoadedPredictions(captures, named, matching, pixels, selection)
 
 
-def _results(path: Path, values: list[Any]) -> list[_Result]:
+def _parse_results(path: Path, values: list[Any]) -> list[_CocoResult]:
     try:
-        return _COCO.validate_python(values)
+        return _COCO_RESULTS.validate_python(values)
     except ValidationError as error:
-        raise InputError(path, f"{first_problem(error)}. {_CURE}") from error
+        raise InputError(path, f"{format_validation_error(error)}. {_HINT}") from error
 
 
-def _from_coco(
-    path: Path, results: Sequence[_Result], captures: Dataset, labels: Path
+def _convert_coco_results(
+    path: Path, results: Sequence[_CocoResult], captures: Dataset, captures_path: Path
 ) -> Predictions:
-    if not labels.is_file():
+    if not captures_path.is_file():
         raise InputError(
             path,
-            f"COCO results mean ids of a COCO file, and {labels} is none. Name it as --captures.",
+            f"COCO results mean ids of a COCO file, and {captures_path} is none. Name it as --captures.",
         )
-    ids = read_ids(labels)
-    _check_known(path, "image_id", (r.image_id for r in results), ids.names)
+    ids = read_coco_ids(captures_path)
+    _check_known(path, "image_id", (r.image_id for r in results), ids.image_names)
     _check_known(path, "category_id", (r.category_id for r in results), ids.categories)
-    _check_boxes(path, [(r, ids.photos[r.image_id].listed_size) for r in results])
+    _check_boxes(path, [(r, ids.images[r.image_id].listed_size) for r in results])
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for number, result in enumerate(results):
-        name = ids.names[result.image_id]
+        name = ids.image_names[result.image_id]
         if name in found:  # not where only some of the captures are scored
-            found[name].append(_detection(path, number, result, ids))
+            found[name].append(_build_detection(path, number, result, ids))
     return {name: tuple(detections) for name, detections in found.items()}
 
 
-def _detection(path: Path, number: int, result: _Result, ids: CocoIds) -> Detection:
+def _build_detection(path: Path, number: int, result: _CocoResult, ids: CocoIds) -> Detection:
     try:
-        label = ids.label(
+        label = ids.build_label(
             result.image_id,
             result.category_id,
             result.bbox,
@@ -267,24 +278,24 @@ def _detection(path: Path, number: int, result: _Result, ids: CocoIds) -> Detect
             result.keypoints,
         )
     except ValueError as error:
-        raise InputError(path, f"[{number}]: {error} {_CURE}") from error
-    points: tuple[FoundKeypoint, ...] | None = None
+        raise InputError(path, f"[{number}]: {error} {_HINT}") from error
+    points: tuple[DetectedKeypoint, ...] | None = None
     if label.keypoints is not None:
-        points = tuple(FoundKeypoint(point.name, point.xy) for point in label.keypoints)
+        points = tuple(DetectedKeypoint(point.name, point.xy) for point in label.keypoints)
     assert not isinstance(label.mask, MaskFile)  # results hold their masks themselves
     return Detection(label.category, label.box_xyxy, result.score, points, label.mask)
 
 
-def _from_bop(
-    path: Path, results: Sequence[_Result], captures: Dataset, labels: Path
+def _convert_bop_results(
+    path: Path, results: Sequence[_CocoResult], captures: Dataset, captures_path: Path
 ) -> Predictions:
     """Returns results of BOP's challenges of 2022 and later; those of other images do not count."""
-    scenes = [scene for found in scenes_below(labels).values() for scene in found]
-    categories = names_of(scenes)
-    _check_known(path, "scene_id", (r.scene_id for r in results), set(map(scene_number, scenes)))
+    scenes = [scene for found in find_scenes(captures_path).values() for scene in found]
+    categories = read_category_names(scenes)
+    _check_known(path, "scene_id", (r.scene_id for r in results), set(map(parse_scene_id, scenes)))
     _check_known(path, "category_id", (r.category_id for r in results), categories)
     names: dict[tuple[int | None, int | str], str] = {
-        place_of(sample): sample.name for sample in captures.samples
+        get_bop_ids(sample): sample.name for sample in captures.samples
     }
     sizes = {sample.name: (sample.width, sample.height) for sample in captures.samples}
     named = ((r, names.get((r.scene_id, r.image_id))) for r in results)
@@ -292,74 +303,82 @@ def _from_bop(
     found: dict[str, list[Detection]] = {sample.name: [] for sample in captures.samples}
     for number, result in enumerate(results):
         if result.bbox is None:
-            raise InputError(path, f"[{number}]: bbox is missing. {_CURE}")
+            raise InputError(path, f"[{number}]: bbox is missing. {_HINT}")
         name = names.get((result.scene_id, result.image_id))
         if name is not None:
             category = categories[result.category_id]
             whole = Detection(category, xywh_to_xyxy(result.bbox), result.score)
-            _check(path, f"[{number}]", whole)  # what is no box would be one at the edge
-            box = box_within(result.bbox, sizes[name])
+            _check_detection(path, f"[{number}]", whole)  # what is no box would be one at the edge
+            box = clip_bop_box(result.bbox, sizes[name])
             found[name].append(replace(whole, box_xyxy=box))
     return {name: tuple(detections) for name, detections in found.items()}
 
 
-def _check_boxes(path: Path, results: Sequence[tuple[_Result, tuple[int, int]]]) -> None:
+def _check_boxes(path: Path, results: Sequence[tuple[_CocoResult, tuple[int, int]]]) -> None:
     """Refuses boxes that are corners, of results with the widths and heights of their pictures."""
     boxed = [(result.bbox, size) for result, size in results if result.bbox is not None]
     boxes, sizes = [box for box, _ in boxed], [size for _, size in boxed]
-    if are_corners(boxes, sizes, [math.nan] * len(boxed)):
-        raise InputError(path, f"{CORNERS} {_CURE}")
+    if are_xyxy(boxes, sizes, [math.nan] * len(boxed)):
+        raise InputError(path, f"{XYXY_MESSAGE} {_HINT}")
 
 
-def _check_known(path: Path, what: str, given: Any, known: Any) -> None:
-    strangers = [value for value in dict.fromkeys(given) if value not in known]
+def _check_known(path: Path, key: str, values: Any, known: Any) -> None:
+    strangers = [value for value in dict.fromkeys(values) if value not in known]
     if strangers:
         raise InputError(
             path,
-            f"{what} {strangers[0]!r} is not in the captures ({len(strangers)} such). These are "
+            f"{key} {strangers[0]!r} is not in the captures ({len(strangers)} such). These are "
             "detections of something else, or the names differ.",
         )
 
 
-def _check(path: Path, place: str, detection: Detection) -> None:
+def _check_detection(path: Path, location: str, detection: Detection) -> None:
     x0, y0, x1, y1 = detection.box_xyxy
     if not all(map(math.isfinite, detection.box_xyxy)) or x1 < x0 or y1 < y0:
         raise InputError(
             path,
-            f"{place}: box {list(detection.box_xyxy)} must be finite, with sides of 0 or more.",
+            f"{location}: box {list(detection.box_xyxy)} must be finite, with sides of 0 or more.",
         )
     for point in detection.keypoints or ():
-        said = (number for number in (point.seen, point.spread_px) if number is not None)
+        said = (
+            number
+            for number in (point.visibility_score, point.uncertainty_px)
+            if number is not None
+        )
         if not all(map(math.isfinite, (*point.xy, *said))):
-            raise InputError(path, f"{place}: keypoint {point.name} must have finite numbers.")
+            raise InputError(path, f"{location}: keypoint {point.name} must have finite numbers.")
     if not math.isfinite(detection.score):
-        raise InputError(path, f"{place}: score {detection.score} must be a finite number.")
+        raise InputError(path, f"{location}: score {detection.score} must be a finite number.")
 
 
-def _check_mask(path: Path, place: str, detection: Detection, size: tuple[int, int]) -> None:
+def _check_mask(path: Path, location: str, detection: Detection, size: tuple[int, int]) -> None:
     mask = detection.mask
-    if mask is not None and (mask.size != size or not mask.is_whole()):
+    if mask is not None and (mask.size != size or not mask.is_valid()):
         raise InputError(
             path,
-            f"{place}: the mask is none of {size[1]}x{size[0]} pixels, as the image has. Make it anew.",
+            f"{location}: the mask is none of {size[1]}x{size[0]} pixels, as the image has. Make it anew.",
         )
 
 
-def _check_pixels(path: Path, pixels: Confusions, captures: Dataset) -> None:
-    if pixels.categories != captures.categories:
+def _check_pixel_confusions(
+    path: Path, pixel_confusions: PixelConfusions, captures: Dataset
+) -> None:
+    if pixel_confusions.categories != captures.categories:
         raise InputError(
             path,
-            f"{PIXELS}: categories are {', '.join(pixels.categories)}, not {', '.join(captures.categories)}. "
+            f"{PIXEL_CONFUSIONS}: categories are {', '.join(pixel_confusions.categories)}, not {', '.join(captures.categories)}. "
             "Make it anew.",
         )
-    classes = range(1 + len(pixels.categories))
+    classes = range(1 + len(pixel_confusions.categories))
     for name in (sample.name for sample in captures.samples):
-        if name not in pixels.images:
-            raise InputError(path, f"{PIXELS}: says nothing of image {name}. Make it anew.")
-        for labelled, taken, count in pixels.images[name]:
+        if name not in pixel_confusions.images:
+            raise InputError(
+                path, f"{PIXEL_CONFUSIONS}: says nothing of image {name}. Make it anew."
+            )
+        for labelled, taken, count in pixel_confusions.images[name]:
             if labelled not in classes or taken not in classes or count < 0:
                 raise InputError(
                     path,
-                    f"{PIXELS}: image {name}: [{labelled}, {taken}, {count}] must be two classes of 0 to "
+                    f"{PIXEL_CONFUSIONS}: image {name}: [{labelled}, {taken}, {count}] must be two classes of 0 to "
                     f"{classes[-1]} and a number of pixels. Make it anew.",
                 )

@@ -17,20 +17,20 @@ T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
-class Straightener:
+class Undistorter:
     """Takes the values of a picture to where a pinhole sees them.
 
     Attributes:
-        matrix: (3, 3) of both lenses.
-        source: (h, w, 2) float32, the pixel of the picture that each pixel of the new one shows;
+        camera_matrix: (3, 3) of both lenses.
+        source_xy: (h, w, 2) float32, the pixel of the picture that each pixel of the new one shows;
             None where the lens is a pinhole already and nothing changes.
     """
 
-    matrix: NDArray[np.float64]
-    source: NDArray[np.float32] | None
+    camera_matrix: NDArray[np.float64]
+    source_xy: NDArray[np.float32] | None
 
     @classmethod
-    def of(cls, sample: Sample) -> Straightener:
+    def from_sample(cls, sample: Sample) -> Undistorter:
         """Returns that of a sample.
 
         Raises:
@@ -49,23 +49,25 @@ class Straightener:
             return cls(matrix, None)
         y, x = np.mgrid[: sample.height, : sample.width].reshape(2, -1)
         points = np.stack([x, y, np.ones_like(x)], axis=1) @ np.linalg.inv(matrix).T
-        seen = lens.sees(points)
+        seen = lens.can_project(points)
         source = np.full((len(points), 2), -2.0)  # outside every picture
         source[seen] = lens.project(points[seen])
         shape = sample.height, sample.width, 2
         return cls(matrix, np.clip(source, -2, 1e6).astype(np.float32).reshape(shape))
 
-    def smooth(self, values: NDArray[T]) -> NDArray[T]:
+    def undistort_image(self, values: NDArray[T]) -> NDArray[T]:
         """Returns a picture (h, w, ...), between pixels by bilinear interpolation; 0 outside."""
         return self._remap(values, cv2.INTER_LINEAR)
 
-    def nearest(self, values: NDArray[T]) -> NDArray[T]:
+    def undistort_labels(self, values: NDArray[T]) -> NDArray[T]:
         """Returns labels (h, w), of the pixel that is nearest; 0 outside."""
         return self._remap(values, cv2.INTER_NEAREST)
 
-    def _remap(self, values: NDArray[Any], how: int) -> NDArray[Any]:
-        if self.source is None:
+    def _remap(self, values: NDArray[Any], interpolation: int) -> NDArray[Any]:
+        if self.source_xy is None:
             return values
         return np.asarray(
-            cv2.remap(values, self.source[..., 0], self.source[..., 1], how, borderValue=0)
+            cv2.remap(
+                values, self.source_xy[..., 0], self.source_xy[..., 1], interpolation, borderValue=0
+            )
         )

@@ -6,11 +6,11 @@ import functools
 from pathlib import Path
 
 from sim2cam import images
-from sim2cam.data.cache import unpacked
-from sim2cam.data.sample import Dataset, Moment, Origin, Sample
+from sim2cam.data.cache import unpack_cached
+from sim2cam.data.sample import Dataset, FrameInfo, Origin, Sample
 from sim2cam.files import write_bytes
 
-MOST_FRAMES = 300
+MAX_FRAMES = 300
 """Frames that are taken of a video, evenly spread; all of a shorter one."""
 
 _VERSION = "video-1"  # counts up when other frames are taken
@@ -37,10 +37,10 @@ def read_video(
         InputError: it is no video that can be read.
         OutputError: the cache cannot be written.
     """
-    folder = unpacked(path, _VERSION, functools.partial(_fill, path))
+    folder = unpack_cached(path, _VERSION, functools.partial(_extract_frames, path))
     frames = sorted(folder.glob("*.png"))
     width, height = images.read_size(frames[0])
-    rate_hz = images.frame_rate_hz(path)
+    rate_hz = images.read_frame_rate_hz(path)
     samples = tuple(
         Sample(
             name=f"{path.stem}/{frame.stem}",
@@ -49,35 +49,35 @@ def read_video(
             height=height,
             objects=None,
             origin=origin,
-            moment=_moment(int(frame.stem), rate_hz),
+            frame_info=_build_frame_info(int(frame.stem), rate_hz),
         )
         for frame in frames
     )
     return {"style": Dataset(path, (), samples)}
 
 
-def frames_note(captures: Dataset) -> str | None:
+def describe_frame_selection(captures: Dataset) -> str | None:
     """Returns in words that only some frames of a video were taken; None where all were, or of no video."""
     if not is_video(captures.root):
         return None
-    last = captures.samples[-1].moment  # of the video's last frame
+    last = captures.samples[-1].frame_info  # of the video's last frame
     taken = len(captures.samples)
-    if last is None or taken == last.frame + 1:
+    if last is None or taken == last.frame_index + 1:
         return None
     return (
-        f"{captures.root}: {taken} of {last.frame + 1:,} frames are taken, evenly spread. For all of them, "
+        f"{captures.root}: {taken} of {last.frame_index + 1:,} frames are taken, evenly spread. For all of them, "
         "give a folder of them as pictures."
     )
 
 
-def _moment(number: int, rate_hz: float | None) -> Moment:
-    return Moment(number, first_row_s=None if rate_hz is None else number / rate_hz)
+def _build_frame_info(frame_index: int, rate_hz: float | None) -> FrameInfo:
+    return FrameInfo(frame_index, first_row_s=None if rate_hz is None else frame_index / rate_hz)
 
 
-def _fill(path: Path, folder: Path) -> None:
+def _extract_frames(path: Path, folder: Path) -> None:
     """Writes frames; how many there are is only known after reading all."""
     count = sum(1 for _ in images.read_video(path))
-    taken = {round(i * (count - 1) / max(MOST_FRAMES - 1, 1)) for i in range(MOST_FRAMES)}
+    taken = {round(i * (count - 1) / max(MAX_FRAMES - 1, 1)) for i in range(MAX_FRAMES)}
     for number, rgb in enumerate(images.read_video(path)):
-        if count <= MOST_FRAMES or number in taken:
+        if count <= MAX_FRAMES or number in taken:
             write_bytes(folder / f"{number:06d}.png", images.encode_png(rgb))

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam import images
-from sim2cam.data.parsing import category_problem
+from sim2cam.data.parsing import find_category_problem
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import InputError, RepairWarning
 
-_RARE = (".ppm", ".pgm", ".tga", ".jp2")
+_UNCOMMON_SUFFIXES = (".ppm", ".pgm", ".tga", ".jp2")
 """Suffixes of images that few tools read."""
 
 
-def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
+def require_labels(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
     """Returns the labels of a sample.
 
     Raises:
@@ -30,7 +30,7 @@ def labels_of(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
     return sample.objects
 
 
-def upright_file(sample: Sample) -> tuple[bytes, str]:
+def encode_upright(sample: Sample) -> tuple[bytes, str]:
     """Return the bytes and the suffix of an image's file.
 
     The bytes are the file's own. An image that EXIF turns is encoded upright as PNG, as tools disagree on
@@ -40,9 +40,9 @@ def upright_file(sample: Sample) -> tuple[bytes, str]:
         InputError: it cannot be read.
     """
     suffix = sample.rgb.suffix
-    if suffix.lower() in _RARE or images.read_orientation(sample.rgb) != 1:
-        return upright_png(sample), ".png"
-    return bytes_of(sample.rgb), ".jpg" if suffix.lower() == ".jfif" else suffix
+    if suffix.lower() in _UNCOMMON_SUFFIXES or images.read_orientation(sample.rgb) != 1:
+        return encode_upright_png(sample), ".png"
+    return read_bytes(sample.rgb), ".jpg" if suffix.lower() == ".jfif" else suffix
 
 
 def to_json(values: Any, source: Path, *, indent: int | None = None) -> bytes:
@@ -64,7 +64,7 @@ def to_json(values: Any, source: Path, *, indent: int | None = None) -> bytes:
         ) from error
 
 
-def bytes_of(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
     """Returns the bytes of a file.
 
     Raises:
@@ -76,7 +76,7 @@ def bytes_of(path: Path) -> bytes:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
 
 
-def upright_png(sample: Sample) -> bytes:
+def encode_upright_png(sample: Sample) -> bytes:
     """Returns the picture as an upright PNG file.
 
     Raises:
@@ -85,17 +85,17 @@ def upright_png(sample: Sample) -> bytes:
     return images.encode_png(images.read_rgb(sample.rgb))
 
 
-def stem_of(sample: Sample) -> str:
+def get_stem(sample: Sample) -> str:
     """Returns the name of a sample without the suffix of its picture."""
     return sample.name.removesuffix(sample.rgb.suffix)
 
 
-def flat_stem(sample: Sample) -> str:
+def get_flat_stem(sample: Sample) -> str:
     """Returns that without folders, by whose names some tools find the labels of a picture."""
-    return stem_of(sample).replace("/", "-")
+    return get_stem(sample).replace("/", "-")
 
 
-def check_stems(dataset: Dataset) -> None:
+def check_unique_stems(dataset: Dataset) -> None:
     """Refuses samples whose flat stems are the same, where labels go by them.
 
     Raises:
@@ -103,7 +103,7 @@ def check_stems(dataset: Dataset) -> None:
     """
     found: dict[str, str] = {}
     for sample in dataset.samples:
-        other = found.setdefault(flat_stem(sample), sample.name)
+        other = found.setdefault(get_flat_stem(sample), sample.name)
         if other != sample.name:
             raise InputError(
                 dataset.root,
@@ -111,7 +111,7 @@ def check_stems(dataset: Dataset) -> None:
             )
 
 
-def each_a_scene(parts: Mapping[str, Dataset]) -> dict[str, Dataset]:
+def assign_scene_per_image(splits: Mapping[str, Dataset]) -> dict[str, Dataset]:
     """Returns photos of which nothing is known but that each is one: every one its own scene."""
     numbers = count()
     return {
@@ -119,42 +119,42 @@ def each_a_scene(parts: Mapping[str, Dataset]) -> dict[str, Dataset]:
             part,
             samples=tuple(replace(sample, scene_index=next(numbers)) for sample in part.samples),
         )
-        for name, part in parts.items()
+        for name, part in splits.items()
     }
 
 
-_UNREAD = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
+_UNSUPPORTED_SUFFIXES = (".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".dng", ".arw", ".cr2", ".cr3", ".nef",
            ".orf", ".raf", ".rw2")  # fmt: skip
 """Suffixes of images that cameras and people make and that are not read."""
 
 
-def unread_images(folder: Path) -> list[Path]:
+def list_unsupported_images(folder: Path) -> list[Path]:
     """Return the images in a folder that cannot be read for their kind, by name."""
-    unread = set(_UNREAD) - set(images.SUFFIXES)
+    unread = set(_UNSUPPORTED_SUFFIXES) - set(images.IMAGE_SUFFIXES)
     files = (path for path in folder.iterdir() if path.suffix.lower() in unread)
     return sorted(path for path in files if not path.name.startswith("."))
 
 
-def unread_words(root: Path, unread: Sequence[Path]) -> str | None:
+def describe_unsupported_images(root: Path, unsupported: Sequence[Path]) -> str | None:
     """Return a note on images of a dataset that are left out for their kind; None without any."""
-    if not unread:
+    if not unsupported:
         return None
     return (
-        f"{root}: images of kinds that cannot be read are left out: {len(unread)} (first: {unread[0].relative_to(root)}). "
-        f"Convert them to one of {images.KINDS}."
+        f"{root}: images of kinds that cannot be read are left out: {len(unsupported)} (first: {unsupported[0].relative_to(root)}). "
+        f"Convert them to one of {images.FORMAT_NAMES}."
     )
 
 
-def warn_of_unread(root: Path, folders: Iterable[Path]) -> None:
+def warn_about_unsupported_images(root: Path, folders: Iterable[Path]) -> None:
     """Warn of images in folders of a dataset that are left out for their kind."""
-    words = unread_words(
-        root, [path for folder in sorted(folders) for path in unread_images(folder)]
+    words = describe_unsupported_images(
+        root, [path for folder in sorted(folders) for path in list_unsupported_images(folder)]
     )
     if words is not None:
         warnings.warn(words, RepairWarning, stacklevel=2)
 
 
-def checked_categories(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+def validate_categories(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     """Return the names of categories, which differ and can be printed in one line.
 
     Raises:
@@ -176,6 +176,6 @@ def check_category(path: Path, name: str) -> None:
     """
     if not name.strip():
         raise InputError(path, "a category has an empty name. Give it one.")
-    problem = category_problem(name)
+    problem = find_category_problem(name)
     if problem is not None:
         raise InputError(path, f"the category {problem}")

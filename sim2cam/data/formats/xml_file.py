@@ -10,13 +10,13 @@ from sim2cam.data.parsing import read_text
 from sim2cam.errors import InputError
 
 
-def parse_xml(path: Path, tag: str, most_bytes: int) -> ElementTree.Element:
+def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
     """Return the root of an XML file.
 
     Args:
         path: the file.
         tag: name of the root.
-        most_bytes: a longer file is refused before it is read.
+        max_bytes: a longer file is refused before it is read.
 
     Raises:
         InputError: the file cannot be read, is no XML, declares entities or has another root.
@@ -25,7 +25,7 @@ def parse_xml(path: Path, tag: str, most_bytes: int) -> ElementTree.Element:
     from defusedxml.ElementTree import fromstring
 
     try:
-        tree: ElementTree.Element = fromstring(read_text(path, most_bytes, "annotation"))
+        tree: ElementTree.Element = fromstring(read_text(path, max_bytes, "annotation"))
     except ElementTree.ParseError as error:
         raise InputError(path, f"not XML ({error}).") from error
     except (DefusedXmlException, ValueError) as error:
@@ -35,12 +35,12 @@ def parse_xml(path: Path, tag: str, most_bytes: int) -> ElementTree.Element:
     return tree
 
 
-def number_of(path: Path, place: str, text: str | None) -> float:
+def parse_number(path: Path, location: str, text: str | None) -> float:
     """Return the finite number that a text in a file is.
 
     Args:
         path: the file.
-        place: of the text, for errors.
+        location: of the text, for errors.
         text: None where the file has none.
 
     Raises:
@@ -52,5 +52,5 @@ def number_of(path: Path, place: str, text: str | None) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(path, f"{place} is '{text[:40]}', not a number.")
+        raise InputError(path, f"{location} is '{text[:40]}', not a number.")
     return value

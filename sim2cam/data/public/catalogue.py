@@ -7,63 +7,63 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sim2cam.data.public.checksums import CONTENTS
+from sim2cam.data.public.checksums import CHECKSUM_FOLDER
 from sim2cam.data.public.dice import arrange_dice
 from sim2cam.data.public.download import Source
 from sim2cam.errors import InputError
 
 
 @dataclass(frozen=True)
-class DataSet:
+class PublicDataset:
     """A public data set.
 
     Attributes:
         name: it is called by.
-        about: what it shows.
+        description: what it shows.
         licence: what its makers ask.
         credit: whose it is.
         archives: zip files, and into which folder of it each unpacks.
         arrange: brings what was unpacked (its first argument) into a folder (its second).
-        known: list of its files, as in ``contents.CONTENTS``; None where none is known.
+        checksum_list: list of its files, as in ``contents.CONTENTS``; None where none is known.
     """
 
     name: str
-    about: str
+    description: str
     licence: str
     credit: str
     archives: tuple[tuple[Source, str], ...]
     arrange: Callable[[Path, Path], None]
-    known: Path | None = None
+    checksum_list: Path | None = None
 
 
-_HUB = "https://huggingface.co/datasets/bop-benchmark"
+_BOP_HUB = "https://huggingface.co/datasets/bop-benchmark"
 _MB = 1_000_000
-_MOST_OF_ARCHIVE = 2_000 * _MB
+_MAX_ARCHIVE_BYTES = 2_000 * _MB
 """Of archives whose size is not known."""
 
 
-def _arrange_bop(name: str, unpacked: Path, folder: Path) -> None:
+def _arrange_bop(name: str, archive_dir: Path, folder: Path) -> None:
     """Takes the folder that BOP's archives fill."""
-    if not (unpacked / name / "test_targets_bop19.json").is_file():
+    if not (archive_dir / name / "test_targets_bop19.json").is_file():
         raise InputError(
-            unpacked / name, "its archives hold no test_targets_bop19.json. They were changed."
+            archive_dir / name, "its archives hold no test_targets_bop19.json. They were changed."
         )
-    (unpacked / name).rename(folder)
+    (archive_dir / name).rename(folder)
 
 
-def _bop(
+def _define_bop(
     name: str,
-    about: str,
+    description: str,
     *archives: tuple[str, int | None, str | None],
     credit: str,
     licence: str | None = None,
     revision: str = "main",
-) -> DataSet:
+) -> PublicDataset:
     """Returns a data set of BOP's hub.
 
     Args:
         name: on the hub.
-        about: what it shows.
+        description: what it shows.
         archives: the parts, the first of which makes its folder, with their size and SHA-256 where known.
         credit: whose it is.
         licence: as its makers say it; None where that is not known here.
@@ -71,18 +71,18 @@ def _bop(
     """
     sources = [
         Source(
-            f"{_HUB}/{name}/resolve/{revision}/{name}_{part}.zip",
-            size or _MOST_OF_ARCHIVE,
+            f"{_BOP_HUB}/{name}/resolve/{revision}/{name}_{part}.zip",
+            size or _MAX_ARCHIVE_BYTES,
             sha256,
             size,
         )
         for part, size, sha256 in archives
     ]
-    known = CONTENTS / f"{name}.txt"
-    return DataSet(
+    known = CHECKSUM_FOLDER / f"{name}.txt"
+    return PublicDataset(
         name,
-        f"{about}; one of BOP",
-        licence or f"not known here; read {_HUB}/{name} and bop.felk.cvut.cz/datasets first",
+        f"{description}; one of BOP",
+        licence or f"not known here; read {_BOP_HUB}/{name} and bop.felk.cvut.cz/datasets first",
         f"{credit}, Hodan et al. 2018 (bop.felk.cvut.cz)",
         tuple((source, name if number else "") for number, source in enumerate(sources)),
         partial(_arrange_bop, name),
@@ -90,10 +90,10 @@ def _bop(
     )
 
 
-DATA_SETS = {
+PUBLIC_DATASETS = {
     one.name: one
     for one in (
-        DataSet(
+        PublicDataset(
             "dice",
             "250 phone photos of thrown dice, boxes with the upward face; 200 to train, 50 to test",
             "BSD-3-Clause",
@@ -108,9 +108,9 @@ DATA_SETS = {
                 ),
             ),
             arrange_dice,
-            CONTENTS / "dice.txt",
+            CHECKSUM_FOLDER / "dice.txt",
         ),
-        _bop(
+        _define_bop(
             "lmo",
             "Linemod-Occluded: 200 test images with depth, 6D poses of 8 objects, their meshes",
             ("base", 5_684, None),
@@ -123,7 +123,7 @@ DATA_SETS = {
             credit="Brachmann et al. 2014, Hinterstoisser et al. 2012",
             licence="CC BY-SA 4.0",
         ),
-        _bop(
+        _define_bop(
             "lm",
             "Linemod: test images with depth, 6D poses of 15 objects, one a picture, their meshes",
             ("base", None, None),
@@ -131,7 +131,7 @@ DATA_SETS = {
             ("test_bop19", None, None),
             credit="Hinterstoisser et al. 2012",
         ),
-        _bop(
+        _define_bop(
             "tless",
             "T-LESS: 1000 test images with depth, 6D poses of 30 parts without texture, their meshes",
             ("base", 49_597, "dd70ca884b7c471a530a952f70c5ab2c212f3d2c2f371be86397442b97d70a7e"),
@@ -149,7 +149,7 @@ DATA_SETS = {
             licence="CC BY 4.0",
             revision="5fd309a04476a842d93abfb584fba9ee7caecdf1",
         ),
-        _bop(
+        _define_bop(
             "tudl",
             "TUD Light: 600 test images with depth, 6D poses of 3 objects in changing light, their meshes",
             ("base", 3_394, "963dc6044eaf575a0f458b2804152da552b7fbca385d0ab01c115c6285e500ad"),
@@ -167,7 +167,7 @@ DATA_SETS = {
             licence="CC BY-SA 4.0",
             revision="6527f7d4b25d3e2e8dec84529284d9797b15f7b5",
         ),
-        _bop(
+        _define_bop(
             "icbin",
             "IC-BIN: test images with depth, 6D poses of 2 objects heaped in bins, their meshes",
             ("base", None, None),
@@ -175,7 +175,7 @@ DATA_SETS = {
             ("test_bop19", None, None),
             credit="Doumanoglou et al. 2016",
         ),
-        _bop(
+        _define_bop(
             "ycbv",
             "YCB-Video: 900 test images with depth, 6D poses of 21 household objects, their meshes",
             ("base", 15_805, None),

@@ -7,22 +7,22 @@ from pathlib import Path
 
 from sim2cam.errors import InputError
 
-CONTENTS = Path(__file__).with_name("known_files")
+CHECKSUM_FOLDER = Path(__file__).with_name("known_files")
 """Folder of a list for each data set of which files are known: a line for each, with its SHA-256, how many
 bytes it has, and its path."""
 
 
-def check_contents(folder: Path, known: Path) -> int:
+def verify_checksums(folder: Path, checksum_list: Path) -> int:
     """Returns how many files of a data set are those that are known; it may hold others.
 
     Args:
         folder: of the data set.
-        known: a list as in ``CONTENTS``.
+        checksum_list: a list as in ``CHECKSUM_FOLDER``.
 
     Raises:
         InputError: one is missing or another.
     """
-    lines = known.read_text().splitlines()
+    lines = checksum_list.read_text().splitlines()
     for line in lines:
         sha256, size, name = line.split(" ", 2)
         path = folder / name

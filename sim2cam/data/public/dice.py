@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sim2cam.data.formats.yolo.layout import TABLE
+from sim2cam.data.formats.yolo.layout import DATA_FILE
 from sim2cam.data.formats.yolo.reader import read_yolo
 from sim2cam.data.public.tf_records import read_examples
 from sim2cam.data.sample import Sample
@@ -20,20 +20,20 @@ from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
 
-PHOTOS = {"train": 200, "test": 50}
-OBJECTS = {"train": 1487, "test": 308}
+PHOTO_COUNTS = {"train": 200, "test": 50}
+OBJECT_COUNTS = {"train": 1487, "test": 308}
 
-_RECORDS, _LICENCE = "tfrecords/{}.record", "LICENSE"
-_DEV_OF_A_DAY = 20
+_RECORD_PATTERN, _LICENCE_FILE = "tfrecords/{}.record", "LICENSE"
+_DEV_PHOTOS_PER_DAY = 20
 
 
-def arrange_dice(unpacked: Path, folder: Path) -> None:
+def arrange_dice(archive_dir: Path, folder: Path) -> None:
     """Fills a folder with ``train/`` and ``test/``, and COCO files of these and of two parts of train.
 
     ``dev.json`` is the first 20 train photos of each of the two days, ``style.json`` the others.
 
     Args:
-        unpacked: holds the repository as GitHub packs it.
+        archive_dir: holds the repository as GitHub packs it.
         folder: is filled.
 
     Raises:
@@ -41,38 +41,40 @@ def arrange_dice(unpacked: Path, folder: Path) -> None:
             there should be.
         OutputError: the folder cannot be written.
     """
-    (repository, *_) = (path for path in [*sorted(unpacked.iterdir()), unpacked] if path.is_dir())
-    for needed in (*(_RECORDS.format(part) for part in PHOTOS), _LICENCE):
+    (repository, *_) = (
+        path for path in [*sorted(archive_dir.iterdir()), archive_dir] if path.is_dir()
+    )
+    for needed in (*(_RECORD_PATTERN.format(part) for part in PHOTO_COUNTS), _LICENCE_FILE):
         if not (repository / needed).is_file():
             raise InputError(repository / needed, "is not in the archive. It is of another commit.")
-    staged = unpacked / "staged"
-    for part in PHOTOS:
-        _stage(repository, part, staged)
+    staged = archive_dir / "staged"
+    for part in PHOTO_COUNTS:
+        _stage_split(repository, part, staged)
     names = "".join(f"- '{value}'\n" for value in range(1, 7))
-    parts = "".join(f"{part}: images/{part}\n" for part in PHOTOS)
-    write_bytes(staged / TABLE, f"{parts}names:\n{names}".encode())
+    parts = "".join(f"{part}: images/{part}\n" for part in PHOTO_COUNTS)
+    write_bytes(staged / DATA_FILE, f"{parts}names:\n{names}".encode())
     read = read_yolo(staged, "real")
     for part, dataset in read.items():
         found = len(dataset.samples), sum(len(s.objects or ()) for s in dataset.samples)
-        if found != (PHOTOS[part], OBJECTS[part]):
+        if found != (PHOTO_COUNTS[part], OBJECT_COUNTS[part]):
             raise InputError(
                 repository,
-                f"{part} has {found[0]} photos and {found[1]} boxes, not {PHOTOS[part]} and "
-                f"{OBJECTS[part]}. It is of another commit.",
+                f"{part} has {found[0]} photos and {found[1]} boxes, not {PHOTO_COUNTS[part]} and "
+                f"{OBJECT_COUNTS[part]}. It is of another commit.",
             )
         folder.mkdir(parents=True, exist_ok=True)
         (staged / "images" / part).rename(folder / part)
-        write_json(folder / f"{part}.json", _coco(dataset.samples))
-    dev = _dev(read["train"].samples)
+        write_json(folder / f"{part}.json", _build_coco(dataset.samples))
+    dev = _select_dev(read["train"].samples)
     style = [sample for sample in read["train"].samples if sample not in dev]
-    write_json(folder / "dev.json", _coco(dev))
-    write_json(folder / "style.json", _coco(style))
-    (repository / _LICENCE).rename(folder / _LICENCE)
+    write_json(folder / "dev.json", _build_coco(dev))
+    write_json(folder / "style.json", _build_coco(style))
+    (repository / _LICENCE_FILE).rename(folder / _LICENCE_FILE)
 
 
-def _stage(repository: Path, part: str, staged: Path) -> None:
+def _stage_split(repository: Path, split: str, staging_dir: Path) -> None:
     """Writes the photos of a part and their labels as YOLO has them."""
-    records = repository / _RECORDS.format(part)
+    records = repository / _RECORD_PATTERN.format(split)
     for example in read_examples(records):
         name = example.get("image/filename", b"").decode(errors="replace")
         photo = example.get("image/encoded")
@@ -83,20 +85,20 @@ def _stage(repository: Path, part: str, staged: Path) -> None:
             raise InputError(
                 labels, f"is not there, but its photo is in {records.name}. Fetch it again."
             )
-        write_bytes(staged / "images" / part / name, photo)
-        beside = staged / "labels" / part / labels.name
+        write_bytes(staging_dir / "images" / split / name, photo)
+        beside = staging_dir / "labels" / split / labels.name
         write_bytes(beside, labels.read_bytes())
 
 
-def _dev(samples: Sequence[Sample]) -> list[Sample]:
+def _select_dev(samples: Sequence[Sample]) -> list[Sample]:
     """Returns the first photos of each day, which their names tell: ``IMG_20191208_111228.jpg``."""
     days: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         days[sample.rgb.name.split("_")[1]].append(sample)
-    return [sample for day in days.values() for sample in day[:_DEV_OF_A_DAY]]
+    return [sample for day in days.values() for sample in day[:_DEV_PHOTOS_PER_DAY]]
 
 
-def _coco(samples: Sequence[Sample]) -> dict[str, Any]:
+def _build_coco(samples: Sequence[Sample]) -> dict[str, Any]:
     annotations: list[dict[str, Any]] = []
     for image_id, sample in enumerate(samples, start=1):
         for label in sample.objects or ():

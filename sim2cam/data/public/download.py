@@ -14,15 +14,15 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from sim2cam.errors import InputError
-from sim2cam.files import writing
+from sim2cam.files import convert_write_errors
 
 STALL_S = 30.0
 """A server that says nothing for so long is given up."""
-PACE_S, LEAST_PACE = 60.0, 1000
+RATE_WINDOW_S, MIN_BYTES_PER_S = 60.0, 1000
 """So is one that sends fewer bytes a second than this for so long."""
 
-_CHUNK = 1 << 16
-_AGAIN = "Run the same command again to go on from there."
+_CHUNK_BYTES = 1 << 16
+_RESUME_HINT = "Run the same command again to go on from there."
 
 Progress = Callable[[int, int], None]
 
@@ -33,42 +33,42 @@ class Source:
 
     Attributes:
         url: where it is, https.
-        most_bytes: it may have.
+        max_bytes: it may have.
         sha256: of it, where that is known beforehand.
         size: how many bytes it has, where that is known.
     """
 
     url: str
-    most_bytes: int
+    max_bytes: int
     sha256: str | None = None
     size: int | None = None
 
 
-class _Pace:
+class _RateMonitor:
     """How fast a server sends."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._since, self._received = time.monotonic(), 0
+        self._window_start, self._received = time.monotonic(), 0
 
-    def told(self, received: int) -> None:
+    def update(self, received: int) -> None:
         """Gives up a server whose last bytes took too long.
 
         Args:
             received: how many bytes came now.
         """
         self._received += received
-        if (passed := time.monotonic() - self._since) < PACE_S:
+        if (passed := time.monotonic() - self._window_start) < RATE_WINDOW_S:
             return
-        if self._received < LEAST_PACE * passed:
+        if self._received < MIN_BYTES_PER_S * passed:
             raise InputError(
                 self._url,
-                f"sent less than {LEAST_PACE} bytes a second for {PACE_S:g} s. {_AGAIN}",
+                f"sent less than {MIN_BYTES_PER_S} bytes a second for {RATE_WINDOW_S:g} s. {_RESUME_HINT}",
             )
-        self._since, self._received = time.monotonic(), 0
+        self._window_start, self._received = time.monotonic(), 0
 
 
-class _SameScheme(HTTPRedirectHandler):
+class _SameSchemeRedirectHandler(HTTPRedirectHandler):
     """Follows redirects from https to https alone, so that nothing is read from elsewhere."""
 
     def redirect_request(
@@ -99,7 +99,7 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
         path.parent.mkdir(parents=True, exist_ok=True)
         _receive(source, part, progress or (lambda *_: None))
         part.replace(path)
-        _tag_of(part).unlink(missing_ok=True)
+        _locate_etag(part).unlink(missing_ok=True)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     size = path.stat().st_size
@@ -118,25 +118,25 @@ def download(source: Source, path: Path, progress: Progress | None = None) -> st
     return found
 
 
-def _receive(source: Source, part: Path, progress: Progress) -> None:
-    tag = _tag_of(part)
-    start = part.stat().st_size if part.is_file() and tag.is_file() else 0
+def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
+    tag = _locate_etag(partial_path)
+    start = partial_path.stat().st_size if partial_path.is_file() and tag.is_file() else 0
     headers = {"User-Agent": "sim2cam", "Accept-Encoding": "identity"}
     if start:
         headers |= {"Range": f"bytes={start}-", "If-Range": tag.read_text()}
     try:
-        with _opener().open(Request(source.url, headers=headers), timeout=STALL_S) as answer:  # noqa: S310
+        with _build_opener().open(Request(source.url, headers=headers), timeout=STALL_S) as answer:  # noqa: S310
             if answer.status != http.client.PARTIAL_CONTENT:
                 start = 0
             elif not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
                 raise InputError(
                     source.url, "sent another range than was asked for. Fetch it again."
                 )
-            _keep(source, answer, part, start, progress)
+            _append_response(source, answer, partial_path, start, progress)
     except HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
-            part.unlink()
-            _receive(source, part, progress)
+            partial_path.unlink()
+            _receive(source, partial_path, progress)
         elif error.code // 100 == 3:
             kind = urlsplit(source.url).scheme
             problem = f"redirects in circles, or to what is not {kind}. That is not followed."
@@ -145,57 +145,61 @@ def _receive(source: Source, part: Path, progress: Progress) -> None:
             problem = f"the server says {error.code} ({error.reason}). Try again later."
             raise InputError(source.url, problem) from error
     except (OSError, http.client.HTTPException) as error:
-        raise _broken_off(source, error) from error
+        raise _build_connection_error(source, error) from error
 
 
-def _keep(source: Source, answer: Any, part: Path, start: int, progress: Progress) -> None:
+def _append_response(
+    source: Source, response: Any, partial_path: Path, start: int, progress: Progress
+) -> None:
     """Writes what a server sends behind what is there already."""
-    left = answer.headers.get("Content-Length", "")
+    left = response.headers.get("Content-Length", "")
     total = start + int(left) if left.isdecimal() else None
-    if total is not None and total > source.most_bytes:
-        _refuse_size(source, part)
-    tag = answer.headers.get("ETag", "")
-    _tag_of(part).unlink(missing_ok=True)
+    if total is not None and total > source.max_bytes:
+        _reject_size(source, partial_path)
+    tag = response.headers.get("ETag", "")
+    _locate_etag(partial_path).unlink(missing_ok=True)
     if tag.startswith('"'):  # a weak one does not promise the same bytes
-        _tag_of(part).write_text(tag)
-    done, pace = start, _Pace(source.url)
-    with writing(part), part.open("ab" if start else "wb") as file:
-        while chunk := _next_chunk(source, answer):
+        _locate_etag(partial_path).write_text(tag)
+    done, pace = start, _RateMonitor(source.url)
+    with convert_write_errors(partial_path), partial_path.open("ab" if start else "wb") as file:
+        while chunk := _read_chunk(source, response):
             done += len(chunk)
-            if done > source.most_bytes:
+            if done > source.max_bytes:
                 break
             file.write(chunk)
-            pace.told(len(chunk))
-            progress(done, total or source.most_bytes)
-    if done > source.most_bytes:
-        _refuse_size(source, part)
+            pace.update(len(chunk))
+            progress(done, total or source.max_bytes)
+    if done > source.max_bytes:
+        _reject_size(source, partial_path)
     if total is not None and done < total:
-        raise InputError(source.url, f"broke off after {done} of {total} bytes. {_AGAIN}")
+        raise InputError(source.url, f"broke off after {done} of {total} bytes. {_RESUME_HINT}")
 
 
-def _next_chunk(source: Source, answer: Any) -> bytes:
+def _read_chunk(source: Source, response: Any) -> bytes:
     try:
-        return bytes(answer.read1(_CHUNK))
+        return bytes(response.read1(_CHUNK_BYTES))
     except (OSError, http.client.HTTPException) as error:
-        raise _broken_off(source, error) from error  # an OSError would look like one of writing
+        raise _build_connection_error(
+            source, error
+        ) from error  # an OSError would look like one of writing
 
 
-def _broken_off(source: Source, error: Exception) -> InputError:
+def _build_connection_error(source: Source, error: Exception) -> InputError:
     if isinstance(error, TimeoutError):
-        return InputError(source.url, f"sent nothing for {STALL_S:g} s. {_AGAIN}")
+        return InputError(source.url, f"sent nothing for {STALL_S:g} s. {_RESUME_HINT}")
     reason = getattr(error, "reason", error)
-    return InputError(source.url, f"cannot be reached ({reason}). {_AGAIN}")
+    return InputError(source.url, f"cannot be reached ({reason}). {_RESUME_HINT}")
 
 
-def _refuse_size(source: Source, part: Path) -> None:
-    part.unlink(missing_ok=True)
-    problem = f"is larger than {source.most_bytes} bytes, which it should not be. It was exchanged."
+def _reject_size(source: Source, partial_path: Path) -> None:
+    partial_path.unlink(missing_ok=True)
+    problem = f"is larger than {source.max_bytes} bytes, which it should not be. It was exchanged."
     raise InputError(source.url, problem)
 
 
-def _tag_of(part: Path) -> Path:
-    return part.with_name(f"{part.name}.tag")
+def _locate_etag(partial_path: Path) -> Path:
+    return partial_path.with_name(f"{partial_path.name}.tag")
 
 
-def _opener() -> OpenerDirector:
-    return build_opener(_SameScheme)
+def _build_opener() -> OpenerDirector:
+    return build_opener(_SameSchemeRedirectHandler)

@@ -10,53 +10,53 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from sim2cam.data.parsing import first_problem, read_json
+from sim2cam.data.parsing import format_validation_error, read_json
 from sim2cam.data.public.archive import unpack
-from sim2cam.data.public.catalogue import DataSet
-from sim2cam.data.public.checksums import check_contents
+from sim2cam.data.public.catalogue import PublicDataset
+from sim2cam.data.public.checksums import verify_checksums
 from sim2cam.data.public.download import Progress, download
 from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError
-from sim2cam.files import writing
+from sim2cam.files import convert_write_errors
 
-_MOST_BYTES = 1_000_000
-_DIGESTS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
+_MAX_BYTES = 1_000_000
+_DIGESTS_ADAPTER: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchResult:
     """A data set that is there.
 
     Attributes:
         folder: where it lies.
         digests: SHA-256 of each file that it was made of, by its address; empty when nothing was
             fetched, as it was there already.
-        new: addresses whose digest was not known before.
-        checked: how many of its files were compared with what is known of them.
+        new_urls: addresses whose digest was not known before.
+        verified_count: how many of its files were compared with what is known of them.
     """
 
     folder: Path
     digests: dict[str, str]
-    new: tuple[str, ...]
-    checked: int = 0
+    new_urls: tuple[str, ...]
+    verified_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Returns all of it as JSON values."""
         return {
             "folder": str(self.folder),
             "digests": self.digests,
-            "new": list(self.new),
-            "checked": self.checked,
+            "new": list(self.new_urls),
+            "checked": self.verified_count,
         }
 
 
 def fetch(
-    data_set: DataSet,
+    dataset: PublicDataset,
     root: Path,
     *,
     overwrite: bool = False,
     progress: Callable[[str], Progress] | None = None,
-) -> Fetched:
+) -> FetchResult:
     """Returns a data set after bringing it into a folder, whole or not at all.
 
     The digests of what it is made of are kept beside it, in ``NAME.fetched.json``. Where one differs
@@ -64,7 +64,7 @@ def fetch(
     downloaded is removed too.
 
     Args:
-        data_set: one of ``DATA_SETS``.
+        dataset: one of ``PUBLIC_DATASETS``.
         root: of all data sets.
         overwrite: fetch what is there already, and put it in place of that.
         progress: returns what is told of the bytes of a file, by its name.
@@ -73,17 +73,17 @@ def fetch(
         InputError: a file cannot be had, or is not what it should be.
         OutputError: the folder cannot be written.
     """
-    folder, record = root / data_set.name, root / f"{data_set.name}.fetched.json"
+    folder, record = root / dataset.name, root / f"{dataset.name}.fetched.json"
     if folder.is_dir() and not overwrite:
-        return Fetched(folder, {}, ())
-    known = _known(record)
-    work = root / f".{data_set.name}.part"
-    with writing(work):
+        return FetchResult(folder, {}, ())
+    known = _read_digests(record)
+    work = root / f".{dataset.name}.part"
+    with convert_write_errors(work):
         work.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(work / "unpacked", ignore_errors=True)
         shutil.rmtree(work / "whole", ignore_errors=True)
     digests: dict[str, str] = {}
-    for source, into in data_set.archives:
+    for source, into in dataset.archives:
         name = source.url.rsplit("/", 1)[-1]
         archive = work / name
         digest = download(source, archive, progress(f"{name}, bytes") if progress else None)
@@ -100,36 +100,40 @@ def fetch(
         except InputError:
             archive.unlink()  # or it would be found again, as broken, the next time
             raise
-    checked = _arranged(data_set, work)
-    with writing(folder):
+    checked = _arrange_files(dataset, work)
+    with convert_write_errors(folder):
         if folder.is_dir():
             folder.rename(work / "old")
         (work / "whole").rename(folder)
         shutil.rmtree(work)
     write_json(record, digests)
-    given = {source.url for source, _ in data_set.archives if source.sha256}
+    given = {source.url for source, _ in dataset.archives if source.sha256}
     new = tuple(url for url in digests if url not in known and url not in given)
-    return Fetched(folder, digests, new, checked)
+    return FetchResult(folder, digests, new, checked)
 
 
-def _arranged(data_set: DataSet, work: Path) -> int:
+def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:
     """Returns how many files of a data set are those that are known, after arranging what was unpacked.
 
     What was downloaded is removed where it is not what it should be, or it would be found again.
     """
     try:
-        data_set.arrange(work / "unpacked", work / "whole")
-        return 0 if data_set.known is None else check_contents(work / "whole", data_set.known)
+        dataset.arrange(work_dir / "unpacked", work_dir / "whole")
+        return (
+            0
+            if dataset.checksum_list is None
+            else verify_checksums(work_dir / "whole", dataset.checksum_list)
+        )
     except InputError:
-        shutil.rmtree(work)
+        shutil.rmtree(work_dir)
         raise
 
 
-def _known(record: Path) -> dict[str, str]:
+def _read_digests(path: Path) -> dict[str, str]:
     """Returns the digests of the first fetch by address; none before it."""
-    if not record.is_file():
+    if not path.is_file():
         return {}
     try:
-        return _DIGESTS.validate_python(read_json(record, _MOST_BYTES, "list of digests"))
+        return _DIGESTS_ADAPTER.validate_python(read_json(path, _MAX_BYTES, "list of digests"))
     except ValidationError as error:
-        raise InputError(record, f"{first_problem(error)}. Remove the file.") from error
+        raise InputError(path, f"{format_validation_error(error)}. Remove the file.") from error

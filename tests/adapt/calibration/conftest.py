@@ -2,7 +2,7 @@ import cv2
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from sim2cam.adapt.calibration.board_corners import Sighting
+from sim2cam.adapt.calibration.board_corners import BoardDetection
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPrism
 
 SIZE = (640, 480)
@@ -32,7 +32,7 @@ def see_boards(lens, count, rng, noise_px=0.1):
         if (pixels < 0).any() or (pixels > np.array(SIZE) - 1).any():
             continue
         noisy = pixels + rng.normal(0, noise_px, pixels.shape)
-        found.append(Sighting(f"{len(found):02d}.jpg", grid, noisy, (8, 5)))
+        found.append(BoardDetection(f"{len(found):02d}.jpg", grid, noisy, (8, 5)))
     return found
 
 

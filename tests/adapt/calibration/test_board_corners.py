@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.calibration.board_corners import (
-    _is_even,
-    _refined,
-    find_board,
-    find_whole,
-    markers_in,
-    usual_shape,
+    _is_regular_grid,
+    _refine_corners,
+    detect_board,
+    detect_full_chessboard,
+    detect_marker_dictionary,
+    select_common_shape,
 )
 from sim2cam.scene.shape import Board
 from tests.adapt.calibration.conftest import chessboard_picture
@@ -34,20 +34,20 @@ def printed(pattern):
 
 def test_a_chessboard_of_any_size_is_found_where_it_is():
     picture, corners = chessboard_picture()
-    seen = find_board("a.jpg", picture, None)
-    assert seen.shape == (7, 5)
-    assert len(seen.pixels) == len(corners)
-    distances = np.linalg.norm(seen.pixels[:, None] - corners, axis=-1).min(axis=1)
+    seen = detect_board("a.jpg", picture, None)
+    assert seen.pattern_shape == (7, 5)
+    assert len(seen.corners_px) == len(corners)
+    distances = np.linalg.norm(seen.corners_px[:, None] - corners, axis=-1).min(axis=1)
     assert distances.mean() < 0.2
     assert distances.max() < 0.5
 
 
 def test_a_large_photo_is_searched_small_and_measured_large():
     picture, _ = chessboard_picture()
-    small = find_board("a.jpg", picture, None)
+    small = detect_board("a.jpg", picture, None)
     large = cv2.resize(picture, None, fx=4, fy=4, interpolation=cv2.INTER_CUBIC)
-    seen = find_board("a.jpg", large, None)
-    order = np.linalg.norm((seen.pixels[:, None] + 0.5) / 4 - 0.5 - small.pixels, axis=-1)
+    seen = detect_board("a.jpg", large, None)
+    order = np.linalg.norm((seen.corners_px[:, None] + 0.5) / 4 - 0.5 - small.corners_px, axis=-1)
     assert order.min(axis=1).max() < 0.6
 
 
@@ -57,42 +57,42 @@ def test_boards_of_markers_are_found_corner_by_corner(pattern):
     shown = cv2.copyMakeBorder(
         cv2.resize(sheet, (600, 500)), 50, 50, 60, 60, cv2.BORDER_CONSTANT, value=255
     )
-    seen = find_board("a.jpg", shown, spec)
-    assert len(seen.pixels) == (20 if pattern == "charuco" else 120)
+    seen = detect_board("a.jpg", shown, spec)
+    assert len(seen.corners_px) == (20 if pattern == "charuco" else 120)
     flat = (
         np.column_stack([seen.points_m[:, 0], -seen.points_m[:, 1]]) / 0.03 * 100 + [60, 50] - 0.5
     )
-    assert np.abs(seen.pixels - flat).max() < 1.0
+    assert np.abs(seen.corners_px - flat).max() < 1.0
     if pattern == "markers":
-        assert markers_in(shown) == "apriltag_36h11"
+        assert detect_marker_dictionary(shown) == "apriltag_36h11"
 
 
 def test_a_picture_of_nothing_has_no_board():
     noise = np.random.default_rng(0).integers(0, 255, (240, 320)).astype(np.uint8)
     for spec in (None, board("charuco", 6, 5, "4x4_50"), board("markers", 6, 5, "4x4_50")):
-        assert find_board("a.jpg", noise, spec) is None
-    assert markers_in(noise) is None
-    assert find_whole("a.jpg", noise, (7, 5)) is None
+        assert detect_board("a.jpg", noise, spec) is None
+    assert detect_marker_dictionary(noise) is None
+    assert detect_full_chessboard("a.jpg", noise, (7, 5)) is None
 
 
 def test_the_usual_shape_is_that_of_most_photos():
     picture, _ = chessboard_picture()
-    whole = find_board("a.jpg", picture, None)
-    part = find_board("b.jpg", chessboard_picture(columns=6, rows=5)[0], None)
-    assert part.shape == (5, 4)
-    assert usual_shape([whole, part, whole]) == (7, 5)
-    again = find_whole("a.jpg", picture, (7, 5))
-    apart = np.linalg.norm(again.pixels[:, None] - whole.pixels, axis=-1).min(axis=1)
+    whole = detect_board("a.jpg", picture, None)
+    part = detect_board("b.jpg", chessboard_picture(columns=6, rows=5)[0], None)
+    assert part.pattern_shape == (5, 4)
+    assert select_common_shape([whole, part, whole]) == (7, 5)
+    again = detect_full_chessboard("a.jpg", picture, (7, 5))
+    apart = np.linalg.norm(again.corners_px[:, None] - whole.corners_px, axis=-1).min(axis=1)
     assert apart.max() < 0.6
-    assert usual_shape([]) is None
+    assert select_common_shape([]) is None
 
 
 def test_corners_are_where_their_edges_meet():
     picture, corners = chessboard_picture()
-    seen = find_board("a.jpg", picture, None)
-    off = np.linalg.norm(seen.pixels[:, None] - corners, axis=-1).min(axis=1)
+    seen = detect_board("a.jpg", picture, None)
+    off = np.linalg.norm(seen.corners_px[:, None] - corners, axis=-1).min(axis=1)
     assert np.sqrt((off**2).mean()) < 0.06
-    mean = (np.sort(seen.pixels, axis=0) - np.sort(corners, axis=0)).mean(axis=0)
+    mean = (np.sort(seen.corners_px, axis=0) - np.sort(corners, axis=0)).mean(axis=0)
     assert np.abs(mean).max() < 0.02
 
 
@@ -100,19 +100,19 @@ EVEN = np.stack(np.meshgrid(np.arange(5.0) * 20, np.arange(4.0) * 20), axis=-1)
 
 
 def test_a_grid_that_skips_a_row_or_meets_a_corner_twice_is_no_board():
-    assert _is_even(EVEN)
+    assert _is_regular_grid(EVEN)
     tilted = EVEN * [1.0, 0.5] + 0.002 * EVEN[..., 1:] * EVEN  # nearer rows are farther apart
-    assert _is_even(tilted)
+    assert _is_regular_grid(tilted)
     skipped = EVEN.copy()
     skipped[2:, :, 1] += 20
     twice = EVEN.copy()
     twice[:, 2] = twice[:, 1]
-    assert not _is_even(skipped)
-    assert not _is_even(twice)
+    assert not _is_regular_grid(skipped)
+    assert not _is_regular_grid(twice)
 
 
 def test_corners_outside_the_photo_are_of_no_board():
     grey = np.zeros((90, 110), np.uint8)
-    assert _refined(grey, EVEN + 4, 1.0) is not None
-    assert _refined(grey, EVEN - 4, 1.0) is None
-    assert _refined(grey, EVEN + 40, 1.0) is None
+    assert _refine_corners(grey, EVEN + 4, 1.0) is not None
+    assert _refine_corners(grey, EVEN - 4, 1.0) is None
+    assert _refine_corners(grey, EVEN + 40, 1.0) is None

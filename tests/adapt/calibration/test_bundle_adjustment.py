@@ -5,12 +5,16 @@ import numpy as np
 import pytest
 from scipy.stats import f
 
-from sim2cam.adapt.calibration.bundle_adjustment import MODELS, fit_bundle, place_board
-from sim2cam.adapt.calibration.lens import _simplest, fit_lens
+from sim2cam.adapt.calibration.bundle_adjustment import (
+    LENS_MODELS,
+    compute_held_out_residuals,
+    fit_bundle,
+)
+from sim2cam.adapt.calibration.lens import _select_model, fit_lens
 from sim2cam.errors import LensError
 from tests.adapt.calibration.conftest import LENSES, SIZE, see_boards
 
-BY_NAME = {model.name: model for model in MODELS}
+BY_NAME = {model.name: model for model in LENS_MODELS}
 STARTS = {"kannala_brandt": ["pinhole"], "brown_conrady": ["pinhole"],
           "rational": ["pinhole", "brown_conrady"],
           "thin_prism": ["pinhole", "brown_conrady"]}  # fmt: skip
@@ -50,8 +54,8 @@ def test_variances_are_those_of_repetitions():
     lens, off = LENSES["brown_conrady"], []
     for seed in range(6):
         bundle = fitted("brown_conrady", see_boards(lens, 8, np.random.default_rng(100 + seed)))
-        truth = np.array([getattr(lens, name) for name in bundle.model.free])
-        found = np.array([getattr(bundle.lens, name) for name in bundle.model.free])
+        truth = np.array([getattr(lens, name) for name in bundle.model.free_parameters])
+        found = np.array([getattr(bundle.lens, name) for name in bundle.model.free_parameters])
         off.append((found - truth) / np.sqrt(np.diag(bundle.covariance)))
     assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.3
 
@@ -69,8 +73,8 @@ def test_boards_that_are_off_as_a_whole_make_the_lens_less_sure():
     lens, off = LENSES["pinhole"], []
     for seed in range(8):
         bundle = fitted("pinhole", bent_boards(lens, 8, np.random.default_rng(200 + seed)))
-        truth = np.array([getattr(lens, name) for name in bundle.model.free])
-        found = np.array([getattr(bundle.lens, name) for name in bundle.model.free])
+        truth = np.array([getattr(lens, name) for name in bundle.model.free_parameters])
+        found = np.array([getattr(bundle.lens, name) for name in bundle.model.free_parameters])
         off.append((found - truth) / np.sqrt(np.diag(bundle.covariance)))
     assert np.mean(np.abs(off) < 1.96) > 0.85
 
@@ -80,7 +84,7 @@ def test_boards_that_are_off_as_a_whole_do_not_make_two_lenses_of_one(seed):
     """Hotelling's statistic of all numbers together, which corners alone make far too sure."""
     rng, lens = np.random.default_rng(seed), LENSES["kannala_brandt"]
     one, other = (fitted("kannala_brandt", bent_boards(lens, 16, rng)) for _ in range(2))
-    off = [getattr(one.lens, n) - getattr(other.lens, n) for n in one.model.free]
+    off = [getattr(one.lens, n) - getattr(other.lens, n) for n in one.model.free_parameters]
     spread = one.covariance + other.covariance
     unit = np.sqrt(np.diag(spread))
     statistic = off / unit @ np.linalg.solve(spread / unit / unit[:, None], off / unit)
@@ -93,11 +97,14 @@ def test_a_fisheye_is_not_chosen_for_its_few_numbers():
     hardly = same + 1e-3 * np.array([1.0, -1.2, 1.0, -1.1, 0.9, -0.8])
     far = {"pinhole": same + 0.1}
     assert (
-        _simplest(far | {"brown_conrady": same, "kannala_brandt": same + 1e-5}) == "brown_conrady"
+        _select_model(far | {"brown_conrady": same, "kannala_brandt": same + 1e-5})
+        == "brown_conrady"
     )
-    assert _simplest(far | {"brown_conrady": same, "kannala_brandt": hardly}) == "brown_conrady"
-    assert _simplest(far | {"brown_conrady": same, "kannala_brandt": same / 2}) == "kannala_brandt"
-    assert _simplest({"pinhole": same, "rational": hardly}) == "pinhole"
+    assert _select_model(far | {"brown_conrady": same, "kannala_brandt": hardly}) == "brown_conrady"
+    assert (
+        _select_model(far | {"brown_conrady": same, "kannala_brandt": same / 2}) == "kannala_brandt"
+    )
+    assert _select_model({"pinhole": same, "rational": hardly}) == "pinhole"
 
 
 def test_one_corner_far_off_hardly_moves_the_lens():
@@ -110,14 +117,14 @@ def test_one_corner_far_off_hardly_moves_the_lens():
 def test_a_board_is_placed_under_a_known_lens():
     for lens in LENSES.values():
         (seen,) = see_boards(lens, 1, np.random.default_rng(4), noise_px=0.0)
-        assert np.abs(place_board(seen, lens)).max() < 1e-3
+        assert np.abs(compute_held_out_residuals(seen, lens)).max() < 1e-3
 
 
 def test_photos_left_out_choose_the_simplest_model_that_serves():
     seen = see_boards(LENSES["pinhole"], 6, np.random.default_rng(5))
     fit = fit_lens(seen, SIZE, np.random.default_rng(0))
     assert fit.kind == "brown_conrady"
-    assert list(fit.names) == ["fx_px", "fy_px", "cx_px", "cy_px"]
+    assert list(fit.parameter_names) == ["fx_px", "fy_px", "cx_px", "cy_px"]
 
 
 def test_a_fisheye_is_told_and_a_wrong_board_named():
@@ -126,8 +133,8 @@ def test_a_fisheye_is_told_and_a_wrong_board_named():
     fit = fit_lens(seen, SIZE, np.random.default_rng(0))
     assert fit.kind == "kannala_brandt"
     assert list(fit.outliers) == ["03.jpg"]
-    assert fit.left_out_px["kannala_brandt"] < 0.7 < fit.left_out_px["pinhole"]
-    drawn = [fit.draw(np.random.default_rng(seed), SIZE) for seed in range(20)]
+    assert fit.held_out_rms_px["kannala_brandt"] < 0.7 < fit.held_out_rms_px["pinhole"]
+    drawn = [fit.sample(np.random.default_rng(seed), SIZE) for seed in range(20)]
     spread = np.std([lens.fx_px for lens in drawn])
     assert spread == pytest.approx(np.sqrt(fit.covariance[0][0]), rel=0.5)
 
@@ -168,8 +175,8 @@ def test_models_that_do_not_see_the_whole_picture_are_named():
         for s in see_boards(LENSES["brown_conrady"], 8, rng)
     ]
     found = fit_lens(near, SIZE, rng)
-    assert not set(found.blind) & set(found.left_out_px)
-    assert set(found.blind) | set(found.left_out_px) >= {
+    assert not set(found.partial_view_models) & set(found.held_out_rms_px)
+    assert set(found.partial_view_models) | set(found.held_out_rms_px) >= {
         "pinhole",
         "kannala_brandt",
         "brown_conrady",

@@ -11,41 +11,50 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibration.camera_calibration import _lens, _white, calibrate, calibrate_files
+from sim2cam.adapt.calibration.camera_calibration import (
+    _estimate_lens,
+    _estimate_white_balance,
+    calibrate,
+    calibrate_files,
+)
 from sim2cam.adapt.calibration.camera_fit import (
-    TOGETHER,
+    JOINT_PARAMETERS,
     CameraFit,
-    Finding,
+    ParameterEstimate,
     read_camera,
     write_camera,
 )
-from sim2cam.adapt.calibration.domain_ranges import _FACTORS, ROWS, recipe_tables
+from sim2cam.adapt.calibration.domain_ranges import (
+    _FACTOR_OF_PARAMETER,
+    LENS_SAMPLES,
+    make_recipe_tables,
+)
 from sim2cam.adapt.calibration.lens import FittedLens
 from sim2cam.adapt.calibration.photo_measurements import (
-    boards_of,
-    list_captures,
-    look,
-    usual_orientation,
+    list_photo_files,
+    measure_photos,
+    select_common_orientation,
+    split_by_orientation,
 )
 from sim2cam.adapt.calibration.sensor import (
-    COLOR_RANGES,
-    RANGES,
+    COLOR_PRIOR_RANGES,
+    PRIOR_RANGES,
     SensorFit,
-    _agreeing,
-    _at_an_end,
-    _told,
+    _find_at_bounds,
+    _run_abc,
+    _select_determined,
 )
-from sim2cam.adapt.calibration.shutter import readout, shutter_findings, spin
-from sim2cam.commands.calibrate import _remarks
+from sim2cam.adapt.calibration.shutter import estimate_readout, estimate_shutter, estimate_spin
+from sim2cam.commands.calibrate import _describe_fit
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.domain import Domain
-from sim2cam.randomize.sampling import draw
-from sim2cam.randomize.scene_builder import compose
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.randomize.scene_builder import build_scene
 from sim2cam.scene.camera import Camera, Shutter
-from sim2cam.scene.lens_effects import Glass, LateralColor
+from sim2cam.scene.lens_effects import LateralColor, LensEffects
 from sim2cam.scene.sensor import Processing, Sensor
 
 
@@ -80,21 +89,21 @@ def sensors():
 def fit(of=None):
     return CameraFit(
         "Kodak One, 640x480", 640, 480, photos=12, boards=10,
-        findings=(
-            Finding("lens.fx_px", 500.0, (496.0, 504.0)),
-            Finding("sensor.vignetting", 0.02, (-0.01, 0.05)),
-            Finding("sensor.full_well_e", 2000.0, (1000.0, 4000.0)),
-            Finding("sensor.jpeg_quality", 90.0, (90.0, 90.0), 2.0),
-            Finding("sensor.red_gain", 1.1, (1.05, 1.15), 0.05),
-            Finding("sensor.denoise", None, note="too faint."),
-            Finding("sensor.processing.jpeg_subsampling", "422"),
-            Finding("glass.lateral_color.red", 0.001, (0.001, 0.001)),
+        estimates=(
+            ParameterEstimate("lens.fx_px", 500.0, (496.0, 504.0)),
+            ParameterEstimate("sensor.vignetting", 0.02, (-0.01, 0.05)),
+            ParameterEstimate("sensor.full_well_e", 2000.0, (1000.0, 4000.0)),
+            ParameterEstimate("sensor.jpeg_quality", 90.0, (90.0, 90.0), 2.0),
+            ParameterEstimate("sensor.red_gain", 1.1, (1.05, 1.15), 0.05),
+            ParameterEstimate("sensor.denoise", None, note="too faint."),
+            ParameterEstimate("sensor.processing.jpeg_subsampling", "422"),
+            ParameterEstimate("glass.lateral_color.red", 0.001, (0.001, 0.001)),
         ),
         lens=of or lens(k1=-0.1, k2=0.02),
-        sensors=sensors(),
-        others={"Kodak Two, 640x480": 3},
+        sensor_samples=sensors(),
+        other_cameras={"Kodak Two, 640x480": 3},
         software="2.1",
-        traits={"sensor.blur_px": ((0.7,), (None,)) * 6},
+        statistics={"sensor.blur_px": ((0.7,), (None,)) * 6},
     )  # fmt: skip
 
 
@@ -243,7 +252,10 @@ def recipe(tmp_path, of, extra=""):
 def test_a_recipe_draws_cameras_around_it(tmp_path):
     found = recipe(tmp_path, fit())
     assert (found.render.width, found.render.height) == (640, 480)
-    cameras = [compose(draw(found.domain, 0, i, views=4), 640, 480).cameras for i in range(25)]
+    cameras = [
+        build_scene(sample_factors(found.domain, 0, i, views=4), 640, 480).cameras
+        for i in range(25)
+    ]
     every = [camera for four in cameras for camera in four]
     lenses = [camera.lens for camera in every]
     assert all(isinstance(one, BrownConrady) for one in lenses)
@@ -268,7 +280,7 @@ def test_sensors_are_drawn_whole(tmp_path):
     drawn = [
         camera.sensor
         for i in range(25)
-        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+        for camera in build_scene(sample_factors(found.domain, 0, i, views=4), 640, 480).cameras
     ]
     rows = {
         (s.full_well_e, s.blur_px, s.sharpening, s.processing.chroma_blur_px, s.read_noise_e)
@@ -280,12 +292,12 @@ def test_sensors_are_drawn_whole(tmp_path):
     tie = np.corrcoef([s.blur_px for s in drawn], [s.sharpening for s in drawn])[0, 1]
     assert tie > 0.95
     assert {s.exposure_ev + s.blur_px for s in drawn} == {0.0}
-    varied = (*fit().findings, Finding("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
+    varied = (*fit().estimates, ParameterEstimate("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
     found = recipe(tmp_path, dataclasses.replace(fit(), findings=varied))
     drawn = [
         camera.sensor
         for i in range(25)
-        for camera in compose(draw(found.domain, 0, i, views=4), 640, 480).cameras
+        for camera in build_scene(sample_factors(found.domain, 0, i, views=4), 640, 480).cameras
     ]
     assert np.std([s.exposure_ev + s.blur_px for s in drawn]) == pytest.approx(0.2, rel=0.25)
 
@@ -311,8 +323,8 @@ def test_the_last_camera_counts_whole(tmp_path):
 
 def test_what_a_camera_measured_is_not_done_twice(tmp_path):
     told = (
-        *fit().findings,
-        Finding("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
+        *fit().estimates,
+        ParameterEstimate("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
     )
     write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=told))
     path = tmp_path / "mine.toml"
@@ -382,13 +394,15 @@ def test_large_cameras_are_drawn_smaller(tmp_path):
 
 def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_path):
     found = recipe(tmp_path, fit(lens("kannala_brandt", k1=0.02)))
-    camera = compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    camera = build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
     assert isinstance(camera.lens, KannalaBrandt)
     assert camera.lens.fx_px == pytest.approx(500, abs=10)
     path = tmp_path / "mine.toml"
     write_camera(tmp_path / "camera.json", fit())
     path.write_text('base = "dice-fisheye"\ncamera = "camera.json"\n')
-    camera = compose(draw(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480).cameras[0]
+    camera = build_scene(
+        sample_factors(load_recipe(str(path)).domain, 0, 0, views=1), 640, 480
+    ).cameras[0]
     assert isinstance(camera.lens, BrownConrady)
 
 
@@ -396,7 +410,7 @@ def test_fisheyes_take_the_place_of_other_lenses_and_the_other_way_round(tmp_pat
 def test_richer_lenses_reach_the_scene_whole(tmp_path, kind):
     bends = {"k1": -0.1, "k4": 0.01} | ({"s1": 0.002} if kind == "thin_prism" else {})
     found = recipe(tmp_path, fit(lens(kind, **bends)))
-    camera = compose(draw(found.domain, 0, 0, views=1), 640, 480).cameras[0]
+    camera = build_scene(sample_factors(found.domain, 0, 0, views=1), 640, 480).cameras[0]
     assert camera.lens.kind == kind
     assert camera.lens.k4 == pytest.approx(0.01, abs=0.005)
 
@@ -407,7 +421,7 @@ def test_the_recipe_itself_has_the_last_word_and_the_file_decides_the_digest(tmp
     )
     assert found.render.width == 320
     assert found.domain.sensor.vignetting.value == 0.3
-    other = dataclasses.replace(fit(), findings=fit().findings[:1])
+    other = dataclasses.replace(fit(), findings=fit().estimates[:1])
     assert recipe(tmp_path, fit()).digest() != recipe(tmp_path, other).digest()
     (tmp_path / "camera.json").unlink()
     with pytest.raises(InputError, match=r"camera\.json: cannot be read"):
@@ -430,7 +444,7 @@ def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
         data = images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 90)
         (tmp_path / f"{number}.jpg").write_bytes(data)
     found = calibrate(tmp_path, None, np.random.default_rng(0))
-    names = {finding.name for finding in found.findings}
+    names = {finding.name for finding in found.estimates}
     for name in names:
         assert field_at(name) is not None
     sensor = {f"sensor.{f.name}" for f in dataclasses.fields(Sensor)} - {
@@ -442,11 +456,11 @@ def test_every_number_is_a_field_of_the_camera_and_none_is_left_out(tmp_path):
     hands = {"twist.spin_rad_s"}
     assert names == {"lens.fx_px"} | processing | sensor | color | shutter | hands
     assert {"jpeg_subsampling", "chroma_blur_px", "lateral_color"} <= {
-        f.name for c in (Processing, Glass) for f in dataclasses.fields(c)
+        f.name for c in (Processing, LensEffects) for f in dataclasses.fields(c)
     }
-    silent = [f for f in found.findings if f.value is None]
+    silent = [f for f in found.estimates if f.value is None]
     assert all(f.note for f in silent)  # what is not told says why
-    assert found.finding("sensor.jpeg_quality").value == 90
+    assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
 def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_path):
@@ -454,10 +468,10 @@ def test_the_exposure_stands_in_the_files_as_far_as_they_can_be_believed(tmp_pat
         exif = Image.Exif()
         exif.get_ifd(0x8769)[33434] = seconds
         Image.new("RGB", (80, 64)).save(tmp_path / f"{number}.jpg", exif=exif)
-    found = calibrate(tmp_path, None, np.random.default_rng(0)).finding("shutter.exposure_s")
+    found = calibrate(tmp_path, None, np.random.default_rng(0)).get_estimate("shutter.exposure_s")
     assert found.value == pytest.approx(0.02)
     assert found.ci95 == pytest.approx((0.0025, 0.0425), abs=0.0005)  # 0.0225 -+ 3.182 * 0.0063
-    assert found.spread == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
+    assert found.photo_std == pytest.approx(np.std([0.01, 0.02, 0.02, 0.04], ddof=1))
 
 
 @pytest.mark.parametrize(("quality", "least"), [(95, 0.008), (60, 0.02)])
@@ -466,8 +480,8 @@ def test_white_is_no_surer_than_levels_and_steps_of_colour(tmp_path, quality, le
     rgb = np.full((80, 96, 3), (170, 160, 150), np.uint8)
     for number in range(6):
         write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, quality))
-    photos, _ = look(list_captures(tmp_path)[0], None, lambda *_: None)
-    red, blue = _white(photos, np.random.default_rng(0))
+    photos, _ = measure_photos(list_photo_files(tmp_path)[0], None, lambda *_: None)
+    red, blue = _estimate_white_balance(photos, np.random.default_rng(0))
     for gain in (red, blue):
         low, high = gain.ci95
         assert np.log(high / gain.value) > least
@@ -482,18 +496,22 @@ def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch
     together = {name: values[:30] for name, values in told.items()} | {
         "tone_contrast": np.ones(30), "full_well_e": np.full(30, 900.0),
     }  # fmt: skip
-    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit(dict(told), together=together))
+    monkeypatch.setattr(
+        module, "fit_sensor", lambda *_: SensorFit(dict(told), joint_samples=together)
+    )
     rgb = np.full((80, 96, 3), (188, 160, 130), np.uint8)
     for number in range(6):
         write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(rgb, 95))
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     for color in ("red", "blue"):
-        expected = 0.5 * found.finding(f"sensor.{color}_gain").value
-        assert found.finding(f"sensor.{color}_response").value == pytest.approx(expected, rel=0.05)
-        rows = found.sensors[f"sensor.{color}_response"]
+        expected = 0.5 * found.get_estimate(f"sensor.{color}_gain").value
+        assert found.get_estimate(f"sensor.{color}_response").value == pytest.approx(
+            expected, rel=0.05
+        )
+        rows = found.sensor_samples[f"sensor.{color}_response"]
         assert len(rows) == 30
         assert np.median(rows) == pytest.approx(expected, rel=0.1)
-    assert len(found.sensors["sensor.exposure_ev"]) == 30
+    assert len(found.sensor_samples["sensor.exposure_ev"]) == 30
     write_camera(tmp_path / "camera.json", found)
     assert read_camera(tmp_path / "camera.json") == found
 
@@ -511,7 +529,7 @@ def test_no_exposure_is_shorter_than_none():
     own = [
         SimpleNamespace(header=SimpleNamespace(exif={"ExposureTime": t})) for t in (1e-3, 1e-2, 0.1)
     ]
-    told, *_ = shutter_findings([seen()] * 3, own, None, np.random.default_rng(0))
+    told, *_ = estimate_shutter([seen()] * 3, own, None, np.random.default_rng(0))
     assert (told.value, told.ci95[0]) == (0.01, 0.0)
     assert told.ci95[1] > 0.1
 
@@ -520,17 +538,17 @@ def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
     rng = np.random.default_rng(1)
     x, y = rng.normal(0, 3.0, (2, 200))  # pixels
     photos = [seen(smear=(s, 1e-4)) for s in (x**2 - y**2) / 24]
-    exposure = Finding("shutter.exposure_s", 0.02, (0.02, 0.02))
-    told = spin(photos, exposure, lens(), rng)
+    exposure = ParameterEstimate("shutter.exposure_s", 0.02, (0.02, 0.02))
+    told = estimate_spin(photos, exposure, lens(), rng)
     assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
     assert told.value == pytest.approx(0.3, rel=0.2)
     missing = {
         "no lens is known": (photos, exposure, None),
-        "the files do not say how long it took": (photos, Finding("x", None), lens()),
+        "the files do not say how long it took": (photos, ParameterEstimate("x", None), lens()),
         "too few photos have clear edges both ways": (photos[:2], exposure, lens()),
     }
     for words, parts in missing.items():
-        untold = spin(*parts, rng)
+        untold = estimate_spin(*parts, rng)
         assert untold.value is None
         assert words in untold.note
 
@@ -544,25 +562,28 @@ def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
         )
         for _ in range(6)
     ]
-    told = readout(photos, rng)
+    told = estimate_readout(photos, rng)
     assert told.ci95 == pytest.approx((3.0 / 120, 3.0 / 100), rel=0.05)
     assert told.note.startswith("3.0 bands to a picture")
     for few in (photos[:2], [seen()] * 6):
-        untold = readout(few, rng)
+        untold = estimate_readout(few, rng)
         assert (untold.value, untold.ci95) == (None, None)
         assert "Film a lamp that flickers" in untold.note
 
 
 def test_recipes_move_the_camera_as_hands_do(tmp_path):
     told = (
-        Finding("shutter.exposure_s", 0.02, (0.02, 0.02), 0.005),
-        Finding("shutter.readout_s", 0.03, (0.025, 0.03)),
-        Finding("twist.spin_rad_s", 0.3, (0.2, 0.4)),
+        ParameterEstimate("shutter.exposure_s", 0.02, (0.02, 0.02), 0.005),
+        ParameterEstimate("shutter.readout_s", 0.03, (0.025, 0.03)),
+        ParameterEstimate("twist.spin_rad_s", 0.3, (0.2, 0.4)),
     )
     found = recipe(tmp_path, dataclasses.replace(fit(), findings=told))
-    cameras = [compose(draw(found.domain, 0, i, views=4), 640, 480).cameras for i in range(40)]
+    cameras = [
+        build_scene(sample_factors(found.domain, 0, i, views=4), 640, 480).cameras
+        for i in range(40)
+    ]
     every = [camera for four in cameras for camera in four]
-    spins = [camera.twist.seen_from(camera.pose).spin_rad_s for camera in every]
+    spins = [camera.twist.express_in(camera.pose).spin_rad_s for camera in every]
     assert np.std(spins, axis=0) == pytest.approx([0.3, 0.3, 0.0], rel=0.2)
     assert {camera.twist.velocity_m_s for camera in every} == {(0.0, 0.0, 0.0)}
     assert np.std([camera.shutter.exposure_s for camera in every]) == pytest.approx(0.005, rel=0.25)
@@ -577,7 +598,7 @@ def no_sensor_is_tried(monkeypatch):
     """Trying sensors takes longest, and says nothing of lenses, files and colours."""
     from sim2cam.adapt.calibration import camera_calibration as module
 
-    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, alike=(True, False)))
+    monkeypatch.setattr(module, "fit_sensor", lambda *_: SensorFit({}, is_consistent=(True, False)))
 
 
 def board_photos(folder, orientations):
@@ -603,20 +624,20 @@ def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_pat
     board_photos(tmp_path, [1, 3, 1, 1, 3, 1, 1, 1, 3, 1, 1])
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     assert (found.boards, found.orientation) == (11, 1)
-    assert found.turned == {"01.jpg": 3, "04.jpg": 3, "08.jpg": 3}
-    assert found.finding("lens.cx_px").value == pytest.approx(230, abs=6)
-    assert found.finding("lens.cy_px").value == pytest.approx(130, abs=6)
+    assert found.rotated_boards == {"01.jpg": 3, "04.jpg": 3, "08.jpg": 3}
+    assert found.get_estimate("lens.cx_px").value == pytest.approx(230, abs=6)
+    assert found.get_estimate("lens.cy_px").value == pytest.approx(130, abs=6)
     assert (
         "left out of the lens: 3 photos of a board, as the camera was held another way (EXIF orientation): "
         "01.jpg (3), 04.jpg (3), 08.jpg (3)"
-    ) in _remarks(found)
+    ) in _describe_fit(found)
     write_camera(tmp_path / "camera.json", found)
     assert read_camera(tmp_path / "camera.json") == found
 
 
 def test_models_that_do_not_see_the_whole_picture_are_named():
     blind = dataclasses.replace(lens(k1=-0.1), blind=("rational",))
-    (line,) = (line for line in _remarks(fit(blind)) if line.startswith("lens: "))
+    (line,) = (line for line in _describe_fit(fit(blind)) if line.startswith("lens: "))
     assert line == (
         "lens: brown_conrady, 0.200 px; on photos left out: brown_conrady 0.300, rational does not see the "
         "whole picture"
@@ -625,11 +646,13 @@ def test_models_that_do_not_see_the_whole_picture_are_named():
 
 def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
     board_photos(tmp_path, [1, 3, 1, 3])
-    captures, _ = list_captures(tmp_path)
-    photos, _ = look(captures, None, lambda *_: None)
-    boards, turned = boards_of(photos, usual_orientation(photos))
+    captures, _ = list_photo_files(tmp_path)
+    photos, _ = measure_photos(captures, None, lambda *_: None)
+    boards, turned = split_by_orientation(photos, select_common_orientation(photos))
     assert (len(boards), len(turned)) == (2, 2)
-    lens, (found,) = _lens(photos, boards, (400, 300), np.random.default_rng(0), captures, None)
+    lens, (found,) = _estimate_lens(
+        photos, boards, (400, 300), np.random.default_rng(0), captures, None
+    )
     assert lens is None
     assert found.note.startswith(
         "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
@@ -644,24 +667,27 @@ def test_files_of_another_writing_are_left_out_by_name(tmp_path):
     files = sorted(tmp_path.iterdir())
     found = calibrate_files(files, tmp_path, np.random.default_rng(0))
     assert found.photos == 4
-    assert found.others == {"96x80, JPEG 4:4:4": 1}
+    assert found.other_cameras == {"96x80, JPEG 4:4:4": 1}
     assert found == calibrate(tmp_path, None, np.random.default_rng(0))
 
 
 def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_what_was_tried(
     tmp_path,
 ):
-    places = np.full((40, len(RANGES)), 0.5) + np.linspace(-0.01, 0.01, 40)[:, None]
-    names = list(RANGES)
+    places = np.full((40, len(PRIOR_RANGES)), 0.5) + np.linspace(-0.01, 0.01, 40)[:, None]
+    names = list(PRIOR_RANGES)
     for name, place in {
         "read_noise_e": 0.48, "sharpening": -0.48, "denoise": 0.48, "full_well_e": -0.48,
     }.items():  # fmt: skip
         places[:, names.index(name)] += place
-    ends = _at_an_end(places, RANGES)
+    ends = _find_at_bounds(places, PRIOR_RANGES)
     assert ends == {"read_noise_e", "full_well_e"}  # nothing has less than no sharpening
     colors = np.array([0.02, 0.5, 0.98, 0.5]) + np.linspace(-0.05, 0.05, 40)[:, None]
-    assert _at_an_end(colors.clip(0, 1), COLOR_RANGES) == {"red_response", "chroma_blur_px"}
-    wide = np.full((41, len(RANGES)), 0.7) + np.linspace(-0.29, 0.29, 41)[:, None]
+    assert _find_at_bounds(colors.clip(0, 1), COLOR_PRIOR_RANGES) == {
+        "red_response",
+        "chroma_blur_px",
+    }
+    wide = np.full((41, len(PRIOR_RANGES)), 0.7) + np.linspace(-0.29, 0.29, 41)[:, None]
     reached = {
         "full_well_e",
         "read_noise_e",
@@ -671,10 +697,13 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
         "saturation",
     }
     assert (
-        _at_an_end(wide, RANGES) == reached
+        _find_at_bounds(wide, PRIOR_RANGES) == reached
     )  # electrons of which no noise is left may be any number
-    assert _at_an_end(wide * 0.9, RANGES) == set()
-    told = (Finding("sensor.full_well_e", 201.0), Finding("sensor.read_noise_e", 14.9))
+    assert _find_at_bounds(wide * 0.9, PRIOR_RANGES) == set()
+    told = (
+        ParameterEstimate("sensor.full_well_e", 201.0),
+        ParameterEstimate("sensor.read_noise_e", 14.9),
+    )
     tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
     found = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors=tried))
     assert found.domain.sensor.full_well_e.values == tried["sensor.full_well_e"]
@@ -697,8 +726,8 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
     ],
 )
 def test_draws_near_none_of_a_thing_mean_none(low, high, ends):
-    places = np.repeat(np.linspace(low, high, 401)[:, None], len(RANGES), axis=1)
-    found = _told(places, RANGES, ("sharpening", "full_well_e"))
+    places = np.repeat(np.linspace(low, high, 401)[:, None], len(PRIOR_RANGES), axis=1)
+    found = _select_determined(places, PRIOR_RANGES, ("sharpening", "full_well_e"))
     assert {name: (values.min(), values.max()) for name, values in found.items()} == {
         name: pytest.approx(both, rel=0.01) for name, both in ends.items()
     }
@@ -712,11 +741,14 @@ def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     few = f"{words}, 3 are needed. Take 10 photos or more."
     for name in ("exposure_ev", "red_gain", "full_well_e", "blur_px", "processing.chroma_blur_px"):
-        assert (found.finding(f"sensor.{name}").value, found.finding(f"sensor.{name}").note) == (
+        assert (
+            found.get_estimate(f"sensor.{name}").value,
+            found.get_estimate(f"sensor.{name}").note,
+        ) == (
             None,
             few,
         )
-    assert found.finding("sensor.jpeg_quality").value == 90
+    assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
 @pytest.mark.usefixtures("no_sensor_is_tried")
@@ -730,9 +762,9 @@ def test_grey_photos_say_that_they_have_no_colour(tmp_path):
         "sensor.red_response", "sensor.blue_response", "glass.lateral_color.red",
     )  # fmt: skip
     for name in names:
-        assert found.finding(name).value is None
-        assert found.finding(name).note == "the photos have no colour. Take them in colour."
-    assert found.finding("sensor.jpeg_quality").value == 90
+        assert found.get_estimate(name).value is None
+        assert found.get_estimate(name).note == "the photos have no colour. Take them in colour."
+    assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
 @pytest.mark.usefixtures("no_sensor_is_tried")
@@ -743,18 +775,18 @@ def test_recipes_draw_files_as_the_camera_writes_them(tmp_path, written):
         light = cv2.resize(rng.integers(40, 200, (20, 24, 3)).astype(np.uint8), (192, 160))
         data = images.encode_jpeg(light, 60)
         if written == "png of a jpeg":
-            light = images.decode_picture(data)
+            light = images.decode_image(data)
         suffix = "jpg" if written == "jpeg" else "png"
         write_bytes(
             tmp_path / f"{number}.{suffix}", data if suffix == "jpg" else images.encode_png(light)
         )
     found = calibrate(tmp_path, None, np.random.default_rng(0))
-    told = found.finding("sensor.file_format")
+    told = found.get_estimate("sensor.file_format")
     assert told.value == ("png" if written == "png" else "jpeg")
     assert ("pixels" in told.note) == (written == "png of a jpeg")
-    assert (found.finding("sensor.jpeg_quality").value is None) == (written == "png")
-    drawn = draw(recipe(tmp_path, found).domain, 0, 0, views=1)
-    camera = compose(drawn, 192, 160).cameras[0]
+    assert (found.get_estimate("sensor.jpeg_quality").value is None) == (written == "png")
+    drawn = sample_factors(recipe(tmp_path, found).domain, 0, 0, views=1)
+    camera = build_scene(drawn, 192, 160).cameras[0]
     assert camera.sensor.file_format == told.value
 
 
@@ -766,20 +798,20 @@ def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
         _, data = cv2.imencode(".jpg", rgb, (*how, cv2.IMWRITE_JPEG_QUALITY, 90))
         (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
     found = calibrate(tmp_path, None, np.random.default_rng(0))
-    note = found.finding("sensor.processing.jpeg_subsampling").note
+    note = found.get_estimate("sensor.processing.jpeg_subsampling").note
     assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
-    assert found.finding("sensor.jpeg_quality").value == 90
+    assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
 @pytest.mark.parametrize(("off", "is_alike"), [(0.5, True), (4.0, False)])
 def test_from_afar_no_regression_leads_to_a_sensor(off, is_alike):
     rng = np.random.default_rng(0)
     asked = []
-    tried = _agreeing(lambda shares: asked.append(shares) or off + shares, 2, np.ones(2), rng)
-    assert tried.alike == is_alike
-    assert tried.moved.shape[1] == 2
+    tried = _run_abc(lambda shares: asked.append(shares) or off + shares, 2, np.ones(2), rng)
+    assert tried.is_consistent == is_alike
+    assert tried.adjusted.shape[1] == 2
     every = np.concatenate(asked)
-    assert np.array_equal(tried.nearest, every[tried.which])
+    assert np.array_equal(tried.nearest, every[tried.nearest_indices])
     assert np.linalg.norm(tried.nearest + off, axis=1).max() <= np.median(
         np.linalg.norm(every + off, axis=1)
     )
@@ -791,7 +823,7 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
         data = images.encode_jpeg(np.full((80, 96, 3), number, np.uint8), 90)
         write_bytes(tmp_path / f"{number}.jpg", data)
     found = calibrate(tmp_path, None, np.random.default_rng(0))
-    notes = {f.name.rsplit(".")[-1]: f.note for f in found.findings}
+    notes = {f.name.rsplit(".")[-1]: f.note for f in found.estimates}
     unlike = "no sensor that is tried shows noise and edges as these photos do."
     assert notes["red_response"].startswith(unlike)
     assert notes["chroma_blur_px"].startswith(unlike)
@@ -800,13 +832,15 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
 
 def test_every_finding_that_recipes_take_is_a_factor():
     groups = typing.get_type_hints(Domain)
-    together = {name: name.split(".")[-2:] for name in TOGETHER if name not in _FACTORS}
-    for name, (group, factor) in (_FACTORS | together).items():
+    together = {
+        name: name.split(".")[-2:] for name in JOINT_PARAMETERS if name not in _FACTOR_OF_PARAMETER
+    }
+    for name, (group, factor) in (_FACTOR_OF_PARAMETER | together).items():
         assert field_at(name) is not None
         kind = next(
             (k for k in typing.get_args(groups[group]) if dataclasses.is_dataclass(k)),
             groups[group],
         )
         assert factor in {f.name for f in dataclasses.fields(kind)}
-    tables = recipe_tables(fit(), 640)
-    assert {len(d["values"]) for d in tables["domain"]["lens"].values()} == {ROWS}
+    tables = make_recipe_tables(fit(), 640)
+    assert {len(d["values"]) for d in tables["domain"]["lens"].values()} == {LENS_SAMPLES}

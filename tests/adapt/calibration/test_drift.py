@@ -9,20 +9,31 @@ from PIL import Image
 from scipy.stats import mannwhitneyu
 
 from sim2cam import images
-from sim2cam.adapt.calibration.bundle_adjustment import MODELS, fit_bundle
+from sim2cam.adapt.calibration.bundle_adjustment import LENS_MODELS, fit_bundle
 from sim2cam.adapt.calibration.camera_calibration import calibrate
-from sim2cam.adapt.calibration.camera_features import TRAITS, traits
+from sim2cam.adapt.calibration.camera_features import CAMERA_STATISTICS, tabulate_statistics
 from sim2cam.adapt.calibration.camera_fit import CameraFit
-from sim2cam.adapt.calibration.detector_drift import Answer, Witness
-from sim2cam.adapt.calibration.drift import compare_lens, compare_photos, drift
+from sim2cam.adapt.calibration.detector_drift import DetectorMonitor, DetectorResponse
+from sim2cam.adapt.calibration.drift import compare_lens, compare_photos, detect_drift
 from sim2cam.adapt.calibration.lens import FittedLens
-from sim2cam.adapt.calibration.parameter_changes import ALPHA, Change, _p_value, compare, judge
-from sim2cam.adapt.calibration.photo_measurements import evenly, list_captures, look, see
+from sim2cam.adapt.calibration.parameter_changes import (
+    ALPHA,
+    ParameterShift,
+    _compute_p_value,
+    classify_shifts,
+    compare_statistics,
+)
+from sim2cam.adapt.calibration.photo_measurements import (
+    list_photo_files,
+    measure_photo,
+    measure_photos,
+    subsample_evenly,
+)
 from sim2cam.errors import LensError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.lens import BrownConrady
-from sim2cam.images import Header
-from sim2cam.render.sensor.sensor import take
+from sim2cam.images import ImageHeader
+from sim2cam.render.sensor.sensor import capture_image
 from sim2cam.scene.sensor import Processing, Sensor
 from tests.adapt.calibration.conftest import SIZE, see_boards
 from tests.adapt.calibration.test_camera_fit import field_at
@@ -47,32 +58,34 @@ def take_photos(folder, sensor, seed, count=10):
     rng = np.random.default_rng(seed)
     for number in range(count):
         shot = replace(sensor, noise_seed=int(rng.integers(1 << 30)))
-        write_bytes(folder / f"{number:02d}.jpg", take(scene(rng), shot).file)
+        write_bytes(folder / f"{number:02d}.jpg", capture_image(scene(rng), shot).encoded)
     return folder
 
 
 @pytest.fixture(scope="module")
 def fit(tmp_path_factory):
     folder = take_photos(tmp_path_factory.mktemp("then"), SENSOR, seed=0, count=16)
-    captures, _ = list_captures(folder)
-    photos, _ = look(evenly(captures), None, lambda done, total: None)
-    return CameraFit("256x192", 256, 192, len(photos), 0, (), traits=traits(photos))
+    captures, _ = list_photo_files(folder)
+    photos, _ = measure_photos(subsample_evenly(captures), None, lambda done, total: None)
+    return CameraFit(
+        "256x192", 256, 192, len(photos), 0, (), statistics=tabulate_statistics(photos)
+    )
 
 
 def drifted(fit, folder, sensor=SENSOR, count=10):
-    return drift(
+    return detect_drift(
         fit, take_photos(folder, sensor, seed=1, count=count), None, np.random.default_rng(0)
     )
 
 
 def test_a_camera_that_is_still_the_same_has_not_moved(fit, tmp_path):
     found = drifted(fit, tmp_path)
-    assert found.moved == ()
+    assert found.drifted == ()
     assert (found.camera, found.photos) == ("256x192", 10)
-    still = {change.name for change in found.changes if change.verdict == "still"}
+    still = {change.name for change in found.shifts if change.status == "still"}
     assert {"sensor.red_gain", "sensor.full_well_e", "sensor.jpeg_quality"} <= still
-    assert all(c.ci95[0] <= c.shift <= c.ci95[1] for c in found.changes if c.verdict == "still")
-    assert all(c.note for c in found.changes if c.verdict == "untold")
+    assert all(c.ci95[0] <= c.shift <= c.ci95[1] for c in found.shifts if c.status == "still")
+    assert all(c.note for c in found.shifts if c.status == "untold")
 
 
 MOVES = [
@@ -92,7 +105,7 @@ MOVES = [
 @pytest.mark.parametrize(("change", "name", "shift", "near"), MOVES, ids=[m[1] for m in MOVES])
 def test_what_moved_is_named_with_its_size(fit, tmp_path, change, name, shift, near):
     found = drifted(fit, tmp_path, replace(SENSOR, **change))
-    moved = {c.name: c for c in found.changes if c.verdict == "moved"}
+    moved = {c.name: c for c in found.shifts if c.status == "moved"}
     assert name in moved
     assert moved[name].shift == pytest.approx(shift, abs=near)
     assert moved[name].p_value <= ALPHA
@@ -102,22 +115,24 @@ def test_what_moved_is_named_with_its_size(fit, tmp_path, change, name, shift, n
 def brightness(rgb):
     """Says what a detector might: less familiar and less sure the darker a photo is."""
     level = float(rgb.mean()) / 255
-    return Answer(2 - level, None if level < 0.02 else level)
+    return DetectorResponse(2 - level, None if level < 0.02 else level)
 
 
 @pytest.fixture(scope="module")
 def witnessed(tmp_path_factory):
     folder = take_photos(tmp_path_factory.mktemp("then"), SENSOR, seed=0, count=12)
-    return calibrate(folder, None, np.random.default_rng(0), witness=Witness("a", brightness))
+    return calibrate(
+        folder, None, np.random.default_rng(0), monitor=DetectorMonitor("a", brightness)
+    )
 
 
 @pytest.mark.parametrize(("exposure_ev", "moved"), [(0.0, set()), (-0.8, {"run.novelty", "run.confidence"})])  # fmt: skip
 def test_a_detector_that_answers_otherwise_is_told(witnessed, tmp_path, exposure_ev, moved):
     take_photos(tmp_path, replace(SENSOR, exposure_ev=exposure_ev), seed=1)
-    witness = Witness("a", brightness)
-    found = drift(witnessed, tmp_path, None, np.random.default_rng(0), witness=witness)
-    assert {name for name in found.moved if name.startswith("run.")} == moved
-    answers = {c.name: c for c in found.changes if c.name.startswith("run.")}
+    witness = DetectorMonitor("a", brightness)
+    found = detect_drift(witnessed, tmp_path, None, np.random.default_rng(0), monitor=witness)
+    assert {name for name in found.drifted if name.startswith("run.")} == moved
+    answers = {c.name: c for c in found.shifts if c.name.startswith("run.")}
     assert set(answers) == {"run.novelty", "run.confidence"}
     shift = answers["run.novelty"].shift
     assert shift == pytest.approx(-answers["run.confidence"].shift)
@@ -126,23 +141,23 @@ def test_a_detector_that_answers_otherwise_is_told(witnessed, tmp_path, exposure
 
 def test_without_a_detector_none_is_compared(witnessed, tmp_path):
     found = drifted(witnessed, tmp_path, count=4)
-    assert not any(change.name.startswith("run.") for change in found.changes)
+    assert not any(change.name.startswith("run.") for change in found.shifts)
 
 
 @pytest.mark.parametrize(("then", "which"), [("", "no detector"), ("b", "other weights")])
 def test_a_detector_that_was_not_asked_then_is_refused(fit, tmp_path, then, which):
     with pytest.raises(UsageError, match=f"--run: {which} answered of the photos of then"):
-        drift(
+        detect_drift(
             replace(fit, witness=then), tmp_path, None, np.random.default_rng(0),
-            witness=Witness("a", brightness),
+            monitor=DetectorMonitor("a", brightness),
         )  # fmt: skip
 
 
 def test_one_photo_tells_nothing_and_says_how_many_would(fit, tmp_path):
     found = drifted(fit, tmp_path, replace(SENSOR, red_gain=2.0), count=1)
-    assert found.moved == ()
-    red = next(c for c in found.changes if c.name == "sensor.red_gain")
-    assert (red.verdict, red.shift, red.p_value) == ("untold", None, None)
+    assert found.drifted == ()
+    red = next(c for c in found.shifts if c.name == "sensor.red_gain")
+    assert (red.status, red.shift, red.p_value) == ("untold", None, None)
     assert red.note == (
         "told by 16 photos then, 1 now, where 3 are needed. Take photos of what was photographed before."
     )
@@ -152,13 +167,13 @@ def test_photos_of_another_size_are_not_compared_pixel_by_pixel(fit, tmp_path):
     take_photos(tmp_path, SENSOR, seed=1, count=6)
     for path in tmp_path.iterdir():
         Image.open(path).resize((128, 96)).save(path, quality=92)
-    found = drift(fit, tmp_path, None, np.random.default_rng(0))
-    by_name = {change.name: change for change in found.changes}
-    assert by_name["camera"].verdict == "moved"
+    found = detect_drift(fit, tmp_path, None, np.random.default_rng(0))
+    by_name = {change.name: change for change in found.shifts}
+    assert by_name["camera"].status == "moved"
     assert by_name["camera"].note == "256x192 then, 128x96 now"
-    assert by_name["sensor.blur_px"].verdict == by_name["lens"].verdict == "untold"
+    assert by_name["sensor.blur_px"].status == by_name["lens"].status == "untold"
     assert by_name["sensor.blur_px"].note.startswith("the photos have another size.")
-    assert by_name["sensor.jpeg_quality"].verdict == "still"
+    assert by_name["sensor.jpeg_quality"].status == "still"
 
 
 def test_new_software_is_told_from_the_files_and_other_cameras_are_left_out(fit, tmp_path):
@@ -170,12 +185,12 @@ def test_new_software_is_told_from_the_files_and_other_cameras_are_left_out(fit,
     for number in range(5):
         Image.new("RGB", (100, 100)).save(tmp_path / f"other{number}.jpg")
     older = replace(fit, software="2.0")
-    found = drift(older, tmp_path, None, np.random.default_rng(0))
-    assert found.others == {"100x100": 5}
-    assert found.moved[0] == "software"
-    assert found.changes[0].note == "2.0 then, 2.1 now"
-    unknown = drift(fit, tmp_path, None, np.random.default_rng(0))
-    assert "software" not in unknown.moved
+    found = detect_drift(older, tmp_path, None, np.random.default_rng(0))
+    assert found.other_cameras == {"100x100": 5}
+    assert found.drifted[0] == "software"
+    assert found.shifts[0].note == "2.0 then, 2.1 now"
+    unknown = detect_drift(fit, tmp_path, None, np.random.default_rng(0))
+    assert "software" not in unknown.drifted
 
 
 def test_a_camera_without_traits_says_so(tmp_path):
@@ -183,8 +198,8 @@ def test_a_camera_without_traits_says_so(tmp_path):
     odd = replace(bare, traits={"sensor.blur_px": ((1.0, 2.0),) * 3})
     for camera in (bare, odd):
         found = drifted(camera, tmp_path, count=1)
-        assert {change.verdict for change in found.changes} == {"untold"}
-        assert all("Calibrate again" in change.note for change in found.changes)
+        assert {change.status for change in found.shifts} == {"untold"}
+        assert all("Calibrate again" in change.note for change in found.shifts)
     with pytest.raises(ValueError, match="blur_px has a row, as long as others, of each photo"):
         replace(bare, traits={"sensor.blur_px": ((1.0,),)})
 
@@ -194,14 +209,14 @@ def test_p_values_are_those_of_the_rank_sum():
     for first, second in ((5, 4), (9, 3)):
         a, b = rng.normal(0, 1, first), rng.normal(0.8, 1, second)
         exact = mannwhitneyu(a, b, method="exact").pvalue
-        assert _p_value(a, b, rng) == pytest.approx(exact, abs=1e-12)
-    assert _p_value(np.ones(4), np.ones(4), rng) == 1.0
+        assert _compute_p_value(a, b, rng) == pytest.approx(exact, abs=1e-12)
+    assert _compute_p_value(np.ones(4), np.ones(4), rng) == 1.0
 
 
 def test_false_alarms_are_as_rare_as_they_are_said_to_be():
     """Each comparison alone, with the least shift that counts taken away."""
     rng = np.random.default_rng(0)
-    p_values = [_p_value(rng.normal(0, 1, 5), rng.normal(0, 1, 5), rng) for _ in range(400)]
+    p_values = [_compute_p_value(rng.normal(0, 1, 5), rng.normal(0, 1, 5), rng) for _ in range(400)]
     for level in (0.05, 0.2, 0.5):
         assert np.mean(np.array(p_values) <= level) <= level + 3 * np.sqrt(level / 400)
     assert np.mean(np.array(p_values) <= 0.2) > 0.1
@@ -218,29 +233,32 @@ def test_columns_are_compared_with_their_like():
         return {"sensor.full_well_e": tuple(map(tuple, hidden))}
 
     before, now = noise(range(6)), noise(range(2, 8))
-    change = next(c for c in compare(before, now, rng) if c.name == "sensor.full_well_e")
+    change = next(c for c in compare_statistics(before, now, rng) if c.name == "sensor.full_well_e")
     assert abs(change.shift) < 6
     assert change.p_value == 1.0
 
 
 def test_holm_holds_all_comparisons_together():
     sure = [
-        Change(str(i), "", "untold", 1.0, (0, 2), p_value=0.02, photos=(20, 20)) for i in (1, 2)
+        ParameterShift(str(i), "", "untold", 1.0, (0, 2), p_value=0.02, photo_counts=(20, 20))
+        for i in (1, 2)
     ]
-    few = Change("few", "", "untold", 1.0, (0, 2), p_value=0.01, photos=(3, 1), note="take more")
-    assert {c.verdict for c in judge(sure)} == {"moved"}
-    by_name = {c.name: c for c in judge([*sure, few])}
-    assert by_name["few"].verdict == "untold"
+    few = ParameterShift(
+        "few", "", "untold", 1.0, (0, 2), p_value=0.01, photo_counts=(3, 1), note="take more"
+    )
+    assert {c.status for c in classify_shifts(sure)} == {"moved"}
+    by_name = {c.name: c for c in classify_shifts([*sure, few])}
+    assert by_name["few"].status == "untold"
     assert by_name["few"].note == "take more"
     assert by_name["1"].p_value == pytest.approx(0.04)
     more = [dataclasses.replace(sure[0], name=str(i)) for i in range(3)]
-    assert {c.verdict for c in judge(more)} == {"still"}
+    assert {c.status for c in classify_shifts(more)} == {"still"}
 
 
 def seen_boards(boards, orientations):
     """Returns photos of nothing but these boards, as the camera was held in each."""
-    header = Header(*SIZE, "RGB", {})
-    blank = see(np.full((96, 128, 3), 120, np.uint8), header)
+    header = ImageHeader(*SIZE, "RGB", {})
+    blank = measure_photo(np.full((96, 128, 3), 120, np.uint8), header)
     photos = []
     for board, orientation in zip(boards, orientations, strict=True):
         pixels = board.pixels if orientation == 1 else np.array(SIZE) - 1 - board.pixels
@@ -257,42 +275,48 @@ def test_lenses_are_compared_in_photos_that_were_held_alike():
     fit = replace(boards, orientation=1, turned={"x.jpg": 3}, boards=15)
     photos = seen_boards(see_boards(LENS, 14, rng), [1, 3] * 7)
     (lens,) = (c for c in compare_photos(fit, photos, SIZE, rng) if c.name == "lens")
-    assert (lens.verdict, lens.photos) == ("still", (14, 7))
+    assert (lens.status, lens.photo_counts) == ("still", (14, 7))
     assert lens.note.startswith("Left out: 7 photos of a board, as the camera was held another")
     few = compare_photos(fit, photos[1::2], SIZE, rng)
     (lens,) = (c for c in few if c.name == "lens")
-    assert (lens.verdict, lens.photos) == ("untold", (14, 0))
+    assert (lens.status, lens.photo_counts) == ("untold", (14, 0))
     assert "too few boards now" in lens.note
     older = compare_photos(replace(fit, orientation=None), photos[::2], SIZE, rng)
-    assert next(c for c in older if c.name == "lens").photos == (14, 7)
+    assert next(c for c in older if c.name == "lens").photo_counts == (14, 7)
 
 
 @pytest.mark.parametrize("boards", [4, 5, 12])
 def test_a_lens_that_moved_is_told_by_as_few_boards_as_it_is_fitted_to(boards):
     """Hotelling's p-value has no least one, as that of exchanges has."""
     still = [
-        Change(t.name, t.words, "untold", 0.0, (-1.0, 1.0), p_value=1.0, photos=(20, 20))
-        for t in TRAITS
+        ParameterShift(
+            t.name, t.description, "untold", 0.0, (-1.0, 1.0), p_value=1.0, photo_counts=(20, 20)
+        )
+        for t in CAMERA_STATISTICS
     ]
-    lens = Change("lens", "lens", "untold", 12.3, (11, 13), p_value=1e-12, photos=(boards, boards))
-    by_name = {c.name: c for c in judge([*still, lens])}
-    assert by_name["lens"].verdict == "moved"
-    assert by_name["lens"].p_value == pytest.approx(1e-12 * (len(TRAITS) + 1))
-    assert {c.verdict for c in by_name.values()} == {"moved", "still"}
+    lens = ParameterShift(
+        "lens", "lens", "untold", 12.3, (11, 13), p_value=1e-12, photo_counts=(boards, boards)
+    )
+    by_name = {c.name: c for c in classify_shifts([*still, lens])}
+    assert by_name["lens"].status == "moved"
+    assert by_name["lens"].p_value == pytest.approx(1e-12 * (len(CAMERA_STATISTICS) + 1))
+    assert {c.status for c in by_name.values()} == {"moved", "still"}
 
 
 @pytest.mark.parametrize("photos", [(60, 1), (1, 40), (0, 9), (9, 0)])
 def test_every_trait_that_is_not_told_says_why(photos):
-    (only,) = judge([Change(TRAITS[0].name, "", "untold", photos=photos)])
+    (only,) = classify_shifts(
+        [ParameterShift(CAMERA_STATISTICS[0].name, "", "untold", photo_counts=photos)]
+    )
     assert only.note.startswith(f"told by {photos[0]} photos then, {photos[1]} now")
     assert f"{photos[1]} are needed" not in only.note
     assert "Calibrate again" in only.note or "are needed. Take" in only.note
 
 
 def test_traits_are_fields_of_the_camera_and_of_what_is_calibrated():
-    for trait in TRAITS:
+    for trait in CAMERA_STATISTICS:
         assert field_at(trait.name) is not None
-    names = {trait.name for trait in TRAITS}
+    names = {trait.name for trait in CAMERA_STATISTICS}
     told = {f"sensor.{f.name}" for f in dataclasses.fields(Sensor)} - {
         "sensor.noise_seed", "sensor.mosaic", "sensor.processing", "sensor.automatics",
         "sensor.read_noise_e", "sensor.red_response", "sensor.blue_response",  # of noise, with full_well_e
@@ -308,11 +332,13 @@ LENS = BrownConrady(500.0, 502.0, 322.0, 236.0, -0.2, 0.06)
 
 def boards_fit(rng):
     boards = see_boards(LENS, 14, rng)
-    pinhole, brown, *_ = MODELS
+    pinhole, brown, *_ = LENS_MODELS
     found = fit_bundle(boards, SIZE, brown, fit_bundle(boards, SIZE, pinhole))
-    numbers = tuple(float(getattr(found.lens, name)) for name in brown.free)
+    numbers = tuple(float(getattr(found.lens, name)) for name in brown.free_parameters)
     rows = tuple(map(tuple, found.covariance.tolist()))
-    lens = FittedLens("brown_conrady", brown.free, numbers, rows, found.rms_px, {}, {}, 0.9)
+    lens = FittedLens(
+        "brown_conrady", brown.free_parameters, numbers, rows, found.rms_px, {}, {}, 0.9
+    )
     return CameraFit("640x480", *SIZE, 14, 14, (), lens=lens)
 
 
@@ -329,7 +355,7 @@ def test_a_lens_that_was_knocked_is_told_from_one_that_was_not():
     assert moved.shift == pytest.approx(2.2, abs=1.0)
     assert 0 < moved.ci95[0] < moved.shift < moved.ci95[1]
     few = compare_lens(fit, see_boards(LENS, 3, rng), SIZE, rng)
-    assert few.verdict == "untold"
+    assert few.status == "untold"
     assert few.note.startswith("too few boards now. Take 15 photos")
 
 
@@ -344,7 +370,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
 
     monkeypatch.setattr("sim2cam.adapt.calibration.drift.refit_lens", fails)
     change = compare_lens(fit, see_boards(LENS, 12, rng), SIZE, rng)
-    assert (change.verdict, change.shift, change.p_value) == ("untold", None, None)
+    assert (change.status, change.shift, change.p_value) == ("untold", None, None)
     assert change.note.startswith(
         "no brown_conrady lens, as it was then, explains where corners of the"
     )
@@ -353,7 +379,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
 def test_a_lens_that_does_not_see_the_whole_picture_has_moved_by_no_number(monkeypatch):
     rng = np.random.default_rng(0)
     fit = boards_fit(rng)
-    pinhole, brown, *_ = MODELS
+    pinhole, brown, *_ = LENS_MODELS
     now = fit_bundle(boards := see_boards(LENS, 12, rng), SIZE, pinhole)
     folded = replace(fit_bundle(boards, SIZE, brown, now), lens=replace(LENS, k1=-0.9))
     monkeypatch.setattr("sim2cam.adapt.calibration.drift.refit_lens", lambda *_: folded)
@@ -369,6 +395,6 @@ def test_photos_of_another_camera_without_a_name_are_left_out(fit, tmp_path):
     for number in range(2):
         rgb = images.read_rgb(tmp_path / f"{number:02d}.jpg")
         write_bytes(tmp_path / f"z{number}.jpg", images.encode_jpeg(rgb, 60))
-    found = drift(fit, tmp_path, None, np.random.default_rng(0))
-    assert (found.photos, found.others) == (6, {"256x192, JPEG 4:2:0 of quality 60": 2})
-    assert found.moved == ()
+    found = detect_drift(fit, tmp_path, None, np.random.default_rng(0))
+    assert (found.photos, found.other_cameras) == (6, {"256x192, JPEG 4:2:0 of quality 60": 2})
+    assert found.drifted == ()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.adapt.calibration.flicker import bands, row_light
-from sim2cam.adapt.calibration.linearization import decoded, encoded
+from sim2cam.adapt.calibration.flicker import estimate_band_count, measure_row_profile
+from sim2cam.adapt.calibration.linearization import decode_levels, encode_levels
 
 REAL = Path(os.environ.get("SIM2CAM_REAL", "none")) / "dice"
 
@@ -31,28 +31,30 @@ def banded(light, cycles, share, rng):
     """Returns the levels of light under lamps that flicker so often while its rows are read."""
     place = (np.arange(len(light)) + 0.5) / len(light)
     wave = 1 + share * np.cos(2 * np.pi * (cycles * place + rng.uniform()))
-    return encoded(np.clip(light * wave[:, None, None], 0, 0.99)).round().astype(np.uint8)
+    return encode_levels(np.clip(light * wave[:, None, None], 0, 0.99)).round().astype(np.uint8)
 
 
 def profiles(cycles, share, seed=0, count=8):
     rng = np.random.default_rng(seed)
-    return np.array([row_light(banded(scene(rng), cycles, share, rng)) for _ in range(count)])
+    return np.array(
+        [measure_row_profile(banded(scene(rng), cycles, share, rng)) for _ in range(count)]
+    )
 
 
 @pytest.mark.parametrize("cycles", [2.4, 5.0, 11.3])
 def test_bands_are_counted(cycles):
-    assert bands(profiles(cycles, 0.1)) == pytest.approx(cycles, abs=0.3)
+    assert estimate_band_count(profiles(cycles, 0.1)) == pytest.approx(cycles, abs=0.3)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_where_there_are_none_none_are_seen(seed):
-    assert bands(profiles(5.0, 0.0, seed)) is None
+    assert estimate_band_count(profiles(5.0, 0.0, seed)) is None
 
 
 def test_pictures_without_light_to_tell_from_have_none():
-    dark = row_light(np.zeros((100, 100, 3), np.uint8))
+    dark = measure_row_profile(np.zeros((100, 100, 3), np.uint8))
     assert (dark == 0).all()
-    assert bands(np.array([dark] * 4)) is None
+    assert estimate_band_count(np.array([dark] * 4)) is None
 
 
 @pytest.mark.real
@@ -62,7 +64,7 @@ def test_bands_in_photos_are_seen_where_they_are_put_and_nowhere_else(cycles):
     rng = np.random.default_rng(0)
     found = []
     for path in sorted((REAL / "train").glob("*.jpg"))[::10]:
-        light = decoded(images.read_rgb(path))
-        found.append(row_light(banded(light, cycles or 0.0, 0.1 if cycles else 0.0, rng)))
+        light = decode_levels(images.read_rgb(path))
+        found.append(measure_row_profile(banded(light, cycles or 0.0, 0.1 if cycles else 0.0, rng)))
     expected = None if cycles is None else pytest.approx(cycles, abs=0.3)
-    assert bands(np.array(found)) == expected
+    assert estimate_band_count(np.array(found)) == expected

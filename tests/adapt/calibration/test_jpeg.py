@@ -6,8 +6,12 @@ import pytest
 from PIL import Image
 
 from sim2cam import images
-from sim2cam.adapt.calibration.jpeg import Jpeg, jpeg_in, jpeg_quality
-from sim2cam.adapt.calibration.photo_measurements import list_captures, look
+from sim2cam.adapt.calibration.jpeg import (
+    JpegEncoding,
+    estimate_jpeg_encoding,
+    estimate_jpeg_quality,
+)
+from sim2cam.adapt.calibration.photo_measurements import list_photo_files, measure_photos
 
 
 def painted(color=1.0, seed=0):
@@ -23,18 +27,20 @@ def painted(color=1.0, seed=0):
 
 
 def stored(rgb, quality, subsampling="420"):
-    return images.decode_picture(images.encode_jpeg(rgb, quality, subsampling))
+    return images.decode_image(images.encode_jpeg(rgb, quality, subsampling))
 
 
 @pytest.mark.parametrize("quality", [25, 50, 75, 90, 96])
 @pytest.mark.parametrize("subsampling", ["444", "422", "420"])
 def test_pixels_tell_the_jpeg_that_they_were(quality, subsampling):
-    found = jpeg_in(stored(painted(), quality, subsampling))
-    assert found == Jpeg(quality, subsampling, is_past=True)
+    found = estimate_jpeg_encoding(stored(painted(), quality, subsampling))
+    assert found == JpegEncoding(quality, subsampling, is_from_pixels=True)
 
 
 def test_even_colours_do_not_tell_how_they_were_stored():
-    assert jpeg_in(stored(painted(color=0.0), 75)) == Jpeg(75, None, is_past=True)
+    assert estimate_jpeg_encoding(stored(painted(color=0.0), 75)) == JpegEncoding(
+        75, None, is_from_pixels=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_even_colours_do_not_tell_how_they_were_stored():
     ids=["never one", "cropped", "scaled", "too fine", "nothing in it"],
 )
 def test_other_pixels_tell_none(changed):
-    assert jpeg_in(changed(painted())) is None
+    assert estimate_jpeg_encoding(changed(painted())) is None
 
 
 def test_tables_of_others_are_near(tmp_path):
@@ -58,8 +64,8 @@ def test_tables_of_others_are_near(tmp_path):
     own = np.array(images.read_header(path).quantization[0])
     steps = np.round(own * np.random.default_rng(0).uniform(0.8, 1.25, 64)).astype(int).tolist()
     Image.fromarray(painted()).save(path, qtables=[steps] * 2)
-    assert abs(jpeg_quality(images.read_header(path)) - 80) <= 3
-    assert abs(jpeg_in(images.read_rgb(path)).quality - 80) <= 5
+    assert abs(estimate_jpeg_quality(images.read_header(path)) - 80) <= 3
+    assert abs(estimate_jpeg_encoding(images.read_rgb(path)).quality - 80) <= 5
 
 
 @pytest.mark.parametrize(("suffix", "is_past"), [("jpg", False), ("png", True)])
@@ -67,8 +73,8 @@ def test_photos_tell_of_their_file_or_of_their_pixels(tmp_path, suffix, is_past)
     data = images.encode_jpeg(painted(), 80, "422")
     (tmp_path / "a.jpg").write_bytes(data)
     if suffix == "png":
-        Image.fromarray(images.decode_picture(data)).save(tmp_path / "a.png")
+        Image.fromarray(images.decode_image(data)).save(tmp_path / "a.png")
         (tmp_path / "a.jpg").unlink()
-    captures, _ = list_captures(tmp_path)
-    (photo,), _ = look(captures, None, lambda done, total: None)
-    assert photo.stored == Jpeg(80, "422", is_past)
+    captures, _ = list_photo_files(tmp_path)
+    (photo,), _ = measure_photos(captures, None, lambda done, total: None)
+    assert photo.jpeg_encoding == JpegEncoding(80, "422", is_past)

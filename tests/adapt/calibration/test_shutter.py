@@ -2,13 +2,13 @@
 
 import pytest
 
-from sim2cam.adapt.calibration.camera_fit import Finding
+from sim2cam.adapt.calibration.camera_fit import ParameterEstimate
 from sim2cam.adapt.calibration.lens import FittedLens
-from sim2cam.adapt.calibration.photo_measurements import look, open_captures
-from sim2cam.adapt.calibration.shutter import readout, spin
+from sim2cam.adapt.calibration.photo_measurements import measure_photos, open_photo_files
+from sim2cam.adapt.calibration.shutter import estimate_readout, estimate_spin
 from sim2cam.pipeline.generation import generate
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.seeds import stream
+from sim2cam.seeds import derive_rng
 
 RECIPE = """
 base = "chessboard"
@@ -66,13 +66,13 @@ def taken(extra, count, tmp_path):
         load_recipe(str(path)), tmp_path / "made", count=count, seed=0, workers=1, resume=False,
         overwrite=False, progress=lambda *_: None,
     )  # fmt: skip
-    captures, _ = open_captures([made.root / sample.rgb for sample in made.samples], tmp_path)
-    return look(captures, None, lambda *_: None)[0]
+    captures, _ = open_photo_files([made.root / sample.rgb for sample in made.samples], tmp_path)
+    return measure_photos(captures, None, lambda *_: None)[0]
 
 
 @pytest.mark.slow
 def test_bands_of_a_lamp_tell_how_long_rows_take_to_read(tmp_path):
-    told = readout(taken(BANDED, 12, tmp_path), stream(0, "readout"))
+    told = estimate_readout(taken(BANDED, 12, tmp_path), derive_rng(0, "readout"))
     assert told.ci95 is not None
     assert told.ci95[0] <= 0.035 <= told.ci95[1]
     assert told.ci95[1] < 0.04
@@ -84,8 +84,8 @@ def test_blur_one_way_tells_how_fast_the_camera_turns(tmp_path):
         "brown_conrady", ("fx_px", "fy_px", "cx_px", "cy_px"), (FOCAL_PX, FOCAL_PX, 239.5, 179.5),
         ((0.0,) * 4,) * 4, 0.1, {}, {}, 1.0,
     )  # fmt: skip
-    exposure = Finding("shutter.exposure_s", 0.02, (0.02, 0.02))
-    told = spin(taken(MOVED, 24, tmp_path), exposure, lens, stream(0, "spin"))
+    exposure = ParameterEstimate("shutter.exposure_s", 0.02, (0.02, 0.02))
+    told = estimate_spin(taken(MOVED, 24, tmp_path), exposure, lens, derive_rng(0, "spin"))
     assert told.ci95 is not None
     assert told.ci95[0] <= 0.3 <= told.ci95[1]
     assert told.ci95[0] > 0.1

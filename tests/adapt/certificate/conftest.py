@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.image_pair import Pair, regions_of
+from sim2cam.adapt.certificate.image_pair import ImagePair, extract_object_regions
 from sim2cam.data.sample import ObjectLabel
-from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.boxes import mask_to_box
 
 SHAPE = (120, 160)
 THINGS = (((30, 40), (190, 60, 50)), ((80, 50), (60, 150, 90)), (((60, 120)), (230, 220, 210)))
@@ -30,7 +30,7 @@ def draw(centres=tuple(centre for centre, _ in THINGS)):
 
 def labels_of(ids):
     return tuple(
-        ObjectLabel("thing", box_of_mask(ids == n), float((ids == n).sum()), instance_id=int(n))
+        ObjectLabel("thing", mask_to_box(ids == n), float((ids == n).sum()), instance_id=int(n))
         for n in np.unique(ids)[1:]
     )
 
@@ -56,6 +56,8 @@ def pair(picture, ids):
 
     def made(after, *, has_ids=True):
         seen = ids if has_ids else None
-        return Pair(picture, after, regions_of(labels_of(ids), seen, picture.shape), seen)
+        return ImagePair(
+            picture, after, extract_object_regions(labels_of(ids), seen, picture.shape), seen
+        )
 
     return made

@@ -8,31 +8,31 @@ import pytest
 from sim2cam.adapt.certificate.certificate import (
     MEASURES,
     OBJECT_MEASURES,
-    Finding,
-    PictureCertificate,
-    SetCertificate,
-    certificate_from_json,
+    DatasetCertificate,
+    ImageCertificate,
+    LimitCheck,
     certify,
-    limit_of,
-    share,
+    dataset_certificate_from_json,
+    estimate_proportion,
+    get_limit,
 )
-from sim2cam.adapt.certificate.detector_agreement import Opinion
-from sim2cam.adapt.certificate.image_pair import Pair
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.detector_agreement import DetectorAgreement
+from sim2cam.adapt.certificate.image_pair import ImagePair
+from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.errors import InputError
 from sim2cam.metrics.detection import Detection
 
-LIMITS = Limits()
+LIMITS = CertificateLimits()
 
 
 def picture_certificate(name, *, failed=(), measured=MEASURES, opinions=None):
     findings = {
-        measure: Finding(1.0, "fail" if measure in failed else "pass")
+        measure: LimitCheck(1.0, "fail" if measure in failed else "pass")
         if measure in measured
-        else Finding(None, "not measured", "for a reason")
+        else LimitCheck(None, "not measured", "for a reason")
         for measure in MEASURES
     }
-    return PictureCertificate(name, findings, opinions or {})
+    return ImageCertificate(name, findings, opinions or {})
 
 
 def of_set(count, rejected, **others):
@@ -40,14 +40,14 @@ def of_set(count, rejected, **others):
         picture_certificate(f"{i:06d}", failed=("grid_levels",) if i < rejected else (), **others)
         for i in range(count)
     ]
-    return SetCertificate(LIMITS, {}, tuple(pictures))
+    return DatasetCertificate(LIMITS, {}, tuple(pictures))
 
 
 def test_the_picture_itself_is_certified(pair, picture):
-    found = certify("a", pair(picture), LIMITS, judges={})
-    assert found.verdict == "certified"
-    assert tuple(found.findings) == MEASURES
-    reasons = {name: one.why for name, one in found.findings.items() if one.why}
+    found = certify("a", pair(picture), LIMITS, verifiers={})
+    assert found.decision == "certified"
+    assert tuple(found.checks) == MEASURES
+    reasons = {name: one.reason for name, one in found.checks.items() if one.reason}
     assert reasons == {
         name: f"no weights were given with --{name.split('_')[0]}"
         for name in OBJECT_MEASURES
@@ -56,27 +56,30 @@ def test_the_picture_itself_is_certified(pair, picture):
 
 
 def test_without_labels_it_is_appearance_only(picture):
-    found = certify("a", Pair(picture, picture), LIMITS, judges={})
-    assert found.verdict == "appearance only"
-    assert found.findings["displacement_px"].why == "there are no labels"
+    found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={})
+    assert found.decision == "appearance only"
+    assert found.checks["displacement_px"].reason == "there are no labels"
 
 
 def test_without_labels_a_judge_measures_objects(picture):
     box = (10.0, 10.0, 30.0, 30.0)
     found = certify(
-        "a", Pair(picture, picture), LIMITS, judges={"task": lambda _: [Detection("x", box, 0.9)]}
+        "a",
+        ImagePair(picture, picture),
+        LIMITS,
+        verifiers={"task": lambda _: [Detection("x", box, 0.9)]},
     )
-    assert found.verdict == "certified"
-    assert found.findings["task_retained"].why == "it finds fewer than 3 objects before"
-    assert found.findings["task_vanished"] == Finding(0.0, "pass")
+    assert found.decision == "certified"
+    assert found.checks["task_retained"].reason == "it finds fewer than 3 objects before"
+    assert found.checks["task_vanished"] == LimitCheck(0.0, "pass")
 
 
 def test_a_judge_that_finds_nothing_measures_no_objects(picture):
-    found = certify("a", Pair(picture, picture), LIMITS, judges={"task": lambda _: []})
-    assert found.findings["task_vanished"].why == "it finds no object before"
-    assert found.findings["task_hallucinated"] == Finding(0.0, "pass")
-    assert found.verdict == "appearance only"
-    assert SetCertificate(LIMITS, {"task": "00"}, (found,)).verdict == "appearance only"
+    found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={"task": lambda _: []})
+    assert found.checks["task_vanished"].reason == "it finds no object before"
+    assert found.checks["task_hallucinated"] == LimitCheck(0.0, "pass")
+    assert found.decision == "appearance only"
+    assert DatasetCertificate(LIMITS, {"task": "00"}, (found,)).decision == "appearance only"
 
 
 FIRST, SECOND = (10.0, 10.0, 30.0, 30.0), (40.0, 10.0, 60.0, 30.0)
@@ -102,9 +105,9 @@ def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(pictur
     before, after = picture.copy(), picture.copy()
     before.flags["WRITEABLE"] = False
     judges = {"task": seeing([FIRST], [])} | ({"judge": seeing(*other)} if other else {})
-    found = certify("a", Pair(before, after), LIMITS, judges=judges)
-    assert found.failed == failed
-    assert found.verdict == ("failed" if failed else "certified")
+    found = certify("a", ImagePair(before, after), LIMITS, verifiers=judges)
+    assert found.failed_measures == failed
+    assert found.decision == ("failed" if failed else "certified")
 
 
 @pytest.mark.parametrize(
@@ -118,14 +121,14 @@ def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(pictur
     ],
 )
 def test_what_harms_labels_fails(pair, picture, change, measure):
-    found = certify("a", pair(change(picture)), LIMITS, judges={})
-    assert found.verdict == "failed"
-    assert measure in found.failed
+    found = certify("a", pair(change(picture)), LIMITS, verifiers={})
+    assert found.decision == "failed"
+    assert measure in found.failed_measures
 
 
 def test_a_negative_fails_without_labels(picture):
-    found = certify("a", Pair(picture, 255 - picture), LIMITS, judges={})
-    assert found.failed == ("picture_correlation",)
+    found = certify("a", ImagePair(picture, 255 - picture), LIMITS, verifiers={})
+    assert found.failed_measures == ("picture_correlation",)
 
 
 def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
@@ -133,8 +136,10 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
     cells = np.indices((40, 64)) // 4
     board = np.uint8(255 * (cells.sum(axis=0) % 2))[:, :, None].repeat(3, axis=2)
     why = {
-        name: found.why
-        for name, found in certify("a", Pair(plain, plain), LIMITS, judges={}).findings.items()
+        name: found.reason
+        for name, found in certify(
+            "a", ImagePair(plain, plain), LIMITS, verifiers={}
+        ).checks.items()
         if name not in OBJECT_MEASURES
     }
     assert why == {
@@ -145,18 +150,18 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
         "clipped_share": None,
         "warp_levels": "it is no picture of a film",
     }
-    small = certify("a", Pair(board, board), LIMITS, judges={})
-    assert small.findings["grid_levels"].why == "a side of it is shorter than 48 px"
-    assert small.findings["seam_levels"].why == "no row or column of it is flat enough"
+    small = certify("a", ImagePair(board, board), LIMITS, verifiers={})
+    assert small.checks["grid_levels"].reason == "a side of it is shorter than 48 px"
+    assert small.checks["seam_levels"].reason == "no row or column of it is flat enough"
 
 
 def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
-    found = certify("a", pair(picture, has_ids=False), LIMITS, judges={})
+    found = certify("a", pair(picture, has_ids=False), LIMITS, verifiers={})
     assert (
-        found.findings["outline_recall"].why
+        found.checks["outline_recall"].reason
         == "the labels have neither an image of instance ids nor masks"
     )
-    assert found.verdict == "certified"
+    assert found.decision == "certified"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +172,7 @@ def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
         (of_set(20, 2), "failed"),
         (of_set(20, 20), "failed"),
         (of_set(20, 0, measured=MEASURES[len(OBJECT_MEASURES):]), "appearance only"),
-        (replace(of_set(2, 0), pictures=(*of_set(2, 0).pictures, *of_set(3, 0, measured=()).pictures)), "appearance only"),
+        (replace(of_set(2, 0), pictures=(*of_set(2, 0).images, *of_set(3, 0, measured=()).images)), "appearance only"),
     ],
 )  # fmt: skip
 def test_verdict_of_a_set(certificate, verdict):
@@ -176,26 +181,32 @@ def test_verdict_of_a_set(certificate, verdict):
 
 def test_a_set_fails_when_a_judge_finds_too_few_again():
     few, many = (
-        SetCertificate(
+        DatasetCertificate(
             LIMITS,
             {"task": "00"},
             tuple(
-                picture_certificate(str(i), opinions={"task": Opinion(10, 9, 0, 0)})
+                picture_certificate(str(i), opinions={"task": DetectorAgreement(10, 9, 0, 0)})
                 for i in range(count)
             ),
         )
         for count in (2, 8)
     )
-    assert few.retention("task").value == many.retention("task").value == pytest.approx(0.9)
-    assert few.retention("task").ci95[1] > LIMITS.set_retained  # 18 of 20 may be chance
-    assert few.faults == ()
-    assert many.faults == ("task finds 90.0% of the objects again, surely fewer than 97.0%",)
+    assert (
+        few.estimate_detection_recall("task").value
+        == many.estimate_detection_recall("task").value
+        == pytest.approx(0.9)
+    )
+    assert (
+        few.estimate_detection_recall("task").ci95[1] > LIMITS.dataset_detection_recall
+    )  # 18 of 20 may be chance
+    assert few.violations == ()
+    assert many.violations == ("task finds 90.0% of the objects again, surely fewer than 97.0%",)
 
 
 def test_a_certificate_survives_the_disk():
     certificate = replace(of_set(4, 1), judges={"judge": "ab"})
     text = json.dumps(certificate.to_json())
-    assert certificate_from_json(Path("c.json"), json.loads(text)) == certificate
+    assert dataset_certificate_from_json(Path("c.json"), json.loads(text)) == certificate
     assert json.loads(text)["rejection"]["value"] == 0.25
 
 
@@ -206,17 +217,19 @@ def test_what_is_no_certificate_is_refused(content):
     with pytest.raises(
         InputError, match=r"^c\.json: no certificate: .* Translate the pictures again\.$"
     ):
-        certificate_from_json(Path("c.json"), content)
+        dataset_certificate_from_json(Path("c.json"), content)
 
 
 def test_judges_share_their_limits():
     assert (
-        limit_of("judge_retained", LIMITS) == limit_of("task_retained", LIMITS) == LIMITS.retained
+        get_limit("judge_retained", LIMITS)
+        == get_limit("task_retained", LIMITS)
+        == LIMITS.detection_recall
     )
     assert set(asdict(LIMITS)) >= {m for m in MEASURES if not m.startswith(("task", "judge"))}
 
 
 def test_a_share_has_the_interval_of_wilson():
     # by hand: (0.25 + 0.09604 -+ 1.95996 * 0.10852) / 1.19207
-    assert share(5, 20).ci95 == pytest.approx((0.1118617, 0.4687014), abs=1e-5)
-    assert share(0, 0).value == 0
+    assert estimate_proportion(5, 20).ci95 == pytest.approx((0.1118617, 0.4687014), abs=1e-5)
+    assert estimate_proportion(0, 0).value == 0

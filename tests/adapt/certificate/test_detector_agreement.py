@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.detector_agreement import Opinion, opinions_of
+from sim2cam.adapt.certificate.detector_agreement import DetectorAgreement, compare_detections
 from sim2cam.metrics.detection import Detection
 
 BEFORE, AFTER = np.zeros((9, 9, 3), np.uint8), np.ones((9, 9, 3), np.uint8)
@@ -17,22 +17,22 @@ def judge(before, after):
 @pytest.mark.parametrize(
     ("before", "after", "labelled", "expected"),
     [
-        ([], [], None, Opinion(0, 0, 0, 0)),
-        ([("a", A, 0.9)], [("a", A, 0.9)], None, Opinion(1, 1, 0, 0)),
-        ([("a", A, 0.8)], [("a", A, 0.1)], None, Opinion(1, 1, 0, 0)),  # doubt loses none
-        ([("a", A, 0.9)], [("a", A, 0.04)], None, Opinion(1, 0, 1, 0)),
-        ([("a", A, 0.7)], [("b", B, 0.7)], None, Opinion(0, 0, 0, 0)),  # nothing is clear
-        ([("a", A, 0.9)], [("b", A, 0.9)], None, Opinion(1, 0, 0, 0)),  # another category
-        ([("a", A, 0.9)], [], None, Opinion(1, 0, 1, 0)),
-        ([("a", A, 0.4)], [("a", A, 0.9)], None, Opinion(0, 0, 0, 0)),  # it was suspected
-        ([], [("a", A, 0.9)], None, Opinion(0, 0, 0, 1)),
-        ([], [("a", A, 0.9)], [A], Opinion(0, 0, 0, 0)),  # labelled, so no hallucination
-        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9)], [A], Opinion(1, 1, 0, 0)),  # B is none
-        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9), ("a", C, 0.8)], None, Opinion(2, 1, 1, 1)),
+        ([], [], None, DetectorAgreement(0, 0, 0, 0)),
+        ([("a", A, 0.9)], [("a", A, 0.9)], None, DetectorAgreement(1, 1, 0, 0)),
+        ([("a", A, 0.8)], [("a", A, 0.1)], None, DetectorAgreement(1, 1, 0, 0)),  # doubt loses none
+        ([("a", A, 0.9)], [("a", A, 0.04)], None, DetectorAgreement(1, 0, 1, 0)),
+        ([("a", A, 0.7)], [("b", B, 0.7)], None, DetectorAgreement(0, 0, 0, 0)),  # nothing is clear
+        ([("a", A, 0.9)], [("b", A, 0.9)], None, DetectorAgreement(1, 0, 0, 0)),  # another category
+        ([("a", A, 0.9)], [], None, DetectorAgreement(1, 0, 1, 0)),
+        ([("a", A, 0.4)], [("a", A, 0.9)], None, DetectorAgreement(0, 0, 0, 0)),  # it was suspected
+        ([], [("a", A, 0.9)], None, DetectorAgreement(0, 0, 0, 1)),
+        ([], [("a", A, 0.9)], [A], DetectorAgreement(0, 0, 0, 0)),  # labelled, so no hallucination
+        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9)], [A], DetectorAgreement(1, 1, 0, 0)),  # B is none
+        ([("a", A, 0.9), ("a", B, 0.9)], [("a", A, 0.9), ("a", C, 0.8)], None, DetectorAgreement(2, 1, 1, 1)),
     ],
 )  # fmt: skip
 def test_what_a_judge_finds_again(before, after, labelled, expected):
-    found = opinions_of({"task": judge(before, after)}, BEFORE, AFTER, labelled)
+    found = compare_detections({"task": judge(before, after)}, BEFORE, AFTER, labelled)
     assert found == {"task": expected}
 
 
@@ -40,21 +40,21 @@ def test_what_a_judge_finds_again(before, after, labelled, expected):
     ("first", "second", "expected"),
     [
         # both know A, one loses it
-        (([("a", A, 0.9)], []), ([("a", A, 0.9)], [("a", A, 0.9)]), Opinion(1, 0, 1, 0, 1, 1)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.9)], [("a", A, 0.9)]), DetectorAgreement(1, 0, 1, 0, 1, 1)),
         # both lose it
-        (([("a", A, 0.9)], []), ([("a", A, 0.9)], []), Opinion(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.9)], []), DetectorAgreement(1, 0, 1, 0)),
         # the other never knew it, and keeps another one
-        (([("a", A, 0.9)], []), ([("a", B, 0.9)], [("a", B, 0.9)]), Opinion(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("a", B, 0.9)], [("a", B, 0.9)]), DetectorAgreement(1, 0, 1, 0)),
         # the other half believes in something there, as before; or does so no more, or only now
-        (([("a", A, 0.9)], []), ([("b", A, 0.4)], [("c", A, 0.3)]), Opinion(1, 0, 1, 0, 0, 1)),
-        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", A, 0.2)]), Opinion(1, 0, 1, 0)),
-        (([("a", A, 0.9)], []), ([("a", A, 0.2)], [("a", A, 0.6)]), Opinion(1, 0, 1, 0)),
-        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", B, 0.6)]), Opinion(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("b", A, 0.4)], [("c", A, 0.3)]), DetectorAgreement(1, 0, 1, 0, 0, 1)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", A, 0.2)]), DetectorAgreement(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.2)], [("a", A, 0.6)]), DetectorAgreement(1, 0, 1, 0)),
+        (([("a", A, 0.9)], []), ([("a", A, 0.6)], [("a", B, 0.6)]), DetectorAgreement(1, 0, 1, 0)),
         # one misreads it, the other reads it as before, or misreads it too
-        (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("a", A, 0.9)]), Opinion(1, 0, 0, 0, 1, 0)),
-        (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("b", A, 0.9)]), Opinion(1, 0, 0, 0)),
+        (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("a", A, 0.9)]), DetectorAgreement(1, 0, 0, 0, 1, 0)),
+        (([("a", A, 0.9)], [("b", A, 0.9)]), ([("a", A, 0.9)], [("b", A, 0.9)]), DetectorAgreement(1, 0, 0, 0)),
     ],
 )  # fmt: skip
 def test_what_one_judge_loses_another_keeps_that_knew_it(first, second, expected):
     judges = {"task": judge(*first), "judge": judge(*second)}
-    assert opinions_of(judges, BEFORE, AFTER, None)["task"] == expected
+    assert compare_detections(judges, BEFORE, AFTER, None)["task"] == expected

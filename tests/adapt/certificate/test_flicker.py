@@ -4,12 +4,12 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.certificate import NO_FILM, certify
-from sim2cam.adapt.certificate.flicker import Earlier, warp_levels
-from sim2cam.adapt.certificate.image_pair import Pair
-from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.data.channels import FLOW_HIDDEN, FLOW_SEEN
-from sim2cam.images import decode_picture, encode_jpeg
+from sim2cam.adapt.certificate.certificate import NOT_A_SEQUENCE, certify
+from sim2cam.adapt.certificate.flicker import PreviousFrame, measure_warping_error
+from sim2cam.adapt.certificate.image_pair import ImagePair
+from sim2cam.adapt.certificate.limits import CertificateLimits
+from sim2cam.data.channels import FLOW_OCCLUDED, FLOW_VISIBLE
+from sim2cam.images import decode_image, encode_jpeg
 
 RIGHT, DOWN = 3, 2  # pixels from the earlier picture to this one
 
@@ -24,15 +24,17 @@ def film(picture):
         for seed, rgb in enumerate((picture, moved))
     ]
     flow = np.zeros((*picture.shape[:2], 3), np.float32)
-    flow[...] = -RIGHT, -DOWN, FLOW_SEEN
-    flow[:DOWN, :, 2] = flow[:, :RIGHT, 2] = FLOW_HIDDEN
+    flow[...] = -RIGHT, -DOWN, FLOW_VISIBLE
+    flow[:DOWN, :, 2] = flow[:, :RIGHT, 2] = FLOW_OCCLUDED
     return *grainy, flow
 
 
 def flicker(film, first, second):
     """Returns the flicker of a film of which both pictures are changed."""
     earlier, now, flow = film
-    return warp_levels(Earlier(Pair(earlier, first(earlier)), flow), Pair(now, second(now)))
+    return measure_warping_error(
+        PreviousFrame(ImagePair(earlier, first(earlier)), flow), ImagePair(now, second(now))
+    )
 
 
 def warm(rgb):
@@ -44,7 +46,7 @@ def curved(rgb):
 
 
 def compressed(rgb):
-    return decode_picture(encode_jpeg(np.ascontiguousarray(rgb), 90))
+    return decode_image(encode_jpeg(np.ascontiguousarray(rgb), 90))
 
 
 def soft(rgb):
@@ -81,25 +83,41 @@ def test_a_wrong_flow_is_blamed_on_nobody(film):
     """The source does not fit it either."""
     earlier, now, flow = film
     wrong = flow + np.array([5, 5, 0], np.float32)
-    assert warp_levels(Earlier(Pair(earlier, earlier), wrong), Pair(now, now)) == 0.0
+    assert (
+        measure_warping_error(
+            PreviousFrame(ImagePair(earlier, earlier), wrong), ImagePair(now, now)
+        )
+        == 0.0
+    )
 
 
 def test_it_is_not_measured_where_hardly_anything_is_seen_twice(film):
     earlier, now, flow = film
     hidden = flow.copy()
-    hidden[8:, :, 2] = FLOW_HIDDEN
-    assert warp_levels(Earlier(Pair(earlier, earlier), hidden), Pair(now, now)) is None
-    found = certify("a", Pair(now, now), Limits(), judges={}, earlier=Earlier(Pair(earlier, earlier), hidden))  # fmt: skip
+    hidden[8:, :, 2] = FLOW_OCCLUDED
     assert (
-        found.findings["warp_levels"].why == "hardly anything of it is seen in the picture before"
+        measure_warping_error(
+            PreviousFrame(ImagePair(earlier, earlier), hidden), ImagePair(now, now)
+        )
+        is None
+    )
+    found = certify("a", ImagePair(now, now), CertificateLimits(), verifiers={}, previous_frame=PreviousFrame(ImagePair(earlier, earlier), hidden))  # fmt: skip
+    assert (
+        found.checks["warp_levels"].reason == "hardly anything of it is seen in the picture before"
     )
 
 
 def test_the_certificate_holds_it_against_its_limit(film):
     earlier, now, flow = film
-    before = Earlier(Pair(earlier, earlier), flow)
+    before = PreviousFrame(ImagePair(earlier, earlier), flow)
     for added, verdict in ((0, "pass"), (9, "fail")):
-        found = certify("a", Pair(now, now + np.uint8(added)), Limits(), judges={}, earlier=before)
-        assert found.findings["warp_levels"].verdict == verdict
-    alone = certify("a", Pair(now, now), Limits(), judges={})
-    assert alone.findings["warp_levels"].why == NO_FILM
+        found = certify(
+            "a",
+            ImagePair(now, now + np.uint8(added)),
+            CertificateLimits(),
+            verifiers={},
+            previous_frame=before,
+        )
+        assert found.checks["warp_levels"].status == verdict
+    alone = certify("a", ImagePair(now, now), CertificateLimits(), verifiers={})
+    assert alone.checks["warp_levels"].reason == NOT_A_SEQUENCE

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from sim2cam.adapt.certificate.limits import Limits
+from sim2cam.adapt.certificate.limits import CertificateLimits
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from sim2cam.adapt.certificate.limits import Limits
 )
 def test_impossible_limits_are_refused(values, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        Limits(**values)
+        CertificateLimits(**values)

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from sim2cam.adapt.reference import convolutions
-from sim2cam.adapt.reference.convolutions import Conv3x3, PictureConv
-from sim2cam.adapt.reference.networks import initialise
+from sim2cam.adapt.reference.convolutions import Conv3x3, ImageConv
+from sim2cam.adapt.reference.networks import initialise_weights
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def in_tiles(monkeypatch):
 KINDS = {
     "without edges": (lambda: Conv3x3(3, 5), 2),
     "with edges": (lambda: Conv3x3(3, 5, padding=1), 0),
-    "of a picture": (lambda: PictureConv(3, 5, 7), 6),
+    "of a picture": (lambda: ImageConv(3, 5, 7), 6),
 }
 
 
@@ -38,7 +38,7 @@ def test_they_equal_the_library_s(kind, sides):
     made, more = KINDS[kind]
     rng = torch.Generator().manual_seed(0)
     conv = made().double()
-    initialise(conv, rng, xavier=False)
+    initialise_weights(conv, rng, xavier=False)
     size = (2, 3, *(side + more for side in sides))
     features = torch.randn(size, dtype=torch.float64, generator=rng).requires_grad_()
     ours = results(conv, features, conv)
@@ -51,7 +51,7 @@ def test_single_precision_loses_hardly_more_than_the_library():
     """Of features and sums around 1; both are told apart from the sum in double precision."""
     rng = torch.Generator().manual_seed(0)
     conv, features = Conv3x3(256, 32), torch.randn(1, 256, 34, 34, generator=rng)
-    initialise(conv, rng, xavier=False)
+    initialise_weights(conv, rng, xavier=False)
     with torch.no_grad():
         exact = nn.functional.conv2d(features.double(), conv.weight.double(), conv.bias.double())
         assert 0.9 < float(exact.std()) < 1.0

@@ -4,13 +4,13 @@ import torch
 from torch.nn import functional
 
 from sim2cam.adapt.reference.networks import (
-    COMPARED,
-    Blur,
+    NCE_LAYERS,
+    BlurPool,
     PatchGan,
     PatchProjector,
     ResnetGenerator,
-    compared_channels,
-    initialise,
+    initialise_weights,
+    list_nce_channels,
 )
 
 
@@ -30,17 +30,17 @@ def test_the_discriminator_has_the_published_number_of_weights(antialias):
 
 
 def test_the_projector_has_the_published_number_of_weights():
-    assert count(PatchProjector(compared_channels(64))) == 560_384  # "0.560 M"
+    assert count(PatchProjector(list_nce_channels(64))) == 560_384  # "0.560 M"
 
 
 def test_blur_is_a_normalised_binomial_and_keeps_every_second_pixel():
     step = torch.zeros(1, 2, 8, 8)
     step[0, 0, 4, 4] = 16.0
-    found = Blur(2)(step)
+    found = BlurPool(2)(step)
     assert found.shape == (1, 2, 4, 4)
     assert found[0, 0, 2, 2] == 4.0
     assert not found[0, 1].any()
-    assert torch.equal(Blur(1)(torch.ones(1, 1, 8, 8)), torch.ones(1, 1, 4, 4))
+    assert torch.equal(BlurPool(1)(torch.ones(1, 1, 8, 8)), torch.ones(1, 1, 4, 4))
 
 
 def test_growing_is_the_published_transposed_binomial():
@@ -82,11 +82,11 @@ def test_verdicts_see_seventy_pixels():
 def test_compared_features_are_those_of_the_named_layers():
     generator = ResnetGenerator(width=2, blocks=6, antialias=True)
     picture = torch.rand(1, 3, 32, 32)
-    found = generator.features(picture)
-    assert [f.shape[1] for f in found] == list(compared_channels(2))
+    found = generator.extract_features(picture)
+    assert [f.shape[1] for f in found] == list(list_nce_channels(2))
     assert [f.shape[2] for f in found] == [38, 32, 16, 8, 8]
     assert torch.equal(found[0], functional.pad(picture, (3, 3, 3, 3), mode="reflect"))
-    assert torch.equal(found[3], generator.layers[: COMPARED[3] + 1](picture))
+    assert torch.equal(found[3], generator.layers[: NCE_LAYERS[3] + 1](picture))
 
 
 def test_projections_are_unit_vectors_of_the_places_asked_for():
@@ -104,7 +104,7 @@ def test_equal_seeds_draw_equal_weights_of_the_right_spread():
     drawn = []
     for _ in range(2):
         generator = ResnetGenerator(width=8, blocks=5, antialias=False)
-        initialise(generator, torch.Generator().manual_seed(3), xavier=False)
+        initialise_weights(generator, torch.Generator().manual_seed(3), xavier=False)
         drawn.append(
             torch.cat([p.detach().flatten() for p in generator.parameters() if p.ndim > 1])
         )
@@ -117,16 +117,16 @@ def test_what_is_compared_of_two_pictures_teaches_as_each_alone_does():
     """Gradients that lie in memory by pixels go wrong through instance normalization of one picture."""
     rng = torch.Generator().manual_seed(0)
     generator = ResnetGenerator(width=4, blocks=5, antialias=True).double()
-    initialise(generator, rng, xavier=True)
-    projector = PatchProjector(compared_channels(4)).double()
-    initialise(projector, rng, xavier=True)
+    initialise_weights(generator, rng, xavier=True)
+    projector = PatchProjector(list_nce_channels(4)).double()
+    initialise_weights(projector, rng, xavier=True)
     pictures = 2 * torch.rand(2, 3, 32, 32, generator=rng, dtype=torch.float64) - 1
-    places = [torch.arange(20).flip(0)] * len(COMPARED)
+    places = [torch.arange(20).flip(0)] * len(NCE_LAYERS)
     aims = torch.randn(2, 20, 256, generator=rng, dtype=torch.float64)
 
     def taught(these):
         generator.zero_grad(set_to_none=True)
-        found = projector(generator.features(pictures[these]), places)
+        found = projector(generator.extract_features(pictures[these]), places)
         torch.stack([(vectors * aims[these]).sum() for vectors in found]).sum().backward()
         return torch.cat([p.grad.flatten() for p in generator.parameters() if p.grad is not None])
 

@@ -8,8 +8,8 @@ from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.store import load_transfer
 from sim2cam.adapt.training.adversarial import read_metrics
-from sim2cam.adapt.training.checkpoint_selection import read_ending
-from sim2cam.adapt.transfers.transfer import Frame, read_frame
+from sim2cam.adapt.training.checkpoint_selection import read_training_outcome
+from sim2cam.adapt.transfers.transfer import GBufferFrame, read_frame
 from sim2cam.errors import CheckpointError, UsageError
 from sim2cam.learn.run_folder import CHECKPOINT, WEIGHTS
 
@@ -49,7 +49,7 @@ def test_with_candidates_too(method, many_sim, many_real, tiny, tmp_path, monkey
     train_reference(method, many_sim, many_real, tiny, tmp_path / "cut", resume=True)
     for name in (WEIGHTS, CHECKPOINT, "weights.json"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
-    selection = read_ending(tmp_path / "whole").selection
+    selection = read_training_outcome(tmp_path / "whole").selection
     assert [candidate.step for candidate in selection.candidates] == [10, 20]
 
 
@@ -59,7 +59,7 @@ def test_a_trained_one_is_a_transfer_of_any_size(method, sim, real, tiny, tmp_pa
     transfer = load_transfer(tmp_path)
     rng = np.random.default_rng(0)
     for height, width in ((48, 53), (33, 30), (32, 32), (1, 1), (9, 4), (3, 40)):
-        frame = Frame(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        frame = GBufferFrame(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
         found = transfer.apply(frame, rng)
         assert found.shape == frame.rgb.shape
         assert found.dtype == np.uint8

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.training.adversarial import LINE_STEPS, play, read_metrics
-from sim2cam.adapt.training.candidates import Contest
-from sim2cam.adapt.training.checkpoint_selection import parts_of
-from sim2cam.adapt.translation import NO_JUDGES, Jury
+from sim2cam.adapt.certificate.limits import CertificateLimits
+from sim2cam.adapt.training.adversarial import LOG_INTERVAL_STEPS, read_metrics, train_adversarial
+from sim2cam.adapt.training.candidates import CheckpointSelector
+from sim2cam.adapt.training.checkpoint_selection import split_held_out
+from sim2cam.adapt.translation import NO_VERIFIERS, Verification
 from sim2cam.errors import CheckpointError
 from sim2cam.learn.checkpoint import load_checkpoint
 from sim2cam.learn.run_folder import CHECKPOINT, METRICS
 
 STEPS = 400
-IDENTITY = {"game": 1, "certificate": {"limits": asdict(Limits()), "judges": {}}}
+IDENTITY = {"game": 1, "certificate": {"limits": asdict(CertificateLimits()), "judges": {}}}
 DIGESTS = {"sim": {"0": "a"}, "real": {"0": "b"}}
 SCALARS = {"mean_change": 0.05, "discriminator": 1.2}
 
@@ -69,17 +69,22 @@ SABOTEUR_AT_LAST = {100: 0.3 * CLOSER, 200: 0.8 * CLOSER, 300: 0.5 * CLOSER, 400
 
 @pytest.fixture(scope="module")
 def parts(many_sim, many_real):
-    found = parts_of(
-        many_sim, many_real, steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0
+    found = split_held_out(
+        many_sim,
+        many_real,
+        steps=STEPS,
+        pixels=65536,
+        log_interval_steps=LOG_INTERVAL_STEPS,
+        verifier_count=0,
     )
-    assert found.steps == (100, 200, 300, 400)
+    assert found.candidate_steps == (100, 200, 300, 400)
     return found
 
 
-def played(run, parts, *, script=SABOTEUR_AT_LAST, jury=NO_JUDGES, resume=False, **flags):
+def played(run, parts, *, script=SABOTEUR_AT_LAST, jury=NO_VERIFIERS, resume=False, **flags):
     game = Script(script, **{k: v for k, v in flags.items() if k == "scalars"})
-    return play(
-        game, {"game": 1}, DIGESTS, STEPS, run, Contest(parts, jury, 0), cure="Do", resume=resume,
+    return train_adversarial(
+        game, {"game": 1}, DIGESTS, STEPS, run, CheckpointSelector(parts, jury, 0), hint="Do", resume=resume,
         progress=flags.get("progress"), checkpoint_s=flags.get("checkpoint_s", 1e9),
     )  # fmt: skip
 
@@ -96,13 +101,13 @@ def test_the_best_ships_and_not_the_last(parts, tmp_path):
     """The last one is nearest and moves objects; the one before is further away than the second."""
     ended = played(tmp_path, parts)
     assert float(ended.weights["step"]) == 200
-    selection = ended.ending.selection
+    selection = ended.outcome.selection
     assert selection.step == 200
     assert [c.step for c in selection.candidates] == [100, 200, 300, 400]
-    assert [c.passed for c in selection.candidates] == [10, 10, 10, 0]
+    assert [c.accepted for c in selection.candidates] == [10, 10, 10, 0]
     near = [c.distance for c in selection.candidates]
-    assert near[3] < near[1] < near[2] < near[0] < selection.untouched
-    assert ended.ending.warnings == ()
+    assert near[3] < near[1] < near[2] < near[0] < selection.source_distance
+    assert ended.outcome.warnings == ()
 
 
 def test_the_record_says_what_was_judged(parts, tmp_path):
@@ -113,11 +118,11 @@ def test_the_record_says_what_was_judged(parts, tmp_path):
         if "aside_distance" in line.scalars
     }
     assert sorted(judged) == [100, 200, 300, 400]
-    for candidate in ended.ending.selection.candidates:
+    for candidate in ended.outcome.selection.candidates:
         scalars = judged[candidate.step]
         assert scalars["aside_distance"] == candidate.distance
-        assert scalars["aside_passed"] == candidate.passed / 10
-        assert scalars["aside_known_auc"] == candidate.known_auc
+        assert scalars["aside_passed"] == candidate.accepted / 10
+        assert scalars["aside_known_auc"] == candidate.overfit_auc
 
 
 @pytest.mark.parametrize("step", [90, 200, 310, 400])
@@ -126,7 +131,7 @@ def test_killed_and_resumed_it_chooses_the_same(parts, tmp_path, step):
     with pytest.raises(KilledError):
         played(tmp_path / "cut", parts, progress=kill_at(step), checkpoint_s=0.0)
     resumed = played(tmp_path / "cut", parts, resume=True)
-    assert resumed.ending == whole.ending
+    assert resumed.outcome == whole.outcome
     assert torch.equal(resumed.weights["step"], whole.weights["step"])
     files = [(tmp_path / name / CHECKPOINT).read_bytes() for name in ("whole", "cut")]
     assert files[0] == files[1]
@@ -175,16 +180,16 @@ def test_interrupted_while_a_candidate_is_judged_it_is_judged_once(parts, tmp_pa
             with pytest.raises(KeyboardInterrupt):
                 played(run, parts)
         assert load_checkpoint(run / CHECKPOINT, IDENTITY).step == 199
-        assert played(run, parts, resume=True).ending == whole.ending
+        assert played(run, parts, resume=True).outcome == whole.outcome
 
 
 def interrupt_at(step):
     def interrupt(*given):
         if step in given:
             raise KeyboardInterrupt
-        return judge(*given) if isinstance(given[0], Contest) else None
+        return judge(*given) if isinstance(given[0], CheckpointSelector) else None
 
-    judge = Contest.judge
+    judge = CheckpointSelector.evaluate
     return interrupt
 
 
@@ -193,36 +198,38 @@ def test_curves_that_are_gone_do_not_change_what_ships(parts, tmp_path):
     with pytest.raises(KilledError):
         played(tmp_path / "cut", parts, progress=kill_at(310), checkpoint_s=0.0)
     (tmp_path / "cut" / METRICS).unlink()
-    assert played(tmp_path / "cut", parts, resume=True).ending == whole.ending
+    assert played(tmp_path / "cut", parts, resume=True).outcome == whole.outcome
 
 
 def test_other_limits_or_judges_do_not_go_on(parts, tmp_path):
     played(tmp_path, parts)
-    other = Jury(Limits(grid_levels=2.0))
+    other = Verification(CertificateLimits(grid_artefact_levels=2.0))
     message = r"certificate\.limits\.grid_levels was 0\.5 and is now 2\.0"
     with pytest.raises(CheckpointError, match=message):
         played(tmp_path, parts, jury=other, resume=True)
-    judged = Jury(Limits(), {"task": lambda _rgb: []}, {"task": "abc"})
+    judged = Verification(CertificateLimits(), {"task": lambda _rgb: []}, {"task": "abc"})
     with pytest.raises(CheckpointError, match=r"certificate\.judges\.task was None and is now"):
         played(tmp_path, parts, jury=judged, resume=True)
 
 
 def test_without_anything_kept_aside_the_last_ship_and_it_says_so(many_sim, many_real, tmp_path):
-    few = parts_of(
-        many_sim, many_real.take(29), steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0
+    few = split_held_out(
+        many_sim, many_real.take(29), steps=STEPS, pixels=65536, log_interval_steps=LOG_INTERVAL_STEPS, verifier_count=0
     )  # fmt: skip
     ended = played(tmp_path, few)
     assert float(ended.weights["step"]) == STEPS
-    assert ended.ending.selection.step == STEPS
-    assert ended.ending.selection.why == (
+    assert ended.outcome.selection.step == STEPS
+    assert ended.outcome.selection.reason == (
         "the last ones: 29 captures are fewer than 30, so nothing was kept aside to judge others by"
     )
-    played(tmp_path, few, jury=Jury(Limits(grid_levels=2.0)), resume=True)  # they decide nothing
+    played(
+        tmp_path, few, jury=Verification(CertificateLimits(grid_artefact_levels=2.0)), resume=True
+    )  # they decide nothing
 
 
 def test_a_translation_that_brings_nothing_nearer_is_told(parts, tmp_path):
     away = dict.fromkeys((100, 200, 300, 400), -0.2 * CLOSER)
-    (warning,) = played(tmp_path, parts, script=away).ending.warnings
+    (warning,) = played(tmp_path, parts, script=away).outcome.warnings
     assert warning == (
         "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
         "again with more --steps, or do without translation."
@@ -236,10 +243,10 @@ def test_warnings_are_of_late_steps_and_stand_in_the_record(parts, tmp_path):
         return SCALARS | {"discriminator": 0.01 if step < 90 or step >= 340 else 1.0}
 
     ended = played(tmp_path, parts, scalars=scalars)
-    assert len(ended.ending.warnings) == 1
-    assert "the discriminator has won" in ended.ending.warnings[0]
+    assert len(ended.outcome.warnings) == 1
+    assert "the discriminator has won" in ended.outcome.warnings[0]
     warned = {line.step for line in read_metrics(tmp_path) if line.warnings}
     assert warned <= set(range(350, 401))
     assert STEPS in warned
     lines = (tmp_path / METRICS).read_text().splitlines()
-    assert json.loads(lines[-1])["warnings"] == list(ended.ending.warnings)
+    assert json.loads(lines[-1])["warnings"] == list(ended.outcome.warnings)

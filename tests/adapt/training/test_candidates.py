@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.training.candidates import Contest
-from sim2cam.adapt.training.checkpoint_selection import parts_of
-from sim2cam.adapt.translation import NO_JUDGES, Jury
+from sim2cam.adapt.certificate.limits import CertificateLimits
+from sim2cam.adapt.training.candidates import CheckpointSelector
+from sim2cam.adapt.training.checkpoint_selection import split_held_out
+from sim2cam.adapt.translation import NO_VERIFIERS, Verification
 from sim2cam.metrics.detection import Detection
 
 
@@ -46,8 +46,10 @@ def shifted(rgb, _rng):
 
 @pytest.fixture(scope="module")
 def contest(many_sim, many_real):
-    parts = parts_of(many_sim, many_real, steps=3000, pixels=65536, line_steps=10, judges=0)
-    return Contest(parts, NO_JUDGES, 0)
+    parts = split_held_out(
+        many_sim, many_real, steps=3000, pixels=65536, log_interval_steps=10, verifier_count=0
+    )
+    return CheckpointSelector(parts, NO_VERIFIERS, 0)
 
 
 def test_the_nearer_the_look_the_smaller_the_distance(contest):
@@ -60,7 +62,7 @@ def test_the_nearer_the_look_the_smaller_the_distance(contest):
 def test_a_candidate_is_judged_the_same_whenever_it_is(contest, many_sim, many_real):
     first = contest.judge(7, Planted(warmed(0.5)))
     contest.judge(8, Planted(shifted))
-    again = Contest(contest.parts, NO_JUDGES, 0).judge(7, Planted(warmed(0.5)))
+    again = CheckpointSelector(contest.parts, NO_VERIFIERS, 0).evaluate(7, Planted(warmed(0.5)))
     assert first == again
 
 
@@ -78,12 +80,12 @@ def test_judges_have_a_say(contest):
         is_dark = rgb[:10, :10].mean() < 110
         return [Detection("thing", (24, 20, 54, 50), 0.9)] if is_dark else []
 
-    jury = Jury(Limits(), {"task": judge}, {"task": "0" * 64})
+    jury = Verification(CertificateLimits(), {"task": judge}, {"task": "0" * 64})
     bright = Planted(lambda rgb, _: 0.7 * rgb + 70)
     assert contest.judge(1, bright).faults == ()
-    blamed = Contest(contest.parts, jury, 0).judge(1, bright)
-    assert blamed.passed < 10
-    assert "task finds 0.0% of the objects again, surely fewer than 97.0%" in blamed.faults
+    blamed = CheckpointSelector(contest.parts, jury, 0).evaluate(1, bright)
+    assert blamed.accepted < 10
+    assert "task finds 0.0% of the objects again, surely fewer than 97.0%" in blamed.violations
 
 
 def test_a_discriminator_that_knows_its_captures_is_found(contest):
@@ -108,5 +110,7 @@ def test_discriminators_see_the_middle_of_large_captures(contest, monkeypatch):
 
 
 def test_other_limits_are_kept_to(contest):
-    strict = Jury(replace(Limits(), added_levels=0.0))
-    assert Contest(contest.parts, strict, 0).judge(1, Planted(warmed(1.0))).passed == 0
+    strict = Verification(replace(CertificateLimits(), added_levels=0.0))
+    assert (
+        CheckpointSelector(contest.parts, strict, 0).evaluate(1, Planted(warmed(1.0))).accepted == 0
+    )

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.training.checkpoint_selection import (
-    Candidate,
-    best_of,
-    contenders,
-    parts_of,
-    read_ending,
-    selection_of,
+    CandidateScores,
+    build_selection,
+    find_contenders,
+    read_training_outcome,
+    select_best,
+    split_held_out,
 )
 from sim2cam.errors import CheckpointError
 
@@ -21,28 +21,28 @@ def names(dataset):
 
 
 def candidate(step, passed=10, faults=(), distance=1.0):
-    return Candidate(step, passed, faults, distance, 0.5, 0.5)
+    return CandidateScores(step, passed, faults, distance, 0.5, 0.5)
 
 
 def test_a_fifth_is_kept_aside_and_nothing_is_lost(many_sim, many_real):
-    parts = parts_of(many_sim, many_real, **PLENTY)
-    assert (len(parts.sim_aside.samples), len(parts.real_aside.samples)) == (10, 10)
-    assert names(parts.sim) | names(parts.sim_aside) == names(many_sim)
-    assert names(parts.real) | names(parts.real_aside) == names(many_real)
-    assert not names(parts.sim) & names(parts.sim_aside)
-    assert not names(parts.real) & names(parts.real_aside)
-    assert names(parts.real_known) <= names(parts.real)
-    assert len(parts.real_known.samples) == 10
-    assert parts.steps == (380, 750, 1120, 1500, 1880, 2250, 2620, 3000)
-    assert parts.why is None
+    parts = split_held_out(many_sim, many_real, **PLENTY)
+    assert (len(parts.sim_held_out.samples), len(parts.real_held_out.samples)) == (10, 10)
+    assert names(parts.sim) | names(parts.sim_held_out) == names(many_sim)
+    assert names(parts.real) | names(parts.real_held_out) == names(many_real)
+    assert not names(parts.sim) & names(parts.sim_held_out)
+    assert not names(parts.real) & names(parts.real_held_out)
+    assert names(parts.real_train_subset) <= names(parts.real)
+    assert len(parts.real_train_subset.samples) == 10
+    assert parts.candidate_steps == (380, 750, 1120, 1500, 1880, 2250, 2620, 3000)
+    assert parts.reason is None
 
 
 def test_what_is_kept_aside_depends_on_content_alone(many_sim, many_real):
-    parts = parts_of(many_sim, many_real, **PLENTY)
+    parts = split_held_out(many_sim, many_real, **PLENTY)
     turned = [replace(side, samples=side.samples[::-1]) for side in (many_sim, many_real)]
     renamed = tuple(replace(s, name=f"IMG {s.name}") for s in many_real.samples)
     for sim, real in (turned, (many_sim, replace(many_real, samples=renamed))):
-        again = parts_of(sim, real, **PLENTY)
+        again = split_held_out(sim, real, **PLENTY)
         for side in ("sim_aside", "real_aside", "real_known"):
             before, after = getattr(parts, side), getattr(again, side)
             assert [s.rgb for s in before.samples] == [s.rgb for s in after.samples]
@@ -53,8 +53,8 @@ def test_views_of_a_scene_stay_together(many_sim, many_real):
         replace(s, scene_index=int(s.name) // 4, digest=f"{i}" * 8)
         for i, s in enumerate(many_sim.samples)
     )
-    parts = parts_of(replace(many_sim, samples=views), many_real, **PLENTY)
-    aside = [sample.scene_index for sample in parts.sim_aside.samples]
+    parts = split_held_out(replace(many_sim, samples=views), many_real, **PLENTY)
+    aside = [sample.scene_index for sample in parts.sim_held_out.samples]
     assert len(aside) == 12  # three scenes of four; a fifth would be eight, and ten are needed
     assert not set(aside) & {sample.scene_index for sample in parts.sim.samples}
 
@@ -72,10 +72,10 @@ def test_from_too_little_nothing_is_kept_aside(
     many_sim, many_real, renders, captures, flags, why
 ):  # fmt: skip
     sim, real = many_sim.take(renders), many_real.take(captures)
-    parts = parts_of(sim, real, **PLENTY | flags)
-    assert parts.why == why
+    parts = split_held_out(sim, real, **PLENTY | flags)
+    assert parts.reason == why
     assert (parts.sim, parts.real) == (sim, real)
-    assert {parts.sim_aside.samples, parts.real_aside.samples, parts.steps} == {()}
+    assert {parts.sim_held_out.samples, parts.real_held_out.samples, parts.candidate_steps} == {()}
 
 
 def test_small_pictures_copies_and_one_scene_are_told(many_sim, many_real):
@@ -89,27 +89,31 @@ def test_small_pictures_copies_and_one_scene_are_told(many_sim, many_real):
     ]
     for renders, captures, why in cases:
         sim, real = replace(many_sim, samples=renders), replace(many_real, samples=captures)
-        assert why in parts_of(sim, real, **PLENTY).why
+        assert why in split_held_out(sim, real, **PLENTY).reason
 
 
 def test_judging_stays_within_its_share(many_sim, many_real):
     """Fewer candidates, not more time, where pictures are large or the training is short."""
     for steps, pixels in ((3000, 65536), (1000, 4096), (400, 1024), (5000, 16384)):
-        parts = parts_of(many_sim, many_real, steps=steps, pixels=pixels, line_steps=10, judges=0)
-        judged = len(parts.steps) * sum(s.width * s.height for s in parts.sim_aside.samples)
+        parts = split_held_out(
+            many_sim, many_real, steps=steps, pixels=pixels, log_interval_steps=10, verifier_count=0
+        )
+        judged = len(parts.candidate_steps) * sum(
+            s.width * s.height for s in parts.sim_held_out.samples
+        )
         assert judged <= 0.5 * steps * pixels or (
-            len(parts.steps),
-            len(parts.sim_aside.samples),
+            len(parts.candidate_steps),
+            len(parts.sim_held_out.samples),
         ) == (2, 10)
-        assert len(parts.steps) <= 8
-        assert parts.steps[-1] == steps
-        assert all(step % 10 == 0 for step in parts.steps[:-1])
+        assert len(parts.candidate_steps) <= 8
+        assert parts.candidate_steps[-1] == steps
+        assert all(step % 10 == 0 for step in parts.candidate_steps[:-1])
 
 
 def test_judges_leave_time_for_fewer_candidates(many_sim, many_real):
     flags = PLENTY | {"pixels": 250}
     counts = [
-        len(parts_of(many_sim, many_real, **flags | {"judges": judges}).steps)
+        len(split_held_out(many_sim, many_real, **flags | {"judges": judges}).candidate_steps)
         for judges in (0, 1, 2)
     ]
     assert counts == [6, 2, 2]
@@ -126,18 +130,18 @@ def test_of_large_pictures_fewer_are_kept_before_none_is(
         for i in range(100)
     )
     sim = replace(many_sim, samples=hundred)
-    parts = parts_of(sim, many_real, **PLENTY | {"pixels": pixels})
-    assert (len(parts.sim_aside.samples), len(parts.steps)) == (renders, candidates)
+    parts = split_held_out(sim, many_real, **PLENTY | {"pixels": pixels})
+    assert (len(parts.sim_held_out.samples), len(parts.candidate_steps)) == (renders, candidates)
 
 
 def test_the_certificate_comes_first_and_then_the_distance():
     early, near, late = candidate(100, distance=3.0), candidate(200), candidate(300, distance=2.0)
     broken = candidate(400, passed=9, faults=("10.0% rejected",), distance=0.1)
     worse = candidate(500, passed=8, faults=("20.0% rejected",), distance=0.0)
-    assert best_of([early, near, late, broken, worse]) is near
-    assert best_of([worse, broken]) is broken
+    assert select_best([early, near, late, broken, worse]) is near
+    assert select_best([worse, broken]) is broken
     same = replace(near, step=600)
-    assert best_of([near, same]) is same  # of equals the one that was trained longer
+    assert select_best([near, same]) is same  # of equals the one that was trained longer
 
 
 def probed(step, distance, probe, spread=0.1, faults=()):
@@ -154,41 +158,46 @@ def probed(step, distance, probe, spread=0.1, faults=()):
 def test_a_probe_decides_among_those_that_captures_do_not_tell_apart():
     near, beside, far = probed(100, 1.0, 0.5), probed(200, 1.1, 0.8), probed(300, 2.0, 1.0)
     broken = probed(400, 0.5, 1.0, faults=("10.0% rejected",))
-    assert contenders([near, beside, far, broken]) == (near, beside)
-    assert best_of([near, beside, far, broken]) is beside
+    assert find_contenders([near, beside, far, broken]) == (near, beside)
+    assert select_best([near, beside, far, broken]) is beside
     same = replace(near, step=500, probe=0.8)
-    assert best_of([near, beside, same]) is same  # of equals the nearer one
-    assert contenders([broken, replace(broken, step=500, passed=3)]) == (broken,)
+    assert select_best([near, beside, same]) is same  # of equals the nearer one
+    assert find_contenders([broken, replace(broken, step=500, passed=3)]) == (broken,)
 
 
 def test_what_no_longer_contends_never_does_again():
     """A nearer one leaves the best probe behind; the second best, which is nearer, then ships."""
     chance = np.random.default_rng(3)
     best, second, nearer = probed(100, 1.3, 0.9), probed(200, 1.1, 0.7), probed(300, 0.95, 0.5)
-    assert best_of([best, second]) is best
-    assert best_of([best, second, nearer]) is second
+    assert select_best([best, second]) is best
+    assert select_best([best, second, nearer]) is second
     for _ in range(20):
         found = [
             probed(step, 1 + chance.random(), chance.random(), spread=0.3) for step in range(8)
         ]
         before = set(found[:1])
         for count in range(1, 9):
-            now = set(contenders(found[:count]))
+            now = set(find_contenders(found[:count]))
             assert now <= before | {found[count - 1]}
-            assert best_of(found[:count]) in now
+            assert select_best(found[:count]) in now
             before = now
 
 
 def test_a_selection_says_why(many_sim, many_real):
-    parts = parts_of(many_sim, many_real, **PLENTY)
+    parts = split_held_out(many_sim, many_real, **PLENTY)
     broken = candidate(300, passed=7, faults=("30.0% rejected",), distance=0.1)
-    found = selection_of(parts, [candidate(100, distance=2.0), candidate(200), broken], 4.0)
-    assert (found.step, found.renders, found.captures, found.untouched) == (200, 10, 10, 4.0)
-    assert found.why == (
+    found = build_selection(parts, [candidate(100, distance=2.0), candidate(200), broken], 4.0)
+    assert (found.step, found.render_count, found.capture_count, found.source_distance) == (
+        200,
+        10,
+        10,
+        4.0,
+    )
+    assert found.reason == (
         "of 3 candidates, 2 kept to the limits; of these, this one is the nearest to the captures "
         "that were kept aside"
     )
-    assert selection_of(parts, [broken], 4.0).why == (
+    assert build_selection(parts, [broken], 4.0).reason == (
         "none of 1 candidates kept to the limits; of this one most pictures passed, 7 of 10"
     )
 
@@ -196,7 +205,7 @@ def test_a_selection_says_why(many_sim, many_real):
 def test_a_folder_without_an_ending_is_told(tmp_path):
     (tmp_path / "weights.json").write_text("{}")
     with pytest.raises(CheckpointError, match="not the card of a translator: selection"):
-        read_ending(tmp_path)
+        read_training_outcome(tmp_path)
 
 
 def test_a_capture_goes_with_its_render(many_sim):
@@ -207,8 +216,8 @@ def test_a_capture_goes_with_its_render(many_sim):
             replace(s, name=f"{s.name}.jpg", digest=s.digest[::-1]) for s in many_sim.samples
         ),
     )
-    parts = parts_of(many_sim, captures, **PLENTY, is_paired=True)
-    assert len(parts.sim_aside.samples) == 10
-    assert names(parts.real_aside) == {f"{name}.jpg" for name in names(parts.sim_aside)}
+    parts = split_held_out(many_sim, captures, **PLENTY, is_paired=True)
+    assert len(parts.sim_held_out.samples) == 10
+    assert names(parts.real_held_out) == {f"{name}.jpg" for name in names(parts.sim_held_out)}
     assert [f"{s.name}.jpg" for s in parts.sim.samples] == [s.name for s in parts.real.samples]
-    assert names(parts.real_known) < names(parts.real)
+    assert names(parts.real_train_subset) < names(parts.real)

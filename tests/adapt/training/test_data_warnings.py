@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.adapt.training.data_warnings import concerns
-from sim2cam.data.real_images import read_captures
+from sim2cam.adapt.training.data_warnings import find_data_warnings
+from sim2cam.data.real_images import read_real_images
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, encode_png, read_rgb
 
@@ -16,13 +16,13 @@ def test_grey_captures_among_coloured_ones_are_told(sim, real, tmp_path, kind):
         rgb = read_rgb(sample.rgb)
         pixels = rgb[..., 1].astype(kind) if number < 2 else rgb
         write_bytes(root / f"{number}.png", encode_png(pixels))
-    mixed = read_captures(root)
-    (concern,) = concerns(sim, mixed)
+    mixed = read_real_images(root)
+    (concern,) = find_data_warnings(sim, mixed)
     assert concern == (
         "2 of 5 captures are grey, the others have colour: translations will lose some of theirs. Leave "
         "out either."
     )
-    assert concerns(sim, mixed.take(2)) == ()
+    assert find_data_warnings(sim, mixed.take(2)) == ()
 
 
 def test_grey_captures_in_files_of_colour_are_told(real, tmp_path):
@@ -31,7 +31,7 @@ def test_grey_captures_in_files_of_colour_are_told(real, tmp_path):
         rgb = read_rgb(sample.rgb)
         grey = np.repeat(rgb[..., 1:2], 3, axis=2)
         write_bytes(root / f"{number}.jpg", encode_jpeg(grey if number < 3 else rgb, 80))
-    (concern,) = concerns(real, read_captures(root), paired=True)
+    (concern,) = find_data_warnings(real, read_real_images(root), paired=True)
     assert concern.startswith("3 of 4 captures are grey, the others have colour")
 
 
@@ -40,13 +40,13 @@ def test_captures_that_are_renders_are_told_also_after_compression(sim, real, tm
     write_bytes(copy, encode_jpeg(read_rgb(sim.samples[2].rgb), 60))
     captures = (replace(real.samples[0], rgb=copy), *real.samples[1:3], sim.samples[0])
     mixed = replace(real, samples=captures)
-    (concern,) = concerns(sim, mixed)
+    (concern,) = find_data_warnings(sim, mixed)
     assert concern == (
         "2 of 4 captures show what a picture of --sim shows, as copies of it do: nothing but --sim is learned "
         "from them. Check --real."
     )
-    assert concerns(sim, mixed, paired=True) == ()
+    assert find_data_warnings(sim, mixed, paired=True) == ()
 
 
 def test_good_captures_raise_none(sim, real):
-    assert concerns(sim, real) == ()
+    assert find_data_warnings(sim, real) == ()

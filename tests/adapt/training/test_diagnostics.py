@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.training.candidates import Contest
-from sim2cam.adapt.training.checkpoint_selection import Candidate, parts_of
-from sim2cam.adapt.training.diagnostics import symptoms
-from sim2cam.adapt.translation import NO_JUDGES
+from sim2cam.adapt.training.candidates import CheckpointSelector
+from sim2cam.adapt.training.checkpoint_selection import CandidateScores, split_held_out
+from sim2cam.adapt.training.diagnostics import diagnose_training
+from sim2cam.adapt.translation import NO_VERIFIERS
 from sim2cam.adapt.translator.discriminator import PatchDiscriminator, initialise_discriminator
-from sim2cam.adapt.translator.losses import discriminator_hinge
+from sim2cam.adapt.translator.losses import discriminator_hinge_loss
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
@@ -30,7 +30,7 @@ MEMORIZES = (
 
 
 def candidate(auc, p_value):
-    return Candidate(100, 10, (), 1.0, auc, p_value)
+    return CandidateScores(100, 10, (), 1.0, auc, p_value)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def candidate(auc, p_value):
     ],
 )
 def test_symptoms_are_told_by_their_numbers(recent, last, said):
-    assert list(symptoms(recent, last, UNDECIDED)) == said
+    assert list(diagnose_training(recent, last, UNDECIDED)) == said
 
 
 def test_an_undecided_discriminator_is_another_number_for_other_losses():
     recent = [{"mean_change": 0.05, "discriminator_real": 0.1}]
-    assert list(symptoms(recent, None, ("discriminator_real", 0.25))) == []
-    assert "5%" in next(iter(symptoms(recent, None, ("discriminator_real", 2.0))))
+    assert list(diagnose_training(recent, None, ("discriminator_real", 0.25))) == []
+    assert "5%" in next(iter(diagnose_training(recent, None, ("discriminator_real", 2.0))))
 
 
 class Trained:
@@ -70,7 +70,7 @@ class Trained:
         optimiser = torch.optim.Adam(self.network.parameters(), 3e-3)
         sides = [_stacked(side) for side in (parts.real, parts.sim)]
         for _ in range(steps):
-            loss = discriminator_hinge(*([self.network(side)] for side in sides))
+            loss = discriminator_hinge_loss(*([self.network(side)] for side in sides))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -123,6 +123,8 @@ def test_what_all_captures_share_is_no_memory(many_sim, many_real):
 
 
 def _said(sides, steps):
-    parts = parts_of(*sides, steps=3000, pixels=65536, line_steps=10, judges=0)
-    judged = Contest(parts, NO_JUDGES, 0).judge(steps, Trained(parts, steps))
-    return list(symptoms(HEALTHY, judged, UNDECIDED))
+    parts = split_held_out(
+        *sides, steps=3000, pixels=65536, log_interval_steps=10, verifier_count=0
+    )
+    judged = CheckpointSelector(parts, NO_VERIFIERS, 0).evaluate(steps, Trained(parts, steps))
+    return list(diagnose_training(HEALTHY, judged, UNDECIDED))

@@ -1,6 +1,6 @@
 import pytest
 
-from sim2cam.adapt.training.input_images import check_unchanged, damage_told
+from sim2cam.adapt.training.input_images import check_images_unchanged, explain_unreadable_images
 from sim2cam.errors import CheckpointError, InputError, OutputError
 from sim2cam.learn.checkpoint import Checkpoint, save_checkpoint
 from sim2cam.learn.run_folder import CHECKPOINT
@@ -31,7 +31,7 @@ def run(tmp_path):
 )
 def test_what_is_no_longer_the_same_is_named(run, now, told):
     with pytest.raises(CheckpointError) as caught:
-        check_unchanged(run, BEGUN | now)
+        check_images_unchanged(run, BEGUN | now)
     assert str(caught.value) == (
         f"{run / CHECKPOINT}: this training was begun with other pictures of {told} with --resume, which "
         "keeps all that was learned so far; or run with --overwrite to start again."
@@ -39,20 +39,20 @@ def test_what_is_no_longer_the_same_is_named(run, now, told):
 
 
 def test_the_same_pictures_and_checkpoints_that_do_not_say_are_gone_on_with(run, tmp_path):
-    check_unchanged(run, BEGUN)
-    check_unchanged(tmp_path / "none", {})
+    check_images_unchanged(run, BEGUN)
+    check_images_unchanged(tmp_path / "none", {})
     save_checkpoint(run / CHECKPOINT, Checkpoint(7, {}, {}))
-    check_unchanged(run, {})
+    check_images_unchanged(run, {})
     (run / CHECKPOINT).write_bytes(b"broken")
-    check_unchanged(run, {})
+    check_images_unchanged(run, {})
 
 
 def test_only_of_pictures_it_is_told_what_to_do():
-    with pytest.raises(InputError) as caught, damage_told():
+    with pytest.raises(InputError) as caught, explain_unreadable_images():
         raise InputError("a.jpg", "not a whole image.")
     assert str(caught.value) == (
         "a.jpg: not a whole image. Put a whole one in its place and go on with --resume, which keeps all that "
         "was learned so far."
     )
-    with pytest.raises(OutputError, match=r"^a: full$"), damage_told():
+    with pytest.raises(OutputError, match=r"^a: full$"), explain_unreadable_images():
         raise OutputError("a", "full")

@@ -7,20 +7,20 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from sim2cam.adapt.certificate.limits import Limits
-from sim2cam.adapt.training.adversarial import LINE_STEPS, play, read_metrics
-from sim2cam.adapt.training.candidates import Contest
-from sim2cam.adapt.training.checkpoint_selection import parts_of
+from sim2cam.adapt.certificate.limits import CertificateLimits
+from sim2cam.adapt.training.adversarial import LOG_INTERVAL_STEPS, read_metrics, train_adversarial
+from sim2cam.adapt.training.candidates import CheckpointSelector
+from sim2cam.adapt.training.checkpoint_selection import split_held_out
 from sim2cam.adapt.training.linear_probe import (
     BACKGROUND,
-    Probe,
-    balanced_accuracy,
-    check_probe,
-    crops_of,
-    digest_of_labelled,
-    ridge_classifier,
+    LinearProbe,
+    check_probe_labels,
+    classify_by_ridge,
+    compute_balanced_accuracy,
+    compute_labelled_digest,
+    extract_crops,
 )
-from sim2cam.adapt.translation import Jury
+from sim2cam.adapt.translation import Verification
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.errors import CheckpointError, InputError
 from sim2cam.files import write_bytes
@@ -106,18 +106,24 @@ class Script:
 SCRIPT = {100: (0, False), 200: (34, False), 300: (45, True), 400: (10, True)}
 """The third is the nearest and turns colours of objects round, the second next to it and does not."""
 
-BLIND = Limits(rejected=1.0)  # which let all pass
+BLIND = CertificateLimits(rejected_fraction=1.0)  # which let all pass
 
 
 @pytest.fixture(scope="module")
 def parts(sides):
-    return parts_of(*sides[:2], steps=STEPS, pixels=65536, line_steps=LINE_STEPS, judges=0)
+    return split_held_out(
+        *sides[:2],
+        steps=STEPS,
+        pixels=65536,
+        log_interval_steps=LOG_INTERVAL_STEPS,
+        verifier_count=0,
+    )
 
 
 def played(run, parts, dev, *, resume=False, progress=None):
-    return play(
-        Script(SCRIPT), {"game": 1}, {}, STEPS, run, Contest(parts, Jury(BLIND, dev=dev), 0),
-        cure="Do", resume=resume, progress=progress, checkpoint_s=1e9,
+    return train_adversarial(
+        Script(SCRIPT), {"game": 1}, {}, STEPS, run, CheckpointSelector(parts, Verification(BLIND, dev=dev), 0),
+        hint="Do", resume=resume, progress=progress, checkpoint_s=1e9,
     )  # fmt: skip
 
 
@@ -150,11 +156,11 @@ def test_labels_decide_between_candidates_that_captures_do_not_tell_apart(sides,
 
 
 def test_without_labels_the_nearest_ships_as_before(parts, tmp_path):
-    selection = played(tmp_path, parts, None).ending.selection
+    selection = played(tmp_path, parts, None).outcome.selection
     assert selection.step == 300
-    assert selection.why.endswith("this one is the nearest to the captures that were kept aside")
+    assert selection.reason.endswith("this one is the nearest to the captures that were kept aside")
     assert selection.dev is None
-    assert {candidate.probe for candidate in selection.candidates} == {None}
+    assert {candidate.probe_accuracy for candidate in selection.candidates} == {None}
     assert all("aside_probe" not in line.scalars for line in read_metrics(tmp_path))
 
 
@@ -181,14 +187,14 @@ def test_killed_and_resumed_the_labels_decide_the_same(sides, parts, whole, tmp_
     with safe_open(tmp_path / "cut" / CHECKPOINT, framework="pt") as file:
         assert {"chosen:step", "contender 300:step"} <= set(file.keys())
     resumed = played(tmp_path / "cut", parts, sides[2], resume=True)
-    assert resumed.ending == whole[1].ending
+    assert resumed.outcome == whole[1].ending
     assert float(resumed.weights["step"]) == 200
 
 
 def test_the_probe_tells_what_was_learned(sides):
     sim, _, dev = sides
     renders = [(read_rgb(sample.rgb), sample.objects) for sample in sim.samples[:12]]
-    probe = Probe(dev, 0)
+    probe = LinearProbe(dev, 0)
     lit = [(np.clip(rgb + LIGHT, 0, 255).astype(np.uint8), objects) for rgb, objects in renders]
     assert probe.score(lit) == probe.score(lit) == 1.0
     assert probe.score(renders) < 0.5
@@ -209,14 +215,14 @@ def test_crops_show_an_object_or_none():
         ObjectLabel("group", (100, 70, 120, 100), 600.0, is_crowd=True),
         ObjectLabel("speck", (3, 3, 8, 8), 25.0),
     ]
-    found = [list(crops_of(rgb, labels, np.random.default_rng(seed))) for seed in range(20)]
+    found = [list(extract_crops(rgb, labels, np.random.default_rng(seed))) for seed in range(20)]
     for crops in found:
         assert [name for name, _ in crops] == ["bright", BACKGROUND]
         assert {crop.shape for _, crop in crops} == {(64, 64, 3)}
         assert 0.6 < (crops[0][1] > 200).mean() < 0.8  # 20 of 24 pixels, squared
         assert crops[1][1].max() == 0
     whole = ObjectLabel("all", (0, 0, 120, 100), 12000.0)
-    (only,) = crops_of(rgb, [whole], np.random.default_rng(0))
+    (only,) = extract_crops(rgb, [whole], np.random.default_rng(0))
     assert only[0] == "all"
 
 
@@ -225,13 +231,13 @@ def test_rare_categories_weigh_as_much_as_frequent_ones():
     names = np.array(["many"] * 190 + ["few"] * 10)
     features = rng.normal(0, 1, (200, 3)) + 2.0 * (names == "few")[:, None]
     asked = np.array([[0.6] * 3, [1.4] * 3])
-    assert ridge_classifier(features, names, asked).tolist() == ["many", "few"]
-    assert balanced_accuracy(names, np.full(200, "many")) == 0.5
+    assert classify_by_ridge(features, names, asked).tolist() == ["many", "few"]
+    assert compute_balanced_accuracy(names, np.full(200, "many")) == 0.5
 
 
 def test_captures_that_tell_nothing_are_refused(sides):
     sim, real, dev = sides
-    check_probe(sim, dev)
+    check_probe_labels(sim, dev)
     for renders, captures, message in (
         (sim, real, f"{real.root}: pictures of --dev have no labels, so nothing can be asked of them. Label "
          "them, or leave out --dev."),
@@ -241,7 +247,7 @@ def test_captures_that_tell_nothing_are_refused(sides):
          f"{dev.root}: none of its categories (cool, warm) is of the renders (none). Name them alike."),
     ):  # fmt: skip
         with pytest.raises(InputError) as caught:
-            check_probe(renders, captures)
+            check_probe_labels(renders, captures)
         assert str(caught.value) == message
 
 
@@ -252,10 +258,12 @@ def test_specks_and_groups_are_no_labels_to_ask(sides):
             replace(s, objects=tuple(replace(o, **change) for o in s.objects)) for s in dev.samples
         )
         with pytest.raises(InputError, match=r"none of its categories \(none\) is of the renders"):
-            check_probe(sim, replace(dev, samples=changed))
+            check_probe_labels(sim, replace(dev, samples=changed))
 
 
 def test_labels_belong_to_what_is_asked(sides):
     dev = sides[2]
-    assert digest_of_labelled(dev) == digest_of_labelled(replace(dev, root=dev.root / "elsewhere"))
-    assert digest_of_labelled(dev) != digest_of_labelled(dev.take(11))
+    assert compute_labelled_digest(dev) == compute_labelled_digest(
+        replace(dev, root=dev.root / "elsewhere")
+    )
+    assert compute_labelled_digest(dev) != compute_labelled_digest(dev.take(11))

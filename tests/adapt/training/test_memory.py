@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.memory import reference_memory
-from sim2cam.adapt.training.memory import META, memory_of
+from sim2cam.adapt.reference.memory import estimate_reference_memory
+from sim2cam.adapt.training.memory import META, estimate_memory
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.memory import translator_memory
+from sim2cam.adapt.translator.memory import estimate_translator_memory
 
 TRAINING = """
 import json, resource, sys
@@ -78,18 +78,18 @@ class Adding:
 
 
 def test_what_lives_at_once_is_counted():
-    found = memory_of(Adding(), 7)
+    found = estimate_memory(Adding(), 7)
     assert (found.step_bytes, found.state_bytes, found.images_bytes) == (4 * 5000, 4 * 3000, 7)
-    assert found.of_gpu_bytes == 4 * 8000
-    assert found.on_cpu_bytes - found.beside_gpu_bytes == 4 * 5000
+    assert found.gpu_bytes == 4 * 8000
+    assert found.cpu_training_bytes - found.host_bytes == 4 * 5000
     assert found.base_bytes > 2e8
 
 
 def test_a_step_grows_with_its_pixels_and_images_up_to_their_budget(sim, real):
     config = TranslatorConfig(batch=2, patch_px=32, width=4, blocks=1)
-    small = translator_memory(config, sim, real, ("depth",))
-    larger = translator_memory(replace(config, patch_px=64), sim, real, ("depth",))
-    twice = translator_memory(replace(config, batch=4), sim, real, ("depth",))
+    small = estimate_translator_memory(config, sim, real, ("depth",))
+    larger = estimate_translator_memory(replace(config, patch_px=64), sim, real, ("depth",))
+    twice = estimate_translator_memory(replace(config, batch=4), sim, real, ("depth",))
     weights = (4 * small.step_bytes - larger.step_bytes) / 3
     assert larger.step_bytes > 2 * small.step_bytes
     assert twice.step_bytes - weights == pytest.approx(2 * (small.step_bytes - weights), rel=0.05)
@@ -97,14 +97,18 @@ def test_a_step_grows_with_its_pixels_and_images_up_to_their_budget(sim, real):
     renders = sum(s.width * s.height * (3 + 2) for s in sim.samples)
     captures = sum(s.width * s.height * 3 for s in real.samples)
     assert small.images_bytes == renders + captures
-    assert translator_memory(replace(config, cache_bytes=1000), sim, real, ()).images_bytes == 2000
+    assert (
+        estimate_translator_memory(replace(config, cache_bytes=1000), sim, real, ()).images_bytes
+        == 2000
+    )
 
 
 @pytest.mark.parametrize("more", [{"nce_weight": 1.0}, {"flow_weight": 1.0}, {"parts": 2}])
 def test_all_that_is_learned_counts(sim, real, more):
     usual = TranslatorConfig(batch=2, patch_px=32, width=4, blocks=1)
     steps = [
-        translator_memory(c, sim, real, ()).step_bytes for c in (usual, replace(usual, **more))
+        estimate_translator_memory(c, sim, real, ()).step_bytes
+        for c in (usual, replace(usual, **more))
     ]
     assert (steps[1] < steps[0]) == ("parts" in more)
     assert steps[1] != steps[0]
@@ -113,7 +117,9 @@ def test_all_that_is_learned_counts(sim, real, more):
 def test_published_ones_are_told_too(sim, real):
     """Networks of three are as large; CycleGAN has twice as many of two, and pools, and CUT a projector."""
     config = ReferenceConfig(patch_px=32, width=4, blocks=5)
-    found = {m: reference_memory(m, config, sim, real) for m in ("cyclegan", "cut", "fastcut")}
+    found = {
+        m: estimate_reference_memory(m, config, sim, real) for m in ("cyclegan", "cut", "fastcut")
+    }
     assert found["cut"].state_bytes == found["fastcut"].state_bytes
     assert found["cut"].step_bytes > found["fastcut"].step_bytes > found["cut"].state_bytes
     assert found["cyclegan"].state_bytes > 2 * 50 * 3 * 32 * 32 * 4

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sim2cam.adapt.transfers.fourier import FourierTransfer
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.errors import Sim2CamError
 
 RNG = np.random.default_rng(0)
@@ -11,7 +11,9 @@ IMAGE = RNG.integers(60, 200, (37, 52, 3)).astype(np.uint8)
 
 
 def test_radius_zero_is_the_identity():
-    moved = FourierTransfer.fit(STYLE, radius=0).apply(Frame(IMAGE), np.random.default_rng(0))
+    moved = FourierTransfer.fit(STYLE, radius=0).apply(
+        GBufferFrame(IMAGE), np.random.default_rng(0)
+    )
     assert np.array_equal(moved, IMAGE)
 
 
@@ -27,14 +29,14 @@ def test_change_is_what_a_whole_transform_gives():
             ratio = style[down, right] / own[down, right]
             spectrum[down, right] *= 1.0 + weight * (ratio - 1.0)
     expected = np.fft.ifft2(spectrum, axes=(0, 1)).real.clip(0, 1) * 255.0
-    moved = transfer.apply(Frame(IMAGE), np.random.default_rng(0))
+    moved = transfer.apply(GBufferFrame(IMAGE), np.random.default_rng(0))
     assert np.abs(moved - expected).max() <= 0.501
 
 
 def test_mean_becomes_that_of_the_style():
     transfer = FourierTransfer.fit(STYLE[:1], radius=1)
     image = (100 + IMAGE // 8).astype(np.uint8)
-    moved = transfer.apply(Frame(image), np.random.default_rng(0))
+    moved = transfer.apply(GBufferFrame(image), np.random.default_rng(0))
     assert moved.mean(axis=(0, 1)) == pytest.approx(STYLE[0].mean(axis=(0, 1)), abs=0.5)
 
 
@@ -42,7 +44,7 @@ def test_fine_detail_is_untouched():
     transfer = FourierTransfer.fit(STYLE, radius=2)
     image = np.full((64, 64, 3), 120, np.uint8)
     image[24:40, 24:40] = 140
-    moved = transfer.apply(Frame(image), np.random.default_rng(0)).astype(int)
+    moved = transfer.apply(GBufferFrame(image), np.random.default_rng(0)).astype(int)
     step = np.diff(moved, axis=1)[32] - np.diff(image.astype(int), axis=1)[32]
     assert np.abs(step).max() <= 3
 
@@ -50,7 +52,7 @@ def test_fine_detail_is_untouched():
 @pytest.mark.parametrize("shape", [(1, 1), (2, 9), (4, 4), (101, 64)])
 def test_any_size_stays_as_it_is_and_equal_rng_gives_equal_images(shape):
     transfer = FourierTransfer.fit(STYLE)
-    frame = Frame(np.random.default_rng(1).integers(0, 256, (*shape, 3)).astype(np.uint8))
+    frame = GBufferFrame(np.random.default_rng(1).integers(0, 256, (*shape, 3)).astype(np.uint8))
     first, second = (transfer.apply(frame, np.random.default_rng(5)) for _ in range(2))
     assert first.dtype == np.uint8
     assert first.shape == frame.rgb.shape
@@ -58,7 +60,7 @@ def test_any_size_stays_as_it_is_and_equal_rng_gives_equal_images(shape):
 
 
 def test_black_image_stays_finite():
-    black = Frame(np.zeros((20, 20, 3), np.uint8))
+    black = GBufferFrame(np.zeros((20, 20, 3), np.uint8))
     moved = FourierTransfer.fit(STYLE).apply(black, np.random.default_rng(0))
     assert np.array_equal(moved, black.rgb)
 
@@ -66,7 +68,8 @@ def test_black_image_stays_finite():
 def test_style_is_drawn():
     transfer = FourierTransfer.fit([STYLE[0], STYLE[1] // 4])
     images = {
-        transfer.apply(Frame(IMAGE), np.random.default_rng(seed)).tobytes() for seed in range(12)
+        transfer.apply(GBufferFrame(IMAGE), np.random.default_rng(seed)).tobytes()
+        for seed in range(12)
     }
     assert len(images) == 2
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sim2cam.adapt.transfers.selection import Choice, Tried, choose_transfer
-from sim2cam.adapt.translation import NO_JUDGES
+from sim2cam.adapt.transfers.selection import TransferScore, TransferSelection, select_transfer
+from sim2cam.adapt.translation import NO_VERIFIERS
 from sim2cam.errors import UsageError
 
 
@@ -19,7 +19,7 @@ class Planted:
 
 
 def chosen(transfers, sim, captures):
-    return choose_transfer(transfers, sim, captures, "style", jury=NO_JUDGES, seed=0)
+    return select_transfer(transfers, sim, captures, "style", verification=NO_VERIFIERS, seed=0)
 
 
 def test_the_nearest_is_chosen_and_what_moves_labels_is_not(many_sim, many_real):
@@ -30,11 +30,11 @@ def test_the_nearest_is_chosen_and_what_moves_labels_is_not(many_sim, many_real)
         "sliced": Planted(1.0, shift=4),
     }
     found = chosen(transfers, many_sim.take(14), many_real.samples)
-    distances = {one.method: one.distance for one in found.tried}
+    distances = {one.method: one.distance for one in found.scores}
     assert found.method == "mkl"
     assert distances["mkl"] < distances["fourier"] < distances["style"]
-    assert [(t.method, t.kept) for t in found.tried if t.distance is None] == [("sliced", 0)]
-    assert (found.captures, found.renders) == (len(many_real.samples), 14)
+    assert [(t.method, t.accepted) for t in found.scores if t.distance is None] == [("sliced", 0)]
+    assert (found.capture_count, found.render_count) == (len(many_real.samples), 14)
 
 
 def test_what_keeps_few_labels_in_place_is_not_chosen_however_near(many_sim, many_real):
@@ -46,7 +46,7 @@ def test_what_keeps_few_labels_in_place_is_not_chosen_however_near(many_sim, man
     near, far = Moody(1.0), Planted(0.2)
     for near.share, best in ((0.3, "mkl"), (0.6, "style")):
         found = chosen({"mkl": near, "style": far}, many_sim.take(30), many_real.samples)
-        assert 10 <= found.tried[0].kept < 30
+        assert 10 <= found.scores[0].accepted < 30
         assert found.method == best
 
 
@@ -60,14 +60,18 @@ def test_order_is_of_no_account_and_few_captures_tell_nothing(many_sim, many_rea
 
 
 def test_the_choice_is_said_in_words():
-    tried = (Tried("mkl", 38, 1.25), Tried("style", 40, 0.5), Tried("sliced", 2, None))
-    assert Choice("development", 20, 40, tried).words() == (
+    tried = (
+        TransferScore("mkl", 38, 1.25),
+        TransferScore("style", 40, 0.5),
+        TransferScore("sliced", 2, None),
+    )
+    assert TransferSelection("development", 20, 40, tried).describe() == (
         "The best transfer is style: its translations of 40 renders look most like the 20 development captures. "
         "Distances: mkl 1.250, style 0.500. No label was read."
     )
-    none = Choice("style", 20, 12, tried[2:])
+    none = TransferSelection("style", 20, 12, tried[2:])
     assert none.method is None
-    assert none.words() == (
+    assert none.describe() == (
         "no transfer is chosen: none keeps half of the translations of 12 renders, and 10, within the "
         "certificate's limits"
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.translator.augment import Augmentation, augment, draw_augmentation
+from sim2cam.adapt.translator.augment import Augmentation, augment, sample_augmentation
 
 NOTHING = Augmentation(
     np.zeros(1, np.float32),
@@ -49,9 +49,9 @@ def test_gradient_flows_everywhere_but_in_the_hole(image):
 
 
 def test_draws_are_within_reach():
-    draw = draw_augmentation(np.random.default_rng(0), 500, 64)
+    draw = sample_augmentation(np.random.default_rng(0), 500, 64)
     assert np.abs(draw.shift_px).max() == 8
-    assert draw.hole_px.min() == 0
-    assert draw.hole_px.max() == 48
+    assert draw.cutout_px.min() == 0
+    assert draw.cutout_px.max() == 48
     assert np.abs(draw.brightness).max() <= 0.1
     assert draw.contrast.shape == (500,)

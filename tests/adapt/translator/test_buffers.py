@@ -4,13 +4,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.adapt.translator.buffers import (
-    buffer_channels,
-    buffers_of,
+    build_buffer_channels,
     check_buffers,
     count_channels,
-    mirrored,
+    flip_buffers,
+    list_common_buffers,
 )
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError, Sim2CamError
@@ -48,38 +48,40 @@ def dataset_of(*paths: tuple[str | None, str | None]) -> Dataset:
     ],
 )
 def test_only_what_every_sample_has(paths, names):
-    assert buffers_of(dataset_of(*paths)) == names
+    assert list_common_buffers(dataset_of(*paths)) == names
 
 
 def test_depth_is_relative_to_the_median():
     depth = np.full((4, 5), 2.0, np.float32)
     depth[0, 0], depth[0, 1], depth[0, 2], depth[0, 3] = 1.0, 4.0, 0.5, 0.0
-    channel = buffer_channels(Frame(RGB, depth_m=depth), ("depth",))
+    channel = build_buffer_channels(GBufferFrame(RGB, depth_m=depth), ("depth",))
     assert channel.shape == (1, 4, 5)
     assert channel.dtype == np.float32
     assert channel[0, 0].tolist() == [1.0, -0.5, 1.0, -1.0, 0.0]
-    doubled = buffer_channels(Frame(RGB, depth_m=depth * 2), ("depth",))
+    doubled = build_buffer_channels(GBufferFrame(RGB, depth_m=depth * 2), ("depth",))
     assert np.array_equal(channel, doubled)
 
 
 def test_empty_depth_is_far_away():
-    channel = buffer_channels(Frame(RGB, depth_m=np.zeros((4, 5), np.float32)), ("depth",))
+    channel = build_buffer_channels(
+        GBufferFrame(RGB, depth_m=np.zeros((4, 5), np.float32)), ("depth",)
+    )
     assert np.all(channel == -1.0)
 
 
 def test_objects_and_their_outlines():
     ids = np.zeros((4, 5), np.uint16)
     ids[:, 2], ids[:, 3:] = 7, 60000
-    mask, outline = buffer_channels(Frame(RGB, ids=ids), ("objects",))
+    mask, outline = build_buffer_channels(GBufferFrame(RGB, ids=ids), ("objects",))
     assert mask[0].tolist() == [0, 0, 1, 1, 1]
     assert outline[0].tolist() == [0, 1, 1, 1, 0]
     assert np.all(outline == outline[0])
 
 
 def test_channels_are_counted_as_they_are_made():
-    frame = Frame(RGB, np.ones((4, 5), np.float32), np.ones((4, 5), np.uint16))
+    frame = GBufferFrame(RGB, np.ones((4, 5), np.float32), np.ones((4, 5), np.uint16))
     for names in [(), ("depth",), ("objects",), ("depth", "objects")]:
-        assert buffer_channels(frame, names).shape == (count_channels(names), 4, 5)
+        assert build_buffer_channels(frame, names).shape == (count_channels(names), 4, 5)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +96,7 @@ def test_channels_are_counted_as_they_are_made():
 )
 def test_missing_buffer_is_refused(name, message):
     with pytest.raises(Sim2CamError, match=message):
-        buffer_channels(Frame(RGB), (name,))
+        build_buffer_channels(GBufferFrame(RGB), (name,))
 
 
 def test_normals_and_coordinates_are_planes():
@@ -102,8 +104,8 @@ def test_normals_and_coordinates_are_planes():
     normals[1:] = 0.6, 0.0, -0.8
     coordinates = np.full((4, 5, 3), np.nan, np.float32)
     coordinates[2, 3] = 0.0, 0.5, 1.0
-    frame = Frame(RGB, normals=normals, coordinates=coordinates)
-    planes = buffer_channels(frame, ("normals", "coordinates"))
+    frame = GBufferFrame(RGB, normals=normals, coordinates=coordinates)
+    planes = build_buffer_channels(frame, ("normals", "coordinates"))
     assert planes[:3, 0].max() == planes[:3, 0].min() == 0
     assert planes[:3, 1, 0].tolist() == pytest.approx([0.6, 0, -0.8])
     assert planes[3:, 2, 3].tolist() == [-1, 0, 1]
@@ -113,8 +115,8 @@ def test_normals_and_coordinates_are_planes():
 def test_categories_are_masks_by_name():
     ids = np.zeros((4, 5), np.uint16)
     ids[:, 1], ids[:, 2], ids[:, 4] = 1, 2, 3
-    frame = Frame(RGB, ids=ids, categories={1: "cup", 2: "fork", 3: "cup"})
-    masks = buffer_channels(frame, ("category fork", "category cup", "category spoon"))
+    frame = GBufferFrame(RGB, ids=ids, categories={1: "cup", 2: "fork", 3: "cup"})
+    masks = build_buffer_channels(frame, ("category fork", "category cup", "category spoon"))
     assert [mask[0].tolist() for mask in masks] == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0] * 5]
 
 
@@ -127,20 +129,20 @@ def rich(categories, *, objects=()):
 
 def test_categories_are_told_apart_where_there_are_some_but_not_many():
     plain = ("depth", "objects", "normals", "coordinates")
-    assert buffers_of(rich(("cup",))) == plain
-    assert buffers_of(rich(("cup", "fork"))) == (*plain, "category cup", "category fork")
-    assert buffers_of(rich(tuple(map(str, range(17))))) == plain
-    assert buffers_of(rich(("cup", "fork"), objects=None)) == plain
-    assert count_channels(buffers_of(rich(("cup", "fork")))) == 11
+    assert list_common_buffers(rich(("cup",))) == plain
+    assert list_common_buffers(rich(("cup", "fork"))) == (*plain, "category cup", "category fork")
+    assert list_common_buffers(rich(tuple(map(str, range(17))))) == plain
+    assert list_common_buffers(rich(("cup", "fork"), objects=None)) == plain
+    assert count_channels(list_common_buffers(rich(("cup", "fork")))) == 11
 
 
 def test_a_mirrored_normal_points_the_other_way():
     buffers = np.random.default_rng(0).normal(size=(5, 4, 6)).astype(np.float16)
     names = ("objects", "normals")
-    turned = mirrored(buffers, names)
+    turned = flip_buffers(buffers, names)
     assert np.array_equal(turned[[0, 1, 3, 4]], buffers[[0, 1, 3, 4], :, ::-1])
     assert np.array_equal(turned[2], -buffers[2, :, ::-1])
-    assert np.array_equal(mirrored(turned, names), buffers)
+    assert np.array_equal(flip_buffers(turned, names), buffers)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import torch
 
 from sim2cam.adapt.translator.discriminator import (
+    MultiScaleDiscriminator,
     PatchDiscriminator,
-    ScaledDiscriminator,
     SpectralConv2d,
     initialise_discriminator,
 )
@@ -53,7 +53,7 @@ def test_power_iteration_rests_in_evaluation():
 
 
 def test_each_scale_sees_a_picture_of_half_the_size_and_has_weights_of_its_own():
-    scaled = ScaledDiscriminator(8, scales=3).eval()
+    scaled = MultiScaleDiscriminator(8, scales=3).eval()
     initialise_discriminator(scaled, torch.Generator().manual_seed(0))
     image = torch.rand((2, 3, 64, 96), generator=torch.Generator().manual_seed(1))
     verdicts = scaled(image)

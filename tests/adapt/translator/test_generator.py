@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sim2cam.adapt.translator.generator import EdgeConv2d, Generator, initialise_generator
+from sim2cam.adapt.translator.generator import Generator, ReplicatePadConv2d, initialise_generator
 
 BUFFERS = 3
 
@@ -85,7 +85,7 @@ def test_demo_size_has_the_stated_number_of_weights():
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_edges_are_seen_once_more_compiled_or_not(monkeypatch, stride):
-    layer = EdgeConv2d(4, 6, stride=stride)
+    layer = ReplicatePadConv2d(4, 6, stride=stride)
     features = torch.rand((2, 4, 8, 10), generator=torch.Generator().manual_seed(0))
     usual = layer(features)
     monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)

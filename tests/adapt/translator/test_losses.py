@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.translator.discriminator import ScaledDiscriminator, initialise_discriminator
+from sim2cam.adapt.translator.discriminator import MultiScaleDiscriminator, initialise_discriminator
 from sim2cam.adapt.translator.losses import (
-    discriminator_hinge,
-    generator_hinge,
+    discriminator_hinge_loss,
+    generator_hinge_loss,
     gradient_penalty,
     paired_loss,
     range_loss,
     structure_loss,
-    unshared_loss,
+    structure_residual_loss,
 )
 
 
@@ -81,7 +81,7 @@ def test_what_cameras_change_is_shared(image):
     noise = 0.03 * torch.randn(image.shape, generator=torch.Generator().manual_seed(0))
     gain = torch.tensor([1.2, 0.8, 0.9]).view(1, 3, 1, 1)
     for after in (image, 0.6 * image + 0.1, gain * image + 0.05, image + noise, image - 0.3):
-        assert unshared_loss(image, after) < 0.002
+        assert structure_residual_loss(image, after) < 0.002
 
 
 def test_unshared_is_the_worst_windows_deviation_that_the_other_does_not_explain():
@@ -93,7 +93,7 @@ def test_unshared_is_the_worst_windows_deviation_that_the_other_does_not_explain
     pairs = [np.lib.stride_tricks.sliding_window_view(v, (9, 9)).reshape(-1, 81) for v in lumas]
     explained = [np.clip(np.corrcoef(x, y)[0, 1], 0, 1) ** 2 for x, y in zip(*pairs, strict=True)]
     worst = [(one.std(axis=1) * (1 - np.array(explained))).max() for one in pairs]
-    found = unshared_loss(before, after)
+    found = structure_residual_loss(before, after)
     assert found == pytest.approx(np.mean(worst) - 3 / 255, rel=1e-3)
 
 
@@ -101,20 +101,20 @@ def test_one_spot_costs_as_much_in_a_large_picture():
     flat = torch.full((1, 3, 40, 40), 0.4)
     spot = flat.clone()
     spot[:, :, 12:21, 12:21] += 0.2
-    cost = float(unshared_loss(flat, spot))
+    cost = float(structure_residual_loss(flat, spot))
     assert cost > 0.03
-    assert unshared_loss(spot, flat) == pytest.approx(cost, rel=1e-4)
+    assert structure_residual_loss(spot, flat) == pytest.approx(cost, rel=1e-4)
     wide = [torch.nn.functional.pad(v, (0, 200, 0, 200), mode="replicate") for v in (flat, spot)]
-    assert unshared_loss(*wide) == pytest.approx(cost, rel=1e-4)
+    assert structure_residual_loss(*wide) == pytest.approx(cost, rel=1e-4)
     two = torch.cat([flat, flat]), torch.cat([spot, flat])
-    assert unshared_loss(*two) == pytest.approx(cost / 2, rel=1e-4)
+    assert structure_residual_loss(*two) == pytest.approx(cost / 2, rel=1e-4)
 
 
 def test_moved_and_inverted_structure_is_not_shared(image):
-    costs = [float(unshared_loss(image, image.roll(px, dims=-1))) for px in (0, 2, 4)]
+    costs = [float(structure_residual_loss(image, image.roll(px, dims=-1))) for px in (0, 2, 4)]
     assert costs[0] < 0.001
     assert 0.02 < costs[1] < costs[2]
-    assert unshared_loss(image, 1.0 - image) > 0.1
+    assert structure_residual_loss(image, 1.0 - image) > 0.1
 
 
 def test_what_is_not_shared_has_a_finite_gradient_everywhere(image):
@@ -125,7 +125,7 @@ def test_what_is_not_shared_has_a_finite_gradient_everywhere(image):
     )
     for after, is_pulled in ((torch.full_like(image, 0.5), False), (faint, True)):
         after.requires_grad_(True)
-        unshared_loss(image, after).backward()
+        structure_residual_loss(image, after).backward()
         assert after.grad is not None
         assert torch.isfinite(after.grad).all()
         assert bool(after.grad.abs().sum() > 0) is is_pulled
@@ -138,19 +138,19 @@ def test_range_counts_only_what_is_outside():
 
 def test_hinge_rests_beyond_the_margin():
     sure, unsure = torch.full((2, 1, 3, 3), 1.5), torch.zeros(2, 1, 3, 3)
-    assert discriminator_hinge([sure], [-sure]) == 0.0
-    assert discriminator_hinge([unsure], [unsure]) == 2.0
-    assert generator_hinge([sure]) == -1.5
+    assert discriminator_hinge_loss([sure], [-sure]) == 0.0
+    assert discriminator_hinge_loss([unsure], [unsure]) == 2.0
+    assert generator_hinge_loss([sure]) == -1.5
 
 
 def test_scales_have_as_much_to_say_as_each_other():
     sure, unsure = torch.full((2, 1, 8, 8), 1.5), torch.zeros(2, 1, 4, 4)
-    assert discriminator_hinge([sure, unsure], [-sure, unsure]) == 1.0
-    assert generator_hinge([sure, unsure]) == -0.75
+    assert discriminator_hinge_loss([sure, unsure], [-sure, unsure]) == 1.0
+    assert generator_hinge_loss([sure, unsure]) == -0.75
 
 
 def test_gradient_penalty_is_that_of_finite_differences():
-    discriminator = ScaledDiscriminator(4, scales=2).eval().double()
+    discriminator = MultiScaleDiscriminator(4, scales=2).eval().double()
     initialise_discriminator(discriminator, torch.Generator().manual_seed(0))
     real = torch.rand(
         (1, 3, 16, 16), generator=torch.Generator().manual_seed(1), dtype=torch.float64
@@ -172,7 +172,7 @@ def test_gradient_penalty_is_that_of_finite_differences():
 
 
 def test_gradient_penalty_reaches_the_weights():
-    discriminator = ScaledDiscriminator(4, scales=2)
+    discriminator = MultiScaleDiscriminator(4, scales=2)
     initialise_discriminator(discriminator, torch.Generator().manual_seed(0))
     gradient_penalty(discriminator, torch.full((1, 3, 16, 16), 0.3)).backward()
     for scale in discriminator.scales:

@@ -5,7 +5,7 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.adapt.translator.pairs import PairsRecord, pairs_of, registered_tiles
+from sim2cam.adapt.translator.pairs import PairsRecord, register_pairs, register_tiles
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
@@ -49,46 +49,46 @@ def test_pairs_are_those_of_one_name_whatever_the_suffix(stored):
     sim = stored("sim", {"000002": texture(2), "000000": texture(0), "000005": texture(5)})
     pictures = {"000000.png": texture(0) // 2, "000002.JPG": texture(2), "x.png": texture()}
     real = stored("real", pictures)
-    found = pairs_of(sim, real)
+    found = register_pairs(sim, real)
     assert [s.name for s in found.sim.samples] == ["000002", "000000"]
     assert [s.name for s in found.real.samples] == ["000002.JPG", "000000.png"]
-    assert found.record == PairsRecord(pairs=2, refused=0, unmatched=2, registered=1.0)
-    assert found.registered.keys() == {"000002", "000000"}
+    assert found.record == PairsRecord(pairs=2, rejected=0, unmatched=2, registered_fraction=1.0)
+    assert found.tile_masks.keys() == {"000002", "000000"}
 
 
 @pytest.mark.parametrize(
     ("right", "is_there"), [(0.0, True), (0.6, True), (1.8, False), (4, False)]
 )
 def test_what_lies_elsewhere_is_refused(stored, right, is_there):
-    tiles = registered_tiles(*one_pair(stored, texture(), shifted(texture(), right) // 2 + 60))
+    tiles = register_tiles(*one_pair(stored, texture(), shifted(texture(), right) // 2 + 60))
     assert tiles.shape == (4, 3)
     assert tiles.all() if is_there else not tiles.any()
 
 
 def test_other_things_are_refused_and_so_is_what_is_inverted(stored):
     for after in (texture(1), 255 - texture()):
-        assert not registered_tiles(*one_pair(stored, texture(), after)).any()
+        assert not register_tiles(*one_pair(stored, texture(), after)).any()
 
 
 def test_a_part_that_moved_is_left_out(stored):
     after = texture()
     after[64:, :] = shifted(after, 3)[64:, :]
-    tiles = registered_tiles(*one_pair(stored, texture(), after))
+    tiles = register_tiles(*one_pair(stored, texture(), after))
     assert tiles[:2].all()
     assert not tiles[2:].any()
 
 
 def test_what_is_flat_has_no_place_to_be_wrong(stored):
     flat = np.full((HEIGHT, WIDTH, 3), 90, np.uint8)
-    assert registered_tiles(*one_pair(stored, flat, flat + 9)).all()
+    assert register_tiles(*one_pair(stored, flat, flat + 9)).all()
 
 
 def test_refused_pairs_are_counted_and_left_out(stored):
     sim = stored("sim", {f"{n}.png": texture(n) for n in range(4)})
     moved = {f"{n}.png": shifted(texture(n), 3 if n == 2 else 0) for n in range(4)}
-    found = pairs_of(sim, stored("real", moved))
+    found = register_pairs(sim, stored("real", moved))
     assert [s.name for s in found.sim.samples] == ["0.png", "1.png", "3.png"]
-    assert found.record == PairsRecord(pairs=3, refused=1, unmatched=0, registered=1.0)
+    assert found.record == PairsRecord(pairs=3, rejected=1, unmatched=0, registered_fraction=1.0)
 
 
 def test_what_cannot_be_paired_is_told(stored):
@@ -111,10 +111,10 @@ def test_what_cannot_be_paired_is_told(stored):
     ]
     for real, message in cases:
         with pytest.raises(InputError, match=f"{re.escape(message)}$"):
-            pairs_of(sim, real)
+            register_pairs(sim, real)
 
 
 def test_samples_of_a_data_set_keep_their_names(stored):
     sim = stored("sim", {"set.1-000000": texture()})
     real = replace(sim, samples=(replace(sim.samples[0], digest="0" * 64),))
-    assert pairs_of(sim, real).record.pairs == 1
+    assert register_pairs(sim, real).record.pairs == 1

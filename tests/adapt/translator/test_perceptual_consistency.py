@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from sim2cam.adapt.transfers.transfer import read_frame
-from sim2cam.adapt.translation import Jury
+from sim2cam.adapt.translation import Verification
 from sim2cam.adapt.translator.perceptual_consistency import (
-    Perception,
+    PerceptionModel,
     PerceptionRecord,
-    perception_loss,
+    perception_consistency_loss,
 )
 from sim2cam.adapt.translator.training import train_translator
 from sim2cam.errors import CheckpointError
@@ -43,18 +43,18 @@ def test_it_equals_numbers_worked_out_alone():
     names = (names[0] * np.log(names[0] / names[1])).sum(1)
     edges = np.abs((before.log_sides - after.log_sides).double().numpy()).mean(1)
     wanted = (centres.sum() + (p * (names + edges)).sum()) / p.sum()
-    assert float(perception_loss(before, after)) == pytest.approx(wanted, rel=1e-5)
+    assert float(perception_consistency_loss(before, after)) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_it_is_nothing_of_the_same_and_its_gradients_stay_finite():
     same = said(0)
-    assert float(perception_loss(same, same)) == pytest.approx(0.0, abs=1e-6)
+    assert float(perception_consistency_loss(same, same)) == pytest.approx(0.0, abs=1e-6)
     sure = Said(*(1000.0 * value.sign() for value in said(0)))
     other = Said(*((-value).requires_grad_(True) for value in sure))
-    perception_loss(sure, other).backward()
+    perception_consistency_loss(sure, other).backward()
     assert all(value.grad.isfinite().all() for value in other)
     source = said(0).heat.requires_grad_(True)
-    perception_loss(Said(source, *said(0)[1:]), other).backward()
+    perception_consistency_loss(Said(source, *said(0)[1:]), other).backward()
     assert source.grad is None
 
 
@@ -98,10 +98,10 @@ def test_categories_that_are_colours_stay(coloured, real, tiny, tmp_path):
         tiny, steps=40, learning_rate_generator=4e-3, identity_weight=0.0, structure_weight=0.0,
         ema_decay=0.5, perception_weight=3.0,
     )  # fmt: skip
-    perception = Perception(by_colour, PerceptionRecord("abc", 0.9, 5))
+    perception = PerceptionModel(by_colour, PerceptionRecord("abc", 0.9, 5))
     free = train_translator(coloured, real, config, tmp_path / "free")
     held = train_translator(
-        coloured, real, config, tmp_path / "held", jury=Jury(perception=perception)
+        coloured, real, config, tmp_path / "held", verification=Verification(perception=perception)
     )
     assert share_kept(free, coloured) < 0.7
     assert share_kept(held, coloured) > 0.9

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from sim2cam.adapt.training.adversarial import read_metrics
-from sim2cam.adapt.translator.patches import FilmPatches, Patches, PatchSource
-from sim2cam.adapt.translator.sequences import SHARPNESS, FilmSource, flow_loss, warped
+from sim2cam.adapt.translator.patches import FramePairPatches, PatchBatch, PatchSource
+from sim2cam.adapt.translator.sequences import SHARPNESS, FramePairSource, flow_loss, warp_by_flow
 from sim2cam.adapt.translator.training import train_translator
-from sim2cam.data.channels import FLOW_HIDDEN, FLOW_SEEN, encode
-from sim2cam.data.sample import Moment
+from sim2cam.data.channels import FLOW_OCCLUDED, FLOW_VISIBLE, encode_channel
+from sim2cam.data.sample import FrameInfo
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.poses import Pose
@@ -43,29 +43,29 @@ def film(sim, tmp_path):
         shift = index % 3
         rgb = texture[20 + 2 * shift : 68 + 2 * shift, 20 - 3 * shift : 73 - 3 * shift]
         flow = np.zeros((48, 53, 3), np.float32)
-        flow[..., 0], flow[..., 1], flow[..., 2] = -3.0, 2.0, FLOW_SEEN
-        flow[:, :5, 2] = FLOW_HIDDEN
+        flow[..., 0], flow[..., 1], flow[..., 2] = -3.0, 2.0, FLOW_VISIBLE
+        flow[:, :5, 2] = FLOW_OCCLUDED
         paths = tmp_path / f"rgb{index}.png", tmp_path / f"flow{index}.png"
         write_bytes(paths[0], encode_png(np.ascontiguousarray(rgb)))
-        write_bytes(paths[1], encode("flow_backward", flow))
+        write_bytes(paths[1], encode_channel("flow_backward", flow))
         sample = replace(
             sim.samples[0], name=str(index), rgb=paths[0], scene_index=index // 3,
             channels={"flow_backward": paths[1]}, digest=f"film{index}",
-            moment=Moment(shift, 0.1 * shift, 0.0, 0.0, Pose()),
+            moment=FrameInfo(shift, 0.1 * shift, 0.0, 0.0, Pose()),
         )  # fmt: skip
         samples.append(sample)
     return replace(sim, samples=tuple(samples))
 
 
 def source_of(film):
-    return FilmSource(film, PatchSource(film, buffers=(), cache_bytes=1 << 20))
+    return FramePairSource(film, PatchSource(film, buffers=(), cache_bytes=1 << 20))
 
 
 def test_pairs_are_neighbours_of_one_film_and_flow_leads_from_one_to_the_other(film):
-    drawn = source_of(film).draw(np.random.default_rng(0), SIDE, 8, 0)
+    drawn = source_of(film).sample_frame_pairs(np.random.default_rng(0), SIDE, 8, 0)
     seen = drawn.flow[:, 2:] > 0
     assert set(drawn.flow[:, 0].unique().tolist()) == {-3.0}
-    brought = warped(drawn.earlier.rgb, drawn.flow[:, :2])
+    brought = warp_by_flow(drawn.earlier.rgb, drawn.flow[:, :2])
     assert 0.7 < seen.float().mean() < 0.9  # without what leaves the patch, or is hidden
     assert ((brought - drawn.later.rgb).abs() * seen).max() < 1e-4
     assert ((brought - drawn.later.rgb).abs() * ~seen).max() > 0.1
@@ -80,8 +80,8 @@ def test_the_loss_equals_numbers_worked_out_alone():
     y, x = np.mgrid[:SIDE, :SIDE].astype(np.float32)
     ends = torch.stack([torch.from_numpy(x), torch.from_numpy(y)]) + flow[:, :2]
     flow[:, 2] = ((ends >= 0) & (ends <= SIDE - 1)).all(1).float()
-    film = FilmPatches(
-        *(Patches(rgb, rgb[:, :0], rgb[:, :1], rgb) for rgb in (before, after)), flow
+    film = FramePairPatches(
+        *(PatchBatch(rgb, rgb[:, :0], rgb[:, :1], rgb) for rgb in (before, after)), flow
     )
     total = 0.0
     for n in range(2):
@@ -98,7 +98,7 @@ def test_the_loss_equals_numbers_worked_out_alone():
 
 
 def test_flicker_is_punished_and_what_moves_along_is_not(film):
-    drawn = source_of(film).draw(np.random.default_rng(0), SIDE, 4, 0)
+    drawn = source_of(film).sample_frame_pairs(np.random.default_rng(0), SIDE, 4, 0)
     steady = [0.8 * drawn.earlier.rgb, 0.8 * drawn.later.rgb]
     assert flow_loss(drawn, *steady) < 1e-4
     assert flow_loss(drawn, steady[0] + 0.1, steady[1]) == pytest.approx(0.1, rel=0.01)

@@ -6,15 +6,20 @@ import pytest
 import torch
 
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.patches import FilmPatches, PatchSource, draw_batch, draw_places
+from sim2cam.adapt.translator.patches import (
+    FramePairPatches,
+    PatchSource,
+    sample_batch,
+    sample_nce_locations,
+)
 from sim2cam.adapt.translator.step import (
-    build_players,
-    generator_losses,
+    build_networks,
+    compute_generator_losses,
     nce_loss,
-    translate,
-    update,
+    translate_patches,
     update_discriminator,
     update_generator,
+    update_networks,
 )
 
 CPU = torch.device("cpu")
@@ -23,7 +28,7 @@ WEIGHTED = {
     "adversarial": USUAL.adversarial_weight,
     "identity": USUAL.identity_weight,
     "structure": USUAL.structure_weight,
-    "unshared": USUAL.unshared_weight,
+    "unshared": USUAL.structure_residual_weight,
     "range": USUAL.range_weight,
 }
 
@@ -31,7 +36,7 @@ WEIGHTED = {
 @pytest.fixture
 def batch(sim, real, tiny):
     sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
-    return draw_batch(*sources, tiny, 0, 0)
+    return sample_batch(*sources, tiny, 0, 0)
 
 
 def weights_of(network: torch.nn.Module) -> list[torch.Tensor]:
@@ -39,8 +44,8 @@ def weights_of(network: torch.nn.Module) -> list[torch.Tensor]:
 
 
 def test_each_player_learns_from_its_own_update_alone(batch, tiny):
-    players = build_players(tiny, (), CPU)
-    fake = translate(players, batch.sim)
+    players = build_networks(tiny, (), CPU)
+    fake = translate_patches(players, batch.sim)
     generator, discriminator = weights_of(players.generator), weights_of(players.discriminator)
 
     update_discriminator(players, [fake.rgb.detach()], [batch], tiny, step=0)
@@ -57,11 +62,11 @@ def test_each_player_learns_from_its_own_update_alone(batch, tiny):
 def test_places_are_looked_for_again_as_the_paper_has_it(batch, tiny):
     """Cross-entropies worked out alone, of the projected features of each layer."""
     config = replace(tiny, nce_weight=1.0)
-    players = build_players(config, (), CPU)
-    places = draw_places(config, 0)
+    players = build_networks(config, (), CPU)
+    places = sample_nce_locations(config, 0)
     assert [len(chosen) for chosen in places] == [256, 64, 64]
     changed = (batch.sim.rgb * 0.7 + 0.1).clamp(0, 1)
-    shown = [players.generator.features(rgb) for rgb in (batch.sim.rgb, changed)]
+    shown = [players.generator.extract_features(rgb) for rgb in (batch.sim.rgb, changed)]
     found = float(nce_loss(players.projector, *shown, places))
     means = []
     for layer, chosen in enumerate(places):
@@ -75,7 +80,7 @@ def test_places_are_looked_for_again_as_the_paper_has_it(batch, tiny):
         own = np.einsum("npp->np", alike)
         means.append(np.mean(np.log(np.exp(alike - own[..., None]).sum(2))))
     assert found == pytest.approx(np.mean(means), rel=1e-3)
-    moved = players.generator.features(batch.sim.rgb.roll(5, dims=3))
+    moved = players.generator.extract_features(batch.sim.rgb.roll(5, dims=3))
     assert nce_loss(players.projector, shown[0], moved, places) > nce_loss(
         players.projector, shown[0], shown[0], places
     )
@@ -83,12 +88,14 @@ def test_places_are_looked_for_again_as_the_paper_has_it(batch, tiny):
 
 def test_the_projector_learns_and_is_gone_on_with(batch, tiny):
     config = replace(tiny, nce_weight=1.0)
-    players = build_players(config, (), CPU)
+    players = build_networks(config, (), CPU)
     before = weights_of(players.projector)
-    scalars = update(players, replace(batch, places=draw_places(config, 0)), config, 0)
+    scalars = update_networks(
+        players, replace(batch, places=sample_nce_locations(config, 0)), config, 0
+    )
     assert scalars["nce"] > 0
     assert not all(map(torch.equal, before, weights_of(players.projector)))
-    assert build_players(tiny, (), CPU).projector is None
+    assert build_networks(tiny, (), CPU).projector is None
 
 
 def test_translations_learn_to_look_as_their_renders_to_a_network(batch, tiny):
@@ -99,12 +106,15 @@ def test_translations_learn_to_look_as_their_renders_to_a_network(batch, tiny):
         return (first - second).square().mean(dim=(1, 2, 3))
 
     config = replace(tiny, lpips_weight=3.0)
-    players = build_players(config, (), CPU, lpips=squared)
-    assert build_players(tiny, (), CPU, lpips=squared).lpips is None
-    assert generator_losses(players, translate(players, batch.sim), batch)["lpips"] == 0.0
+    players = build_networks(config, (), CPU, lpips=squared)
+    assert build_networks(tiny, (), CPU, lpips=squared).lpips is None
+    assert (
+        compute_generator_losses(players, translate_patches(players, batch.sim), batch)["lpips"]
+        == 0.0
+    )
     with torch.no_grad():
         players.generator.colour_head.matrix.bias.fill_(0.5)
-    fake = translate(players, batch.sim)
+    fake = translate_patches(players, batch.sim)
     wanted = (fake.rgb - batch.sim.rgb).square().mean().item()
     scalars = update_generator(players, [fake], [batch], config)
     assert scalars["lpips"].item() == pytest.approx(wanted, rel=1e-5)
@@ -120,8 +130,8 @@ def test_compiled_networks_learn_what_others_do(batch, tiny):
     """With a gradient penalty in the first step, which differentiates twice."""
     learned, before = [], torch._dynamo.utils.counters["frames"]["ok"]
     for config in (tiny, replace(tiny, compile=True)):
-        players = build_players(config, (), CPU)
-        scalars = [update(players, batch, config, step) for step in range(4)]
+        players = build_networks(config, (), CPU)
+        scalars = [update_networks(players, batch, config, step) for step in range(4)]
         learned.append((scalars, players))
     (eager, own), (compiled, other) = learned
     assert torch._dynamo.utils.counters["frames"]["ok"] > before
@@ -135,9 +145,9 @@ def test_compiled_networks_learn_what_others_do(batch, tiny):
 
 
 def test_losses_of_the_identity(batch, tiny):
-    players = build_players(tiny, (), CPU)
+    players = build_networks(tiny, (), CPU)
     with torch.no_grad():
-        losses = generator_losses(players, translate(players, batch.sim), batch)
+        losses = compute_generator_losses(players, translate_patches(players, batch.sim), batch)
     assert losses["identity"] == 0.0
     assert losses["range"] == 0.0
     assert losses["structure"] == pytest.approx(0.0, abs=1e-4)
@@ -145,16 +155,16 @@ def test_losses_of_the_identity(batch, tiny):
 
 def test_renders_unlike_the_captures_keep_what_they_show_too(batch, tiny):
     """What the translator does to them is asked to keep structure and range, and nothing else."""
-    players = build_players(tiny, (), CPU)
+    players = build_networks(tiny, (), CPU)
     players.discriminator.eval()  # its spectral norms stay as they are
     with torch.no_grad():
         players.generator.residual.head.weight.normal_(
             std=0.3, generator=torch.Generator().manual_seed(0)
         )
         bright = replace(batch.others, rgb=1 - 0.1 * batch.others.rgb)
-        fake = translate(players, batch.sim)
+        fake = translate_patches(players, batch.sim)
         alone, both, with_bright = (
-            generator_losses(players, fake, replace(batch, others=others))
+            compute_generator_losses(players, fake, replace(batch, others=others))
             for others in (None, batch.others, bright)
         )
     for name in ("structure", "range"):
@@ -165,24 +175,24 @@ def test_renders_unlike_the_captures_keep_what_they_show_too(batch, tiny):
 
 
 def test_gradient_penalty_comes_now_and_then(batch, tiny):
-    players = build_players(tiny, (), CPU)
-    found = ["gradient_penalty" in update(players, batch, tiny, step) for step in range(7)]
+    players = build_networks(tiny, (), CPU)
+    found = ["gradient_penalty" in update_networks(players, batch, tiny, step) for step in range(7)]
     assert found == [True, False, False, True, False, False, True]
 
 
 def test_discriminator_learns_to_tell_and_the_generator_to_pass(sim, real, tiny):
     config = replace(tiny, batch=4, learning_rate_discriminator=5e-3)
     sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
-    players = build_players(config, (), CPU)
+    players = build_networks(config, (), CPU)
     for step in range(60):
-        batch = draw_batch(*sources, config, 0, step)
+        batch = sample_batch(*sources, config, 0, step)
         fake = batch.sim.rgb
         scalars = update_discriminator(players, [fake], [batch], config, step)
     assert scalars["discriminator_accuracy"] > 0.8
 
-    first = update(players, batch, config, 60)
+    first = update_networks(players, batch, config, 60)
     for step in range(61, 90):
-        last = update(players, draw_batch(*sources, config, 0, step), config, step)
+        last = update_networks(players, sample_batch(*sources, config, 0, step), config, step)
     assert first["mean_change"] == 0.0
     assert last["mean_change"] > 0.005
     assert last["adversarial"] < first["adversarial"]
@@ -191,11 +201,11 @@ def test_discriminator_learns_to_tell_and_the_generator_to_pass(sim, real, tiny)
 def test_a_batch_in_parts_has_the_gradients_of_the_whole(sim, real, tiny):
     config = replace(tiny, batch=4, gradient_penalty_every=1)
     sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
-    batch = draw_batch(*sources, config, 0, 0)
+    batch = sample_batch(*sources, config, 0, 0)
     found = []
     for parts in (1, 4):
-        players = build_players(config, (), CPU)
-        scalars = update(players, batch, replace(config, parts=parts), 0)
+        players = build_networks(config, (), CPU)
+        scalars = update_networks(players, batch, replace(config, parts=parts), 0)
         gradients = torch.cat([p.grad.flatten() for p in players.discriminator.parameters()])
         found.append((scalars, gradients))
     (whole, gradients), (parted, others) = found
@@ -206,9 +216,9 @@ def test_a_batch_in_parts_has_the_gradients_of_the_whole(sim, real, tiny):
 
 
 class Said(NamedTuple):
-    heat: torch.Tensor
+    heatmap: torch.Tensor
     log_sides: torch.Tensor
-    classes: torch.Tensor
+    class_logits: torch.Tensor
 
 
 def brightness(rgb):
@@ -221,7 +231,7 @@ def test_parts_of_a_batch_teach_the_generator_what_the_whole_does(sim, real, tin
     """Also where pictures differ in what a loss is a mean over: contrast, pairs, objects, what films show twice."""
     config = replace(tiny, batch=4, flow_weight=1.0, nce_weight=1.0)
     sources = [PatchSource(side, buffers=(), cache_bytes=1 << 20) for side in (sim, real)]
-    batch = draw_batch(*sources, config, 0, 0)
+    batch = sample_batch(*sources, config, 0, 0)
     flat = batch.sim.rgb.clone()
     flat[1:] = flat[1:].mean(dim=(2, 3), keepdim=True)
     flat[3, :, 8:24] = 0.9
@@ -234,19 +244,19 @@ def test_parts_of_a_batch_teach_the_generator_what_the_whole_does(sim, real, tin
         batch,
         sim=replace(batch.sim, rgb=flat),
         registered=registered,
-        film=FilmPatches(earlier, batch.sim, seen),
-        places=draw_places(config, 0),
+        film=FramePairPatches(earlier, batch.sim, seen),
+        places=sample_nce_locations(config, 0),
     )
     found = []
     for parts in (1, 2, 4):
-        players = build_players(config, (), CPU, brightness)
+        players = build_networks(config, (), CPU, brightness)
         players.discriminator.eval()  # its spectral norms stay as they are
         with torch.no_grad():
             players.generator.residual.head.weight.normal_(
                 std=0.3, generator=torch.Generator().manual_seed(0)
             )
         pieces = batch.parts(parts)
-        fakes = [translate(players, piece.sim) for piece in pieces]
+        fakes = [translate_patches(players, piece.sim) for piece in pieces]
         scalars = update_generator(players, fakes, pieces, config)
         gradients = torch.cat([p.grad.flatten() for p in players.generator.parameters()])
         found.append((scalars, gradients))
@@ -271,17 +281,18 @@ def test_half_precision_leaves_the_identity_and_the_spectral_norm_alone(batch, t
     """As on CUDA, here as on a CPU that multiplies bfloat16."""
     monkeypatch.setattr("sim2cam.learn.device._multiplies_bfloat16", lambda: True)
     config = replace(tiny, bfloat16=True)
-    players = build_players(config, (), CPU)
-    fake = translate(players, batch.sim)
+    players = build_networks(config, (), CPU)
+    fake = translate_patches(players, batch.sim)
     assert torch.equal(fake.rgb, batch.sim.rgb)
-    update(players, batch, config, 0)
-    singly = build_players(tiny, (), CPU)
-    update(singly, batch, tiny, 0)
+    update_networks(players, batch, config, 0)
+    singly = build_networks(tiny, (), CPU)
+    update_networks(singly, batch, tiny, 0)
     assert not torch.equal(
-        translate(singly, batch.sim).raw, translate(players, batch.sim).raw
+        translate_patches(singly, batch.sim).unclamped,
+        translate_patches(players, batch.sim).unclamped,
     )  # it was computed otherwise
-    again = translate(players, batch.sim)
-    assert again.raw.dtype == torch.float32
-    assert not torch.equal(again.raw, fake.raw)
+    again = translate_patches(players, batch.sim)
+    assert again.unclamped.dtype == torch.float32
+    assert not torch.equal(again.unclamped, fake.unclamped)
     buffers = dict(players.discriminator.named_buffers())
     assert {value.dtype for value in buffers.values()} == {torch.float32}

@@ -15,7 +15,7 @@ from sim2cam.adapt.training.adversarial import read_metrics
 from sim2cam.adapt.translator import training
 from sim2cam.adapt.translator.step import update_generator
 from sim2cam.adapt.translator.training import train_translator
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import BackendError, CheckpointError, InputError, OutputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, encode_png
@@ -37,7 +37,7 @@ def captures(tmp_path):
             )
             kind = np.uint16 if number >= 19 else np.uint8
             write_bytes(tmp_path / "photos" / f"{number}.png", encode_png(pixels.astype(kind)))
-    return read_captures(tmp_path / "photos")
+    return read_real_images(tmp_path / "photos")
 
 
 def test_broken_files_full_disks_and_full_gpus_lose_nothing(

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from sim2cam.adapt.training.adversarial import LINE_STEPS, MIN_CAPTURES, read_metrics
-from sim2cam.adapt.training.candidates import Contest
-from sim2cam.adapt.training.checkpoint_selection import parts_of, read_ending
+from sim2cam.adapt.training.adversarial import LOG_INTERVAL_STEPS, MIN_REAL_IMAGES, read_metrics
+from sim2cam.adapt.training.candidates import CheckpointSelector
+from sim2cam.adapt.training.checkpoint_selection import read_training_outcome, split_held_out
 from sim2cam.adapt.transfers.transfer import read_frame
-from sim2cam.adapt.translation import NO_JUDGES
+from sim2cam.adapt.translation import NO_VERIFIERS
 from sim2cam.adapt.translator import training
-from sim2cam.adapt.translator.config import LATER
+from sim2cam.adapt.translator.config import OMITTED_DEFAULTS
 from sim2cam.adapt.translator.pairs import PairsRecord
 from sim2cam.adapt.translator.training import train_translator
-from sim2cam.errors import CheckpointError, InputError, OutputError, RunawayError, UsageError
+from sim2cam.errors import CheckpointError, DivergenceError, InputError, OutputError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
-from sim2cam.learn.run_folder import BATCH, CHECKPOINT, METRICS, WEIGHTS
+from sim2cam.learn.run_folder import BATCH_FILE, CHECKPOINT, METRICS, WEIGHTS
 from sim2cam.learn.weight_file import load_card
 
 
@@ -50,7 +50,7 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(sim, real, tiny, tmp
     for name in (WEIGHTS, CHECKPOINT):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
     records = [read_metrics(tmp_path / name) for name in ("whole", "cut")]
-    assert [line.step for line in lines] == [LINE_STEPS, 2 * LINE_STEPS]
+    assert [line.step for line in lines] == [LOG_INTERVAL_STEPS, 2 * LOG_INTERVAL_STEPS]
     assert [line.scalars for line in records[0]] == [line.scalars for line in records[1]]
     frame = read_frame(sim.samples[0])
     assert resumed.buffers == ("depth", "objects")
@@ -87,7 +87,9 @@ def test_judging_on_the_way_changes_no_step(many_sim, many_real, tiny, tmp_path,
         for lines in (read_metrics(tmp_path / "judged"), read_metrics(often))
     ]
     assert losses[0] == losses[1]
-    counts = [len(read_ending(run).selection.candidates) for run in (tmp_path / "judged", often)]
+    counts = [
+        len(read_training_outcome(run).selection.candidates) for run in (tmp_path / "judged", often)
+    ]
     assert counts == [2, 3]
 
 
@@ -95,13 +97,22 @@ def test_weights_that_ship_are_those_that_were_chosen(many_sim, many_real, tiny,
     """Distances are measured again on what was written."""
     config = replace(tiny, steps=200, learning_rate_generator=2e-3)
     translator = train_translator(many_sim, many_real, config, tmp_path)
-    ending = read_ending(tmp_path)
+    ending = read_training_outcome(tmp_path)
     chosen = next(c for c in ending.selection.candidates if c.step == ending.selection.step)
     pixels = config.batch * config.patch_px**2
-    parts = parts_of(many_sim, many_real, steps=200, pixels=pixels, line_steps=LINE_STEPS, judges=0)
-    again = Contest(parts, NO_JUDGES, config.seed).judge(chosen.step, Loaded(translator))
-    assert (again.passed, again.distance) == (chosen.passed, chosen.distance)
-    assert chosen.distance < ending.selection.untouched
+    parts = split_held_out(
+        many_sim,
+        many_real,
+        steps=200,
+        pixels=pixels,
+        log_interval_steps=LOG_INTERVAL_STEPS,
+        verifier_count=0,
+    )
+    again = CheckpointSelector(parts, NO_VERIFIERS, config.seed).evaluate(
+        chosen.step, Loaded(translator)
+    )
+    assert (again.accepted, again.distance) == (chosen.accepted, chosen.distance)
+    assert chosen.distance < ending.selection.source_distance
     assert ending.warnings == ()  # and a training that goes well is not warned of
 
 
@@ -110,7 +121,9 @@ def test_a_translator_that_is_never_called_changes_nothing_and_says_so(
 ):  # fmt: skip
     config = replace(tiny, steps=100, adversarial_weight=0.0)
     train_translator(many_sim, many_real, config, tmp_path)
-    assert any("hardly differs from the input" in w for w in read_ending(tmp_path).warnings)
+    assert any(
+        "hardly differs from the input" in w for w in read_training_outcome(tmp_path).warnings
+    )
     warned = [line.step for line in read_metrics(tmp_path) if line.warnings]
     assert warned == list(range(30, 101, 10))
 
@@ -122,7 +135,7 @@ def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
         learning_rate_discriminator=5e-3,
     )  # fmt: skip
     train_translator(many_sim, many_real, config, tmp_path)
-    assert any("the discriminator has won" in w for w in read_ending(tmp_path).warnings)
+    assert any("the discriminator has won" in w for w in read_training_outcome(tmp_path).warnings)
 
 
 class Loaded:
@@ -201,7 +214,7 @@ def test_a_full_disk_is_told_and_survived(sim, real, tiny, tmp_path, full_record
 
 def test_few_captures_or_no_renders_are_refused(sim, real, tiny, tmp_path):
     with pytest.raises(InputError) as error:
-        train_translator(sim, real.take(MIN_CAPTURES - 1), tiny, tmp_path)
+        train_translator(sim, real.take(MIN_REAL_IMAGES - 1), tiny, tmp_path)
     assert str(error.value) == (
         f"{real.root}: 19 captures, but a translator needs at least 20. "
         "Add some, or go on without translation."
@@ -215,7 +228,7 @@ def test_runaway_training_stops_with_a_cure_and_keeps_the_batch(
     sim, real, tiny, tmp_path, monkeypatch
 ):
     """Its fourth batch is broken."""
-    whole = training.draw_batch
+    whole = training.sample_batch
 
     def breaking(*given):
         batch = whole(*given)
@@ -224,14 +237,14 @@ def test_runaway_training_stops_with_a_cure_and_keeps_the_batch(
         return batch
 
     monkeypatch.setattr(training, "draw_batch", breaking)
-    with pytest.raises(RunawayError) as error:
+    with pytest.raises(DivergenceError) as error:
         train_translator(sim, real, tiny, tmp_path)
     assert error.value.step == 4
     said = str(error.value)
     assert "no longer finite at step 4 (" in said
     assert "Lower learning_rate_generator and learning_rate_discriminator, then train again" in said
-    assert said.endswith(f"What that step was taught with is kept in {tmp_path / BATCH}.")
-    kept = load_file(tmp_path / BATCH)
+    assert said.endswith(f"What that step was taught with is kept in {tmp_path / BATCH_FILE}.")
+    kept = load_file(tmp_path / BATCH_FILE)
     assert kept["sim/rgb"].shape == kept["real/rgb"].shape == (2, 3, 32, 32)
     assert kept["sim/rgb"].isnan().nonzero().tolist() == [[0, 0, 5, 5]]
     assert kept["augmentation/shift_px"].shape == (2, 2)
@@ -272,8 +285,8 @@ def test_pairs_are_learned_and_resumed_to_the_bit(many_sim, many_pairs, tiny, tm
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
 
     record = PairsRecord(**load_card(tmp_path / "whole" / WEIGHTS)["pairs"])
-    assert (record.pairs, record.refused, record.unmatched) == (39, 1, 0)
-    assert record.registered > 0.99
+    assert (record.pairs, record.rejected, record.unmatched) == (39, 1, 0)
+    assert record.registered_fraction > 0.99
     lines = read_metrics(tmp_path / "whole")
     assert lines[-1].scalars["paired"] < 0.5 * lines[0].scalars["paired"]
     errors = []
@@ -309,7 +322,7 @@ def test_a_training_with_lpips_takes_its_distances(sim, real, tiny, tmp_path):
 def test_files_of_trainings_that_use_nothing_later_do_not_name_it(sim, real, tiny, tmp_path):
     train_translator(sim, real, replace(tiny, steps=1), tmp_path)
     card = load_card(tmp_path / WEIGHTS)
-    assert not set(LATER) & {*card, *card["config"]}
+    assert not set(OMITTED_DEFAULTS) & {*card, *card["config"]}
     assert "perception" not in card
     assert replace(tiny, nce_weight=2.0).to_json()["nce_weight"] == 2.0
     assert replace(tiny, perception_weight=0.0).to_json()["perception_weight"] == 0.0

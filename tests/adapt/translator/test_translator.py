@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.adapt.card import ImagesRecord
-from sim2cam.adapt.certificate.artefacts import seam_levels
-from sim2cam.adapt.certificate.image_pair import Pair
-from sim2cam.adapt.tiles import spans
-from sim2cam.adapt.transfers.transfer import Frame
+from sim2cam.adapt.card import ImageSetRecord
+from sim2cam.adapt.certificate.artefacts import measure_seam_step
+from sim2cam.adapt.certificate.image_pair import ImagePair
+from sim2cam.adapt.tiles import split_into_tiles
+from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.adapt.translator.card import TranslatorCard
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.generator import initialise_generator
@@ -38,9 +38,9 @@ def make_translator(*, trained: bool, buffers: tuple[str, ...] = ()) -> Translat
     return Translator(generator.eval(), buffers, torch.device("cpu"))
 
 
-def make_frame(height: int, width: int) -> Frame:
+def make_frame(height: int, width: int) -> GBufferFrame:
     rng = np.random.default_rng(height * 1000 + width)
-    return Frame(
+    return GBufferFrame(
         rng.integers(0, 256, (height, width, 3)).astype(np.uint8),
         rng.uniform(0.5, 2.0, (height, width)).astype(np.float32),
         rng.integers(0, 3, (height, width)).astype(np.uint16),
@@ -48,7 +48,7 @@ def make_frame(height: int, width: int) -> Frame:
 
 
 def save(folder: Path, translator: Translator) -> Path:
-    images = ImagesRecord("set", 20, "0" * 64)
+    images = ImageSetRecord("set", 20, "0" * 64)
     card = TranslatorCard(20, translator.buffers, CONFIG, images, images)
     save_translator(folder / WEIGHTS, translator.generator.state_dict(), card)
     return folder / WEIGHTS
@@ -64,7 +64,7 @@ def test_untrained_is_the_identity_to_the_bit(size, buffers):
 
 def test_identity_holds_for_every_grey_level():
     levels = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, axis=2)
-    out = make_translator(trained=False).apply(Frame(levels), np.random.default_rng(0))
+    out = make_translator(trained=False).apply(GBufferFrame(levels), np.random.default_rng(0))
     assert np.array_equal(out, levels)
 
 
@@ -105,7 +105,7 @@ def test_reach_covers_all_that_a_pixel_is_made_from(blocks):
     initialise_generator(generator, rng)
     with torch.no_grad():
         generator.residual.head.weight.normal_(0.0, 0.1, generator=rng)
-    side, reach = 4 * generator.reach_px, generator.reach_px
+    side, reach = 4 * generator.receptive_radius_px, generator.receptive_radius_px
     rgb = torch.rand((1, 3, side, side), generator=rng)
     others = torch.zeros(1, 0, side, side), torch.zeros(1, 1, side, side), torch.zeros(1, 3, 32, 32)
     for place in range(side // 2, side // 2 + 4):  # each phase of the stride
@@ -124,12 +124,12 @@ def test_tiles_join_as_if_there_had_been_one(size, monkeypatch):
         translator.translate(frame, np.random.default_rng(0)),
         *(
             _tiled(monkeypatch, translator, frame, reach_px)
-            for reach_px in (translator.generator.reach_px, 0)
+            for reach_px in (translator.generator.receptive_radius_px, 0)
         ),
     )
     for name in ("raw", "local", "colour"):
         assert torch.allclose(getattr(whole, name), getattr(tiled, name), atol=1e-5)
-    assert not torch.allclose(whole.raw, careless.raw, atol=1e-3)
+    assert not torch.allclose(whole.unclamped, careless.unclamped, atol=1e-3)
 
 
 def test_tiles_leave_no_seam_that_a_certificate_sees(monkeypatch):
@@ -143,7 +143,7 @@ def test_tiles_leave_no_seam_that_a_certificate_sees(monkeypatch):
     assert np.abs(whole.astype(int) - tiled).max() <= 1  # of rounding
     assert np.abs(whole.astype(int) - careless).max() > 2
     grey = np.full_like(whole, 128)
-    seams = [seam_levels(Pair(grey, made)) for made in found]
+    seams = [measure_seam_step(ImagePair(grey, made)) for made in found]
     assert seams[1] == pytest.approx(seams[0], abs=0.05)
 
 
@@ -156,22 +156,27 @@ def _tiled(monkeypatch, translator, frame, reach_px):
 
 @pytest.mark.parametrize("length", [4, 64, 1536, 1540, 3000, 4000, 100_000])
 def test_spans_cover_a_side_once_and_see_what_they_need(length):
-    found = list(spans(length, 48, TILE_PX))
-    made = [place for span in found for place in range(span.made.start, span.made.stop)]
+    found = list(split_into_tiles(length, 48, TILE_PX))
+    made = [
+        place for span in found for place in range(span.output_slice.start, span.output_slice.stop)
+    ]
     assert made == list(range(length))
     for span in found:
-        assert span.made.stop - span.made.start <= TILE_PX
-        assert span.kept.stop - span.kept.start == span.made.stop - span.made.start
-        assert span.seen.start + span.kept.start == span.made.start
-        assert span.seen.start == max(0, span.made.start - 48)
-        assert span.seen.stop == min(length, span.made.stop + 48)
-        assert span.seen.start % 4 == span.seen.stop % 4 == 0
+        assert span.output_slice.stop - span.output_slice.start <= TILE_PX
+        assert (
+            span.crop_slice.stop - span.crop_slice.start
+            == span.output_slice.stop - span.output_slice.start
+        )
+        assert span.input_slice.start + span.crop_slice.start == span.output_slice.start
+        assert span.input_slice.start == max(0, span.output_slice.start - 48)
+        assert span.input_slice.stop == min(length, span.output_slice.stop + 48)
+        assert span.input_slice.start % 4 == span.input_slice.stop % 4 == 0
     assert len(found) == -(-length // TILE_PX)
 
 
 def test_buffers_change_the_image_of_a_conditioned_translator_alone():
     frame = make_frame(24, 24)
-    bare = Frame(frame.rgb, frame.depth_m, np.zeros_like(frame.ids))
+    bare = GBufferFrame(frame.rgb, frame.depth_m, np.zeros_like(frame.ids))
     for buffers, equal in (((), True), (("depth",), True), (BUFFERS, False)):
         translator = make_translator(trained=True, buffers=buffers)
         one, two = (translator.apply(f, np.random.default_rng(0)) for f in (frame, bare))
@@ -181,7 +186,7 @@ def test_buffers_change_the_image_of_a_conditioned_translator_alone():
 def test_missing_buffer_is_refused():
     translator = make_translator(trained=True, buffers=BUFFERS)
     with pytest.raises(Sim2CamError, match="trained with depth"):
-        translator.apply(Frame(make_frame(8, 8).rgb), np.random.default_rng(0))
+        translator.apply(GBufferFrame(make_frame(8, 8).rgb), np.random.default_rng(0))
 
 
 def test_stored_identity_is_still_exact(tmp_path):

@@ -28,7 +28,7 @@ COMPONENTS = {"f4": 5126, "u1": 5121, "u2": 5123}
 
 def linear(level):
     """The linear value of an sRGB byte."""
-    return float(images.LINEAR[level])
+    return float(images.SRGB_TO_LINEAR[level])
 
 
 def data_uri(data):
@@ -130,7 +130,7 @@ def test_factors_multiply_pictures_as_light(tmp_path, others):
         tmp_path, (material, {"TEXCOORD_0": PLACES}), *[plain] * others, pictures=[STRIPES]
     )
     found = colors_at(content_of(asset))
-    stripes = encode_srgb(images.LINEAR[STRIPES[[0, -1], 0]] * (1.0, 0.5, 0.0)).astype(int)
+    stripes = encode_srgb(images.SRGB_TO_LINEAR[STRIPES[[0, -1], 0]] * (1.0, 0.5, 0.0)).astype(int)
     for color in found[:4]:
         assert np.abs(stripes - color).max(axis=1).min() <= 2
     assert (found[4:] == (0, 0, 255)).all()

@@ -13,8 +13,8 @@ from sim2cam.assets.mesh import collider_of, content_of, read_mesh_file
 from sim2cam.assets.model_files.urdf import read_urdf
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.meshes.mesh import extent_of, mesh_of
-from sim2cam.render.physics.simulation import settle
+from sim2cam.render.meshes.mesh import build_mesh, compute_extent
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Body, Scene
@@ -84,7 +84,7 @@ def test_links_are_parts_and_joints_have_states(crane):
 @pytest.mark.parametrize("radians", [0.0, 0.5, -1.2])
 def test_what_is_seen_and_what_is_hit_turn_with_the_joint(crane, radians):
     mesh = lifted(facts_of(crane).mesh, radians)
-    found = mesh_of(mesh)
+    found = build_mesh(mesh)
     assert set(np.unique(found.parts)) == {1, 2}
     turn = trimesh.transformations.rotation_matrix(radians, (0, -1, 0), (0, 0, 0.5))
     rod = trimesh.creation.box((0.6, 0.06, 0.04))
@@ -112,12 +112,12 @@ def test_links_have_their_materials_colours(crane):
 
 
 def test_the_box_around_the_links_holds_them(crane):
-    facts = facts_of(crane).posed({"swing_lift": 0.8})
+    facts = facts_of(crane).pose_joints({"swing_lift": 0.8})
     assert dict(facts.mesh.joints) == {"swing_lift": pytest.approx(-1.4 + 0.8 * 2.8)}
-    low, high = extent_of(facts.mesh)
+    low, high = compute_extent(facts.mesh)
     assert (np.array(facts.low_m) <= np.array(low) + 1e-6).all()
     assert (np.array(facts.high_m) >= np.array(high) - 1e-6).all()
-    away = np.linalg.norm(mesh_of(facts.mesh).vertices_m - facts.center_m, axis=1).max()
+    away = np.linalg.norm(build_mesh(facts.mesh).vertices_m - facts.center_m, axis=1).max()
     assert away <= facts.radius_m + 1e-6
 
 
@@ -131,7 +131,7 @@ def test_a_ball_rests_on_the_jib_and_misses_it_when_it_is_lifted(crane):
             Body("crane", lifted(mesh, radians), grey, Pose(), is_fixed=True, restitution=0.0),
             Body("ball", Sphere(0.02), grey, Pose(position_m=(0.4, 0, 0.6)), mass_kg=0.1, restitution=0.0),
         )  # fmt: skip
-        settled, certificate = settle(Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ()))
+        settled, certificate = simulate(Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ()))
         heights[radians] = settled.bodies[2].pose.position_m[2]
         assert certificate.penetration_m < 1e-3
     assert heights == {0.0: pytest.approx(0.54, abs=1e-3), 1.3: pytest.approx(0.02, abs=1e-3)}
@@ -145,7 +145,7 @@ def test_what_is_fixed_and_reaches_below_the_table_is_rejected(crane):
         Body("crane", mesh, grey, Pose(), is_fixed=True),
     )
     draft = Scene(bodies, Environment((1.0,) * 3, (1.0,) * 3, ()), ())
-    settled, certificate = settle(draft)
+    settled, certificate = simulate(draft)
     assert (settled, certificate.steps) == (draft, 0)
     below = 0.6 * math.sin(1.4) + 0.02 * math.cos(1.4) - 0.5
     assert certificate.rejection == f"crane reaches {below * 1e3:.0f} mm below the table"
@@ -160,11 +160,11 @@ def test_a_model_of_one_link_is_a_mesh_with_a_mass(tmp_path):
     facts = facts_of(tmp_path / "ring.urdf")
     assert facts.mesh.joints == ()
     assert facts.mass_kg.source.startswith("assumed")
-    assert facts.parts > 1  # hollow, so it is taken apart as meshes are
+    assert facts.n_convex_parts > 1  # hollow, so it is taken apart as meshes are
     plain = MeshFile(str(tmp_path / "ring.stl"), "ring")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepairWarning)
-        assert np.allclose(extent_of(facts.mesh), extent_of(plain))
+        assert np.allclose(compute_extent(facts.mesh), compute_extent(plain))
 
 
 def test_another_mesh_is_another_asset(crane):

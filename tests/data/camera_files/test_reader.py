@@ -7,7 +7,7 @@ from sim2cam.data.camera_files.colmap import write_colmap
 from sim2cam.data.camera_files.intrinsics import Intrinsics
 from sim2cam.data.camera_files.kalibr import write_kalibr
 from sim2cam.data.camera_files.opencv import write_opencv
-from sim2cam.data.camera_files.reader import is_opencv, read_cameras
+from sim2cam.data.camera_files.reader import is_opencv_calibration, read_cameras
 from sim2cam.data.camera_files.ros import write_ros
 from sim2cam.errors import InputError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
@@ -73,6 +73,6 @@ def test_json_of_opencv_is_told_from_that_of_calibrate(tmp_path):
     file.release()
     (camera,) = read_cameras(path)
     assert (camera.width, camera.height, camera.lens) == (640, 480, LENSES[0])
-    assert is_opencv(path)
+    assert is_opencv_calibration(path)
     path.write_text('{"version": 3}')
-    assert not is_opencv(path)
+    assert not is_opencv_calibration(path)

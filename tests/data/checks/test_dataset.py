@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.data.checks.dataset import CheckReport, Problem, check_dataset
+from sim2cam.data.checks.dataset import CheckReport, DatasetProblem, check_dataset
 from sim2cam.data.writer import write_environment, write_shard
 from sim2cam.errors import InputError
 
 
 def whats(root):
-    return [(problem.sample, problem.what) for problem in check_dataset(root).problems]
+    return [(problem.sample, problem.message) for problem in check_dataset(root).problems]
 
 
 def test_a_sound_data_set_has_no_problem(native, adapted):
@@ -245,7 +245,7 @@ def test_left_folders_are_warned_about(native):
 def test_no_samples_are_a_problem(native):
     shutil.rmtree(native / "shards")
     assert check_dataset(native).problems == (
-        Problem(
+        DatasetProblem(
             "dataset.json",
             "the data set holds no samples. Run its command again with --resume.",
         ),
@@ -254,12 +254,12 @@ def test_no_samples_are_a_problem(native):
 
 @pytest.mark.parametrize("left", [2, 0])
 def test_missing_samples_are_counted(native, left):
-    write_environment(native, {"workers": 2}, wanted=4)
+    write_environment(native, {"workers": 2}, expected_samples=4)
     assert check_dataset(native).problems == ()
     for shard in ("000000", "000001")[left // 2 :]:
         shutil.rmtree(native / "shards" / shard)
     assert check_dataset(native).problems == (
-        Problem(
+        DatasetProblem(
             "shards",
             f"incomplete: {left} of 4 samples are there. Run its command again with --resume.",
         ),
@@ -284,7 +284,7 @@ def test_a_missing_parent_is_found(native, adapted):
     shutil.rmtree(native)
     found = check_dataset(adapted)
     assert found.objects == 0
-    assert found.problems[0] == Problem(
+    assert found.problems[0] == DatasetProblem(
         "dataset.json",
         f"its parent cannot be read: {native}: no data set: there is no dataset.json in it. "
         "Check the path.",

@@ -8,15 +8,20 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.data.checks.duplicates import duplicates_note, near_duplicates
-from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.checks.duplicates import describe_near_duplicates, find_near_duplicates
+from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.files import write_bytes
-from sim2cam.metrics.perceptual_hash import BITS, NEAR_BITS, differing_bits, fingerprint
+from sim2cam.metrics.perceptual_hash import (
+    N_HASH_BITS,
+    NEAR_DUPLICATE_BITS,
+    compute_hamming_distances,
+    compute_perceptual_hash,
+)
 
 STANDIN = Path(__file__).parents[3] / "sim2cam" / "recipes" / "standin"
 REAL = os.environ.get("SIM2CAM_REAL")
 CHANGES = {
-    "recompressed": lambda rgb: images.decode_picture(images.encode_jpeg(rgb, 30)),
+    "recompressed": lambda rgb: images.decode_image(images.encode_jpeg(rgb, 30)),
     "halved": lambda rgb: cv2.resize(rgb, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA),
     "brighter": lambda rgb: np.clip(rgb * 1.25, 0, 255).astype(np.uint8),
     "shifted": lambda rgb: np.ascontiguousarray(rgb[5:, 5:]),
@@ -29,7 +34,7 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def photos():
-    return split_captures(STANDIN, origin="stand-in").test.samples[:12]
+    return split_real_images(STANDIN, origin="stand-in").test.samples[:12]
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -38,38 +43,38 @@ def test_a_changed_copy_is_found(photos, change, tmp_path):
     for number, sample in enumerate(photos):
         rgb = change(images.read_rgb(sample.rgb))
         write_bytes(copies / f"{number:02d}.png", images.encode_png(rgb))
-    tested = read_captures(copies).samples
-    found = near_duplicates(photos, tested)
-    assert {(d.tested, d.learned) for d in found} == {
+    tested = read_real_images(copies).samples
+    found = find_near_duplicates(photos, tested)
+    assert {(d.test_name, d.training_name) for d in found} == {
         (f"{number:02d}.png", sample.name) for number, sample in enumerate(photos)
     }
-    assert [d.bits for d in found] == sorted(d.bits for d in found)
+    assert [d.hamming_distance for d in found] == sorted(d.hamming_distance for d in found)
 
 
 def test_pictures_of_other_scenes_are_not(photos):
-    sets = split_captures(STANDIN, origin="stand-in")
-    assert near_duplicates(sets.style.samples, sets.test.samples) == ()
-    assert near_duplicates((), photos) == ()
-    assert near_duplicates(photos, ()) == ()
-    assert duplicates_note((), 12) == ""
+    sets = split_real_images(STANDIN, origin="stand-in")
+    assert find_near_duplicates(sets.style.samples, sets.test.samples) == ()
+    assert find_near_duplicates((), photos) == ()
+    assert find_near_duplicates(photos, ()) == ()
+    assert describe_near_duplicates((), 12) == ""
 
 
 def test_bits_are_counted_as_by_hand(monkeypatch):
     monkeypatch.setattr("sim2cam.metrics.perceptual_hash._BLOCK", 2)
     rng = np.random.default_rng(0)
-    a, b = rng.random((3, BITS)) < 0.5, rng.random((4, BITS)) < 0.5
+    a, b = rng.random((3, N_HASH_BITS)) < 0.5, rng.random((4, N_HASH_BITS)) < 0.5
     b[0] = ~a[0]
-    assert (differing_bits(a, b) == (a[:, None] != b[None]).sum(axis=2)).all()
-    assert fingerprint(np.zeros((5, 4, 3), np.uint8)).shape == (BITS,)
+    assert (compute_hamming_distances(a, b) == (a[:, None] != b[None]).sum(axis=2)).all()
+    assert compute_perceptual_hash(np.zeros((5, 4, 3), np.uint8)).shape == (N_HASH_BITS,)
 
 
 @pytest.mark.real
 @pytest.mark.skipif(REAL is None, reason="needs the real captures in $SIM2CAM_REAL")
 def test_dice_of_one_burst_are_told():
-    sets = split_captures(Path(REAL) / "dice")
-    found = near_duplicates(sets.style.samples, sets.test.samples)
+    sets = split_real_images(Path(REAL) / "dice")
+    found = find_near_duplicates(sets.style.samples, sets.test.samples)
     assert 10 < len(found) < 40
-    assert found[0].bits <= NEAR_BITS
-    note = duplicates_note(found, len(sets.test.samples))
+    assert found[0].hamming_distance <= NEAR_DUPLICATE_BITS
+    note = describe_near_duplicates(found, len(sets.test.samples))
     assert note.startswith(f"{len(found)} of 50 test images look nearly like one that was learned")
-    assert f"test/IMG_20191208_112843.jpg and train/IMG_20191208_112847.jpg ({found[0].bits} of 255 bits" in note  # fmt: skip
+    assert f"test/IMG_20191208_112843.jpg and train/IMG_20191208_112847.jpg ({found[0].hamming_distance} of 255 bits" in note  # fmt: skip

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.set_operations import split
-from sim2cam.seeds import stream
+from sim2cam.data.set_operations import split_by_scene
+from sim2cam.seeds import derive_rng
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def exported(tmp_path, dataset):
     """Exports the data set in two parts of one scene each, and returns the folder and the parts."""
 
     def make(to, change=lambda dataset: dataset):
-        parts = split(change(dataset), {"train": 0.5, "test": 0.5}, stream(0, "split"))
-        export(parts, tmp_path / to, to)
+        parts = split_by_scene(change(dataset), {"train": 0.5, "test": 0.5}, derive_rng(0, "split"))
+        export_dataset(parts, tmp_path / to, to)
         return tmp_path / to, parts
 
     return make

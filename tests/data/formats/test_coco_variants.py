@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sim2cam.data.formats.coco.reader import read_coco
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -48,20 +48,20 @@ def picture(path: Path, value: int = 0) -> Path:
 
 
 def label(path: Path):
-    return read_captures(path).samples[0].objects[0]
+    return read_real_images(path).samples[0].objects[0]
 
 
 def without_warnings(path: Path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepairWarning)
-        return read_captures(path)
+        return read_real_images(path)
 
 
 def test_a_byte_order_mark_is_not_read_as_text(tmp_path):
     path = save(tmp_path / "a.json", tables())
-    expected = read_captures(path)
+    expected = read_real_images(path)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert read_captures(path) == expected
+    assert read_real_images(path) == expected
 
 
 @pytest.mark.parametrize("rotation", [15, 60, 90, 135, 290, -30])
@@ -96,7 +96,7 @@ def test_boxes_of_no_size_are_left_out_and_counted(tmp_path, bbox):
         {"id": i, "image_id": 1, "category_id": 1, "bbox": bbox} for i in (7, 8)
     ]
     with pytest.warns(RepairWarning, match="boxes without width or height are left out: 2"):
-        samples = read_captures(save(tmp_path / "a.json", values)).samples
+        samples = read_real_images(save(tmp_path / "a.json", values)).samples
     assert [len(sample.objects) for sample in samples] == [1, 1]
 
 
@@ -107,7 +107,7 @@ ROOT = {"id": 0, "name": "dice", "supercategory": "none"}
 def test_the_root_category_of_roboflow_is_left_out(tmp_path, name):
     categories = [ROOT, {"id": 1, "name": name, "supercategory": "dice"}]
     path = save(tmp_path / "a.json", tables(categories=categories))
-    assert read_captures(path).categories == (name,)
+    assert read_real_images(path).categories == (name,)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_other_categories_without_annotations_stay(tmp_path, root):
         tmp_path / "a.json",
         tables(categories=[root, other, {"id": 1, "name": "six"}][: 3 - (root["id"] == 1)]),
     )
-    assert root["name"] in read_captures(path).categories
+    assert root["name"] in read_real_images(path).categories
 
 
 LAYOUTS = {
@@ -155,14 +155,14 @@ def test_all_images_are_of_one_folder(tmp_path):
     (tmp_path / "images/val/a1.png").unlink()
     picture(tmp_path / "images/a1.png", 9)
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     assert caught.value.path.resolve() == (tmp_path / "images/val/a1.png").resolve()
 
 
 def test_images_beside_a_folder_of_another_name_are_not_read(tmp_path):
     path = save(tmp_path / "mine/a.json", tables(), photos=tmp_path / "images")
     with pytest.raises(InputError, match="no such image"):
-        read_captures(path)
+        read_real_images(path)
 
 
 def test_backslashes_separate_folders(tmp_path):
@@ -189,7 +189,7 @@ def test_an_absolute_path_is_found_by_its_file_name(tmp_path, name):
     values["images"][0]["file_name"] = name
     path.write_text(json.dumps(values))
     with pytest.warns(RepairWarning, match="an image has a path outside the folder"):
-        (sample,) = read_captures(path).samples
+        (sample,) = read_real_images(path).samples
     assert (sample.name, sample.rgb) == ("images/val/a0.png", tmp_path / "images/val/a0.png")
 
 
@@ -200,11 +200,11 @@ def test_of_several_images_of_a_file_name_the_one_in_the_folders_named_is_read(t
     values["images"][0]["file_name"] = "/data/val/a0.png"
     path.write_text(json.dumps(values))
     with pytest.warns(RepairWarning):
-        assert read_captures(path).samples[0].name == "val/a0.png"
+        assert read_real_images(path).samples[0].name == "val/a0.png"
     values["images"][0]["file_name"] = "/data/a0.png"
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match="and 2 images in it have that file name"):
-        read_captures(path)
+        read_real_images(path)
 
 
 def test_two_entries_are_not_one_file(tmp_path):
@@ -213,7 +213,7 @@ def test_two_entries_are_not_one_file(tmp_path):
     values["images"][1]["file_name"] = "/data/a0.png"
     path.write_text(json.dumps(values))
     with pytest.warns(RepairWarning), pytest.raises(InputError, match=r"a0\.png is listed twice"):
-        read_captures(path)
+        read_real_images(path)
 
 
 CONTROL = ["a\x1b[31m.png", "a\nb.png", "a\0.png"]
@@ -229,7 +229,7 @@ def test_control_characters_in_names_are_refused(tmp_path, name, what, table, ke
     values[table][0][key] = name
     path.write_text(json.dumps(values))
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     problem = f"{what} {json.dumps(name)} holds a control character. Rename it."
     assert str(caught.value) == f"{path}: {problem}"
 
@@ -239,12 +239,12 @@ def test_names_that_are_too_long_are_refused(tmp_path):
     with pytest.raises(
         InputError, match=f"category '{'x' * 40}…' has 300 characters. Use at most 200"
     ):
-        read_captures(path)
+        read_real_images(path)
     values = tables()
     values["images"][0]["file_name"] = "x" * 300 + ".png"
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match=r"cannot be read \(File name too long\)"):
-        read_captures(path)
+        read_real_images(path)
 
 
 def test_the_number_of_missing_images_is_told(tmp_path):
@@ -252,7 +252,7 @@ def test_the_number_of_missing_images_is_told(tmp_path):
     for number in (1, 3):
         (tmp_path / f"a{number}.png").unlink()
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     problem = "no such image, and 1 more that the list names are missing."
     assert str(caught.value).startswith(f"{tmp_path / 'a1.png'}: {problem}")
 
@@ -266,7 +266,7 @@ def test_deeply_nested_tables_are_refused_in_words(tmp_path, key, depth):
     deep = "[" * depth + "]" * depth
     path.write_text(path.read_text().replace('"bbox"', f'"{key}": {deep}, "bbox"', 1))
     with pytest.raises(InputError, match=r"a\.json: "):
-        read_captures(path)
+        read_real_images(path)
 
 
 def test_all_flawed_annotations_are_named_at_once(tmp_path):
@@ -277,7 +277,7 @@ def test_all_flawed_annotations_are_named_at_once(tmp_path):
     del values["annotations"][3]["bbox"]
     path = save(tmp_path / "a.json", values)
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     lines = str(caught.value).splitlines()
     assert lines[0] == f"{path}: 4 annotations are flawed:"
     assert sorted(line.split()[0].split(".")[0] for line in lines[1:5]) == [

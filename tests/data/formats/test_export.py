@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sim2cam.data.formats.export import WRITERS, FormatName, export
-from sim2cam.data.formats.writing import check_stems, upright_file
+from sim2cam.data.formats.export import WRITERS, FormatName, export_dataset
+from sim2cam.data.formats.writing import check_unique_stems, encode_upright
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import Sample
 from sim2cam.errors import InputError, OutputError, UsageError
@@ -27,7 +27,7 @@ def test_there_is_a_writer_for_every_name():
 @pytest.mark.parametrize("to", SIMPLE)
 def test_equal_exports_are_equal_bytes(tmp_path, dataset, to):
     for name in ("a", "b"):
-        export({"train": dataset}, tmp_path / name, to)
+        export_dataset({"train": dataset}, tmp_path / name, to)
     files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.*"))
     assert (tmp_path / "a/card.md").is_file()
     for path in files:
@@ -41,7 +41,7 @@ def test_a_failing_export_leaves_nothing(tmp_path, dataset, to):
     if to == "webdataset":  # takes pictures without labels, but none without a file
         unlabelled.rgb.unlink()
     with pytest.raises(InputError):
-        export({"train": broken}, tmp_path / "out", to)
+        export_dataset({"train": broken}, tmp_path / "out", to)
     assert [path.name for path in tmp_path.iterdir()] == ["native"]
 
 
@@ -50,23 +50,23 @@ def test_a_full_folder_is_refused(tmp_path, dataset, to):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/mine").write_text("")
     with pytest.raises(OutputError) as caught:
-        export({"train": dataset}, tmp_path / "out", to)
+        export_dataset({"train": dataset}, tmp_path / "out", to)
     assert str(caught.value) == (
         f"{tmp_path / 'out'}: is not empty, and no export. Choose another --out."
     )
     with pytest.raises(OutputError, match="and no export"):
-        export({"train": dataset}, tmp_path / "out", to, overwrite=True)
+        export_dataset({"train": dataset}, tmp_path / "out", to, overwrite=True)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
 @pytest.mark.parametrize("to", SIMPLE)
 def test_an_earlier_export_is_replaced_on_request_alone(tmp_path, dataset, to):
     out = tmp_path / "out"
-    export({"train": dataset}, out, to)
+    export_dataset({"train": dataset}, out, to)
     (out / "of-before").write_text("")
     with pytest.raises(OutputError, match=r"is not empty\. Choose another --out, or add --overwr"):
-        export({"train": dataset}, out, to)
-    export({"train": dataset}, out, to, overwrite=True)
+        export_dataset({"train": dataset}, out, to)
+    export_dataset({"train": dataset}, out, to, overwrite=True)
     assert not (out / "of-before").exists()
     assert not list(tmp_path.glob("*.part"))
 
@@ -74,13 +74,13 @@ def test_an_earlier_export_is_replaced_on_request_alone(tmp_path, dataset, to):
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a.b"])
 def test_a_part_is_named_like_a_folder(tmp_path, dataset, name):
     with pytest.raises(UsageError) as caught:
-        export({name: dataset}, tmp_path / "out", "coco")
+        export_dataset({name: dataset}, tmp_path / "out", "coco")
     assert str(caught.value) == f"a part named '{name}': use letters, digits, _ and - only."
 
 
 @pytest.mark.parametrize("to", SIMPLE)
 def test_a_translated_set_is_made_whole(tmp_path, adapted, to):
-    export({"train": read_dataset(adapted)}, tmp_path / "out", to)
+    export_dataset({"train": read_dataset(adapted)}, tmp_path / "out", to)
     assert "4 pictures of 2 scenes with 8 objects" in (tmp_path / "out/card.md").read_text()
 
 
@@ -91,7 +91,7 @@ def test_names_that_differ_in_their_suffix_alone_are_refused(dataset):
         replace(second, name="a.png", rgb=second.rgb.with_suffix(".png")),
     )
     with pytest.raises(InputError) as caught:
-        check_stems(replace(dataset, samples=twins))
+        check_unique_stems(replace(dataset, samples=twins))
     problem = "images a.jpg and a.png would share one file of labels. Rename one."
     assert str(caught.value) == f"{dataset.root}: {problem}"
 
@@ -103,7 +103,7 @@ def test_what_json_has_no_word_for_is_never_written(tmp_path, dataset, to, value
     label = replace(first.objects[0], visible_fraction=value)
     changed = replace(dataset, samples=(replace(first, objects=(label,)), *others))
     with pytest.raises(InputError, match="holds a number that is not finite"):
-        export({"train": changed}, tmp_path / "out", to)
+        export_dataset({"train": changed}, tmp_path / "out", to)
     assert not (tmp_path / "out").exists()
 
 
@@ -115,7 +115,7 @@ def test_images_of_kinds_that_few_tools_read_are_written_as_others(tmp_path, suf
     pixels = np.random.default_rng(0).integers(0, 256, (16, 24, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(path, "JPEG" if suffix == ".jfif" else None)
     sample = Sample(path.name, path, 24, 16, (), "real")
-    data, written = upright_file(sample)
+    data, written = encode_upright(sample)
     assert written == kept
     (tmp_path / f"b{kept}").write_bytes(data)
     assert np.array_equal(read_rgb(tmp_path / f"b{kept}"), read_rgb(path))

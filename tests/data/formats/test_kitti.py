@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.kitti import read_kitti
-from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
@@ -48,7 +48,7 @@ def test_occlusion_follows_what_is_seen(tmp_path, dataset, fraction, level):
     sample = dataset.samples[0]
     label = replace(sample.objects[0], visible_fraction=fraction)
     one = replace(dataset, samples=(replace(sample, objects=(label,)),))
-    export({"train": one}, tmp_path / "kitti", "kitti")
+    export_dataset({"train": one}, tmp_path / "kitti", "kitti")
     assert columns(tmp_path / "kitti/train/label_2/000000.txt")[0][2] == str(level)
 
 
@@ -60,12 +60,12 @@ def test_truncation_is_known_of_what_lies_inside(tmp_path, dataset, whole, known
     sample = dataset.samples[0]
     label = replace(sample.objects[0], box_amodal_xyxy=whole)
     one = replace(dataset, samples=(replace(sample, objects=(label,)),))
-    export({"train": one}, tmp_path / "kitti", "kitti")
+    export_dataset({"train": one}, tmp_path / "kitti", "kitti")
     assert columns(tmp_path / "kitti/train/label_2/000000.txt")[0][1] == known
 
 
 def test_groups_are_regions_not_to_care_about(tmp_path, with_crowd):
-    export({"train": with_crowd}, tmp_path / "kitti", "kitti")
+    export_dataset({"train": with_crowd}, tmp_path / "kitti", "kitti")
     rows = columns(tmp_path / "kitti/train/label_2/000000.txt")
     assert [row[0] for row in rows] == ["disc", "DontCare"]
 
@@ -82,16 +82,16 @@ def named(dataset, *names):
 
 def test_names_of_several_words_become_one_and_are_read_back(tmp_path, dataset):
     two_words = named(dataset, "bolt  M10", "nut")
-    told = export({"train": two_words}, tmp_path / "kitti", "kitti")
+    told = export_dataset({"train": two_words}, tmp_path / "kitti", "kitti")
     assert told == ("KITTI's names are one word: bolt_M10; categories.txt says which",)
     rows = columns(tmp_path / "kitti/train/label_2/000000.txt")
     assert [row[0] for row in rows] == ["bolt_M10", "nut"]
-    back = read_captures(tmp_path / "kitti")
+    back = read_real_images(tmp_path / "kitti")
     assert back.categories == ("bolt  M10", "nut")
     assert [o.category for o in back.samples[0].objects] == ["bolt  M10", "nut"]
     (tmp_path / "kitti/train/categories.txt").unlink()
-    assert read_captures(tmp_path / "kitti").categories == ("bolt_M10", "nut")
-    assert export({"train": dataset}, tmp_path / "plain", "kitti") == ()
+    assert read_real_images(tmp_path / "kitti").categories == ("bolt_M10", "nut")
+    assert export_dataset({"train": dataset}, tmp_path / "plain", "kitti") == ()
     assert not (tmp_path / "plain/train/categories.txt").exists()
 
 
@@ -105,7 +105,7 @@ def test_names_of_several_words_become_one_and_are_read_back(tmp_path, dataset):
 )
 def test_names_that_would_be_anothers_are_refused(tmp_path, dataset, names, category, word):
     with pytest.raises(InputError) as caught:
-        export({"train": named(dataset, *names)}, tmp_path / "kitti", "kitti")
+        export_dataset({"train": named(dataset, *names)}, tmp_path / "kitti", "kitti")
     problem = (
         f"category '{category}': KITTI takes one word, but '{word}' is that of something else. Rename "
         "it, or choose another format."
@@ -137,21 +137,21 @@ def test_what_is_exported_is_read_back(exported):
             ]
             assert [(o.occlusion, o.truncation) for o in sample.objects] == [(1, 0), (0, None)]
     again = root.with_name("again")
-    export(back, again, "kitti")
+    export_dataset(back, again, "kitti")
     for name in parts:
         for path in (root / name / "label_2").iterdir():
             assert (again / name / "label_2" / path.name).read_text() == path.read_text()
-    assert len(split_captures(root).test.samples) == 2
-    assert len({s.scene_index for s in read_captures(root).samples}) == 4
+    assert len(split_real_images(root).test.samples) == 2
+    assert len({s.scene_index for s in read_real_images(root).samples}) == 4
 
 
 def test_what_not_to_care_about_is_a_group_of_each_category(tmp_path, with_crowd):
-    export({"train": with_crowd}, tmp_path / "kitti", "kitti")
-    captures = read_captures(tmp_path / "kitti")
+    export_dataset({"train": with_crowd}, tmp_path / "kitti", "kitti")
+    captures = read_real_images(tmp_path / "kitti")
     found = [(o.category, o.is_crowd) for o in captures.samples[0].objects]
     assert found == [("disc", False), ("disc", True), ("square", True)]
     assert captures.samples[0].objects[1].box_xyxy == with_crowd.samples[0].objects[0].box_xyxy
-    export({"train": captures}, tmp_path / "again", "kitti")
+    export_dataset({"train": captures}, tmp_path / "again", "kitti")
     texts = [(tmp_path / n / "train/label_2/000000.txt").read_text() for n in ("kitti", "again")]
     assert texts[0] == texts[1]
 
@@ -185,7 +185,7 @@ def test_kittis_own_lines_are_read(tmp_path):
     assert (van.occlusion, van.truncation) == (None, None)
     assert [(o.category, o.is_crowd) for o in groups] == [("Car", True), ("Van", True)]
     assert parts["test"].samples[0].objects is None
-    (alone,) = read_captures(root / "training").samples
+    (alone,) = read_real_images(root / "training").samples
     assert (alone.name, alone.objects) == ("image_2/000007.png", sample.objects)
 
 
@@ -239,7 +239,7 @@ BAD = {
 def test_bad_lines_are_answered_exactly(tmp_path, text, problem):
     root = kitti(tmp_path, text)
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert str(caught.value) == f"{root / 'training/label_2/000007.txt'}: {problem}"
 
 
@@ -248,12 +248,12 @@ def test_what_is_missing_is_named(tmp_path):
     labels = root / "training/label_2/000007.txt"
     labels.rename(labels.with_name("000008.txt"))
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     missing = "missing, of 000007.png. Add it, empty where nothing is seen."
     assert str(caught.value) == f"{labels}: {missing}"
     (root / "training/image_2/000007.png").unlink()
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     place = root / "training/image_2"
     assert str(caught.value) == f"{place}: no images in it. Copy the data set again."
 
@@ -267,7 +267,7 @@ def test_what_replicator_writes_is_read(tmp_path, within):
     (tmp_path / "set" / within).mkdir(parents=True)
     for name, new in (("image_2", "rgb"), ("label_2", "object_detection")):
         (folder / "whole" / name).rename(tmp_path / "set" / within / new)
-    (sample,) = read_captures(tmp_path / "set").samples
+    (sample,) = read_real_images(tmp_path / "set").samples
     (label,) = sample.objects
     assert (label.category, label.box_xyxy) == ("box", (2.0, 3.5, 12.0, 9.0))
 
@@ -275,6 +275,6 @@ def test_what_replicator_writes_is_read(tmp_path, within):
 def test_all_flawed_lines_are_named_or_left_out(tmp_path):
     root = kitti(tmp_path, LINE, f"{LINE} 9", "Car 0", LINE)
     with pytest.raises(InputError, match=r"2 annotations are flawed:\n.*line 2: 16 words"):
-        read_captures(root)
+        read_real_images(root)
     with pytest.warns(RepairWarning, match="2 flawed annotations are left out"):
-        assert len(read_captures(root, skip_invalid=True).samples[0].objects) == 2
+        assert len(read_real_images(root, skip_invalid=True).samples[0].objects) == 2

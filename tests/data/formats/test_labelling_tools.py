@@ -10,7 +10,7 @@ from PIL import Image
 
 from sim2cam.data.formats.cvat import read_cvat
 from sim2cam.data.formats.labelme import read_labelme
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.images import read_rgb
 
@@ -50,14 +50,14 @@ def labelme(folder, *shapes, stem="a", **changes):
 
 def test_rectangles_of_labelme_are_boxes_and_polygons_masks(tmp_path):
     root = labelme(tmp_path, shape(((15, 12), (3, 5))), shape(SQUARE, "polygon", "square"))
-    dataset = read_captures(root)
+    dataset = read_real_images(root)
     assert dataset.categories == ("disc", "square")
     box, polygon = dataset.samples[0].objects
     assert (box.category, box.box_xyxy, box.area_px, box.mask) == ("disc", BOX, 84, None)
     assert (polygon.category, polygon.box_xyxy, polygon.area_px) == ("square", BOX, 84)
     expected = np.zeros((30, 40), bool)
     expected[5:12, 3:15] = True
-    assert (polygon.mask.mask() == expected).all()
+    assert (polygon.mask.decode() == expected).all()
 
 
 def test_polygons_of_a_group_are_one_object(tmp_path):
@@ -67,7 +67,7 @@ def test_polygons_of_a_group_are_one_object(tmp_path):
         shape(SQUARE, "polygon", group=1), shape(apart, "polygon", group=1),
         shape(apart, "polygon", group=2), shape(apart, "polygon", "square", group=1),
     )  # fmt: skip
-    objects = read_captures(root).samples[0].objects
+    objects = read_real_images(root).samples[0].objects
     assert [(o.category, o.area_px) for o in objects] == [
         ("disc", 134),
         ("disc", 50),
@@ -82,7 +82,7 @@ def test_shapes_and_images_that_labelme_readers_leave_out_are_named(tmp_path):
     )
     save(root / "b.png")
     with pytest.warns(RepairWarning) as caught:
-        assert len(read_captures(root).samples[0].objects) == 1
+        assert len(read_real_images(root).samples[0].objects) == 1
     words = str(caught[0].message)
     assert "shapes other than boxes and polygons are left out: 2 of circle, 1 of line." in words
     assert "images without a LabelMe file are left out: 1 (first: b.png)." in words
@@ -95,20 +95,20 @@ def test_labelme_shapes_of_stored_pixels_turn_with_them(tmp_path, orientation, k
     save(tmp_path / "b.png", box=BOX, orientation=orientation)
     labelme(tmp_path)
     labelme(tmp_path, shape(SQUARE, kind), stem="b")
-    sample = read_captures(tmp_path).samples[1]
+    sample = read_real_images(tmp_path).samples[1]
     white = read_rgb(sample.rgb)[:, :, 0] > 200
     rows, columns = np.nonzero(white)
     (label,) = sample.objects
     edges = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
     assert label.box_xyxy == edges
-    assert label.mask is None or (label.mask.mask() == white).all()
+    assert label.mask is None or (label.mask.decode() == white).all()
     assert (label.mask is None) == (kind == "rectangle")
 
 
 def test_another_json_file_beside_a_photo_makes_no_labels(tmp_path):
     save(tmp_path / "a.png")
     (tmp_path / "a.json").write_text('{"camera": "left"}')
-    assert [sample.objects for sample in read_captures(tmp_path).samples] == [None]
+    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
 
 
 BAD_LABELME = {
@@ -140,7 +140,7 @@ def test_flawed_labelme_files_are_answered(tmp_path, flaw, problem):
         labelme(root, flaw)
     labelme(root, shape(), stem="b")
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert f"{root}/a.json: {problem}" in str(caught.value)
     assert str(caught.value).endswith(SKIP)
     with pytest.warns(RepairWarning, match="1 flawed annotation is left out"):
@@ -150,7 +150,7 @@ def test_flawed_labelme_files_are_answered(tmp_path, flaw, problem):
 
 def test_a_labelme_file_of_another_size_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"image a\.png is 40x30 pixels, not 41x30 as listed"):
-        read_captures(labelme(tmp_path, shape(), imageWidth=41))
+        read_real_images(labelme(tmp_path, shape(), imageWidth=41))
 
 
 META = (
@@ -183,14 +183,14 @@ def test_boxes_polygons_and_masks_of_cvat_are_read(tmp_path, images):
     polygon = '<polygon label="square" points="3.0,5.0;15.0,5.0;15.0,12.0;3.0,12.0"></polygon>'
     root = cvat(tmp_path, CVAT_BOX.format(""), polygon, RLE, images=images)
     for path in (root, root / "annotations.xml"):
-        dataset = read_captures(path)
+        dataset = read_real_images(path)
         assert dataset.categories == ("square", "disc")
         box, outline, mask = dataset.samples[0].objects
         assert (box.category, box.box_xyxy, box.mask) == ("disc", BOX, None)
         assert (outline.category, outline.box_xyxy, outline.area_px) == ("square", BOX, 84)
         expected = np.zeros((30, 40), bool)
         expected[6, 6:10] = expected[7, 7:10] = True
-        assert (mask.mask.mask() == expected).all()
+        assert (mask.mask.decode() == expected).all()
         assert (mask.box_xyxy, mask.area_px) == ((6, 6, 10, 8), 7)
 
 
@@ -201,7 +201,7 @@ def test_rotated_boxes_and_other_shapes_of_cvat_are_said(tmp_path):
         '<tag label="disc"></tag><ellipse label="disc" cx="3" cy="5" rx="2" ry="2"></ellipse>',
     )
     with pytest.warns(RepairWarning) as caught:
-        (label,) = read_captures(root).samples[0].objects
+        (label,) = read_real_images(root).samples[0].objects
     assert label.box_xyxy == pytest.approx((5.5, 2.5, 12.5, 14.5))
     words = str(caught[0].message)
     assert "rotated boxes: 1. The axis-aligned boxes around them are used." in words
@@ -219,7 +219,7 @@ def test_subsets_of_cvat_are_parts(tmp_path, subset):
 
 def test_labels_that_no_task_lists_are_those_that_occur(tmp_path):
     root = cvat(tmp_path, CVAT_BOX.format(""), meta="")
-    assert read_captures(root).categories == ("disc",)
+    assert read_real_images(root).categories == ("disc",)
 
 
 BAD_CVAT = {
@@ -253,7 +253,7 @@ BAD_CVAT = {
 def test_flawed_shapes_of_cvat_are_answered(tmp_path, flaw, problem):
     root = cvat(tmp_path, flaw, CVAT_BOX.format(""))
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert problem in str(caught.value)
     assert str(caught.value).endswith(SKIP)
     with pytest.warns(RepairWarning, match="1 flawed annotation is left out"):
@@ -271,7 +271,7 @@ BAD_FILES = {
 @pytest.mark.parametrize(("changes", "problem"), BAD_FILES.values(), ids=BAD_FILES)
 def test_files_of_cvat_that_cannot_be_read_are_answered(tmp_path, changes, problem):
     with pytest.raises(InputError) as caught:
-        read_captures(cvat(tmp_path, **changes))
+        read_real_images(cvat(tmp_path, **changes))
     assert problem in str(caught.value)
 
 
@@ -282,4 +282,4 @@ def test_images_of_cvat_that_are_not_in_the_folder_are_refused(tmp_path, name):
     text = (root / "annotations.xml").read_text()
     (root / "annotations.xml").write_text(text.replace('"a.png"', f'"{name}"'))
     with pytest.raises(InputError, match=r"in/annotations\.xml: "):
-        read_captures(root)
+        read_real_images(root)

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from sim2cam.cli import main
-from sim2cam.data.data_folder import data_folder
+from sim2cam.data.data_folder import locate_data_folder
 from sim2cam.data.public import catalogue
-from sim2cam.data.public.catalogue import DATA_SETS, DataSet
-from sim2cam.data.public.checksums import CONTENTS, check_contents
+from sim2cam.data.public.catalogue import PUBLIC_DATASETS, PublicDataset
+from sim2cam.data.public.checksums import CHECKSUM_FOLDER, verify_checksums
 from sim2cam.data.public.download import Source
 from sim2cam.data.public.fetch import fetch
-from sim2cam.data.public.tf_records import masked_crc, read_examples
-from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.public.tf_records import compute_masked_crc, read_examples
+from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.errors import InputError, RecipeError
-from sim2cam.pipeline.asset_folder import assets_place
+from sim2cam.pipeline.asset_folder import resolve_assets_folder
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
 OTHER = "is not in the archive. It is of another commit."
@@ -45,7 +45,9 @@ def lmo(server):
     server.files["/lmo_models.zip"] = packed({"models/obj_000001.ply": "ply"})
     sources = [Source(f"{server.url}/lmo_{part}.zip", 10_000) for part in ("base", "models")]
     pairs = tuple(zip(sources, ("", "lmo"), strict=True))
-    return DataSet("lmo", "objects", "CC BY-SA 4.0", "others", pairs, DATA_SETS["lmo"].arrange)
+    return PublicDataset(
+        "lmo", "objects", "CC BY-SA 4.0", "others", pairs, PUBLIC_DATASETS["lmo"].arrange
+    )
 
 
 def names(folder):
@@ -58,7 +60,7 @@ def test_archives_become_one_folder_and_their_digests_are_kept(lmo, tmp_path):
     assert names(found.folder) == ["camera.json", "models", "test_targets_bop19.json"]
     assert names(tmp_path) == ["lmo", "lmo.fetched.json"]
     assert json.loads((tmp_path / "lmo.fetched.json").read_text()) == found.digests
-    assert found.new == tuple(found.digests)
+    assert found.new_urls == tuple(found.digests)
 
 
 def test_what_is_there_is_not_fetched_again(lmo, server, tmp_path):
@@ -68,7 +70,7 @@ def test_what_is_there_is_not_fetched_again(lmo, server, tmp_path):
     assert len(server.asked) == asked
     (tmp_path / "lmo/mine.txt").write_text("")
     again = fetch(lmo, tmp_path, overwrite=True)
-    assert (len(again.digests), again.new) == (2, ())
+    assert (len(again.digests), again.new_urls) == (2, ())
     assert "mine.txt" not in names(tmp_path / "lmo")
     assert names(tmp_path) == ["lmo", "lmo.fetched.json"]
 
@@ -136,7 +138,7 @@ def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, ser
     files = [("camera.json", b"{}"), ("models/obj_000001.ply", b"ply")]
     known = replace(lmo, known=listed(tmp_path / "known.txt", files))
     found = fetch(known, root)
-    assert found.checked == found.to_json()["checked"] == 2
+    assert found.verified_count == found.to_json()["checked"] == 2
     digest = hashlib.sha256(b"ply").hexdigest()
     other = hashlib.sha256(b"plz").hexdigest()
     end = "was exchanged or damaged."
@@ -163,17 +165,17 @@ def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, ser
 
 @pytest.mark.parametrize(("name", "files"), [("dice", 250), ("lmo", 224)])
 def test_files_of_public_sets_are_listed(name, files):
-    lines = (CONTENTS / f"{name}.txt").read_text().splitlines()
+    lines = (CHECKSUM_FOLDER / f"{name}.txt").read_text().splitlines()
     assert len(lines) == files
     assert all(re.fullmatch(r"[0-9a-f]{64} \d+ [\w./]+", line) for line in lines)
-    assert DATA_SETS[name].known == CONTENTS / f"{name}.txt"
+    assert PUBLIC_DATASETS[name].checksum_list == CHECKSUM_FOLDER / f"{name}.txt"
 
 
 @pytest.mark.real
 @pytest.mark.skipif(not DICE.is_dir(), reason="needs dice in $SIM2CAM_REAL")
 def test_captures_at_hand_are_those_that_are_listed():
     for name in ("dice", "lmo"):
-        assert check_contents(DICE.parent / name, CONTENTS / f"{name}.txt") > 200
+        assert verify_checksums(DICE.parent / name, CHECKSUM_FOLDER / f"{name}.txt") > 200
 
 
 def test_a_broken_list_of_digests_is_named(lmo, tmp_path):
@@ -189,7 +191,7 @@ def test_a_broken_list_of_digests_is_named(lmo, tmp_path):
 
 def test_the_command_shows_the_licence_and_asks(lmo, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
-    monkeypatch.setitem(catalogue.DATA_SETS, "lmo", lmo)
+    monkeypatch.setitem(catalogue.PUBLIC_DATASETS, "lmo", lmo)
     assert main(["fetch", "lmo"]) == 2
     said = capsys.readouterr().err
     assert "Licence: CC BY-SA 4.0." in said
@@ -212,16 +214,16 @@ def test_the_command_shows_the_licence_and_asks(lmo, tmp_path, monkeypatch, caps
 
 
 def test_every_address_is_https_and_bounded():
-    for data_set in DATA_SETS.values():
+    for data_set in PUBLIC_DATASETS.values():
         for source, _ in data_set.archives:
             assert source.url.startswith("https://")
-            assert 0 < (source.size or source.most_bytes) == source.most_bytes < 4e9
+            assert 0 < (source.size or source.max_bytes) == source.max_bytes < 4e9
             assert source.sha256 is None or re.fullmatch("[0-9a-f]{64}", source.sha256)
 
 
 def test_sets_of_bop_unpack_into_one_folder_and_own_up_to_unknown_licences(server, tmp_path):
     for name in ("lm", "tless", "tudl", "icbin", "ycbv"):
-        of = DATA_SETS[name]
+        of = PUBLIC_DATASETS[name]
         part = "test_primesense" if name == "tless" else "test"
         files = (
             {f"{name}/test_targets_bop19.json": "[]"},
@@ -236,8 +238,8 @@ def test_sets_of_bop_unpack_into_one_folder_and_own_up_to_unknown_licences(serve
             archives.append((Source(f"{server.url}{path}", 10_000), into))
         folder = fetch(replace(of, archives=tuple(archives)), tmp_path).folder
         assert names(folder) == ["models", part, "test_targets_bop19.json"]
-    assert DATA_SETS["tless"].licence == "CC BY 4.0"
-    assert DATA_SETS["icbin"].licence == (
+    assert PUBLIC_DATASETS["tless"].licence == "CC BY 4.0"
+    assert PUBLIC_DATASETS["icbin"].licence == (
         "not known here; read https://huggingface.co/datasets/bop-benchmark/icbin and "
         "bop.felk.cvut.cz/datasets first"
     )
@@ -246,21 +248,21 @@ def test_sets_of_bop_unpack_into_one_folder_and_own_up_to_unknown_licences(serve
 def test_data_sets_lie_in_the_cache_unless_a_folder_is_named(tmp_path, monkeypatch):
     monkeypatch.delenv("SIM2CAM_REAL", raising=False)
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path))
-    assert data_folder() == tmp_path / "data"
+    assert locate_data_folder() == tmp_path / "data"
     monkeypatch.setenv("SIM2CAM_REAL", "/somewhere")
-    assert data_folder() == Path("/somewhere")
+    assert locate_data_folder() == Path("/somewhere")
 
 
 def test_a_recipe_whose_meshes_are_missing_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("SIM2CAM_REAL", str(tmp_path))
     with pytest.raises(RecipeError) as caught:
-        assets_place("bop:lmo", tmp_path / "mine.toml", "assets.folder")
+        resolve_assets_folder("bop:lmo", tmp_path / "mine.toml", "assets.folder")
     assert str(caught.value) == (
         f"{tmp_path}/mine.toml: 'assets.folder': bop:lmo is not there. Run sim2cam fetch lmo, or unpack "
         "its models to lmo/models in a folder that SIM2CAM_REAL names."
     )
     (tmp_path / "lmo/models").mkdir(parents=True)
-    assert assets_place("bop:lmo", tmp_path / "mine.toml", "assets.folder") == str(
+    assert resolve_assets_folder("bop:lmo", tmp_path / "mine.toml", "assets.folder") == str(
         tmp_path / "lmo/models"
     )
 
@@ -292,14 +294,14 @@ def example(features):
 
 def record(data):
     length = len(data).to_bytes(8, "little")
-    return length + masked_crc(length).to_bytes(4, "little") + data + bytes(4)
+    return length + compute_masked_crc(length).to_bytes(4, "little") + data + bytes(4)
 
 
 def test_checksums_are_those_of_tensorflow():
     # CRC-32C of "123456789" is e3069283 (RFC 3720, B.4 has others); masked as in crc32c.h
     crc = 0xE3069283
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    assert masked_crc(b"123456789") == masked
+    assert compute_masked_crc(b"123456789") == masked
 
 
 def test_strings_of_records_are_read(tmp_path):
@@ -351,7 +353,7 @@ def repository(parts):
 def served(server, data):
     server.files["/aa69c12b.zip"] = data
     source = Source(f"{server.url}/aa69c12b.zip", 100_000_000)
-    return replace(DATA_SETS["dice"], archives=((source, ""),))
+    return replace(PUBLIC_DATASETS["dice"], archives=((source, ""),))
 
 
 def test_another_number_of_photos_is_refused(server, tmp_path):
@@ -390,7 +392,7 @@ def test_photos_of_names_that_lead_elsewhere_are_refused(server, tmp_path, name)
 def test_the_photos_of_dice_come_out_of_their_records(server, tmp_path):
     parts = {}
     for part in ("train", "test"):
-        captures = read_captures(DICE / f"{part}.json")
+        captures = read_real_images(DICE / f"{part}.json")
         parts[part] = {}
         for sample in captures.samples:
             lines = []
@@ -399,7 +401,7 @@ def test_the_photos_of_dice_come_out_of_their_records(server, tmp_path):
                 sides = f"{(x0 + x1) / 2:.6f} {(y0 + y1) / 2:.6f} {x1 - x0:.6f} {y1 - y0:.6f}"
                 lines.append(f"{int(label.category) - 1} {sides}\n")
             parts[part][sample.rgb.name] = (sample.rgb.read_bytes(), "".join(lines))
-    assert fetch(served(server, repository(parts)), tmp_path).checked == 250
+    assert fetch(served(server, repository(parts)), tmp_path).verified_count == 250
     for name in ("train", "test", "dev", "style"):
         found, known = (
             json.loads((root / f"{name}.json").read_text()) for root in (tmp_path / "dice", DICE)
@@ -416,7 +418,7 @@ def test_the_photos_of_dice_come_out_of_their_records(server, tmp_path):
     assert names(tmp_path / "dice") == [
         "LICENSE", "dev.json", "style.json", "test", "test.json", "train", "train.json"
     ]  # fmt: skip
-    catalogue = split_captures(tmp_path / "dice")
+    catalogue = split_real_images(tmp_path / "dice")
     assert (
         len(catalogue.style.samples),
         len(catalogue.dev.samples),

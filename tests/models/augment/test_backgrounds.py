@@ -5,22 +5,22 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset, Keypoint
-from sim2cam.data.set_operations import pictures_alone
+from sim2cam.data.set_operations import strip_annotations
 from sim2cam.errors import CheckpointError, InputError
 from sim2cam.files import write_bytes
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png
-from sim2cam.models.augment.backgrounds import Backdrops
+from sim2cam.models.augment.backgrounds import BackgroundAugmentation
 from sim2cam.models.augment.photometric import backgrounds as module
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.images import UNKNOWN, Tasks, read_picture
-from sim2cam.models.training.setup import Aids
+from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
+from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import train_detector
 
 GREEN = (20, 200, 60)
-TASKS = Tasks(cut_outs=True)
+TASKS = Tasks(cutouts=True)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def pictures(tmp_path):
         for index, (width, height) in enumerate(sizes):
             rgb = np.full((height, width, 3), GREEN, np.uint8)
             write_bytes(tmp_path / name / f"{index}.png", encode_png(rgb))
-        return read_captures(tmp_path / name)
+        return read_real_images(tmp_path / name)
 
     return make
 
@@ -44,23 +44,23 @@ def around(backdrops, picture, monkeypatch, *, behind, before, seed=0):
 
 
 def read(data, index=0, tasks=TASKS):
-    return read_picture(data.samples[index], data.categories, tasks)
+    return read_annotated_image(data.samples[index], data.categories, tasks)
 
 
 @pytest.mark.parametrize("sizes", [((160, 128),), ((12, 9),), ((60, 400),), ((700, 90),)])
 def test_objects_keep_their_pixels_before_another_backdrop(
     make_dataset, pictures, monkeypatch, sizes
 ):
-    backdrops = Backdrops(pictures(*sizes), 1 << 24, amodal=False)
+    backdrops = BackgroundAugmentation(pictures(*sizes), 1 << 24, amodal=False)
     picture = read(make_dataset())
     shown = around(backdrops, picture, monkeypatch, behind=True, before=False)
-    is_object = (picture.owners > 0).astype(np.uint8)
+    is_object = (picture.instance_map > 0).astype(np.uint8)
     inside, outside = (cv2.erode(m, np.ones((3, 3))) > 0 for m in (is_object, 1 - is_object))
     assert np.array_equal(shown.rgb[inside], picture.rgb[inside])
     assert (shown.rgb[outside] == GREEN).all()
     edge = shown.rgb[~inside & ~outside].astype(int)
     assert (edge != GREEN).any(axis=-1).mean() > 0.9  # mixed, as behind a lens
-    assert shown.owners is picture.owners
+    assert shown.instance_map is picture.instance_map
     assert shown.outlines is picture.outlines
     same = around(backdrops, picture, monkeypatch, behind=False, before=False)
     assert same is picture
@@ -68,7 +68,7 @@ def test_objects_keep_their_pixels_before_another_backdrop(
 
 @pytest.mark.parametrize("amodal", [False, True])
 def test_labels_know_of_the_pieces(make_dataset, pictures, monkeypatch, amodal):
-    backdrops = Backdrops(pictures((160, 128)), 1 << 24, amodal=amodal)
+    backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=amodal)
     data = make_dataset(n=8)
     hidden = shrunk = 0
     for index in range(8):
@@ -76,13 +76,13 @@ def test_labels_know_of_the_pieces(make_dataset, pictures, monkeypatch, amodal):
             picture = read(data, index)
             shown = around(backdrops, picture, monkeypatch, behind=False, before=True, seed=seed)
             for number in (1, 2):
-                mine, left = picture.owners == number, shown.owners == number
+                mine, left = picture.instance_map == number, shown.instance_map == number
                 assert not (left & ~mine).any()
                 covered = cv2.erode((mine & ~left).astype(np.uint8), np.ones((3, 3))) > 0
                 assert (shown.rgb[covered] == GREEN).all()
                 kept = cv2.erode(left.astype(np.uint8), np.ones((3, 3))) > 0
                 assert np.array_equal(shown.rgb[kept], picture.rgb[kept])
-                assert shown.visible[number - 1] == pytest.approx(left.sum() / mine.sum())
+                assert shown.visible_fractions[number - 1] == pytest.approx(left.sum() / mine.sum())
                 assert shown.ignored[number - 1] == (not left.any())
                 outline = shown.outlines[number - 1]
                 if amodal or not left.any():
@@ -98,12 +98,12 @@ def test_labels_know_of_the_pieces(make_dataset, pictures, monkeypatch, amodal):
 
 
 def test_what_is_hidden_altogether_is_not_known(make_dataset, pictures, monkeypatch):
-    backdrops = Backdrops(pictures((160, 128)), 1 << 24, amodal=False)
+    backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False)
     picture = read(make_dataset())
     monkeypatch.setattr(module, "_draw_pieces", lambda picture, rng: picture.owners == 1)
     shown = around(backdrops, picture, monkeypatch, behind=False, before=True)
     assert shown.ignored.tolist() == [True, False]
-    assert shown.visible.tolist() == [0.0, 1.0]
+    assert shown.visible_fractions.tolist() == [0.0, 1.0]
 
 
 def test_keypoints_under_pieces_are_not_seen(make_dataset, pictures, monkeypatch):
@@ -119,34 +119,34 @@ def test_keypoints_under_pieces_are_not_seen(make_dataset, pictures, monkeypatch
         objects=(replace(first, keypoints=points), replace(second, keypoints=())),
     )
     names = dict.fromkeys(data.categories, ("left", "right", "far"))
-    picture = read_picture(sample, data.categories, Tasks(cut_outs=True, keypoints=names))
-    backdrops = Backdrops(pictures((160, 128)), 1 << 24, amodal=False)
+    picture = read_annotated_image(sample, data.categories, Tasks(cutouts=True, keypoints=names))
+    backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False)
     for number, seen in ((1, 0.0), (2, 1.0)):
-        where = picture.owners == number
+        where = picture.instance_map == number
         monkeypatch.setattr(module, "_draw_pieces", lambda picture, rng, where=where: where)
         shown = around(backdrops, picture, monkeypatch, behind=False, before=True)
-        assert shown.keypoints.seen[0].tolist() == [seen, 0.0, 0.0]
-        assert np.isnan(shown.keypoints.seen[1]).all()
-        assert shown.keypoints.places is picture.keypoints.places
+        assert shown.keypoints.visibility[0].tolist() == [seen, 0.0, 0.0]
+        assert np.isnan(shown.keypoints.visibility[1]).all()
+        assert shown.keypoints.points_xy is picture.keypoints.points_xy
 
 
 def test_pictures_of_which_pixels_are_not_known_stay(make_dataset, pictures):
-    backdrops = Backdrops(pictures((160, 128)), 1 << 24, amodal=False)
+    backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False)
     photo = read(make_dataset(with_ids=False))
-    assert (photo.owners == UNKNOWN).any()
+    assert (photo.instance_map == UNKNOWN_INSTANCE).any()
     unowned = read(make_dataset("other"), tasks=Tasks())
     for seed in range(8):
         for picture in (photo, unowned):
-            assert backdrops.around(picture, np.random.default_rng(seed)) is picture
+            assert backdrops.apply(picture, np.random.default_rng(seed)) is picture
 
 
 def test_equal_seeds_give_equal_pictures(make_dataset, tmp_path):
-    others = pictures_alone(make_dataset("backdrops", n=4, seed=3))
-    backdrops = Backdrops(others, 1 << 24, amodal=False)
+    others = strip_annotations(make_dataset("backdrops", n=4, seed=3))
+    backdrops = BackgroundAugmentation(others, 1 << 24, amodal=False)
     picture = read(make_dataset())
     seen = set()
     for seed in range(12):
-        one, other = (backdrops.around(picture, np.random.default_rng(seed)) for _ in range(2))
+        one, other = (backdrops.apply(picture, np.random.default_rng(seed)) for _ in range(2))
         assert np.array_equal(one.rgb, other.rgb)
         seen.add(one.rgb.tobytes())
     assert len(seen) > 7
@@ -168,20 +168,31 @@ def test_a_training_before_backdrops_resumes_exactly_and_its_card_names_them(
     make_dataset, pictures, tmp_path
 ):
     parts = ((make_dataset(), 1.0),)
-    aids = Aids(backdrops=pictures((160, 128), (50, 40)))
+    aids = AuxiliaryData(background_images=pictures((160, 128), (50, 40)))
     whole, other = tmp_path / "whole", tmp_path / "other"
-    detector = train_detector(parts, CONFIG, whole, aids=aids, line_steps=2)
+    detector = train_detector(parts, CONFIG, whole, auxiliary_data=aids, log_interval_steps=2)
     with pytest.raises(KilledError):
-        train_detector(parts, CONFIG, other, aids=aids, line_steps=2, checkpoint_s=0, progress=kill)
+        train_detector(
+            parts,
+            CONFIG,
+            other,
+            auxiliary_data=aids,
+            log_interval_steps=2,
+            checkpoint_interval_s=0,
+            progress=kill,
+        )
     with pytest.raises(CheckpointError, match="backdrops"):
         train_detector(parts, CONFIG, other, resume=True)
-    train_detector(parts, CONFIG, other, aids=aids, resume=True, line_steps=2)
+    train_detector(parts, CONFIG, other, auxiliary_data=aids, resume=True, log_interval_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (other / name).read_bytes(), name
-    assert (detector.card.backdrops.name, detector.card.backdrops.images) == ("anything", 2)
+    assert (detector.card.background_images.name, detector.card.background_images.images) == (
+        "anything",
+        2,
+    )
     assert json.loads((whole / "weights.json").read_text())["backdrops"]["name"] == "anything"
     bare = train_detector(parts, CONFIG, tmp_path / "bare")
-    assert bare.card.backdrops is None
+    assert bare.card.background_images is None
     weights = (tmp_path / "bare" / "weights.safetensors").read_bytes()
     assert weights != (whole / "weights.safetensors").read_bytes()
 
@@ -190,13 +201,18 @@ def test_masks_alone_are_cut_out(make_dataset, pictures, tmp_path):
     data = make_dataset()
     masked = []
     for index, sample in enumerate(data.samples):
-        owners = read(data, index).owners
+        owners = read(data, index).instance_map
         objects = tuple(
-            replace(o, mask=RunLengths.of(owners == o.instance_id)) for o in sample.objects
+            replace(o, mask=RleMask.from_mask(owners == o.instance_id)) for o in sample.objects
         )
         masked.append(replace(sample, objects=objects, channels={}))
     parts = ((replace(data, samples=tuple(masked)), 1.0),)
-    train_detector(parts, CONFIG, tmp_path / "run", aids=Aids(backdrops=pictures((20, 20))))
+    train_detector(
+        parts,
+        CONFIG,
+        tmp_path / "run",
+        auxiliary_data=AuxiliaryData(background_images=pictures((20, 20))),
+    )
 
 
 def test_what_cannot_be_laid_before_backdrops_is_refused(make_dataset, pictures, tmp_path):
@@ -213,7 +229,10 @@ def test_what_cannot_be_laid_before_backdrops_is_refused(make_dataset, pictures,
     for labelled, backdrops, message in table:
         with pytest.raises(InputError) as caught:
             train_detector(
-                ((labelled, 1.0),), CONFIG, tmp_path / "run", aids=Aids(backdrops=backdrops)
+                ((labelled, 1.0),),
+                CONFIG,
+                tmp_path / "run",
+                auxiliary_data=AuxiliaryData(background_images=backdrops),
             )
         assert str(caught.value) == message
     assert not (tmp_path / "run").exists()

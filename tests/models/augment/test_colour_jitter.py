@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import InputError
-from sim2cam.models.augment.colour_jitter import RECOLOURED_SHARE, recoloured
+from sim2cam.models.augment.colour_jitter import JITTER_PROBABILITY, jitter_instance_colours
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.images import UNKNOWN, Tasks, read_picture
-from sim2cam.models.training.setup import Aids, lesson_of
-from sim2cam.models.training.training import batch_maker, batches, train_detector
+from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
+from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
+from sim2cam.models.training.training import batches, build_batch_maker, train_detector
 
-TASKS = Tasks(cut_outs=True)
+TASKS = Tasks(cutouts=True)
 
 
 def read(data, index=0, tasks=TASKS):
-    return read_picture(data.samples[index], data.categories, tasks)
+    return read_annotated_image(data.samples[index], data.categories, tasks)
 
 
 def painted(picture, colours):
@@ -39,8 +39,8 @@ def test_each_object_gets_shades_of_its_own_and_nothing_else_changes(make_datase
     plain = painted(read(make_dataset()), [(60, 60, 80), (200, 190, 180)])
     before, colours = plain.rgb.copy(), {1: [], 2: []}
     for seed in range(300):
-        shown = recoloured(plain, np.random.default_rng(seed))
-        apart = ~np.any([inner(plain, n) for n in (1, 2)], axis=0) & (plain.owners == 0)
+        shown = jitter_instance_colours(plain, np.random.default_rng(seed))
+        apart = ~np.any([inner(plain, n) for n in (1, 2)], axis=0) & (plain.instance_map == 0)
         far = np.abs(shown.rgb.astype(int) - plain.rgb)[apart].max(axis=-1)
         assert (far > 0).mean() < 0.1  # the edges alone, as soft as a lens makes them
         for name in ("outlines", "categories", "ignored", "visible", "inside", "owners", "points"):
@@ -52,7 +52,7 @@ def test_each_object_gets_shades_of_its_own_and_nothing_else_changes(make_datase
     dull, light = (np.array(found) for found in colours.values())
     for found, old in ((dull, (60, 60, 80)), (light, (200, 190, 180))):
         kept = (found == old).all(axis=1).mean()
-        assert kept == pytest.approx(1 - RECOLOURED_SHARE, abs=0.08)
+        assert kept == pytest.approx(1 - JITTER_PROBABILITY, abs=0.08)
     assert ((dull != (60, 60, 80)).any(1) != (light != (200, 190, 180)).any(1)).any()
     spans = np.ptp(dull.astype(int), axis=1)
     assert spans.min() < 15
@@ -62,7 +62,10 @@ def test_each_object_gets_shades_of_its_own_and_nothing_else_changes(make_datase
 def test_grey_stays_grey_but_for_the_gains(make_dataset):
     plain = painted(read(make_dataset()), [(128, 128, 128)] * 2)
     for seed in range(50):
-        shown = recoloured(plain, np.random.default_rng(seed)).rgb[inner(plain, 1)][0] / 255
+        shown = (
+            jitter_instance_colours(plain, np.random.default_rng(seed)).rgb[inner(plain, 1)][0]
+            / 255
+        )
         assert shown.max() / shown.min() < (1.25 / 0.8) ** 1.5 + 0.05
         assert shown.min() > (0.8 * 128 / 255) ** 1.5 - 0.01
         assert shown.max() < (1.25 * 128 / 255) ** 0.7 + 0.01
@@ -73,14 +76,16 @@ def test_pictures_whose_pixels_are_not_known_stay(make_dataset):
         read(make_dataset("photos", with_ids=False)),
         read(make_dataset(), tasks=Tasks()),
     )
-    assert (photo.owners == UNKNOWN).any()
+    assert (photo.instance_map == UNKNOWN_INSTANCE).any()
     for strange in (photo, unowned):
-        assert recoloured(strange, np.random.default_rng(0)) is strange
-    bare = replace(read(make_dataset("none")), outlines=(), owners=np.zeros_like(photo.owners))
-    assert np.array_equal(recoloured(bare, np.random.default_rng(0)).rgb, bare.rgb)
+        assert jitter_instance_colours(strange, np.random.default_rng(0)) is strange
+    bare = replace(
+        read(make_dataset("none")), outlines=(), owners=np.zeros_like(photo.instance_map)
+    )
+    assert np.array_equal(jitter_instance_colours(bare, np.random.default_rng(0)).rgb, bare.rgb)
 
 
-CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, recolour=True)
+CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, instance_colour_jitter=True)
 
 
 def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
@@ -88,13 +93,13 @@ def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
 
     def counted(picture, rng):
         calls.append(picture)
-        return recoloured(picture, rng)
+        return jitter_instance_colours(picture, rng)
 
     monkeypatch.setattr(batches, "recoloured", counted)
     for config, wanted in ((CONFIG, True), (replace(CONFIG, recolour=False), False)):
-        lesson = lesson_of(((data, 1.0),), config, Aids())
-        assert lesson.tasks.need_owners == wanted
-        batch_maker(lesson.parts, lesson.categories, lesson.tasks, config).make(0)
+        lesson = make_training_setup(((data, 1.0),), config, AuxiliaryData())
+        assert lesson.tasks.needs_instance_map == wanted
+        build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, config).make(0)
         assert bool(calls) == wanted
         calls.clear()
     train_detector(((data, 1.0),), CONFIG, tmp_path / "run")
@@ -105,7 +110,7 @@ def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
 def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
     photos = make_dataset("photos", with_ids=False)
     with pytest.raises(InputError) as caught:
-        lesson_of(((photos, 1.0),), CONFIG, Aids())
+        make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
     assert str(caught.value).endswith(
         "does not say which pixels show objects, so they cannot be seen in other shades. Render it again with "
         "ids among --channels, or train with recolour = false."

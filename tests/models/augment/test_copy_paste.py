@@ -7,17 +7,17 @@ import pytest
 
 from sim2cam.data.sample import Keypoint
 from sim2cam.errors import InputError
-from sim2cam.models.augment.copy_paste import crowded
+from sim2cam.models.augment.copy_paste import paste_objects
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.images import UNKNOWN, Tasks, read_picture
-from sim2cam.models.training.setup import Aids, lesson_of
-from sim2cam.models.training.training import batch_maker, batches, train_detector
+from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
+from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
+from sim2cam.models.training.training import batches, build_batch_maker, train_detector
 
-TASKS = Tasks(cut_outs=True)
+TASKS = Tasks(cutouts=True)
 
 
 def read(data, index=0, tasks=TASKS):
-    return read_picture(data.samples[index], data.categories, tasks)
+    return read_annotated_image(data.samples[index], data.categories, tasks)
 
 
 def with_points(picture):
@@ -43,33 +43,39 @@ def test_every_pixel_and_label_is_of_one_of_both_pictures(make_dataset, amodal):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         behind, before = (with_points(read(data, int(rng.integers(8)))) for _ in range(2))
-        shown = crowded(behind, before, rng, amodal=True)
+        shown = paste_objects(behind, before, rng, amodal=True)
         left, top = shift_of(before, shown).astype(int)
         if not amodal:
-            shown = crowded(behind, before, reset(seed), amodal=False)
-        n, height, width = len(behind.outlines), *behind.owners.shape
+            shown = paste_objects(behind, before, reset(seed), amodal=False)
+        n, height, width = len(behind.outlines), *behind.instance_map.shape
         row, column = np.indices((height, width))
         from_row, from_column = row - top, column - left
         there = (from_row >= 0) & (from_row < height) & (from_column >= 0) & (from_column < width)
         laid = np.where(
-            there, before.owners[from_row.clip(0, height - 1), from_column.clip(0, width - 1)], 0
+            there,
+            before.instance_map[from_row.clip(0, height - 1), from_column.clip(0, width - 1)],
+            0,
         )
-        assert np.array_equal(shown.owners, np.where(laid > 0, laid + n, behind.owners))
+        assert np.array_equal(shown.instance_map, np.where(laid > 0, laid + n, behind.instance_map))
         inside, outside = (
             cv2.erode(m.astype(np.uint8), np.ones((3, 3))) > 0 for m in (laid > 0, laid == 0)
         )
         source = before.rgb[from_row[inside], from_column[inside]]
         assert np.array_equal(shown.rgb[inside], source)
         assert np.array_equal(shown.rgb[outside], behind.rgb[outside])
-        points = before.points[from_row[laid > 0], from_column[laid > 0]]
-        assert np.array_equal(shown.points[laid > 0], points, equal_nan=True)
-        assert np.array_equal(shown.points[laid == 0], behind.points[laid == 0], equal_nan=True)
+        points = before.object_coordinates[from_row[laid > 0], from_column[laid > 0]]
+        assert np.array_equal(shown.object_coordinates[laid > 0], points, equal_nan=True)
+        assert np.array_equal(
+            shown.object_coordinates[laid == 0],
+            behind.object_coordinates[laid == 0],
+            equal_nan=True,
+        )
         assert shown.categories.tolist() == [*behind.categories, *before.categories]
         for number in range(1, 2 * n + 1):
             one = behind if number <= n else before
-            mine = one.owners == (number if number <= n else number - n)
-            seen = shown.owners == number
-            assert shown.visible[number - 1] == pytest.approx(seen.sum() / mine.sum())
+            mine = one.instance_map == (number if number <= n else number - n)
+            seen = shown.instance_map == number
+            assert shown.visible_fractions[number - 1] == pytest.approx(seen.sum() / mine.sum())
             assert shown.ignored[number - 1] == (not seen.any())
             if not amodal and seen.any():
                 rows, columns = np.nonzero(seen)
@@ -95,27 +101,28 @@ def test_pictures_of_another_size_are_laid_too(make_dataset):
     wide = replace(
         wide,
         rgb=np.pad(wide.rgb, ((7, 90), (0, 33), (0, 0))),
-        owners=np.pad(wide.owners, ((7, 90), (0, 33))),
+        owners=np.pad(wide.instance_map, ((7, 90), (0, 33))),
         outlines=tuple(outline + np.array([0, 7]) for outline in wide.outlines),
     )
     for one, other in ((behind, wide), (wide, behind)):
         for seed in range(10):
-            shown = crowded(one, other, np.random.default_rng(seed), amodal=True)
+            shown = paste_objects(one, other, np.random.default_rng(seed), amodal=True)
             assert shown.rgb.shape == one.rgb.shape
-            assert shown.owners.shape == one.owners.shape
-            assert (shown.owners > len(one.outlines)).any()
+            assert shown.instance_map.shape == one.instance_map.shape
+            assert (shown.instance_map > len(one.outlines)).any()
 
 
 def test_what_lay_outside_its_picture_stays_hidden(make_dataset):
     data = make_dataset()
     half = replace(read(data), inside=np.array([0.5, 1.0]), visible=np.array([0.8, 1.0]))
     for seed in range(20):
-        shown = crowded(read(data), half, np.random.default_rng(seed), amodal=True)
-        assert (shown.inside == 1).all()
+        shown = paste_objects(read(data), half, np.random.default_rng(seed), amodal=True)
+        assert (shown.inside_fractions == 1).all()
         seen = [
-            (shown.owners == number).sum() / (half.owners == number - 2).sum() for number in (3, 4)
+            (shown.instance_map == number).sum() / (half.instance_map == number - 2).sum()
+            for number in (3, 4)
         ]
-        assert shown.visible[2:] == pytest.approx([0.8 * 0.5 * seen[0], seen[1]])
+        assert shown.visible_fractions[2:] == pytest.approx([0.8 * 0.5 * seen[0], seen[1]])
 
 
 def test_keypoints_move_and_those_behind_others_are_not_seen(make_dataset):
@@ -126,17 +133,17 @@ def test_keypoints_move_and_those_behind_others_are_not_seen(make_dataset):
     objects = (replace(first, keypoints=points), replace(second, keypoints=()))
     sample = replace(data.samples[0], objects=objects)
     names = dict.fromkeys(data.categories, ("left", "right"))
-    picture = read_picture(sample, data.categories, Tasks(cut_outs=True, keypoints=names))
+    picture = read_annotated_image(sample, data.categories, Tasks(cutouts=True, keypoints=names))
     hidden = 0
     for seed in range(30):
-        shown = crowded(picture, picture, np.random.default_rng(seed), amodal=True)
+        shown = paste_objects(picture, picture, np.random.default_rng(seed), amodal=True)
         shift = shift_of(picture, shown)
-        own, laid = shown.keypoints.places[:2], shown.keypoints.places[2:]
-        assert np.array_equal(own, picture.keypoints.places, equal_nan=True)
-        assert np.array_equal(laid, picture.keypoints.places + shift, equal_nan=True)
+        own, laid = shown.keypoints.points_xy[:2], shown.keypoints.points_xy[2:]
+        assert np.array_equal(own, picture.keypoints.points_xy, equal_nan=True)
+        assert np.array_equal(laid, picture.keypoints.points_xy + shift, equal_nan=True)
         column, row = np.floor(own[0, 0]).astype(int)
-        is_hidden = shown.owners[row, column] > 2
-        assert shown.keypoints.seen[0, 0] == (0.0 if is_hidden else 1.0)
+        is_hidden = shown.instance_map[row, column] > 2
+        assert shown.keypoints.visibility[0, 0] == (0.0 if is_hidden else 1.0)
         hidden += is_hidden
     assert 0 < hidden < 30
 
@@ -144,12 +151,12 @@ def test_keypoints_move_and_those_behind_others_are_not_seen(make_dataset):
 def test_pictures_whose_pixels_are_not_known_stay(make_dataset):
     known, photo = read(make_dataset()), read(make_dataset("photos", with_ids=False))
     bare = replace(known, outlines=())
-    assert (photo.owners == UNKNOWN).any()
+    assert (photo.instance_map == UNKNOWN_INSTANCE).any()
     unowned = read(make_dataset("other"), tasks=Tasks())
     rng = np.random.default_rng(0)
     for strange in (photo, unowned, bare):
-        assert crowded(known, strange, rng, amodal=False) is known
-        assert crowded(strange, known, rng, amodal=False) is strange
+        assert paste_objects(known, strange, rng, amodal=False) is known
+        assert paste_objects(strange, known, rng, amodal=False) is strange
 
 
 CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, copy_paste=True)
@@ -157,7 +164,7 @@ CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, copy_paste=Tr
 
 def test_pictures_get_the_objects_of_none_one_or_two_others(make_dataset, monkeypatch):
     data = make_dataset(n=4)
-    lesson = lesson_of(((data, 1.0),), CONFIG, Aids())
+    lesson = make_training_setup(((data, 1.0),), CONFIG, AuxiliaryData())
     counts = []
     draw = batches.draw_crop
 
@@ -166,7 +173,7 @@ def test_pictures_get_the_objects_of_none_one_or_two_others(make_dataset, monkey
         return draw(picture, rules, rng)
 
     monkeypatch.setattr(batches, "draw_crop", noted)
-    maker = batch_maker(lesson.parts, lesson.categories, lesson.tasks, CONFIG)
+    maker = build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, CONFIG)
     for step in range(60):
         maker.make(step)
     assert {n: 0.2 < counts.count(n) / len(counts) < 0.47 for n in (2, 4, 6)} == {

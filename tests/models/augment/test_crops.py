@@ -3,10 +3,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.models.augment.crops import CropRules, draw_crop
-from sim2cam.models.training.images import UNKNOWN, Keypoints, Picture, read_picture
+from sim2cam.models.augment.crops import CropConfig, sample_crop
+from sim2cam.models.training.images import (
+    UNKNOWN_INSTANCE,
+    AnnotatedImage,
+    Keypoints,
+    read_annotated_image,
+)
 
-PLAIN = CropRules(crop_px=64, scale_range=(1.0, 1.0), quarter_turns=False, free_turns=False,
+PLAIN = CropConfig(crop_px=64, scale_range=(1.0, 1.0), rotate_90=False, rotate_any=False,
                   flips=False)  # fmt: skip
 
 
@@ -15,14 +20,14 @@ def picture_of(*boxes, size=(128, 160), visible=1.0, crowd=False):
     rgb = np.full((*size, 3), 100, np.uint8)
     for x0, y0, x1, y1 in boxes:
         rgb[y0:y1, x0:x1] = 250
-    return Picture(
+    return AnnotatedImage(
         rgb=rgb,
         outlines=tuple(corners),
         categories=np.arange(len(boxes)),
         ignored=np.full(len(boxes), crowd),
-        visible=np.full(len(boxes), visible),
-        inside=np.ones(len(boxes)),
-        turns_freely=False,
+        visible_fractions=np.full(len(boxes), visible),
+        inside_fractions=np.ones(len(boxes)),
+        is_rotatable=False,
     )
 
 
@@ -36,11 +41,11 @@ def bright_box(rgb):
 @pytest.mark.parametrize("turned", [False, True])
 def test_boxes_lie_on_what_the_crop_shows(scale, turned):
     picture = picture_of((60, 40, 92, 80))
-    rules = CropRules(crop_px=96, scale_range=(scale, scale), quarter_turns=turned, flips=turned,
-                      free_turns=False)  # fmt: skip
+    rules = CropConfig(crop_px=96, scale_range=(scale, scale), rotate_90=turned, flips=turned,
+                      rotate_any=False)  # fmt: skip
     seen = 0
     for seed in range(20):
-        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        crop = sample_crop(picture, rules, np.random.default_rng(seed))
         assert crop.rgb.shape == (96, 96, 3)
         if len(crop.boxes_xyxy):
             seen += 1
@@ -54,27 +59,27 @@ def test_categories_are_learned_of_what_is_seen_well_enough(visible):
     rules = replace(PLAIN, min_read=0.6)
     shares = {True: [], False: []}
     for seed in range(60):
-        crop = draw_crop(picture, rules, np.random.default_rng(seed))
-        for (x0, y0, x1, y1), is_read in zip(crop.boxes_xyxy, crop.is_read, strict=True):
+        crop = sample_crop(picture, rules, np.random.default_rng(seed))
+        for (x0, y0, x1, y1), is_read in zip(crop.boxes_xyxy, crop.has_category, strict=True):
             shares[bool(is_read)].append(visible * (x1 - x0) * (y1 - y0) / (32 * 40))
     assert min(shares[True]) >= 0.6 > max(shares[False])
     assert max(shares[True]) == visible
-    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).is_read is None
+    assert sample_crop(picture, PLAIN, np.random.default_rng(0)).has_category is None
 
 
 def test_without_any_change_pixels_are_copied():
     rng = np.random.default_rng(0)
     picture = picture_of((60, 40, 92, 80))
     picture.rgb[:] = rng.integers(0, 256, picture.rgb.shape)
-    crop = draw_crop(picture, CropRules(crop_px=64, scale_range=(1, 1), quarter_turns=True,
-                     free_turns=False, flips=True), np.random.default_rng(1))  # fmt: skip
+    crop = sample_crop(picture, CropConfig(crop_px=64, scale_range=(1, 1), rotate_90=True,
+                     rotate_any=False, flips=True), np.random.default_rng(1))  # fmt: skip
     assert crop.rgb.max() > 200
     small = picture_of((8, 8, 56, 56), size=(64, 64))
     small.rgb[:] = rng.integers(0, 256, small.rgb.shape)
-    assert np.array_equal(draw_crop(small, PLAIN, np.random.default_rng(0)).rgb, small.rgb)
-    turned = CropRules(crop_px=64, scale_range=(1, 1), free_turns=False)
+    assert np.array_equal(sample_crop(small, PLAIN, np.random.default_rng(0)).rgb, small.rgb)
+    turned = CropConfig(crop_px=64, scale_range=(1, 1), rotate_any=False)
     looks = {
-        draw_crop(small, turned, np.random.default_rng(seed)).rgb.tobytes() for seed in range(60)
+        sample_crop(small, turned, np.random.default_rng(seed)).rgb.tobytes() for seed in range(60)
     }
     expected = {
         np.rot90(mirrored, k).tobytes()
@@ -86,13 +91,13 @@ def test_without_any_change_pixels_are_copied():
 
 def test_free_turns_keep_boxes_tight_around_the_mask(make_dataset):
     data = make_dataset(n=4)
-    rules = CropRules(crop_px=96, scale_range=(1.0, 1.5), flips=True)
+    rules = CropConfig(crop_px=96, scale_range=(1.0, 1.5), flips=True)
     checked = 0
     for sample in data.samples:
-        picture = read_picture(sample, data.categories)
-        assert picture.turns_freely
+        picture = read_annotated_image(sample, data.categories)
+        assert picture.is_rotatable
         for seed in range(12):
-            crop = draw_crop(picture, rules, np.random.default_rng(seed))
+            crop = sample_crop(picture, rules, np.random.default_rng(seed))
             coloured = np.ptp(crop.rgb.astype(int), axis=2) > 100
             for x0, y0, x1, y1 in crop.boxes_xyxy:
                 if min(x0, y0) <= 0 or max(x1, y1) >= 95:
@@ -108,12 +113,12 @@ def test_free_turns_keep_boxes_tight_around_the_mask(make_dataset):
 
 def test_objects_whose_centre_is_outside_are_ignored_not_denied():
     picture = picture_of((0, 0, 40, 40), (58, 0, 78, 40), size=(64, 160))
-    rules = CropRules(crop_px=64, scale_range=(1, 1), quarter_turns=False, free_turns=False,
+    rules = CropConfig(crop_px=64, scale_range=(1, 1), rotate_90=False, rotate_any=False,
                       flips=False)  # fmt: skip
     for seed in range(30):
-        crop = draw_crop(picture, rules, np.random.default_rng(seed))
-        total = len(crop.boxes_xyxy) + len(crop.ignored_xyxy)
-        for box in np.concatenate([crop.boxes_xyxy, crop.ignored_xyxy]):
+        crop = sample_crop(picture, rules, np.random.default_rng(seed))
+        total = len(crop.boxes_xyxy) + len(crop.ignored_boxes_xyxy)
+        for box in np.concatenate([crop.boxes_xyxy, crop.ignored_boxes_xyxy]):
             assert (box >= 0).all()
             assert (box <= 64).all()
         shown = (crop.rgb.mean(axis=2) > 175).any()
@@ -124,14 +129,14 @@ def test_objects_whose_centre_is_outside_are_ignored_not_denied():
     "kind", [{"visible": 0.2}, {"crowd": True}], ids=["hardly visible", "group"]
 )
 def test_what_is_not_known_is_ignored(kind):
-    crop = draw_crop(picture_of((20, 20, 40, 40), **kind), PLAIN, np.random.default_rng(0))
+    crop = sample_crop(picture_of((20, 20, 40, 40), **kind), PLAIN, np.random.default_rng(0))
     assert len(crop.boxes_xyxy) == 0
-    assert len(crop.ignored_xyxy) == 1
+    assert len(crop.ignored_boxes_xyxy) == 1
 
 
 def test_too_small_objects_are_ignored():
-    rules = CropRules(crop_px=64, scale_range=(0.5, 0.5))
-    crop = draw_crop(picture_of((60, 60, 70, 70)), rules, np.random.default_rng(0))
+    rules = CropConfig(crop_px=64, scale_range=(0.5, 0.5))
+    crop = sample_crop(picture_of((60, 60, 70, 70)), rules, np.random.default_rng(0))
     assert len(crop.boxes_xyxy) == 0
 
 
@@ -150,13 +155,13 @@ def test_keypoints_lie_where_the_crop_shows_them(scale, turned):
     grid = np.stack(np.meshgrid(np.arange(20, 141, 40), (24, 100)), -1)
     places = grid.reshape(1, 8, 2) + rng.integers(-6, 7, (1, 8, 2)) + 0.5
     picture = dots_on(replace(picture_of((70, 50, 82, 74)), turns_freely=True), places)
-    rules = CropRules(crop_px=96, scale_range=(scale, scale), quarter_turns=turned != "not",
-                      free_turns=turned == "free", flips=False)  # fmt: skip
+    rules = CropConfig(crop_px=96, scale_range=(scale, scale), rotate_90=turned != "not",
+                      rotate_any=turned == "free", flips=False)  # fmt: skip
     checked = 0
     for seed in range(60):
-        crop = draw_crop(picture, rules, np.random.default_rng(seed))
-        assert crop.keypoints.places.shape == (len(crop.boxes_xyxy), 8, 2)
-        for place in crop.keypoints.places.reshape(-1, 2):
+        crop = sample_crop(picture, rules, np.random.default_rng(seed))
+        assert crop.keypoints.points_xy.shape == (len(crop.boxes_xyxy), 8, 2)
+        for place in crop.keypoints.points_xy.reshape(-1, 2):
             reach = 5 * scale  # around a dot, and away from the bright object
             x, y = place
             if not (reach < x < 96 - reach and reach < y < 96 - reach):
@@ -176,10 +181,10 @@ def test_keypoints_are_those_of_the_objects_that_are_learned():
     picture = picture_of((20, 20, 40, 40), (44, 20, 47, 40))  # the second is too small
     places = np.arange(32.0).reshape(2, 8, 2)
     labels = Keypoints(places, np.ones((2, 8)), np.zeros((2, 8), int))
-    crop = draw_crop(replace(picture, keypoints=labels), PLAIN, np.random.default_rng(0))
-    assert len(crop.boxes_xyxy) == len(crop.keypoints.places) == 1
-    assert np.ptp(crop.keypoints.places - places[0], axis=(0, 1)) == pytest.approx((0, 0))
-    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).keypoints is None
+    crop = sample_crop(replace(picture, keypoints=labels), PLAIN, np.random.default_rng(0))
+    assert len(crop.boxes_xyxy) == len(crop.keypoints.points_xy) == 1
+    assert np.ptp(crop.keypoints.points_xy - places[0], axis=(0, 1)) == pytest.approx((0, 0))
+    assert sample_crop(picture, PLAIN, np.random.default_rng(0)).keypoints is None
 
 
 COLOURS = ((255, 0, 0), (0, 255, 0), (0, 0, 255))  # of the left point, the right one and the nose
@@ -198,24 +203,24 @@ def face_of(mirrored, seen=(1.0, 0.0, 1.0)):
 
 @pytest.mark.parametrize("scale", [0.8, 1.5])
 def test_a_mirrored_crop_calls_left_what_was_right(scale):
-    rules = CropRules(crop_px=96, scale_range=(scale, scale), free_turns=False)
+    rules = CropConfig(crop_px=96, scale_range=(scale, scale), rotate_any=False)
     mirrored = plain = 0
     for seed in range(40):
-        crop = draw_crop(face_of((1, 0, 2)), rules, np.random.default_rng(seed))
-        same = draw_crop(face_of((0, 1, 2)), rules, np.random.default_rng(seed))
+        crop = sample_crop(face_of((1, 0, 2)), rules, np.random.default_rng(seed))
+        same = sample_crop(face_of((0, 1, 2)), rules, np.random.default_rng(seed))
         assert np.array_equal(crop.rgb, same.rgb)
         if not len(crop.boxes_xyxy):
             continue
-        dots = same.keypoints.places[0]
+        dots = same.keypoints.points_xy[0]
         inside = ((dots > 4) & (dots < 92)).all(axis=1)
         for (x, y), colour, shown in zip(dots, COLOURS, inside, strict=True):
             if shown:
                 assert np.abs(crop.rgb[int(y), int(x)].astype(int) - colour).max() < 40
         handed = np.linalg.det([dots[1] - dots[0], dots[2] - dots[0]]) > 0
         order = [0, 1, 2] if handed else [1, 0, 2]
-        assert np.array_equal(crop.keypoints.places[0], dots[order])
+        assert np.array_equal(crop.keypoints.points_xy[0], dots[order])
         if inside.all():
-            assert crop.keypoints.seen[0].tolist() == [[1, 0, 1][i] for i in order]
+            assert crop.keypoints.visibility[0].tolist() == [[1, 0, 1][i] for i in order]
             mirrored, plain = mirrored + (not handed), plain + handed
     assert min(mirrored, plain) > 5
 
@@ -223,23 +228,25 @@ def test_a_mirrored_crop_calls_left_what_was_right(scale):
 def test_whether_a_keypoint_beyond_the_edge_is_seen_is_not_known():
     unknown = 0
     for seed in range(30):
-        crop = draw_crop(face_of((0, 1, 2)), PLAIN, np.random.default_rng(seed))
+        crop = sample_crop(face_of((0, 1, 2)), PLAIN, np.random.default_rng(seed))
         if len(crop.boxes_xyxy):
-            inside = ((crop.keypoints.places >= 0) & (crop.keypoints.places < 64)).all(axis=-1)[0]
-            assert np.isnan(crop.keypoints.seen[0]).tolist() == (~inside).tolist()
+            inside = ((crop.keypoints.points_xy >= 0) & (crop.keypoints.points_xy < 64)).all(
+                axis=-1
+            )[0]
+            assert np.isnan(crop.keypoints.visibility[0]).tolist() == (~inside).tolist()
             unknown += (~inside).sum()
     assert unknown > 0
 
 
 def test_images_smaller_than_a_crop_are_padded_with_the_mean():
-    crop = draw_crop(picture_of((4, 4, 20, 20), size=(32, 32)), PLAIN, np.random.default_rng(0))
+    crop = sample_crop(picture_of((4, 4, 20, 20), size=(32, 32)), PLAIN, np.random.default_rng(0))
     assert crop.rgb[0, 0] == pytest.approx([124, 116, 104], abs=1)
     assert crop.boxes_xyxy[0] == pytest.approx([20, 20, 36, 36])
 
 
 def test_images_without_objects_are_cropped_too():
-    crop = draw_crop(picture_of(), PLAIN, np.random.default_rng(0))
-    assert crop.boxes_xyxy.shape == crop.ignored_xyxy.shape == (0, 4)
+    crop = sample_crop(picture_of(), PLAIN, np.random.default_rng(0))
+    assert crop.boxes_xyxy.shape == crop.ignored_boxes_xyxy.shape == (0, 4)
 
 
 def segmented(*boxes, **options):
@@ -253,12 +260,12 @@ def segmented(*boxes, **options):
 
 @pytest.mark.parametrize("scale", [0.8, 1.5])
 def test_cells_show_what_the_crop_shows_and_point_to_its_centre(scale):
-    rules = CropRules(crop_px=128, scale_range=(scale, scale))
+    rules = CropConfig(crop_px=128, scale_range=(scale, scale))
     picture = segmented((40, 30, 92, 80), (100, 60, 140, 118))
     checked = 0
     for seed in range(30):
-        crop = draw_crop(picture, rules, np.random.default_rng(seed))
-        shown, votes = crop.segments.shown, crop.segments.votes
+        crop = sample_crop(picture, rules, np.random.default_rng(seed))
+        shown, votes = crop.segmentation.semantic, crop.segmentation.centre_offsets
         assert shown.shape == votes.shape[1:] == (32, 32)
         middles = crop.rgb.reshape(32, 4, 32, 4, 3)[:, 1:3, :, 1:3].mean(axis=(1, 3, 4))
         clear = (middles > 240) | (middles < 110)  # neither at an edge
@@ -279,12 +286,12 @@ def test_cells_of_what_is_not_learned_are_not_known():
     for picture in (
         segmented(box, visible=0.1),
         segmented(box, crowd=True),
-        replace(segmented(box), owners=np.full((128, 160), UNKNOWN, np.uint16)),
+        replace(segmented(box), owners=np.full((128, 160), UNKNOWN_INSTANCE, np.uint16)),
     ):
-        shown = draw_crop(picture, PLAIN, np.random.default_rng(0)).segments.shown
+        shown = sample_crop(picture, PLAIN, np.random.default_rng(0)).segmentation.semantic
         assert set(shown.ravel()) <= {0, -1}
         assert (shown == -1).any()
-    assert draw_crop(picture_of(box), PLAIN, np.random.default_rng(0)).segments is None
+    assert sample_crop(picture_of(box), PLAIN, np.random.default_rng(0)).segmentation is None
 
 
 def hiding(boxes, owners):
@@ -301,20 +308,20 @@ def test_crops_know_what_they_show_of_whole_objects():
     rules = replace(PLAIN, amodal=True, scale_range=(0.5, 2.0), flips=True, quarter_turns=True)
     counts = np.zeros(3)
     for seed in range(60):
-        crop = draw_crop(picture, rules, np.random.default_rng(seed))
+        crop = sample_crop(picture, rules, np.random.default_rng(seed))
         for whole, seen, category in zip(
-            crop.boxes_xyxy, crop.seen_xyxy, crop.categories, strict=True
+            crop.boxes_xyxy, crop.visible_boxes_xyxy, crop.categories, strict=True
         ):
             counts[category] += 1
             assert (seen[:2] >= whole[:2] - 1e-9).all()
             assert (seen[2:] <= whole[2:] + 1e-9).all()
-            alone = np.uint8(250) * (picture.owners == category + 1)[..., None].repeat(3, 2)
-            shown = draw_crop(replace(picture, rgb=alone), rules, np.random.default_rng(seed)).rgb
+            alone = np.uint8(250) * (picture.instance_map == category + 1)[..., None].repeat(3, 2)
+            shown = sample_crop(replace(picture, rgb=alone), rules, np.random.default_rng(seed)).rgb
             if (seen[2:] - seen[:2]).min() > 2:
                 assert seen == pytest.approx(bright_box(shown), abs=1.5)
     assert counts[:2].min() > 20
     assert counts[2] == 0  # nothing of it is seen
-    assert draw_crop(picture, PLAIN, np.random.default_rng(0)).seen_xyxy is None
+    assert sample_crop(picture, PLAIN, np.random.default_rng(0)).visible_boxes_xyxy is None
 
 
 def test_of_what_a_crop_does_not_show_nothing_is_learned():
@@ -323,20 +330,20 @@ def test_of_what_a_crop_does_not_show_nothing_is_learned():
     picture = hiding([(20, 10, 170, 50)], owners)
     ignored = learned = 0
     for seed in range(60):
-        crop = draw_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
+        crop = sample_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
         learned += len(crop.boxes_xyxy)
-        ignored += len(crop.ignored_xyxy)
-        assert all(x1 > x0 for x0, _, x1, _ in crop.seen_xyxy)
+        ignored += len(crop.ignored_boxes_xyxy)
+        assert all(x1 > x0 for x0, _, x1, _ in crop.visible_boxes_xyxy)
     assert ignored > 10
-    plain = [draw_crop(picture, PLAIN, np.random.default_rng(s)).boxes_xyxy for s in range(60)]
+    plain = [sample_crop(picture, PLAIN, np.random.default_rng(s)).boxes_xyxy for s in range(60)]
     assert sum(map(len, plain)) > learned
 
 
-@pytest.mark.parametrize("owners", [None, UNKNOWN])
+@pytest.mark.parametrize("owners", [None, UNKNOWN_INSTANCE])
 def test_where_pixels_are_not_known_boxes_stand_for_what_is_seen(owners):
     picture = picture_of((60, 40, 92, 80))
     if owners is not None:
         picture = replace(picture, owners=np.full((128, 160), owners, np.uint16))
     for seed in range(10):
-        crop = draw_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
-        assert np.array_equal(crop.seen_xyxy, crop.boxes_xyxy)
+        crop = sample_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
+        assert np.array_equal(crop.visible_boxes_xyxy, crop.boxes_xyxy)

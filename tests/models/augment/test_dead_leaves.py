@@ -5,24 +5,24 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.models.augment.backgrounds import Backdrops
-from sim2cam.models.augment.dead_leaves import collage
+from sim2cam.models.augment.backgrounds import BackgroundAugmentation
+from sim2cam.models.augment.dead_leaves import render_dead_leaves
 from sim2cam.models.augment.photometric import backgrounds as backdrops
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.images import Tasks, read_picture
-from sim2cam.models.training.setup import Aids, lesson_of
-from sim2cam.models.training.training import batch_maker, train_detector
+from sim2cam.models.training.images import Tasks, read_annotated_image
+from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
+from sim2cam.models.training.training import build_batch_maker, train_detector
 
 GREEN = (20, 200, 60)
-CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, collages=True)
+CONFIG = TrainConfig(steps=4, batch=2, crop_px=64, warmup_steps=1, dead_leaves=True)
 
 
 def drawn(seed, shape=(120, 160)):
-    return collage(shape, np.random.default_rng(seed))
+    return render_dead_leaves(shape, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("shape", [(480, 640), (120, 1), (3, 200), (1, 1)])
@@ -58,14 +58,16 @@ def test_objects_are_seen_before_them_alone_or_before_pictures_too(
     make_dataset, monkeypatch, tmp_path
 ):
     data = make_dataset()
-    picture = read_picture(data.samples[0], data.categories, Tasks(cut_outs=True))
+    picture = read_annotated_image(data.samples[0], data.categories, Tasks(cutouts=True))
     inside, outside = (
         cv2.erode(where.astype(np.uint8), np.ones((3, 3))) > 0
-        for where in (picture.owners > 0, picture.owners == 0)
+        for where in (picture.instance_map > 0, picture.instance_map == 0)
     )
     write_bytes(tmp_path / "green/0.png", encode_png(np.full((130, 160, 3), GREEN, np.uint8)))
-    alone = Backdrops(None, 0, amodal=False, collages=True)
-    both = Backdrops(read_captures(tmp_path / "green"), 1 << 24, amodal=False, collages=True)
+    alone = BackgroundAugmentation(None, 0, amodal=False, dead_leaves=True)
+    both = BackgroundAugmentation(
+        read_real_images(tmp_path / "green"), 1 << 24, amodal=False, dead_leaves=True
+    )
     for made, least, most in ((alone, 0, 0), (both, 12, 28)):
         shown = [behind(made, picture, monkeypatch, seed).rgb for seed in range(40)]
         assert all(np.array_equal(rgb[inside], picture.rgb[inside]) for rgb in shown)
@@ -78,9 +80,11 @@ def test_it_is_a_training_s_to_say(make_dataset, tmp_path):
     usual = replace(CONFIG, collages=False)
     made = []
     for config in (CONFIG, usual):
-        lesson = lesson_of(parts, config, Aids())
-        assert lesson.tasks.need_owners == config.collages
-        made.append(batch_maker(lesson.parts, lesson.categories, lesson.tasks, config).make(0).rgb)
+        lesson = make_training_setup(parts, config, AuxiliaryData())
+        assert lesson.tasks.needs_instance_map == config.dead_leaves
+        made.append(
+            build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, config).make(0).rgb
+        )
     assert not np.array_equal(*made)
     train_detector(parts, CONFIG, tmp_path / "run")
     card = json.loads((tmp_path / "run" / "weights.json").read_text())
@@ -92,7 +96,7 @@ def test_it_is_a_training_s_to_say(make_dataset, tmp_path):
 def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
     photos = make_dataset("photos", with_ids=False)
     with pytest.raises(InputError) as caught:
-        lesson_of(((photos, 1.0),), CONFIG, Aids())
+        make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
     assert str(caught.value).endswith(
         "does not say which pixels show objects, so they cannot be laid before collages. Render it again with "
         "ids among --channels, or train with collages = false."

@@ -3,13 +3,13 @@ import threading
 
 import numpy as np
 
-from sim2cam.models.augment.photometric import Photometric
+from sim2cam.models.augment.photometric import PhotometricAugmentation
 
 RGB = np.random.default_rng(0).integers(40, 200, (96, 96, 3)).astype(np.uint8)
 
 
 def test_equal_seeds_change_equally_whatever_came_before():
-    a, b = Photometric(), Photometric()
+    a, b = PhotometricAugmentation(), PhotometricAugmentation()
     for seed in range(5):
         b(RGB, 100 + seed)
     for seed in range(20):
@@ -17,7 +17,7 @@ def test_equal_seeds_change_equally_whatever_came_before():
 
 
 def test_threads_do_not_disturb_each_other():
-    change = Photometric()
+    change = PhotometricAugmentation()
     expected = [change(RGB, seed) for seed in range(16)]
     found = {}
 
@@ -36,7 +36,7 @@ def test_threads_do_not_disturb_each_other():
 def test_looks_vary_but_stay_images_and_nothing_moves():
     dark_half = np.full((96, 96, 3), 60, np.uint8)
     dark_half[:, 48:] = 180
-    change, means = Photometric(), []
+    change, means = PhotometricAugmentation(), []
     for seed in range(60):
         changed = change(dark_half, seed)
         assert changed.shape == dark_half.shape
@@ -50,7 +50,7 @@ def test_looks_vary_but_stay_images_and_nothing_moves():
 
 def test_draws_of_different_changes_are_independent():
     """If all started from one seed, brightness and noise would rise and fall together."""
-    flat, change = np.full((64, 64, 3), 128, np.uint8), Photometric()
+    flat, change = np.full((64, 64, 3), 128, np.uint8), PhotometricAugmentation()
     changed = [change(flat, seed).astype(float) for seed in range(200)]
     brightness = np.array([c.mean() for c in changed])
     noise = np.array([c.std(axis=(0, 1)).mean() for c in changed])
@@ -59,6 +59,6 @@ def test_draws_of_different_changes_are_independent():
 
 def test_input_is_left_alone_and_no_network_is_asked():
     before = RGB.copy()
-    Photometric()(RGB, 3)
+    PhotometricAugmentation()(RGB, 3)
     assert np.array_equal(before, RGB)
     assert os.environ["NO_ALBUMENTATIONS_UPDATE"] == "1"

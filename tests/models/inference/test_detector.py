@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import CheckpointError
 from sim2cam.images import read_rgb
 from sim2cam.learn import device
@@ -15,29 +15,35 @@ from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference import tiles
 from sim2cam.models.inference.detections import MAX_DETECTIONS
 from sim2cam.models.inference.detector import (
-    LoadedDetector,
+    NativeDetector,
+    detect_dataset,
+    detect_objects,
     load_detector,
-    look,
-    look_at_dataset,
-    predict,
-    predict_dataset,
+    predict_image,
+    predict_samples,
     save_detector,
 )
-from sim2cam.models.inference.tiles import maps_of
-from sim2cam.models.network.decoding import decode
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Detector, Maps, is_peak
-from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, Reading
-from sim2cam.models.network.roi_crops import FILL, SURFACE_PX
-from sim2cam.models.reliability.confidence import Scaling, slopes_and_offsets
+from sim2cam.models.inference.tiles import compute_maps
+from sim2cam.models.network.decoding import decode_maps
+from sim2cam.models.network.detector import (
+    STRIDE_PX,
+    UNIT_PX,
+    DetectionMaps,
+    DetectorNetwork,
+    is_peak,
+)
+from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, RoiOutputs
+from sim2cam.models.network.roi_crops import BOX_FRACTION, SURFACE_CROP_PX
+from sim2cam.models.reliability.confidence import ScoreCalibration, stack_calibration
 
-CELLS = SURFACE_PX // SURFACE_STRIDE_PX
+CELLS = SURFACE_CROP_PX // SURFACE_STRIDE_PX
 
 CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
 
 
 @pytest.fixture(scope="module")
 def network():
-    made = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    made = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
         made.where[1].bias[0] = 0.0  # an untrained one that finds something everywhere
     return made
@@ -62,7 +68,7 @@ def drawn_maps(objects, size=(40, 50)):
         distances = torch.tensor([x - x0, y - y0, x1 - x, y1 - y])
         sides[0, :, row, column] = (distances / UNIT_PX).log()
         classes[0, category, row, column] = 20.0
-    return Maps(heat, sides, classes)
+    return DetectionMaps(heat, sides, classes)
 
 
 class Says(torch.nn.Module):
@@ -85,12 +91,12 @@ class Says(torch.nn.Module):
 
     def read(self, features, cells):
         rows, columns = cells
-        return Maps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
+        return DetectionMaps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
 
 def test_decode_inverts_what_targets_say():
     objects = [(10, 20, 53, 60, 1, 4.0), (100, 31, 141, 77, 0, 2.0)]
-    boxes, scores, categories, heat, probabilities, *more = decode(drawn_maps(objects), 0.5)
+    boxes, scores, categories, heat, probabilities, *more = decode_maps(drawn_maps(objects), 0.5)
     assert more == [None, None]
     assert heat.numpy() == pytest.approx(
         [1 / (1 + np.exp(-logit)) for logit in (4.0, 2.0)], abs=1e-4
@@ -107,9 +113,11 @@ def test_what_surely_is_an_object_votes_whatever_it_is():
     heat[0, 6, 6], heat[0, 0, 7] = 0.1, -0.1  # just sure enough, and not
     classes = torch.zeros(1, 3, 8, 8)
     classes[0, :, 2, 2] = torch.tensor([2.0, 1.0, 0.0])
-    said = Says(Maps(heat, torch.full((1, 4, 8, 8), -3.0), classes))
+    said = Says(DetectionMaps(heat, torch.full((1, 4, 8, 8), -3.0), classes))
     card = replace(CARD, categories=("1", "2", "3"))
-    found = look(LoadedDetector(said, card), np.zeros((32, 32, 3), np.uint8)).votes
+    found = predict_image(
+        NativeDetector(said, card), np.zeros((32, 32, 3), np.uint8)
+    ).category_probabilities
     expected = np.exp([2.0, 1.0, 0.0]) / np.exp([2.0, 1.0, 0.0]).sum()
     assert found == pytest.approx(np.array([expected, [1 / 3] * 3]), rel=1e-5)
 
@@ -119,13 +127,13 @@ def test_only_peaks_are_found_and_duplicates_are_dropped():
     maps = drawn_maps([(*box, 0, 4.0)])
     row = column = 15
     for shift, logit in ((1, 3.5), (3, 3.0)):  # a neighbour, and another peak of the same object
-        maps.heat[0, row, column + shift] = logit
-        maps.classes[0, 1, row, column + shift] = 20.0
+        maps.heatmap[0, row, column + shift] = logit
+        maps.class_logits[0, 1, row, column + shift] = 20.0
         distances = torch.tensor([22 + shift * 4.0, 22, 18 - shift * 4.0, 18])
         maps.log_sides[0, :, row, column + shift] = (distances / UNIT_PX).log()
-    assert len(decode(maps, 0.3).boxes) == 2
+    assert len(decode_maps(maps, 0.3).boxes) == 2
     rgb = np.zeros((160, 192, 3), np.uint8)
-    (found,) = predict(LoadedDetector(Says(maps), CARD), rgb)
+    (found,) = detect_objects(NativeDetector(Says(maps), CARD), rgb)
     assert found.category == "1"
     assert found.box_xyxy == pytest.approx(box, abs=1e-3)
 
@@ -133,10 +141,10 @@ def test_only_peaks_are_found_and_duplicates_are_dropped():
 def test_without_a_floor_peaks_alone_are_found():
     maps = drawn_maps([(40, 40, 80, 80, 0, 4.0)])
     rng = torch.Generator().manual_seed(0)
-    maps.heat[:] = torch.rand(maps.heat.shape, generator=rng) - 9.0
-    peaks = is_peak(maps.heat[0].sigmoid()).sum()
+    maps.heatmap[:] = torch.rand(maps.heatmap.shape, generator=rng) - 9.0
+    peaks = is_peak(maps.heatmap[0].sigmoid()).sum()
     assert 0 < peaks < MAX_DETECTIONS
-    found = decode(maps, 0.0)
+    found = decode_maps(maps, 0.0)
     assert len(found.boxes) == peaks
     assert (found.scores > 0).all()
 
@@ -144,7 +152,7 @@ def test_without_a_floor_peaks_alone_are_found():
 @pytest.mark.parametrize(("height", "width"), [(1, 1), (31, 95), (160, 192), (97, 64)])
 def test_any_size_and_boxes_stay_inside(network, height, width):
     rgb = np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8)
-    found = predict(LoadedDetector(network, CARD), rgb, score_floor=0.0)
+    found = detect_objects(NativeDetector(network, CARD), rgb, score_floor=0.0)
     assert found
     for detection in found:
         x0, y0, x1, y1 = detection.box_xyxy
@@ -157,26 +165,26 @@ def test_any_size_and_boxes_stay_inside(network, height, width):
 def test_scale_gives_boxes_in_the_pixels_of_the_image():
     maps = drawn_maps([(20, 40, 60, 80, 0, 4.0)])
     rgb = np.zeros((80, 100, 3), np.uint8)
-    (found,) = predict(LoadedDetector(Says(maps), CARD), rgb, scale=2.0)
+    (found,) = detect_objects(NativeDetector(Says(maps), CARD), rgb, input_scale=2.0)
     assert found.box_xyxy == pytest.approx((10, 20, 30, 40), abs=1e-3)
 
 
 def test_floor_leaves_out(network):
     rgb = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
-    detector = LoadedDetector(network, CARD)
-    every = predict(detector, rgb, score_floor=0.0)
+    detector = NativeDetector(network, CARD)
+    every = detect_objects(detector, rgb, score_floor=0.0)
     floor = every[len(every) // 2].score
-    assert all(d.score >= floor for d in predict(detector, rgb, score_floor=floor))
-    assert predict(detector, rgb, score_floor=1.0) == ()
+    assert all(d.score >= floor for d in detect_objects(detector, rgb, score_floor=floor))
+    assert detect_objects(detector, rgb, score_floor=1.0) == ()
 
 
 def test_prediction_changes_nothing_and_repeats(network, make_dataset):
     before = {name: value.clone() for name, value in network.state_dict().items()}
     data, told = make_dataset(n=2), []
-    detector = LoadedDetector(network, CARD)
-    first = predict_dataset(detector, data, progress=lambda *done: told.append(done))
+    detector = NativeDetector(network, CARD)
+    first = detect_dataset(detector, data, progress=lambda *done: told.append(done))
     assert told == [(1, 2), (2, 2)]
-    assert first == predict_dataset(detector, data)
+    assert first == detect_dataset(detector, data)
     assert all(torch.equal(before[n], v) for n, v in network.state_dict().items())
 
 
@@ -251,12 +259,12 @@ def test_the_card_says_how_much_images_are_magnified_and_boxes_widened():
     maps = drawn_maps([(20, 40, 60, 80, 0, 4.0)])
     rgb = np.zeros((80, 100, 3), np.uint8)
     card = replace(CARD, magnification=2.0, box_margin=0.1)
-    (found,) = predict(LoadedDetector(Says(maps), card), rgb)
+    (found,) = detect_objects(NativeDetector(Says(maps), card), rgb)
     assert found.box_xyxy == pytest.approx((8, 18, 32, 42), abs=1e-3)
 
 
 def known(reach_m):
-    return KnownObject(((-reach_m, -0.01, -0.01), (reach_m / 2, 0.01, 0.02)))
+    return ObjectGeometry(((-reach_m, -0.01, -0.01), (reach_m / 2, 0.01, 0.02)))
 
 
 POSED = replace(CARD, objects={"1": known(0.03), "2": known(0.05)})
@@ -274,7 +282,7 @@ class Reads:
         cells = torch.nn.functional.avg_pool2d(rgb.float(), SURFACE_STRIDE_PX)
         is_red = cells[:, 0].flatten(1).amax(1) > 150
         logits = torch.stack([is_red * 5.0, ~is_red * 3.0], 1) if self.categories else None
-        return Reading(logits, cells)
+        return RoiOutputs(logits, cells)
 
     def surface(self, cells, categories):
         shown = (cells.amax(1) > 150) * 8.0 - 4.0
@@ -306,15 +314,17 @@ def test_a_category_is_the_mean_of_what_all_views_say(config, shares):
     def reads(rgb):
         seen.append(rgb.numpy())
         said = torch.tensor([share**k for share in shares for k in (1, 2)])
-        return Reading(torch.stack([said, 1 - said], 1).log(), None)
+        return RoiOutputs(torch.stack([said, 1 - said], 1).log(), None)
 
     maps = drawn_maps([(20, 20, 60, 60, 1, 6.0), (100, 30, 140, 78, 1, 4.0)])
     rgb = np.random.default_rng(0).integers(0, 256, (160, 200, 3)).astype(np.uint8)
-    said = LoadedDetector(Says(maps, reads), replace(CARD, config=config))
-    prediction = look(said, rgb, score_floor=0.0)
+    said = NativeDetector(Says(maps, reads), replace(CARD, config=config))
+    prediction = predict_image(said, rgb, score_floor=0.0)
     found = prediction.detections
     means = [np.mean(np.array(shares) ** power) for power in (1, 2)]
-    assert np.sort(prediction.votes[:, 0]) == pytest.approx(sorted(means), rel=1e-5)
+    assert np.sort(prediction.category_probabilities[:, 0]) == pytest.approx(
+        sorted(means), rel=1e-5
+    )
     for detection, heat, power in zip(
         sorted(found, key=lambda one: one.box_xyxy), (6.0, 4.0), (1, 2), strict=True
     ):
@@ -334,19 +344,21 @@ def test_surfaces_come_in_the_pixels_of_the_image(magnification):
     """Where a square is, is said of the picture, whatever the close-up has to do with it."""
     box, square = np.array((50.0, 15.0, 70.0, 39.0)), (56, 31)
     maps = drawn_maps([(*box * magnification, 1, 4.0)])
-    said = LoadedDetector(Says(maps, Reads(categories=False)), POSED)
+    said = NativeDetector(Says(maps, Reads(categories=False)), POSED)
     rgb = squares_on_grey((square, BLUE))
-    prediction = look(said, rgb, scale=magnification)
+    prediction = predict_image(said, rgb, input_scale=magnification)
     (found,), (seen,) = prediction.detections, prediction.surfaces
-    assert found == predict(said, rgb, scale=magnification)[0]
+    assert found == detect_objects(said, rgb, input_scale=magnification)[0]
     assert found.category == "2"
     assert found.box_xyxy == pytest.approx(box, abs=1e-3)
-    step = 24 / FILL / CELLS  # pixels of the picture that a cell has
-    assert len(seen.places) == pytest.approx((8 / step) ** 2, rel=0.6)
-    assert seen.places.mean(axis=0) == pytest.approx(square, abs=0.5 * step)
-    assert np.abs(seen.places - square).max() < 4 + step
-    assert seen.points_m == pytest.approx(np.tile([0.025, -0.05, 0.05], (len(seen.places), 1)))
-    assert seen.spreads_px == pytest.approx(12 * 0.1, rel=1e-5)
+    step = 24 / BOX_FRACTION / CELLS  # pixels of the picture that a cell has
+    assert len(seen.image_points) == pytest.approx((8 / step) ** 2, rel=0.6)
+    assert seen.image_points.mean(axis=0) == pytest.approx(square, abs=0.5 * step)
+    assert np.abs(seen.image_points - square).max() < 4 + step
+    assert seen.object_points_m == pytest.approx(
+        np.tile([0.025, -0.05, 0.05], (len(seen.image_points), 1))
+    )
+    assert seen.uncertainties_px == pytest.approx(12 * 0.1, rel=1e-5)
 
 
 def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_detection():
@@ -354,58 +366,64 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
     maps = drawn_maps([(*first, 1, 6.0), (*second, 1, 4.0)])
     rgb = squares_on_grey(((32, 44), BLUE), ((118, 62), RED), size=(160, 200))
     plain, again = (
-        look(LoadedDetector(Says(maps, Reads(categories=c)), POSED), rgb) for c in (False, True)
+        predict_image(NativeDetector(Says(maps, Reads(categories=c)), POSED), rgb)
+        for c in (False, True)
     )
     assert [d.category for d in plain.detections] == ["2", "2"]
     assert [d.category for d in again.detections] == ["1", "2"]  # red is the surest now
     assert again.detections[0].box_xyxy == plain.detections[1].box_xyxy
     for seen, order in ((plain, ((32, 44), (118, 62))), (again, ((118, 62), (32, 44)))):
         for one, surface, place in zip(seen.detections, seen.surfaces, order, strict=True):
-            cell_px = np.ptp(one.box_xyxy[::2]) / FILL / CELLS
+            cell_px = np.ptp(one.box_xyxy[::2]) / BOX_FRACTION / CELLS
             assert surface.places.mean(axis=0) == pytest.approx(place, abs=0.5 * cell_px)
             point = (0.015, -0.03, 0.0) if one.category == "1" else (0.025, -0.05, 0.05)
             assert surface.points_m[0] == pytest.approx(point)
-    detector = LoadedDetector(Says(maps, Reads(categories=True)), POSED)
+    detector = NativeDetector(Says(maps, Reads(categories=True)), POSED)
     floor = again.detections[1].score + 0.001
-    sure = look(detector, rgb, score_floor=floor)
+    sure = predict_image(detector, rgb, score_floor=floor)
     assert sure.detections == again.detections[:1]
-    assert sure.surfaces[0].places == pytest.approx(again.surfaces[0].places)
+    assert sure.surfaces[0].image_points == pytest.approx(again.surfaces[0].image_points)
 
 
-@pytest.mark.parametrize("scaling", [None, Scaling(0.5, {"1": 0.3, "2": -0.4})])
+@pytest.mark.parametrize("scaling", [None, ScoreCalibration(0.5, {"1": 0.3, "2": -0.4})])
 def test_a_floor_is_of_what_close_ups_say(scaling):
     """Maps that cannot tell categories leave scores below those of close-ups that can."""
     card = replace(POSED, scaling=scaling)
     maps = drawn_maps([(12, 24, 52, 64, 1, 4.0)])
-    maps = maps._replace(classes=torch.zeros_like(maps.classes))
+    maps = maps._replace(classes=torch.zeros_like(maps.class_logits))
     rgb = squares_on_grey(((32, 44), RED), size=(96, 128))
-    detector = LoadedDetector(Says(maps, Reads(categories=True)), card)
-    (found,) = look(detector, rgb).detections
-    first = decode(maps, None, slopes_and_offsets(scaling, card.categories)).scores[0]
+    detector = NativeDetector(Says(maps, Reads(categories=True)), card)
+    (found,) = predict_image(detector, rgb).detections
+    first = decode_maps(maps, None, stack_calibration(scaling, card.categories)).scores[0]
     assert first < found.score
     for floor, wanted in ((found.score - 0.001, (found,)), (found.score + 0.001, ())):
-        assert look(detector, rgb, score_floor=floor).detections == wanted
+        assert predict_image(detector, rgb, score_floor=floor).detections == wanted
 
 
 def test_all_cells_of_a_surface_are_taken_as_sure_as_they_are():
     spread = torch.rand(CELLS, CELLS, generator=torch.Generator().manual_seed(0))
     maps = drawn_maps([(20, 20, 60, 60, 0, 4.0)])
-    said = LoadedDetector(Says(maps, Reads(categories=False, spread=spread)), POSED)
-    (seen,) = look(said, np.full((80, 100, 3), 250, np.uint8)).surfaces
-    assert seen.spreads_px == pytest.approx(20 * spread.clamp(min=0.01).flatten().numpy(), rel=1e-5)
-    assert look(said, np.zeros((80, 100, 3), np.uint8)).surfaces[0].places.shape == (0, 2)
+    said = NativeDetector(Says(maps, Reads(categories=False, spread=spread)), POSED)
+    (seen,) = predict_image(said, np.full((80, 100, 3), 250, np.uint8)).surfaces
+    assert seen.uncertainties_px == pytest.approx(
+        20 * spread.clamp(min=0.01).flatten().numpy(), rel=1e-5
+    )
+    assert predict_image(said, np.zeros((80, 100, 3), np.uint8)).surfaces[0].image_points.shape == (
+        0,
+        2,
+    )
 
 
 def test_without_a_detection_there_is_no_surface():
     rgb = np.zeros((80, 100, 3), np.uint8)
     nothing = Says(drawn_maps([]), Reads(categories=True))
-    assert look(LoadedDetector(nothing, POSED), rgb).surfaces == ()
-    assert look(LoadedDetector(Says(drawn_maps([])), CARD), rgb).surfaces is None
+    assert predict_image(NativeDetector(nothing, POSED), rgb).surfaces == ()
+    assert predict_image(NativeDetector(Says(drawn_maps([])), CARD), rgb).surfaces is None
 
 
 @pytest.fixture
 def posed_weights(tmp_path):
-    network = Detector("nano", 2, torch.Generator().manual_seed(0), poses=True)
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0), poses=True)
     path = tmp_path / "posed.safetensors"
     save_detector(path, network.state_dict(), POSED)
     return path
@@ -413,9 +431,9 @@ def posed_weights(tmp_path):
 
 def test_surfaces_of_whole_data_sets_are_not_kept(posed_weights, make_dataset):
     detector, data = load_detector(posed_weights), make_dataset(n=2)
-    seen = look_at_dataset(detector, data, score_floor=0.0)
+    seen = predict_samples(detector, data, score_floor=0.0)
     for sample in data.samples:
-        alone = look(detector, read_rgb(sample.rgb), score_floor=0.0)
+        alone = predict_image(detector, read_rgb(sample.rgb), score_floor=0.0)
         assert alone.surfaces
         assert seen[sample.name] == replace(alone, surfaces=None)
 
@@ -424,7 +442,7 @@ def test_weights_with_poses_come_back_with_their_objects(posed_weights):
     loaded = load_detector(posed_weights)
     assert loaded.network.reader.surface is not None
     assert loaded.network.reader.category is None
-    assert loaded.card.objects["1"].reach_m == 0.03
+    assert loaded.card.objects["1"].max_coordinate_m == 0.03
 
 
 def test_objects_and_tensors_must_fit(posed_weights, weights):
@@ -455,23 +473,23 @@ def test_keypoints_come_in_the_pixels_of_the_image_with_the_names_of_their_categ
     keypoints[0, 1, :, 2, row, column] = -1.0
     keypoints[0, 1, :, 3, row, column] = torch.tensor([3.0, -3.0, 0.0])
     card = replace(CARD, keypoints={"1": ("a", "b", "c"), "2": ("head", "tip")})
-    said = LoadedDetector(Says(maps._replace(keypoints=keypoints)), card)
-    (found,) = predict(said, np.zeros((80, 100, 3), np.uint8), scale=magnification)
+    said = NativeDetector(Says(maps._replace(keypoints=keypoints)), card)
+    (found,) = detect_objects(said, np.zeros((80, 100, 3), np.uint8), input_scale=magnification)
     assert [point.name for point in found.keypoints] == ["head", "tip"]
     for point, place, seen in zip(found.keypoints, places, (0.953, 0.047), strict=False):
         assert point.xy == pytest.approx(tuple(place / magnification - 0.5), abs=1e-3)
         assert point.seen == pytest.approx(seen, abs=1e-3)
         assert point.spread_px == pytest.approx(unit_px * np.exp(-1) / magnification, rel=1e-5)
     assert json.loads(json.dumps(found.to_json()))["keypoints"][0]["name"] == "head"
-    plain = predict(LoadedDetector(Says(maps), CARD), np.zeros((80, 100, 3), np.uint8), scale=2.0)[
-        0
-    ]
+    plain = detect_objects(
+        NativeDetector(Says(maps), CARD), np.zeros((80, 100, 3), np.uint8), input_scale=2.0
+    )[0]
     assert set(plain.to_json()) == {"category", "box_xyxy", "score"}
 
 
 def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
     names = {"1": ("head", "tip", "rim"), "2": ()}
-    network = Detector("nano", 2, torch.Generator().manual_seed(0), keypoints=3)
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0), n_keypoints=3)
     path = tmp_path / "pointed.safetensors"
     save_detector(path, network.state_dict(), replace(CARD, keypoints=names))
     loaded = load_detector(path)
@@ -493,18 +511,18 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
 
 def test_tiles_say_what_the_whole_says(network, monkeypatch):
     rgb = np.random.default_rng(0).integers(0, 256, (190, 330, 3)).astype(np.uint8)
-    detector = LoadedDetector(network, CARD)
+    detector = NativeDetector(network, CARD)
     monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
-    whole, features = maps_of(detector.folded, rgb, 1.0)
+    whole, features = compute_maps(detector.fused_network, rgb, 1.0)
     monkeypatch.setattr(tiles, "TILE_PX", 96)
     monkeypatch.setattr(tiles, "AROUND_PX", 128)
-    tiled, joined = maps_of(detector.folded, rgb, 1.0)
+    tiled, joined = compute_maps(detector.fused_network, rgb, 1.0)
     assert joined == pytest.approx(features, abs=1e-4)
     for name in ("heat", "log_sides"):
         assert getattr(tiled, name) == pytest.approx(getattr(whole, name), abs=1e-4), name
     monkeypatch.setattr(tiles, "TILE_PX", 1536)
-    found = predict(detector, rgb)
+    found = detect_objects(detector, rgb)
     monkeypatch.setattr(tiles, "TILE_PX", 96)
-    assert [d.category for d in predict(detector, rgb)] == [d.category for d in found]
+    assert [d.category for d in detect_objects(detector, rgb)] == [d.category for d in found]
     monkeypatch.setattr(tiles, "AROUND_PX", 0)
-    assert maps_of(detector.folded, rgb, 1.0)[1] != pytest.approx(features, abs=1e-2)
+    assert compute_maps(detector.fused_network, rgb, 1.0)[1] != pytest.approx(features, abs=1e-2)

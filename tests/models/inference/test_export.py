@@ -11,24 +11,29 @@ import torch
 
 import sim2cam.models
 from sim2cam.adapt.export import export_translator
-from sim2cam.adapt.reference.networks import ResnetGenerator, initialise
+from sim2cam.adapt.reference.networks import ResnetGenerator, initialise_weights
 from sim2cam.adapt.reference.translator import ReferenceTranslator
 from sim2cam.adapt.transfers.reinhard import ReinhardTransfer
 from sim2cam.adapt.translator.config import TranslatorConfig
 from sim2cam.adapt.translator.translator import Translator, build_generator
 from sim2cam.cli import main
-from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.learn.onnx import write_onnx
-from sim2cam.models.card import DetectorCard, NoveltyLimit
+from sim2cam.models.card import DetectorCard, OodThreshold
 from sim2cam.models.inference import export
-from sim2cam.models.inference.detector import LoadedDetector, load_detector, predict, save_detector
-from sim2cam.models.inference.export import MOST, export_detector
-from sim2cam.models.network.detector import Detector
-from sim2cam.models.reliability.confidence import Scaling
-from sim2cam.pipeline.recipe import SHIPPED
+from sim2cam.models.inference.detector import (
+    NativeDetector,
+    detect_objects,
+    load_detector,
+    save_detector,
+)
+from sim2cam.models.inference.export import MAX_EXPORTED_DETECTIONS, export_detector
+from sim2cam.models.network.detector import DetectorNetwork
+from sim2cam.models.reliability.confidence import ScoreCalibration
+from sim2cam.pipeline.recipe import RECIPES_FOLDER
 
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 pytest.importorskip("onnxruntime", reason="the extra 'export' is not installed")
@@ -56,7 +61,7 @@ def test_weights_that_ship_are_exported_by_their_name(tmp_path):
 
 def test_an_exported_detector_takes_means_of_many_pixels(tmp_path):
     detector = load_detector(WEIGHTS)
-    scaling = Scaling(0.5, dict.fromkeys("123456", 0.4))
+    scaling = ScoreCalibration(0.5, dict.fromkeys("123456", 0.4))
     card = replace(detector.card, magnification=0.4, scaling=scaling)
     detector = replace(detector, card=card)
     path = tmp_path / "dice.onnx"
@@ -65,14 +70,14 @@ def test_an_exported_detector_takes_means_of_many_pixels(tmp_path):
 
 
 def standin_photo():
-    return read_rgb(SHIPPED / "standin" / "test" / "049-a00e467d.jpg")[:200, :230]
+    return read_rgb(RECIPES_FOLDER / "standin" / "test" / "049-a00e467d.jpg")[:200, :230]
 
 
 def finds_the_same(path, detector, rgb):
     boxes, scores, labels = run(path, rgb=rgb[None])
-    assert boxes.shape == (MOST, 4)
+    assert boxes.shape == (MAX_EXPORTED_DETECTIONS, 4)
     scale = detector.card.magnification
-    sure = [one for one in predict(detector, rgb, scale=scale) if one.score > 0.4]
+    sure = [one for one in detect_objects(detector, rgb, input_scale=scale) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
     wanted = [one for one, share in zip(sure, near, strict=True) if share < 0.5]  # no borderline
@@ -121,7 +126,7 @@ def test_detections_are_compared_whatever_their_order_by_how_sure_they_are(fault
 
 def test_a_box_goes_where_it_is_a_surer_ones():
     boxes = torch.tensor([[0, 0, 10, 10], [0, 0, 10, 9], [30, 0, 40, 10], [0, 1, 10, 9]]).float()
-    assert export._is_duplicate(boxes).tolist() == [0.0, 1.0, 0.0, 1.0]
+    assert export._find_duplicates(boxes).tolist() == [0.0, 1.0, 0.0, 1.0]
 
 
 def test_what_computes_something_else_is_not_written(tmp_path):
@@ -150,7 +155,7 @@ def test_what_computes_something_else_is_not_written(tmp_path):
 def test_an_exported_translator_takes_what_its_network_takes(tmp_path):
     buffers = ("depth", "objects")
     generator = build_generator(TranslatorConfig(width=4, blocks=1), buffers).eval()
-    initialise(generator, torch.Generator().manual_seed(0), xavier=True)
+    initialise_weights(generator, torch.Generator().manual_seed(0), xavier=True)
     path = tmp_path / "look.onnx"
     export_translator(Translator(generator, buffers, CPU), path)
     names = {one.name for one in onnx.load(path).graph.input}
@@ -159,7 +164,7 @@ def test_an_exported_translator_takes_what_its_network_takes(tmp_path):
 
 def test_an_exported_published_translator_translates_any_size(tmp_path):
     generator = ResnetGenerator(width=2, blocks=5, antialias=True).eval()
-    initialise(generator, torch.Generator().manual_seed(0), xavier=False)
+    initialise_weights(generator, torch.Generator().manual_seed(0), xavier=False)
     path = tmp_path / "look.onnx"
     export_translator(ReferenceTranslator(generator, CPU), path)
     picture = torch.rand(1, 3, 40, 72) * 2 - 1
@@ -179,12 +184,12 @@ def test_a_transfer_without_a_network_is_refused(tmp_path):
 
 def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsys):
     rng = torch.Generator().manual_seed(0)
-    network = Detector("nano", 2, rng, keypoints=3, masks=True).eval()
+    network = DetectorNetwork("nano", 2, rng, n_keypoints=3, masks=True).eval()
     with torch.no_grad():
         network.where[1].bias[0] = 4.0
     card = DetectorCard(
         "nano", ("a", "b"), 0, {}, (), keypoints={"a": ("x", "y", "z"), "b": ()}, masks=True,
-        magnification=1.5,
+        input_scale=1.5,
     )  # fmt: skip
     weights, path = tmp_path / "weights.safetensors", tmp_path / "found.onnx"
     save_detector(weights, network.state_dict(), card)
@@ -197,7 +202,7 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     assert not any(name.startswith(("network.keypoints", "network.masks")) for name in names)
     rgb = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
     boxes, scores, _ = run(path, rgb=rgb[None])
-    wanted = predict(load_detector(weights), rgb, scale=card.magnification)
+    wanted = detect_objects(load_detector(weights), rgb, input_scale=card.input_scale)
     assert wanted
     assert wanted[0].mask is not None
     overlap = pairwise_iou(
@@ -209,18 +214,18 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
 
 
 def test_the_smallest_pictures_have_fewer_places_than_the_graph_returns_detections(tmp_path):
-    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
         network.where[1].bias[0] = 4.0
-    detector = LoadedDetector(
-        network, DetectorCard("nano", ("a", "b"), 0, {}, (), magnification=0.4)
-    )
+    detector = NativeDetector(network, DetectorCard("nano", ("a", "b"), 0, {}, (), input_scale=0.4))
     path = tmp_path / "found.onnx"
     export_detector(detector, path)
     rgb = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     boxes, scores, labels = run(path, rgb=rgb[None])
-    assert boxes.shape == (MOST, 4)
-    wanted = predict(detector, rgb, scale=0.4)[:2]  # of others, some go for a surer one's sake
+    assert boxes.shape == (MAX_EXPORTED_DETECTIONS, 4)
+    wanted = detect_objects(detector, rgb, input_scale=0.4)[
+        :2
+    ]  # of others, some go for a surer one's sake
     assert boxes[:2] == pytest.approx(np.array([one.box_xyxy for one in wanted]), abs=0.1)
     assert scores[:2] == pytest.approx([one.score for one in wanted], abs=1e-3)
     assert ["ab"[label] for label in labels[:2]] == [one.category for one in wanted]
@@ -228,10 +233,10 @@ def test_the_smallest_pictures_have_fewer_places_than_the_graph_returns_detectio
 
 def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
     card = DetectorCard("nano", ("a",), 0, {}, (), keypoints={"a": ()})
-    assert export._lacks(card) == ()
-    known = KnownObject(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
-    limit = NoveltyLimit(3.0, 0.05, 19, "held-out pictures", 160)
-    more = export._lacks(replace(card, objects={"a": known}, novelty=limit))
+    assert export._list_missing_outputs(card) == ()
+    known = ObjectGeometry(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
+    limit = OodThreshold(3.0, 0.05, 19, "held-out pictures", 160)
+    more = export._list_missing_outputs(replace(card, objects={"a": known}, novelty=limit))
     assert [words.split(":")[0] for words in more] == [
         "poses", "how unlike what was trained on a picture is"
     ]  # fmt: skip
@@ -240,23 +245,23 @@ def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
 @pytest.mark.parametrize("reader", [True, False])
 def test_surfaces_stay_out_of_the_graph_and_categories_are_read_where_they_are(reader):
     rng = torch.Generator().manual_seed(0)
-    network = Detector("nano", 2, rng, poses=True, reader=reader).eval()
-    known = KnownObject(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
+    network = DetectorNetwork("nano", 2, rng, poses=True, roi_classifier=reader).eval()
+    known = ObjectGeometry(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
     card = DetectorCard(
-        "nano", ("a", "b"), 0, {}, (), objects={"a": known, "b": known}, reader=reader
+        "nano", ("a", "b"), 0, {}, (), objects={"a": known, "b": known}, roi_classifier=reader
     )
     with torch.no_grad():
         network.where[1].bias[0] = 4.0
         network.what[1].bias[0] = 9.0  # the maps say the first, and the reader the second
         if reader:
             network.reader.category.bias[1] = 9.0
-    graph = export.DetectorGraph(LoadedDetector(network, card))
+    graph = export.DetectorGraph(NativeDetector(network, card))
     assert not any(".surface." in name for name in graph.state_dict())
     assert network.reader.surface is not None
     noise = torch.randint(0, 256, (1, 64, 96, 3), dtype=torch.uint8, generator=rng)
     with torch.inference_mode():
         boxes, scores, labels = graph(noise)
-    found = predict(LoadedDetector(network, card), noise[0].numpy())
+    found = detect_objects(NativeDetector(network, card), noise[0].numpy())
     assert (scores > 0).any()
     assert set(labels[scores > 0].tolist()) == {int(reader)}
     assert {one.category for one in found} == {"ab"[int(reader)]}

@@ -6,7 +6,7 @@ import torch
 
 import sim2cam.models
 from sim2cam.models.inference.detector import load_detector
-from sim2cam.models.inference.features import FEATURES, trunk_features
+from sim2cam.models.inference.features import FEATURE_DIM, extract_backbone_features
 
 WEIGHTS = Path(sim2cam.models.__file__).parent / "weights" / "dice.safetensors"
 
@@ -23,8 +23,8 @@ def test_features_are_the_means_of_what_the_trunk_gives(detector):
     ) / detector.network.std
     with torch.no_grad():
         maps = detector.network.trunk(image)
-    found = trunk_features(detector, rgb)
-    assert found.shape == (FEATURES,)
+    found = extract_backbone_features(detector, rgb)
+    assert found.shape == (FEATURE_DIM,)
     assert found.dtype == np.float64
     assert found[:64] == pytest.approx(maps[0][0].mean(dim=(1, 2)).numpy(), rel=1e-4, abs=1e-6)
     assert found[-256:] == pytest.approx(maps[2][0].mean(dim=(1, 2)).numpy(), rel=1e-4, abs=1e-6)
@@ -32,8 +32,11 @@ def test_features_are_the_means_of_what_the_trunk_gives(detector):
 
 def test_an_even_picture_is_alike_at_every_size(detector):
     small, large = (
-        trunk_features(detector, np.full((side, side, 3), 140, np.uint8)) for side in (512, 1024)
+        extract_backbone_features(detector, np.full((side, side, 3), 140, np.uint8))
+        for side in (512, 1024)
     )
     edges = np.abs(small - large).mean()  # what is padded at the border counts less
-    other = np.abs(small - trunk_features(detector, np.full((512, 512, 3), 30, np.uint8))).mean()
+    other = np.abs(
+        small - extract_backbone_features(detector, np.full((512, 512, 3), 30, np.uint8))
+    ).mean()
     assert edges < 0.5 * other

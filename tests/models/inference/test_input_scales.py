@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.inference.detections import scaled
-from sim2cam.models.inference.detector import LoadedDetector, look, predict
-from sim2cam.models.inference.input_scales import Level, pyramid
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Detector, Maps
-from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, Reading
-from sim2cam.models.network.roi_crops import close_up_square
+from sim2cam.models.inference.detections import rescale_image
+from sim2cam.models.inference.detector import NativeDetector, detect_objects, predict_image
+from sim2cam.models.inference.input_scales import PyramidLevel, build_pyramid
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, DetectorNetwork
+from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX, RoiOutputs
+from sim2cam.models.network.roi_crops import compute_roi_square
 
 SIDE = 320
 TRAINED_PX = (20.0, 80.0)
-BRICK = KnownObject(((-0.02, -0.01, -0.01), (0.02, 0.01, 0.01)))
+BRICK = ObjectGeometry(((-0.02, -0.01, -0.01), (0.02, 0.01, 0.01)))
 CARD = DetectorCard(
-    "nano", ("1", "2"), 0, {}, (), sizes_px=TRAINED_PX, keypoints={"1": ("tip",), "2": ()},
+    "nano", ("1", "2"), 0, {}, (), box_size_range_px=TRAINED_PX, keypoints={"1": ("tip",), "2": ()},
     objects={"1": BRICK, "2": BRICK},
 )  # fmt: skip
 RGB = np.zeros((SIDE, SIDE, 3), np.uint8)
@@ -33,25 +33,27 @@ RGB = np.zeros((SIDE, SIDE, 3), np.uint8)
 def test_objects_of_every_size_count_somewhere_and_are_not_too_large_there(
     magnification, trained_px
 ):
-    levels = pyramid(magnification, trained_px, 4000)
-    assert levels[0].scale == magnification
-    assert levels[0].least_px == 0
-    assert all(a.scale == 2 * b.scale for a, b in itertools.pairwise(levels))
+    levels = build_pyramid(magnification, trained_px, 4000)
+    assert levels[0].input_scale == magnification
+    assert levels[0].min_side_px == 0
+    assert all(a.input_scale == 2 * b.input_scale for a, b in itertools.pairwise(levels))
     for side in np.geomspace(2, 4000, 200):
-        seen = [one for one in levels if one.least_px <= side * one.scale <= one.most_px]
+        seen = [
+            one for one in levels if one.min_side_px <= side * one.input_scale <= one.max_side_px
+        ]
         assert seen
-        assert min(side * one.scale for one in seen) <= trained_px[1]
-    assert 4000 * levels[-1].scale <= trained_px[1] < 4000 * levels[-2].scale
+        assert min(side * one.input_scale for one in seen) <= trained_px[1]
+    assert 4000 * levels[-1].input_scale <= trained_px[1] < 4000 * levels[-2].input_scale
 
 
 def test_sizes_that_two_levels_tell_differently_are_not_lost_between_them():
-    (first, second, *_) = pyramid(1.0, TRAINED_PX, SIDE)
-    assert first.most_px / 2 * 0.8 >= second.least_px
+    (first, second, *_) = build_pyramid(1.0, TRAINED_PX, SIDE)
+    assert first.max_side_px / 2 * 0.8 >= second.min_side_px
 
 
 def test_one_level_does_where_no_object_can_be_larger_or_nothing_is_known_of_sizes():
-    assert pyramid(1.5, TRAINED_PX, 50) == (Level(1.5),)
-    assert pyramid(1.5, None, 4000) == (Level(1.5, 0.0, math.inf),)
+    assert build_pyramid(1.5, TRAINED_PX, 50) == (PyramidLevel(1.5),)
+    assert build_pyramid(1.5, None, 4000) == (PyramidLevel(1.5, 0.0, math.inf),)
 
 
 class SaysBySize(torch.nn.Module):
@@ -74,14 +76,14 @@ class SaysBySize(torch.nn.Module):
     def read(self, features, cells):
         rows, columns = cells
         maps = self.said[columns * STRIDE_PX]
-        return Maps(*(None if m is None else m[..., :rows, :columns] for m in maps))
+        return DetectionMaps(*(None if m is None else m[..., :rows, :columns] for m in maps))
 
 
 class Everywhere:
     """A reader that says of every cell that it shows the point whose x and y are its shares of the close-up."""
 
     def __call__(self, rgb):
-        return Reading(None, rgb[..., ::SURFACE_STRIDE_PX, ::SURFACE_STRIDE_PX])
+        return RoiOutputs(None, rgb[..., ::SURFACE_STRIDE_PX, ::SURFACE_STRIDE_PX])
 
     def surface(self, cells, categories):
         n, _, side, _ = cells.shape
@@ -118,8 +120,8 @@ def said_of(width, objects, *, points=True):
         votes[0, 0][shown] = (((x0 + x1) / 2 - x) / UNIT_PX)[shown]
         votes[0, 1][shown] = (((y0 + y1) / 2 - y) / UNIT_PX)[shown]
     if not points:
-        return Maps(heat, sides, classes)
-    return Maps(heat, sides, classes, keypoints, segments, votes)
+        return DetectionMaps(heat, sides, classes)
+    return DetectionMaps(heat, sides, classes, keypoints, segments, votes)
 
 
 def detector(by_width, **changes):
@@ -127,7 +129,7 @@ def detector(by_width, **changes):
     card = replace(CARD, masks=bool(changes.get("points", True)))
     card = card if card.masks else replace(card, keypoints={}, objects={})
     said = {width: said_of(width, objects, **changes) for width, objects in by_width.items()}
-    return LoadedDetector(SaysBySize(nothing | said, Everywhere() if card.objects else None), card)
+    return NativeDetector(SaysBySize(nothing | said, Everywhere() if card.objects else None), card)
 
 
 SMALL, LARGE = (20, 20, 52, 52), (96, 96, 224, 224)
@@ -135,14 +137,14 @@ SMALL, LARGE = (20, 20, 52, 52), (96, 96, 224, 224)
 
 def test_a_large_object_comes_from_its_level_with_all_that_is_known_of_it():
     made = detector({320: [(*SMALL, 5.0), (*LARGE, 6.0)], 160: [(*LARGE, 4.0), (*SMALL, 6.0)]})
-    seen = look(made, RGB)
+    seen = predict_image(made, RGB)
     small, large = seen.detections
     assert small.box_xyxy == pytest.approx(SMALL, abs=1e-3)
     assert small.score > large.score == pytest.approx(1 / math.sqrt(1 + math.exp(-4)), abs=1e-3)
     for one, surface, box in zip(seen.detections, seen.surfaces, (SMALL, LARGE), strict=True):
         assert one.box_xyxy == pytest.approx(box, abs=1e-3)
         assert one.keypoints[0].xy == pytest.approx((box[0] - 0.5, box[1] - 0.5), abs=1e-3)
-        corner, side = close_up_square(np.array(box, float))
+        corner, side = compute_roi_square(np.array(box, float))
         on_it = (surface.places - corner) / side
         assert surface.points_m[:, :2] == pytest.approx(0.02 * on_it, abs=1e-6)
         assert np.ptp(on_it, axis=0).min() > 0.5
@@ -154,14 +156,16 @@ def test_a_large_object_comes_from_its_level_with_all_that_is_known_of_it():
 
 def test_levels_do_not_repeat_what_they_both_see():
     both = (100, 100, 170, 170)  # 70 px, and 35 px at the next level
-    (found,) = predict(detector({320: [(*both, 3.0)], 160: [(*both, 4.0)]}, points=False), RGB)
+    (found,) = detect_objects(
+        detector({320: [(*both, 3.0)], 160: [(*both, 4.0)]}, points=False), RGB
+    )
     assert found.score == pytest.approx(1 / math.sqrt(1 + math.exp(-4)), abs=1e-3)
 
 
 @pytest.mark.parametrize(("part", "whole", "left"), [(3.0, 4.0, LARGE), (4.0, 3.0, None)])
 def test_parts_of_objects_and_groups_of_them_are_not_objects(part, whole, left):
     inside = (110, 110, 150, 150)
-    (found,) = predict(
+    (found,) = detect_objects(
         detector({320: [(*inside, part)], 160: [(*LARGE, whole)]}, points=False), RGB
     )
     assert found.box_xyxy == pytest.approx(left or inside, abs=1e-3)
@@ -169,7 +173,7 @@ def test_parts_of_objects_and_groups_of_them_are_not_objects(part, whole, left):
 
 def test_small_objects_before_large_ones_stay_where_one_level_sees_both():
     before, behind = (110, 110, 140, 140), (100, 100, 175, 175)
-    found = predict(detector({320: [(*before, 3.0), (*behind, 4.0)]}, points=False), RGB)
+    found = detect_objects(detector({320: [(*before, 3.0), (*behind, 4.0)]}, points=False), RGB)
     assert len(found) == 2
 
 
@@ -181,22 +185,22 @@ def test_what_hides_a_whole_object_lies_inside_its_box(amodal, other, count):
     made = detector({320: [(*inside, 4.0)], 160: [(*LARGE, 3.0)]}, points=False)
     made.network.said[160].classes[:, int(other)] = 40.0
     made = replace(made, card=replace(made.card, config={"amodal": amodal}))
-    assert len(predict(made, RGB)) == count
+    assert len(detect_objects(made, RGB)) == count
 
 
 def test_a_given_magnification_is_the_only_one():
     made = detector({160: [(*LARGE, 4.0), (*SMALL, 6.0)]}, points=False)
-    assert len(predict(made, RGB, scale=0.5)) == 2
-    assert [d.box_xyxy for d in predict(made, RGB)] == [pytest.approx(LARGE, abs=1e-3)]
+    assert len(detect_objects(made, RGB, input_scale=0.5)) == 2
+    assert [d.box_xyxy for d in detect_objects(made, RGB)] == [pytest.approx(LARGE, abs=1e-3)]
 
 
 @pytest.mark.parametrize("size", [(2, 640), (640, 2), (1, 640), (1, 1)])
 def test_pictures_that_are_thinner_than_a_pixel_at_a_smaller_magnification_are_looked_at(size):
-    assert scaled(np.full((*size, 3), 7, np.uint8), 0.25).min() == 7
-    network = Detector("nano", 2, torch.Generator().manual_seed(0)).eval()
+    assert rescale_image(np.full((*size, 3), 7, np.uint8), 0.25).min() == 7
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
         network.where[1].bias[0] = 0.0  # it finds something everywhere
-    card = DetectorCard("nano", ("1", "2"), 0, {}, (), sizes_px=TRAINED_PX)
-    found = predict(LoadedDetector(network, card), np.zeros((*size, 3), np.uint8))
+    card = DetectorCard("nano", ("1", "2"), 0, {}, (), box_size_range_px=TRAINED_PX)
+    found = detect_objects(NativeDetector(network, card), np.zeros((*size, 3), np.uint8))
     assert found
     assert all(d.box_xyxy[2] <= size[1] and d.box_xyxy[3] <= size[0] for d in found)

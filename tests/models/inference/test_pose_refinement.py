@@ -10,10 +10,10 @@ from scipy.spatial.transform import Rotation
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.geometry.poses import Pose
 from sim2cam.metrics.detection import Detection
-from sim2cam.metrics.surface_discrepancy import depth_of
-from sim2cam.models.inference.detections import Surface
-from sim2cam.models.inference.pose_refinement import _slopes, refined_pose
-from sim2cam.models.inference.poses import placed
+from sim2cam.metrics.surface_discrepancy import rasterize_depth
+from sim2cam.models.inference.detections import SurfacePoints
+from sim2cam.models.inference.pose_refinement import _compute_jacobian, refine_pose
+from sim2cam.models.inference.poses import estimate_pose
 
 WIDTH, HEIGHT = 320, 240
 LENSES = {
@@ -51,7 +51,7 @@ def mask_of(pose, lens, triangles=CHAIR):
     turned = np.eye(4)
     turned[:3, :3] = ahead.as_matrix()
     matrix = np.array([[1500.0, 0, 600], [0, 1500, 600], [0, 0, 1]])
-    drawn = depth_of(triangles, turned @ pose.matrix(), matrix, 1201, 1201) > 0
+    drawn = rasterize_depth(triangles, turned @ pose.matrix(), matrix, 1201, 1201) > 0
     pixels = np.stack(np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT)), -1).reshape(-1, 2)
     rays = ahead.apply(lens.unproject(pixels.astype(float)))
     seen = rays @ matrix.T
@@ -80,7 +80,7 @@ def surface_of(pose, lens, rng, mask, off_px=2.0, triangles=CHAIR):
     is_seen = mask[at[:, 1], at[:, 0]] & (depths < nearest[at[:, 1], at[:, 0]] + 0.004)
     chosen = rng.permutation(np.flatnonzero(is_seen))[:200]
     noisy = places[chosen] + 0.5 + rng.normal(0, off_px, (len(chosen), 2))
-    return Surface(points[chosen], noisy, np.full(len(chosen), off_px))
+    return SurfacePoints(points[chosen], noisy, np.full(len(chosen), off_px))
 
 
 def disturbed(pose, rng):
@@ -109,7 +109,7 @@ def test_outlines_bring_poses_nearer(name):
         mask = mask_of(pose, lens)
         assert 500 < mask.sum() < 9000
         start, surface = disturbed(pose, rng), surface_of(pose, lens, rng, mask)
-        found = refined_pose(picture(mask, rng), lens, start, surface, CHAIR)
+        found = refine_pose(picture(mask, rng), lens, start, surface, CHAIR)
         before.append(apart_m(start, pose))
         after.append(apart_m(found, pose))
     assert np.min(before) > 0.02
@@ -129,7 +129,7 @@ def test_what_hides_an_object_does_not_pull_its_outline():
         rgb = picture(mask, rng)
         rgb[bar] = (60, 140, 60)
         surface = surface_of(pose, lens, rng, mask & ~bar)
-        after.append(apart_m(refined_pose(rgb, lens, disturbed(pose, rng), surface, CHAIR), pose))
+        after.append(apart_m(refine_pose(rgb, lens, disturbed(pose, rng), surface, CHAIR), pose))
     assert np.median(after) < 0.004
 
 
@@ -140,7 +140,7 @@ def test_objects_that_the_picture_cuts_off_come_nearer_too():
     assert mask[:, 0].any()
     start = disturbed(pose, rng)
     surface = surface_of(pose, lens, rng, mask)
-    found = refined_pose(picture(mask, rng), lens, start, surface, CHAIR)
+    found = refine_pose(picture(mask, rng), lens, start, surface, CHAIR)
     assert apart_m(found, pose) < 0.5 * apart_m(start, pose)
 
 
@@ -149,12 +149,12 @@ def test_a_pose_stays_where_nothing_tells_another():
     pose = truth(lens, ANGLES[0])
     mask = mask_of(pose, lens)
     surface, rgb = surface_of(pose, lens, rng, mask), picture(mask, rng)
-    none = Surface(*(values[:2] for values in vars(surface).values()))
+    none = SurfacePoints(*(values[:2] for values in vars(surface).values()))
     behind = Pose(pose.rotation_wxyz, (0.0, 0.0, -0.5))
     plain = np.full_like(rgb, 100)
     aside = Pose(pose.rotation_wxyz, (3.0, 0.0, 0.5))  # beyond the picture
     for case in ((plain, pose, surface), (rgb, pose, none), (rgb, behind, surface), (rgb, aside, surface)):  # fmt: skip
-        assert refined_pose(case[0], lens, case[1], case[2], CHAIR) is case[1]
+        assert refine_pose(case[0], lens, case[1], case[2], CHAIR) is case[1]
 
 
 def test_points_hold_what_an_outline_leaves_open():
@@ -169,7 +169,7 @@ def test_points_hold_what_an_outline_leaves_open():
     matrix[:3, 3] *= 1.04
     surface = surface_of(pose, lens, rng, mask, triangles=ball)
     start = Pose.from_matrix(matrix)
-    found = refined_pose(picture(mask, rng), lens, start, surface, ball)
+    found = refine_pose(picture(mask, rng), lens, start, surface, ball)
     off_rad = (found.rotation().inv() * pose.rotation()).magnitude()
     assert off_rad < 0.05
     assert np.linalg.norm(np.subtract(found.position_m, pose.position_m)) < 0.004
@@ -181,7 +181,7 @@ def test_poses_far_off_stay_poses(share):
     pose = truth(lens, ANGLES[0])
     mask = mask_of(pose, lens)
     start = Pose(pose.rotation_wxyz, tuple(share * x for x in pose.position_m))
-    found = refined_pose(picture(mask, rng), lens, start, surface_of(pose, lens, rng, mask), CHAIR)
+    found = refine_pose(picture(mask, rng), lens, start, surface_of(pose, lens, rng, mask), CHAIR)
     assert np.isfinite(found.matrix()).all()
     assert found is start or (found.apply(CHAIR.reshape(-1, 3))[:, 2] > 0).all()
 
@@ -192,7 +192,7 @@ def test_the_better_fit_is_kept():
     for angles in ANGLES:
         pose = truth(lens, angles)
         mask = mask_of(pose, lens)
-        found = refined_pose(
+        found = refine_pose(
             picture(mask, rng), lens, pose, surface_of(pose, lens, rng, mask), CHAIR
         )
         assert apart_m(found, pose) < 0.006
@@ -204,9 +204,9 @@ def test_known_shapes_alone_are_refined():
     mask = mask_of(pose, lens)
     surface, rgb = surface_of(pose, lens, rng, mask, off_px=4.0), picture(mask, rng)
     one = Detection("chair", (0, 0, 1, 1), 0.5)
-    bare = placed(one, surface, rgb, lens)
-    assert placed(one, surface, rgb, lens, {"table": CHAIR}).pose == bare.pose
-    fitted = placed(one, surface, rgb, lens, {"chair": CHAIR})
+    bare = estimate_pose(one, surface, rgb, lens)
+    assert estimate_pose(one, surface, rgb, lens, {"table": CHAIR}).pose == bare.pose
+    fitted = estimate_pose(one, surface, rgb, lens, {"chair": CHAIR})
     assert apart_m(fitted.pose, pose) < 0.5 * apart_m(bare.pose, pose)
 
 
@@ -220,7 +220,7 @@ def test_slopes_are_what_differences_say():
         moved = points @ rotation.T + pose[:3, 3] + step[3:]
         return moved, moved[:, :2] / moved[:, 2:]
 
-    slopes = _slopes(seen(np.zeros(6))[0], pose)
+    slopes = _compute_jacobian(seen(np.zeros(6))[0], pose)
     for axis, step in enumerate(1e-6 * np.eye(6)):
         differences = (seen(step)[1] - seen(-step)[1]) / (2 * step[axis])
         np.testing.assert_allclose(slopes[:, :, axis], differences, atol=1e-7)

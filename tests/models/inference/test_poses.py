@@ -9,14 +9,14 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from sim2cam.errors import UsageError
-from sim2cam.geometry.boxes import corners_in_space
+from sim2cam.geometry.boxes import compute_box_corners
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational
 from sim2cam.geometry.poses import Pose
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.inference.detections import LEAST_POINTS
-from sim2cam.models.inference.detector import LoadedDetector, Surface
+from sim2cam.models.inference.detections import MIN_SURFACE_POINTS
+from sim2cam.models.inference.detector import NativeDetector, SurfacePoints
 from sim2cam.models.inference.poses import check_poses, solve_pose
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.network.detector import DetectorNetwork
 
 PINHOLE = BrownConrady(600.0, 610.0, 319.0, 241.0)
 LENSES = {
@@ -27,7 +27,7 @@ LENSES = {
 }
 BRICK = (-0.03, -0.02, -0.01), (0.03, 0.02, 0.05)  # its origin is not its middle
 CARD = (-0.044, -0.0315, -0.00015), (0.044, 0.0315, 0.00015)
-CORNERS = corners_in_space(*BRICK)
+CORNERS = compute_box_corners(*BRICK)
 
 
 def random_pose(rng, direction=(0.0, 0.0, 1.0), spread=0.3):
@@ -56,7 +56,7 @@ def surface_of(box, pose, count, rng):
 
 def seen(pose, points, lens, spread_px=1.0):
     places = lens.project(pose.apply(points)) + 0.5  # boxes count from the pixel's corner
-    return Surface(points, places, np.full(len(points), spread_px))
+    return SurfacePoints(points, places, np.full(len(points), spread_px))
 
 
 def moved(surface, chosen, offset, spread_px=None):
@@ -64,7 +64,7 @@ def moved(surface, chosen, offset, spread_px=None):
     places[chosen] += offset
     if spread_px is not None:
         spreads[chosen] = spread_px
-    return Surface(surface.points_m, places, spreads)
+    return SurfacePoints(surface.points_m, places, spreads)
 
 
 def apart(found, truth, points):
@@ -120,7 +120,7 @@ def test_with_equal_and_small_errors_it_is_the_pose_of_least_squares():
         exact = seen(truth, points, square, spread_px=20.0)  # far above the errors: all count
         noisy = moved(exact, slice(None), rng.normal(0, 0.5, (30, 2)))
         found = solve_pose(noisy, square)
-        known = (points, noisy.places - 0.5, square.matrix(), None)
+        known = (points, noisy.image_points - 0.5, square.matrix(), None)
         start = cv2.Rodrigues(truth.matrix()[:3, :3])[0], np.array(truth.position_m)[:, None]
         turn, shift = cv2.solvePnPRefineLM(*known, *start)
         peer = np.eye(4)
@@ -137,7 +137,7 @@ def test_points_that_are_far_off_do_not_pull_the_others():
         points = surface_of(BRICK, truth, 40, rng)
         bad = moved(seen(truth, points, PINHOLE), rng.permutation(40)[:10], (25.0, -18.0))
         ours.append(apart(solve_pose(bad, PINHOLE), truth, CORNERS))
-        _, turn, shift = cv2.solvePnP(points, bad.places - 0.5, PINHOLE.matrix(), None)
+        _, turn, shift = cv2.solvePnP(points, bad.image_points - 0.5, PINHOLE.matrix(), None)
         matrix = np.eye(4)
         matrix[:3, :3], matrix[:3, 3] = cv2.Rodrigues(turn)[0], shift.ravel()
         plain.append(apart(Pose.from_matrix(matrix), truth, CORNERS))
@@ -168,8 +168,10 @@ def test_points_that_are_known_to_3_percent_place_an_object_within_millimetres()
         truth = Pose.from_matrix(matrix)
         points = surface_of(((-0.05, -0.05, -0.05), (0.05, 0.05, 0.05)), truth, 150, rng)
         exact = seen(truth, points, PINHOLE)
-        noisy = Surface(
-            points + rng.normal(0, 0.03 * 0.05, (150, 3)), exact.places, exact.spreads_px
+        noisy = SurfacePoints(
+            points + rng.normal(0, 0.03 * 0.05, (150, 3)),
+            exact.image_points,
+            exact.uncertainties_px,
         )
         found = solve_pose(noisy, PINHOLE)
         off_m.append(np.abs(np.subtract(found.position_m, truth.position_m)))
@@ -181,16 +183,22 @@ def test_points_that_are_known_to_3_percent_place_an_object_within_millimetres()
 BENT = BrownConrady(600.0, 600.0, 320.0, 240.0, -0.5)  # folds back 0.8 from its axis
 EVERYWHERE = np.linspace(100, 300, 16).reshape(8, 2) * (1.0, 0.7) + [[0.0, 9.0], [7.0, 0.0]] * 4
 NO_POSE = {
-    "in one place": Surface(CORNERS, np.full((8, 2), 100.0), np.ones(8)),
-    "places not finite": Surface(CORNERS, np.full((8, 2), np.nan), np.ones(8)),
-    "points not finite": Surface(np.full((8, 3), np.inf), EVERYWHERE, np.ones(8)),
-    "beyond the lens": Surface(CORNERS, np.linspace(5000, 6000, 16).reshape(8, 2), np.ones(8)),
-    "too few": Surface(*(v[: LEAST_POINTS - 1] for v in (CORNERS, EVERYWHERE, np.ones(8)))),
-    "too few that are finite": Surface(
-        np.where(np.arange(8)[:, None] < LEAST_POINTS - 1, CORNERS, np.nan), EVERYWHERE, np.ones(8)
+    "in one place": SurfacePoints(CORNERS, np.full((8, 2), 100.0), np.ones(8)),
+    "places not finite": SurfacePoints(CORNERS, np.full((8, 2), np.nan), np.ones(8)),
+    "points not finite": SurfacePoints(np.full((8, 3), np.inf), EVERYWHERE, np.ones(8)),
+    "beyond the lens": SurfacePoints(
+        CORNERS, np.linspace(5000, 6000, 16).reshape(8, 2), np.ones(8)
     ),
-    "none": Surface(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0)),
-    "one point everywhere": Surface(np.tile(CORNERS[:1], (8, 1)), EVERYWHERE, np.ones(8)),
+    "too few": SurfacePoints(
+        *(v[: MIN_SURFACE_POINTS - 1] for v in (CORNERS, EVERYWHERE, np.ones(8)))
+    ),
+    "too few that are finite": SurfacePoints(
+        np.where(np.arange(8)[:, None] < MIN_SURFACE_POINTS - 1, CORNERS, np.nan),
+        EVERYWHERE,
+        np.ones(8),
+    ),
+    "none": SurfacePoints(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0)),
+    "one point everywhere": SurfacePoints(np.tile(CORNERS[:1], (8, 1)), EVERYWHERE, np.ones(8)),
 }
 
 
@@ -202,7 +210,7 @@ def test_points_that_no_pose_explains_have_none(name):
 def test_points_that_opencv_has_no_answer_for_have_no_pose(monkeypatch):
     monkeypatch.setattr(cv2, "solvePnPRansac", lambda *_, **__: (False, None, None, None))
     monkeypatch.setattr(cv2, "solvePnP", lambda *_, **__: (False, None, None))
-    assert solve_pose(Surface(CORNERS, EVERYWHERE, np.ones(8)), PINHOLE) is None
+    assert solve_pose(SurfacePoints(CORNERS, EVERYWHERE, np.ones(8)), PINHOLE) is None
 
 
 def test_points_that_are_not_finite_or_beyond_the_lens_are_left_out():
@@ -210,13 +218,13 @@ def test_points_that_are_not_finite_or_beyond_the_lens_are_left_out():
     truth = random_pose(rng)
     exact = seen(truth, surface_of(BRICK, truth, 20, rng), BENT)
     lost = moved(exact, [1, 4], (9000.0, 0.0))
-    lost.points_m[7] = np.nan
+    lost.object_points_m[7] = np.nan
     assert solve_pose(lost, BENT).matrix() == pytest.approx(truth.matrix(), abs=1e-6)
 
 
 def test_a_detector_of_boxes_has_no_poses():
-    network = Detector("nano", 1, torch.Generator().manual_seed(0)).eval()
-    detector = LoadedDetector(network, DetectorCard("nano", ("brick",), 0, {}, ()))
+    network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0)).eval()
+    detector = NativeDetector(network, DetectorCard("nano", ("brick",), 0, {}, ()))
     with pytest.raises(UsageError) as caught:
         check_poses(detector)
     assert str(caught.value) == (

@@ -5,25 +5,25 @@ import pytest
 import torch
 
 from sim2cam.geometry.boxes import pairwise_iou
-from sim2cam.models.augment.crops import Segments
+from sim2cam.models.augment.crops import SegmentationLabels
 from sim2cam.models.losses.detection import (
     TargetTensors,
     detector_losses,
     generalized_iou,
-    heat_loss,
-    reading_loss,
+    heatmap_loss,
+    roi_category_loss,
     surface_losses,
 )
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Maps
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps
 from sim2cam.models.network.roi_classifier import SURFACE_BINS, SurfaceMaps
-from sim2cam.models.network.targets import stacked, targets_of
+from sim2cam.models.network.targets import make_targets, stack_targets
 from sim2cam.models.training.images import Keypoints
 
 CPU = torch.device("cpu")
 
 
 def tensors_of(boxes, categories, ignored=(), keypoints=None, segments=None, is_read=None):
-    made = targets_of(
+    made = make_targets(
         np.array(boxes, np.float64).reshape(-1, 4),
         np.array(categories, np.int64),
         np.array(ignored, np.float64).reshape(-1, 4),
@@ -32,7 +32,7 @@ def tensors_of(boxes, categories, ignored=(), keypoints=None, segments=None, is_
         segments,
         None if is_read is None else np.array(is_read),
     )
-    return TargetTensors.of(stacked([made]), CPU)
+    return TargetTensors.from_targets(stack_targets([made]), CPU)
 
 
 def perfect_maps(targets):
@@ -40,7 +40,7 @@ def perfect_maps(targets):
     classes = torch.zeros(1, 2, 16, 16)
     for category in (0, 1):
         classes[:, category] = torch.where(targets.categories == category, 9.0, -9.0)
-    return Maps(heat, targets.log_sides.clone(), classes)
+    return DetectionMaps(heat, targets.log_sides.clone(), classes)
 
 
 def test_saying_the_truth_costs_next_to_nothing():
@@ -56,7 +56,7 @@ def test_each_error_costs_in_its_own_term(name):
     targets = tensors_of([(8, 8, 40, 44)], [0])
     maps = perfect_maps(targets)
     before = detector_losses(maps, targets)
-    {"heat": maps.heat, "box": maps.log_sides, "category": maps.classes}[name].mul_(-1)
+    {"heat": maps.heatmap, "box": maps.log_sides, "category": maps.class_logits}[name].mul_(-1)
     after = detector_losses(maps, targets)
     for term, value in after.items():
         assert (value > before[term] + 0.1) == (term == name), term
@@ -91,22 +91,22 @@ def test_reading_is_the_mean_of_close_ups_that_show_a_category():
         0.98 * log_shares[row, category] + 0.02 * log_shares[row].mean()
         for row, category in ((0, 2), (1, 1))
     )
-    found = reading_loss(logits, torch.tensor([2, 1, -1]))
+    found = roi_category_loss(logits, torch.tensor([2, 1, -1]))
     assert found.item() == pytest.approx(expected.item() / 2, rel=1e-5)
-    assert reading_loss(logits, torch.full((3,), -1)) == 0
+    assert roi_category_loss(logits, torch.full((3,), -1)) == 0
 
 
 def test_focal_loss_by_hand():
     logits = torch.tensor([0.0, math.log(3.0)])
     heat, weight = torch.tensor([1.0, 0.5]), torch.ones(2)
     expected = 0.25 * math.log(2) + 0.5**4 * 0.75**2 * math.log(4)
-    assert heat_loss(logits, heat, weight) == pytest.approx(expected, rel=1e-5)
+    assert heatmap_loss(logits, heat, weight) == pytest.approx(expected, rel=1e-5)
 
 
 def test_ignored_cells_get_no_gradient():
     targets = tensors_of([], [], ignored=[(0, 0, 32, 64)])
     heat = torch.zeros(1, 16, 16, requires_grad=True)
-    maps = Maps(heat, torch.zeros(1, 4, 16, 16), torch.zeros(1, 2, 16, 16))
+    maps = DetectionMaps(heat, torch.zeros(1, 4, 16, 16), torch.zeros(1, 2, 16, 16))
     detector_losses(maps, targets)["heat"].backward()
     assert heat.grad[..., :8].abs().max() == 0
     assert heat.grad[..., 8:].abs().min() > 0
@@ -114,7 +114,7 @@ def test_ignored_cells_get_no_gradient():
 
 def test_without_objects_all_terms_are_defined():
     losses = detector_losses(
-        Maps(torch.zeros(1, 16, 16), torch.zeros(1, 4, 16, 16), torch.zeros(1, 2, 16, 16)),
+        DetectionMaps(torch.zeros(1, 16, 16), torch.zeros(1, 4, 16, 16), torch.zeros(1, 2, 16, 16)),
         tensors_of([], []),
     )
     assert losses["box"] == losses["category"] == 0
@@ -246,7 +246,7 @@ def segment_losses(said, votes):
     """The losses of cells that show, from left to right: unknown, nothing, and the second category."""
     shown = np.repeat([-1, 0, 0, 2], 4)[None].repeat(16, axis=0)
     target = np.where(shown > 0, 1.5, 0.0)[None].repeat(2, axis=0)
-    targets = tensors_of([BOX], [1], segments=Segments(shown, target, shown))
+    targets = tensors_of([BOX], [1], segments=SegmentationLabels(shown, target, shown))
     maps = perfect_maps(targets)._replace(segments=said, votes=votes)
     return detector_losses(maps, targets), torch.from_numpy(shown)
 
@@ -267,7 +267,9 @@ def test_cells_learn_what_they_show_and_those_of_objects_where_its_centre_is():
 
 def test_without_a_known_cell_masks_cost_nothing():
     unknown = np.full((16, 16), -1)
-    targets = tensors_of([], [], segments=Segments(unknown, np.zeros((2, 16, 16)), unknown))
+    targets = tensors_of(
+        [], [], segments=SegmentationLabels(unknown, np.zeros((2, 16, 16)), unknown)
+    )
     maps = perfect_maps(targets)._replace(
         segments=torch.zeros(1, 3, 16, 16), votes=torch.ones(1, 2, 16, 16)
     )
@@ -330,14 +332,14 @@ def test_right_points_cost_nothing_but_what_lies_between_bins():
     losses = losses_of_surfaces(said, [0, 1], between)
     assert losses["surface"].item() == pytest.approx(math.log(2), abs=1e-4)
     losses["surface"].backward()
-    assert said.bins.grad.abs().max() < 1e-5  # it cannot be told better
+    assert said.coordinate_logits.grad.abs().max() < 1e-5  # it cannot be told better
     assert losses_of_surfaces(saying_points(-exact), [0, 1], exact)["surface"] > 5
 
 
 def test_not_to_know_costs_as_much_everywhere():
     truth = shown_points(0.5, 0.2)
     said = saying_points(truth)
-    ignorant = said._replace(bins=torch.zeros_like(said.bins))
+    ignorant = said._replace(bins=torch.zeros_like(said.coordinate_logits))
     cost = losses_of_surfaces(ignorant, [0, 1], truth)["surface"].item()
     assert cost == pytest.approx(math.log(SURFACE_BINS), abs=1e-5)
 
@@ -348,7 +350,7 @@ def test_cells_learn_whether_they_show_the_object():
     losses = losses_of_surfaces(said, [0], truth)
     assert losses["outline"].item() == pytest.approx(math.log(2), abs=1e-6)
     losses["outline"].backward()
-    push = said.shown.grad[0]
+    push = said.mask_logits.grad[0]
     assert torch.equal(push < 0, truth[0, 0].isfinite())
     assert push.abs().min() > 0
 
@@ -372,9 +374,9 @@ def test_what_a_coordinate_may_be_besides_stays_possible():
     said = SurfaceMaps(torch.zeros(1, 1, 1), torch.zeros(1, 3, SURFACE_BINS, 1, 1).requires_grad_())
     for _ in range(300):
         costs = [losses_of_surfaces(said, [0], truth)["surface"] for truth in (here, there)]
-        (step,) = torch.autograd.grad(sum(costs), said.bins)
-        said = said._replace(bins=(said.bins - 3 * step).detach().requires_grad_())
-    share = said.bins.detach().softmax(2)[0, 0, :, 0, 0]
+        (step,) = torch.autograd.grad(sum(costs), said.coordinate_logits)
+        said = said._replace(bins=(said.coordinate_logits - 3 * step).detach().requires_grad_())
+    share = said.coordinate_logits.detach().softmax(2)[0, 0, :, 0, 0]
     middle = SURFACE_BINS // 2
     assert share[: middle - 2].sum().item() == pytest.approx(0.5, abs=0.02)
     assert share[middle + 2 :].sum().item() == pytest.approx(0.5, abs=0.02)
@@ -397,7 +399,7 @@ def test_close_ups_of_nothing_and_of_what_is_not_known_teach_nothing():
         assert part.grad[2].abs().max() == 0
         assert part.grad.isfinite().all()
     hidden = truth[:2, :1].isnan().expand(-1, 3, -1, -1)
-    assert said.bins.grad[:2].abs().amax(2)[hidden].max() == 0
+    assert said.coordinate_logits.grad[:2].abs().amax(2)[hidden].max() == 0
     said = saying_points(truth[2:])
     none = losses_of_surfaces(said, [0], truth[2:])
     assert none["outline"] == none["surface"] == 0

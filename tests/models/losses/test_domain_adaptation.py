@@ -17,25 +17,25 @@ from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
-from sim2cam.metrics.detection import MatchedRun
-from sim2cam.models.inference.detector import predict_dataset
+from sim2cam.metrics.detection import DetectionEvaluator
+from sim2cam.models.inference.detector import detect_dataset
 from sim2cam.models.losses.detection import TargetTensors, detector_losses, total_loss
 from sim2cam.models.losses.domain_adaptation import (
-    INSTANCES,
-    Critic,
-    adapted_norms,
-    at_peaks,
-    cells_of,
+    OBJECTS_PER_CROP,
+    DomainDiscriminator,
+    adapt_batch_norm,
+    compute_strength,
     coral_loss,
-    reversed_gradient,
-    strength_at,
-    taught_loss,
-    taught_targets,
+    flatten_cells,
+    gather_peak_features,
+    make_teacher_targets,
+    reverse_gradient,
+    teacher_loss,
 )
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Detector, Maps
-from sim2cam.models.network.targets import stacked, targets_of
-from sim2cam.models.training.config import Adaptation, FineTuning, TrainConfig
-from sim2cam.models.training.setup import Aids
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, DetectorNetwork
+from sim2cam.models.network.targets import make_targets, stack_targets
+from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainConfig
+from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import WEIGHTS, read_metrics, train_detector, training
 
 TINY = TrainConfig(steps=4, batch=2, crop_px=64, seed=3, warmup_steps=2)
@@ -75,19 +75,19 @@ def test_coral_is_the_distance_of_covariances():
 
 def test_cells_keep_their_channels():
     features = torch.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
-    cells = cells_of(features)
+    cells = flatten_cells(features)
     assert cells.shape == (40, 3)
     assert cells[20 + 7].tolist() == features[1, :, 1, 2].tolist()
 
 
 def test_strength_rises_to_one():
-    found = [strength_at(step, 300) for step in (0, 30, 100, 300)]
+    found = [compute_strength(step, 300) for step in (0, 30, 100, 300)]
     assert found == pytest.approx([math.tanh(5 * p) for p in (0, 0.1, 1 / 3, 1)])
 
 
 def test_gradients_are_turned_around():
     values = torch.randn(4, generator=generator(), dtype=torch.double, requires_grad=True)
-    turned = reversed_gradient(values, 0.3)
+    turned = reverse_gradient(values, 0.3)
     assert torch.allclose(turned, values)
     turned.pow(3).sum().backward()
     for index in range(4):
@@ -98,20 +98,20 @@ def test_gradients_are_turned_around():
 
 def test_objects_are_taken_where_heat_peaks_highest():
     heat = torch.full((1, 8, 8), -5.0)
-    places = [(1 + 3 * (k // 3), 1 + 3 * (k % 3)) for k in range(INSTANCES)]
+    places = [(1 + 3 * (k // 3), 1 + 3 * (k % 3)) for k in range(OBJECTS_PER_CROP)]
     for number, (row, column) in enumerate(places):
         heat[0, row, column] = number
         heat[0, row, column - 1] = number - 0.5  # next to a peak, and hotter than other peaks
     features = torch.stack(torch.meshgrid(torch.arange(8.0), torch.arange(8.0), indexing="ij"))[
         None
     ]
-    found = at_peaks(features, heat)
-    assert found.shape == (1, 2, INSTANCES, 1)
+    found = gather_peak_features(features, heat)
+    assert found.shape == (1, 2, OBJECTS_PER_CROP, 1)
     assert [tuple(place) for place in found[0, :, :, 0].T.int().tolist()] == places[::-1]
 
 
 def test_the_critic_learns_to_tell_domains_and_features_the_opposite():
-    critic = Critic(6, generator()).double()
+    critic = DomainDiscriminator(6, generator()).double()
     features = torch.randn(
         3, 6, 8, 8, generator=generator(1), dtype=torch.double, requires_grad=True
     )
@@ -120,7 +120,7 @@ def test_the_critic_learns_to_tell_domains_and_features_the_opposite():
     told = torch.sigmoid(critic.image(features)).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
     assert losses["image"].item() == pytest.approx(expected)
-    told = torch.sigmoid(critic.instance(at_peaks(features, heat))).detach().numpy()
+    told = torch.sigmoid(critic.instance(gather_peak_features(features, heat))).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
     assert losses["instance"].item() == pytest.approx(expected)
 
@@ -158,7 +158,7 @@ def maps_of_boxes(boxes, scores, categories, side=16):
         heat[0, row, column] = torch.logit(torch.tensor(score**2))
         log_sides[0, :, row, column] = sides.log()
         classes[0, category, row, column] = 20.0
-    return Maps(heat, log_sides, classes)
+    return DetectionMaps(heat, log_sides, classes)
 
 
 TAUGHT_NOTHING = (
@@ -169,41 +169,45 @@ TAUGHT_NOTHING = (
 
 def test_a_teacher_teaches_what_it_is_sure_of():
     boxes = np.array([[8.0, 10, 28, 26], [36, 34, 60, 62]])
-    sure = taught_targets(maps_of_boxes(boxes, (0.9, 0.3), (1, 0)), (64, 64))
-    expected = targets_of(boxes[:1], np.array([1]), boxes[1:], (64, 64))
+    sure = make_teacher_targets(maps_of_boxes(boxes, (0.9, 0.3), (1, 0)), (64, 64))
+    expected = make_targets(boxes[:1], np.array([1]), boxes[1:], (64, 64))
     for name in ("heat", "heat_weight", "categories", "object_weight", "owner", "log_sides"):
         assert getattr(sure, name) == pytest.approx(getattr(expected, name), abs=1e-4), name
-    unsure = taught_targets(maps_of_boxes(boxes, (0.5, 0.3), (1, 0)), (64, 64))
-    assert not unsure.heat_weight.any()
+    unsure = make_teacher_targets(maps_of_boxes(boxes, (0.5, 0.3), (1, 0)), (64, 64))
+    assert not unsure.heatmap_weight.any()
     assert not unsure.object_weight.any()
     said, taught = (maps_of_boxes(boxes, scores, (1, 0)) for scores in ((0.9, 0.9), (0.5, 0.3)))
-    assert taught_loss(said, taught) == 0
+    assert teacher_loss(said, taught) == 0
 
 
 def test_a_teacher_is_followed_and_does_not_follow():
     boxes = np.array([[8.0, 10, 28, 26]])
     taught = maps_of_boxes(boxes, (0.9,), (1,))
-    said = Maps(*(torch.randn(v.shape, generator=generator()).double().requires_grad_()
+    said = DetectionMaps(*(torch.randn(v.shape, generator=generator()).double().requires_grad_()
                   for v in taught if v is not None))  # fmt: skip
-    taught.heat.requires_grad_()
-    loss = taught_loss(said, taught)
-    labels = stacked([targets_of(boxes, np.array([1]), np.zeros((0, 4)), (64, 64))])
-    expected = total_loss(detector_losses(said, TargetTensors.of(labels, torch.device("cpu"))))
+    taught.heatmap.requires_grad_()
+    loss = teacher_loss(said, taught)
+    labels = stack_targets([make_targets(boxes, np.array([1]), np.zeros((0, 4)), (64, 64))])
+    expected = total_loss(
+        detector_losses(said, TargetTensors.from_targets(labels, torch.device("cpu")))
+    )
     assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
     loss.backward()
-    assert taught.heat.grad is None
+    assert taught.heatmap.grad is None
     for index in ((0, 4, 4), (0, 9, 12)):
-        moved = slope(lambda h: taught_loss(said._replace(heat=h), taught), said.heat, index, 1e-3)
-        assert said.heat.grad[index] == pytest.approx(moved, rel=2e-2, abs=1e-4)
+        moved = slope(
+            lambda h: teacher_loss(said._replace(heat=h), taught), said.heatmap, index, 1e-3
+        )
+        assert said.heatmap.grad[index] == pytest.approx(moved, rel=2e-2, abs=1e-4)
 
 
 def test_norms_are_measured_on_captures_and_nothing_else_changes():
-    network = Detector("nano", 2, generator())
+    network = DetectorNetwork("nano", 2, generator())
     crops = [
         np.random.default_rng(k).integers(0, 99, (2, 64, 64, 3)).astype(np.uint8) for k in (0, 1)
     ]
     before = copy.deepcopy(network.state_dict())
-    found = adapted_norms(network, crops)
+    found = adapt_batch_norm(network, crops)
     assert all(torch.equal(network.state_dict()[n], v) for n, v in before.items())
     others = {n for n in found if not torch.equal(found[n].double(), before[n].double())}
     assert {name.rpartition(".")[2] for name in others} == {
@@ -276,20 +280,33 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
         categories=(),
         samples=tuple(replace(s, objects=None, channels={}) for s in labelled.samples),
     )
-    config = replace(TINY, adapt=Adaptation(method))
+    config = replace(TINY, adapt=AdaptationConfig(method))
     whole, other = tmp_path / "whole", tmp_path / "other"
-    detector = train_detector(parts, config, whole, aids=Aids(captures=labelled), line_steps=2)
+    detector = train_detector(
+        parts,
+        config,
+        whole,
+        auxiliary_data=AuxiliaryData(target_images=labelled),
+        log_interval_steps=2,
+    )
     with pytest.raises(KilledError):
         train_detector(
             parts,
             config,
             other,
-            aids=Aids(captures=bare),
-            line_steps=2,
-            checkpoint_s=0,
+            auxiliary_data=AuxiliaryData(target_images=bare),
+            log_interval_steps=2,
+            checkpoint_interval_s=0,
             progress=kill,
         )
-    train_detector(parts, config, other, aids=Aids(captures=bare), resume=True, line_steps=2)
+    train_detector(
+        parts,
+        config,
+        other,
+        auxiliary_data=AuxiliaryData(target_images=bare),
+        resume=True,
+        log_interval_steps=2,
+    )
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (other / name).read_bytes(), name
     tensors = load_file(whole / "checkpoint.safetensors")
@@ -298,7 +315,7 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
         detector.network.state_dict()[stem], tensors[f"average:{stem}"].half().float()
     )
     assert kept == (method != "adabn")
-    assert detector.card.captures.name == "captures"
+    assert detector.card.target_images.name == "captures"
     added = {"coral": {"coral"}, "dann": {"image", "instance"}, "mean-teacher": {"taught"}}
     first, *_, last = read_metrics(whole)
     assert first.warnings == ()
@@ -314,31 +331,33 @@ def test_settings_and_what_they_need_go_together(make_dataset, tmp_path):
     unlabelled = replace(data.samples[0], objects=None)
     table = [
         (
-            {"adapt": Adaptation("coral")}, Aids(), UsageError,
+            {"adapt": AdaptationConfig("coral")}, AuxiliaryData(), UsageError,
             "adapt needs captures. Name them with --captures, or leave it out of the recipe's [train].",
         ),
         (
-            {}, Aids(captures=data), UsageError,
+            {}, AuxiliaryData(target_images=data), UsageError,
             f"--captures {data.root}: nothing is done with them. Name a method in the recipe's "
             "[train.adapt].",
         ),
         (
-            {"adapt": Adaptation("adabn")}, Aids(captures=none), InputError,
+            {"adapt": AdaptationConfig("adabn")}, AuxiliaryData(target_images=none), InputError,
             f"{data.root}: no images to adapt to.",
         ),
         (
-            {"patience": 2}, Aids(dev=replace(data, samples=(unlabelled,))), InputError,
+            {"patience": 2}, AuxiliaryData(validation_set=replace(data, samples=(unlabelled,))), InputError,
             f"{unlabelled.rgb}: has no labels to tell by when to stop. Label it, or set patience = 0.",
         ),
         (
-            {"fine_tuning": FineTuning()}, Aids(), UsageError,
+            {"fine_tuning": FineTuning()}, AuxiliaryData(), UsageError,
             "fine_tuning needs weights to begin with. Name them with --from, or leave it out of the "
             "recipe's [train].",
         ),
     ]  # fmt: skip
     for settings, aids, kind, message in table:
         with pytest.raises(kind) as caught:
-            train_detector(((data, 1.0),), replace(TINY, **settings), tmp_path / "run", aids=aids)
+            train_detector(
+                ((data, 1.0),), replace(TINY, **settings), tmp_path / "run", auxiliary_data=aids
+            )
         assert str(caught.value) == message
     assert not (tmp_path / "run").exists()
 
@@ -361,7 +380,7 @@ def warm(dataset, root):
 def found(detector, dataset):
     """AP50 of objects whatever they are called."""
     ones = np.ones((1, len(dataset.samples)), np.int64)
-    scores = MatchedRun(dataset, predict_dataset(detector, dataset)).scores(ones)
+    scores = DetectionEvaluator(dataset, detect_dataset(detector, dataset)).compute_scores(ones)
     return scores["agnostic_ap50"][0]
 
 
@@ -391,9 +410,11 @@ def shift(write_dataset, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "mean-teacher"])
 def test_captures_make_good_for_another_look(shift, tmp_path, method):
-    config = replace(SHIFT, adapt=Adaptation(method))
-    aids = Aids(captures=shift.captures)
-    detector = train_detector(((shift.labelled, 1.0),), config, tmp_path / "run", aids=aids)
+    config = replace(SHIFT, adapt=AdaptationConfig(method))
+    aids = AuxiliaryData(target_images=shift.captures)
+    detector = train_detector(
+        ((shift.labelled, 1.0),), config, tmp_path / "run", auxiliary_data=aids
+    )
     assert found(detector, shift.test) > shift.without + 0.1
 
 
@@ -401,11 +422,13 @@ def test_captures_make_good_for_another_look(shift, tmp_path, method):
 def test_a_teacher_that_finds_something_makes_good_for_another_look(shift, tmp_path):
     config = replace(SHIFT, fine_tuning=FineTuning())
     scores = []
-    for adapt in (Adaptation("mean-teacher"), None):
-        aids = Aids(captures=shift.captures if adapt else None, start=shift.base)
+    for adapt in (AdaptationConfig("mean-teacher"), None):
+        aids = AuxiliaryData(
+            target_images=shift.captures if adapt else None, initial_weights=shift.base
+        )
         run = tmp_path / str(len(scores))
         detector = train_detector(
-            ((shift.labelled, 1.0),), replace(config, adapt=adapt), run, aids=aids
+            ((shift.labelled, 1.0),), replace(config, adapt=adapt), run, auxiliary_data=aids
         )
         scores.append(found(detector, shift.test))
     taught, alone = scores
@@ -417,5 +440,7 @@ def test_a_teacher_that_finds_something_makes_good_for_another_look(shift, tmp_p
 def test_three_labelled_captures_make_good_for_another_look(shift, tmp_path, residual, more):
     config = replace(SHIFT, steps=40, fine_tuning=FineTuning(residual=residual))
     photos = ((shift.captures.take(3), 1.0),)
-    detector = train_detector(photos, config, tmp_path / "run", aids=Aids(start=shift.base))
+    detector = train_detector(
+        photos, config, tmp_path / "run", auxiliary_data=AuxiliaryData(initial_weights=shift.base)
+    )
     assert found(detector, shift.test) > shift.without + more

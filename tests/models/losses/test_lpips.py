@@ -8,7 +8,7 @@ import torch
 
 from sim2cam.errors import BackendError
 from sim2cam.models.compat import get_model, get_weight
-from sim2cam.models.losses.lpips import LPIPS_WEIGHTS, lpips_distances
+from sim2cam.models.losses.lpips import LPIPS_WEIGHTS, make_lpips_distance
 
 AFTER = (1, 4, 7, 9, 10, 11, 12)
 """Layers of SqueezeNet 1.1 that LPIPS looks at (its ``pretrained_networks.py``)."""
@@ -36,7 +36,7 @@ def pictures(seed):
 
 def test_it_is_the_distance_of_the_paper(trunk):
     """Worked out alone: of features of unit length, squared, weighted by channel, as means over places."""
-    distances = lpips_distances("squeeze", "cpu")
+    distances = make_lpips_distance("squeeze", "cpu")
     first, second = pictures(0), pictures(1)
     weights = [
         one.model[1].weight.detach().double().numpy().reshape(-1) for one in distances.args[0].lins
@@ -67,7 +67,7 @@ def test_it_is_the_distance_of_the_paper(trunk):
 
 @pytest.mark.usefixtures("trunk")
 def test_pictures_learn_from_it_and_its_network_does_not():
-    distances = lpips_distances("squeeze", "cpu")
+    distances = make_lpips_distance("squeeze", "cpu")
     rgb = pictures(0).requires_grad_(True)
     distances(pictures(1), rgb).sum().backward()
     assert rgb.grad.isfinite().all()
@@ -82,7 +82,7 @@ def test_what_it_needs_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr("torch.hub.urlopen", refuse)
     with pytest.raises(BackendError) as caught:
-        lpips_distances("vgg", "cpu")
+        make_lpips_distance("vgg", "cpu")
     assert str(caught.value) == (
         "pretrained VGG16_Weights.IMAGENET1K_V1 cannot be downloaded (<urlopen error no route to host>). Download "
         "https://download.pytorch.org/models/vgg16-397923af.pth where there is a network, and put it into "
@@ -90,7 +90,7 @@ def test_what_it_needs_is_told(monkeypatch, tmp_path):
     )
     monkeypatch.setitem(sys.modules, "lpips", None)
     with pytest.raises(BackendError) as caught:
-        lpips_distances("vgg", "cpu")
+        make_lpips_distance("vgg", "cpu")
     assert str(caught.value) == (
         'LPIPS needs the package lpips. Run: pip install "sim2cam[lpips]", or set lpips_weight = 0.'
     )

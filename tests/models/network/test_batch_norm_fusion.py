@@ -11,10 +11,10 @@ import sim2cam.models
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
 from sim2cam.learn import device
-from sim2cam.models.inference.detector import load_detector, predict
-from sim2cam.models.network.batch_norm_fusion import folded
-from sim2cam.models.network.detector import Detector, is_peak
-from sim2cam.pipeline.recipe import SHIPPED
+from sim2cam.models.inference.detector import detect_objects, load_detector
+from sim2cam.models.network.batch_norm_fusion import fuse_batch_norm
+from sim2cam.models.network.detector import DetectorNetwork, is_peak
+from sim2cam.pipeline.recipe import RECIPES_FOLDER
 
 WEIGHTS = Path(sim2cam.models.__file__).parent / "weights" / "dice.safetensors"
 
@@ -23,8 +23,15 @@ WEIGHTS = Path(sim2cam.models.__file__).parent / "weights" / "dice.safetensors"
 def network():
     """One with all heads and statistics that are not those of a network without a training."""
     generator = torch.Generator().manual_seed(0)
-    made = Detector(
-        "nano", 2, generator, poses=True, keypoints=3, masks=True, residual=True, reader=True
+    made = DetectorNetwork(
+        "nano",
+        2,
+        generator,
+        poses=True,
+        n_keypoints=3,
+        masks=True,
+        residual=True,
+        roi_classifier=True,
     )
     for module in made.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -46,10 +53,10 @@ def rgb():
 @torch.inference_mode()
 def test_a_folded_network_says_the_same_and_the_other_stays(network, rgb):
     before = copy.deepcopy(network.state_dict())
-    quick = folded(network)
+    quick = fuse_batch_norm(network)
     assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in quick.modules())
     said = network(rgb)._asdict() | network.read_close_ups(rgb)._asdict()
-    found = quick(rgb)._asdict() | quick.read_close_ups(rgb)._asdict()
+    found = quick(rgb)._asdict() | quick.classify_crops(rgb)._asdict()
     for name, theirs in said.items():
         ours = found[name]
         largest = max(1.0, theirs.abs().max().item())
@@ -74,12 +81,12 @@ def test_what_is_said_at_peaks_is_what_is_said_everywhere(network, rgb):
 
 
 def test_bfloat16_finds_what_single_precision_finds(monkeypatch):
-    photo = sorted((SHIPPED / "standin" / "test").iterdir())[0]
+    photo = sorted((RECIPES_FOLDER / "standin" / "test").iterdir())[0]
     rgb = np.ascontiguousarray(read_rgb(photo)[:200, :230])
     found = []
     for multiplies in (False, True):
         monkeypatch.setattr(device, "_multiplies_bfloat16", lambda answer=multiplies: answer)
-        found.append(predict(load_detector(WEIGHTS), rgb, score_floor=0.3))
+        found.append(detect_objects(load_detector(WEIGHTS), rgb, score_floor=0.3))
     exact, rounded = found
     assert exact != rounded
     overlap = pairwise_iou(*(np.array([d.box_xyxy for d in some]) for some in found))

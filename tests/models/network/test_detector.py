@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, Detector, point_places
+from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectorNetwork, decode_points
 from sim2cam.models.network.roi_classifier import SURFACE_BINS
 from sim2cam.models.training.config import ARCHITECTURES
 
@@ -12,7 +12,7 @@ HEADS = ("where", "what")
 
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_maps_have_a_cell_every_four_pixels(architecture):
-    detector = Detector(architecture, 6, torch.Generator().manual_seed(0)).eval()
+    detector = DetectorNetwork(architecture, 6, torch.Generator().manual_seed(0)).eval()
     with torch.inference_mode():
         maps = detector(torch.zeros(2, 3, 64, 96, dtype=torch.uint8))
     assert maps.heat.shape == (2, 64 // STRIDE_PX, 96 // STRIDE_PX)
@@ -22,7 +22,7 @@ def test_maps_have_a_cell_every_four_pixels(architecture):
 
 def test_the_scout_is_another_network_and_small():
     """Its weights, as they ship, are of at most a megabyte; nothing in it is of the others' names."""
-    scout, nano = (Detector(name, 6, torch.Generator()) for name in ("scout", "nano"))
+    scout, nano = (DetectorNetwork(name, 6, torch.Generator()) for name in ("scout", "nano"))
     assert sum(value.numel() for value in scout.state_dict().values()) < 480_000
     trunks = [{n for n in d.state_dict() if not n.startswith(HEADS)} for d in (scout, nano)]
     assert trunks[0] & trunks[1] == {"mean", "std"}
@@ -30,7 +30,7 @@ def test_the_scout_is_another_network_and_small():
 
 @pytest.mark.parametrize(("pixel", "reaches"), [(128, True), (8, False)])
 def test_the_scout_sees_around_a_cell_and_no_further(pixel, reaches):
-    scout = Detector("scout", 6, torch.Generator().manual_seed(0)).eval()
+    scout = DetectorNetwork("scout", 6, torch.Generator().manual_seed(0)).eval()
     rgb = torch.full((1, 3, 256, 256), 100.0, requires_grad=True)
     scout(rgb).classes[0, :, 32, 32].sum().backward()
     assert bool((rgb.grad[0, :, pixel, pixel] != 0).any()) == reaches
@@ -41,24 +41,26 @@ def test_generator_decides_weights_and_global_state_does_not():
     for seed, global_seed in ((0, 1), (0, 2), (1, 1)):
         with torch.random.fork_rng():
             torch.random.default_generator.manual_seed(global_seed)
-            states.append(Detector("nano", 6, torch.Generator().manual_seed(seed)).state_dict())
+            states.append(
+                DetectorNetwork("nano", 6, torch.Generator().manual_seed(seed)).state_dict()
+            )
     assert all(torch.equal(states[0][n], states[1][n]) for n in states[0])
     assert not torch.equal(states[0]["trunk.stem.0.0.weight"], states[2]["trunk.stem.0.0.weight"])
 
 
 def test_an_untrained_detector_finds_almost_nothing():
-    detector = Detector("nano", 6, torch.Generator().manual_seed(0)).train()
+    detector = DetectorNetwork("nano", 6, torch.Generator().manual_seed(0)).train()
     rgb = torch.randint(0, 256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(0))
     assert detector(rgb).heat.sigmoid().mean() < 0.05
 
 
 def test_normalisation_is_part_of_the_network():
-    buffers = dict(Detector("nano", 6, torch.Generator()).named_buffers())
+    buffers = dict(DetectorNetwork("nano", 6, torch.Generator()).named_buffers())
     assert buffers["mean"].shape == buffers["std"].shape == (1, 3, 1, 1)
 
 
 def test_far_pixels_do_not_matter_so_tiles_and_whole_agree():
-    detector = Detector("nano", 6, torch.Generator().manual_seed(0)).eval()
+    detector = DetectorNetwork("nano", 6, torch.Generator().manual_seed(0)).eval()
     rgb = torch.randint(0, 256, (1, 3, 256, 256), generator=torch.Generator().manual_seed(0))
     changed = rgb.clone()
     changed[..., 208:] = 0
@@ -73,15 +75,18 @@ READERS = [(True, False), (False, True), (True, True)]
 
 @pytest.mark.parametrize(("categories", "poses"), READERS)
 def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
-    detector = Detector(
-        "nano", 3, torch.Generator().manual_seed(0), poses=poses, reader=categories
+    detector = DetectorNetwork(
+        "nano", 3, torch.Generator().manual_seed(0), poses=poses, roi_classifier=categories
     ).train()
     rgb = torch.rand(4, 3, 96, 64, generator=torch.Generator().manual_seed(0)) * 255
-    reading = detector.read_close_ups(rgb)
-    assert (reading.categories is not None, reading.features is not None) == (categories, poses)
-    said = [] if reading.categories is None else [reading.categories]
+    reading = detector.classify_crops(rgb)
+    assert (reading.category_logits is not None, reading.features is not None) == (
+        categories,
+        poses,
+    )
+    said = [] if reading.category_logits is None else [reading.category_logits]
     if reading.features is not None:
-        said += detector.read_surfaces(reading.features, torch.tensor([0, 1, 2, 2]))
+        said += detector.predict_surfaces(reading.features, torch.tensor([0, 1, 2, 2]))
     shapes = [(4, 3)] * categories + [(4, 12, 8), (4, 3, SURFACE_BINS, 12, 8)] * poses
     assert [tuple(part.shape) for part in said] == shapes
     sum(part.square().sum() for part in said).backward()
@@ -92,9 +97,9 @@ def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
 
 def test_the_generator_alone_decides_the_first_weights():
     made, again = (
-        Detector(
+        DetectorNetwork(
             "nano", 3, torch.Generator().manual_seed(0),
-            poses=True, reader=True, keypoints=2, masks=True, residual=True,
+            poses=True, roi_classifier=True, n_keypoints=2, masks=True, residual=True,
         )
         for _ in range(2)
     )  # fmt: skip
@@ -104,39 +109,43 @@ def test_the_generator_alone_decides_the_first_weights():
 
 def test_an_untrained_reader_is_sure_of_nothing():
     """So that no cell, category or point costs much more than another at the first step."""
-    detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True, reader=True)
+    detector = DetectorNetwork(
+        "nano", 3, torch.Generator().manual_seed(0), poses=True, roi_classifier=True
+    )
     rgb = torch.rand(8, 3, 96, 96, generator=torch.Generator().manual_seed(0)) * 255
-    reading = detector.train().read_close_ups(rgb)
-    assert reading.categories.softmax(1).max() < 0.6
-    surfaces = detector.read_surfaces(reading.features, torch.arange(8) % 3)
-    assert surfaces.shown.abs().mean() < 0.5
-    assert surfaces.bins.softmax(2).max() < 0.3
+    reading = detector.train().classify_crops(rgb)
+    assert reading.category_logits.softmax(1).max() < 0.6
+    surfaces = detector.predict_surfaces(reading.features, torch.arange(8) % 3)
+    assert surfaces.mask_logits.abs().mean() < 0.5
+    assert surfaces.coordinate_logits.softmax(2).max() < 0.3
 
 
 def test_a_surface_is_read_as_that_of_its_category():
-    detector = Detector("nano", 3, torch.Generator().manual_seed(0), poses=True).eval()
+    detector = DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), poses=True).eval()
     rgb = torch.rand(1, 3, 96, 96, generator=torch.Generator().manual_seed(0)) * 255
     with torch.inference_mode():
-        features = detector.read_close_ups(rgb).features
-        alone = [detector.read_surfaces(features, torch.tensor([k])) for k in range(3)]
-        both = detector.read_surfaces(features.expand(2, -1, -1, -1), torch.tensor([2, 0]))
-    for one, other in zip(both.bins, (alone[2], alone[0]), strict=True):
-        assert torch.allclose(one, other.bins[0], atol=1e-6)
-    assert not torch.allclose(alone[0].bins, alone[1].bins, atol=1e-3)
+        features = detector.classify_crops(rgb).features
+        alone = [detector.predict_surfaces(features, torch.tensor([k])) for k in range(3)]
+        both = detector.predict_surfaces(features.expand(2, -1, -1, -1), torch.tensor([2, 0]))
+    for one, other in zip(both.coordinate_logits, (alone[2], alone[0]), strict=True):
+        assert torch.allclose(one, other.coordinate_logits[0], atol=1e-6)
+    assert not torch.allclose(alone[0].coordinate_logits, alone[1].coordinate_logits, atol=1e-3)
 
 
 def test_surfaces_are_said_in_single_precision():
-    detector = Detector("nano", 2, torch.Generator().manual_seed(0), poses=True, reader=True).eval()
+    detector = DetectorNetwork(
+        "nano", 2, torch.Generator().manual_seed(0), poses=True, roi_classifier=True
+    ).eval()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        reading = detector.read_close_ups(torch.zeros(1, 3, 96, 96))
-        surfaces = detector.read_surfaces(reading.features, torch.tensor([0]))
-    assert surfaces.shown.dtype == surfaces.bins.dtype == torch.float32
-    assert reading.categories.dtype == torch.float32
+        reading = detector.classify_crops(torch.zeros(1, 3, 96, 96))
+        surfaces = detector.predict_surfaces(reading.features, torch.tensor([0]))
+    assert surfaces.mask_logits.dtype == surfaces.coordinate_logits.dtype == torch.float32
+    assert reading.category_logits.dtype == torch.float32
 
 
 def test_without_poses_nothing_of_them_is_there():
     plain, posed = (
-        Detector("nano", 3, torch.Generator().manual_seed(0), poses=poses)
+        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), poses=poses)
         for poses in (False, True)
     )
     more = posed.state_dict().keys() - plain.state_dict().keys()
@@ -149,7 +158,7 @@ def test_without_poses_nothing_of_them_is_there():
 def test_points_grow_with_the_box():
     said = torch.tensor([[[0.5, -1.0, -2.0, 0.0]] * 3])
     near, far = (
-        point_places(said, torch.full((1, 4), size), torch.tensor([[40.0, 60.0]]))
+        decode_points(said, torch.full((1, 4), size), torch.tensor([[40.0, 60.0]]))
         for size in (1.0, 0.0)
     )
     assert far[0][0, 0].tolist() == pytest.approx([40 + 0.5 * UNIT_PX, 60 - UNIT_PX])
@@ -161,7 +170,8 @@ def test_points_grow_with_the_box():
 
 def test_keypoints_have_their_map_and_learn_and_nothing_else_is_there():
     plain, found = (
-        Detector("nano", 3, torch.Generator().manual_seed(0), keypoints=points) for points in (0, 5)
+        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), n_keypoints=points)
+        for points in (0, 5)
     )
     more = found.state_dict().keys() - plain.state_dict().keys()
     assert {name.split(".")[0] for name in more} == {"keypoints"}
@@ -174,7 +184,7 @@ def test_keypoints_have_their_map_and_learn_and_nothing_else_is_there():
 
 def test_masks_have_their_maps_and_learn_and_nothing_else_is_there():
     plain, found = (
-        Detector("nano", 3, torch.Generator().manual_seed(0), masks=masks)
+        DetectorNetwork("nano", 3, torch.Generator().manual_seed(0), masks=masks)
         for masks in (False, True)
     )
     more = found.state_dict().keys() - plain.state_dict().keys()

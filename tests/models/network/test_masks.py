@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.data.silhouettes import seen_masks
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.data.silhouettes import read_visible_masks
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.masks import evaluate_masks
-from sim2cam.metrics.segmentation import count_pixels, evaluate_segments
-from sim2cam.models.inference.detector import load_detector, look_at_dataset
-from sim2cam.models.network.detector import Maps
-from sim2cam.models.network.masks import category_masks, instance_masks
+from sim2cam.metrics.segmentation import count_pixel_confusions, evaluate_segmentation
+from sim2cam.models.inference.detector import load_detector, predict_samples
+from sim2cam.models.network.detector import DetectionMaps
+from sim2cam.models.network.masks import compute_category_masks, compute_instance_masks
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import read_metrics, train_detector
 
@@ -32,7 +32,9 @@ def said(*objects):
         away = np.stack([(x0 + x1) / 2 - column, (y0 + y1) / 2 - row])
         votes[place] = torch.from_numpy(away[:, y0:y1, x0:x1] / 4).float()
     empty = torch.zeros(1, ROWS, COLUMNS)
-    return Maps(empty, empty[None], empty[None], segments=segments, votes=votes)
+    return DetectionMaps(
+        empty, empty[None], empty[None], segmentation=segments, centre_offsets=votes
+    )
 
 
 def boxes_of(*objects):
@@ -44,18 +46,18 @@ def test_touching_objects_are_parted_by_their_centres(scale):
     objects = [(4, 4, 10, 12, 0), (10, 4, 18, 12, 1)]
     size = (round(ROWS * 4 / scale), round(COLUMNS * 4 / scale))
     boxes = boxes_of(*objects) / scale
-    found = instance_masks(said(*objects), boxes, np.array([0.9, 0.8]), size, scale)
+    found = compute_instance_masks(said(*objects), boxes, np.array([0.9, 0.8]), size, scale)
     for mask, (x0, y0, x1, y1) in zip(found, boxes, strict=True):
         assert mask.size == size
         expected = np.zeros(size, bool)
         expected[round(y0) : round(y1), round(x0) : round(x1)] = True
-        shared = (mask.mask() & expected).sum() / (mask.mask() | expected).sum()
+        shared = (mask.decode() & expected).sum() / (mask.decode() | expected).sum()
         assert shared > 0.9
-    assert not (found[0].mask() & found[1].mask()).any()
-    shown = category_masks(said(*objects), ("a", "b"), size, scale)
+    assert not (found[0].decode() & found[1].decode()).any()
+    shown = compute_category_masks(said(*objects), ("a", "b"), size, scale)
     for name, mask in zip("ab", found, strict=True):
         both, either = (
-            f(shown[name].mask(), mask.mask()).sum() for f in (np.logical_and, np.logical_or)
+            f(shown[name].decode(), mask.decode()).sum() for f in (np.logical_and, np.logical_or)
         )
         assert both / either > 0.95
 
@@ -64,32 +66,36 @@ def test_unsure_detections_take_nothing_from_sure_ones():
     objects = [(4, 4, 12, 12, 0)]
     boxes = np.vstack([boxes_of(*objects), [[24.0, 24, 36, 36]]])
     size = (80, 120)
-    alone = instance_masks(said(*objects), boxes[:1], np.array([0.9]), size, 1.0)
-    both = instance_masks(said(*objects), boxes, np.array([0.9, 0.1]), size, 1.0)
+    alone = compute_instance_masks(said(*objects), boxes[:1], np.array([0.9]), size, 1.0)
+    both = compute_instance_masks(said(*objects), boxes, np.array([0.9, 0.1]), size, 1.0)
     assert both[0] == alone[0]
     beside = np.vstack([boxes[0] + 8.0, boxes[0]])
-    rivals = instance_masks(said(*objects), beside, np.array([0.9, 0.8]), size, 1.0)
-    assert rivals[0].mask().sum() < 0.2 * alone[0].mask().sum()
+    rivals = compute_instance_masks(said(*objects), beside, np.array([0.9, 0.8]), size, 1.0)
+    assert rivals[0].decode().sum() < 0.2 * alone[0].decode().sum()
 
 
 def test_nothing_found_has_no_mask_and_boxes_at_the_edge_have_one():
     maps = said((0, 0, 6, 6, 0), (24, 14, 30, 20, 1))
-    assert instance_masks(maps, np.zeros((0, 4)), np.zeros(0), (80, 120), 1.0) == ()
+    assert compute_instance_masks(maps, np.zeros((0, 4)), np.zeros(0), (80, 120), 1.0) == ()
     boxes = np.array([(0.0, 0, 24, 24), (96, 56, 120, 80), (120, 80, 120, 80)])
-    found = instance_masks(maps, boxes, np.array([0.9, 0.8, 0.7]), (79, 118), 1.0)
-    assert found[0].mask()[:22, :22].all()
-    assert found[1].mask()[58:, 98:].sum() > 300
-    assert all(mask.is_whole() for mask in found)
+    found = compute_instance_masks(maps, boxes, np.array([0.9, 0.8, 0.7]), (79, 118), 1.0)
+    assert found[0].decode()[:22, :22].all()
+    assert found[1].decode()[58:, 98:].sum() > 300
+    assert all(mask.is_valid() for mask in found)
 
 
 @pytest.fixture
 def scored():
     def score(data, predictions, segments):
-        masks = {s.name: [RunLengths.of(m) for m in seen_masks(s)] for s in data.samples}
+        masks = {
+            s.name: [RleMask.from_mask(m) for m in read_visible_masks(s)] for s in data.samples
+        }
         rng = np.random.default_rng(0)
         return (
-            evaluate_masks(data, predictions, masks, rng=rng, draws=5),
-            evaluate_segments(data, count_pixels(data, segments, masks), rng=rng, draws=5),
+            evaluate_masks(data, predictions, masks, rng=rng, n_resamples=5),
+            evaluate_segmentation(
+                data, count_pixel_confusions(data, segments, masks), rng=rng, n_resamples=5
+            ),
         )
 
     return score
@@ -106,13 +112,13 @@ def test_masks_are_learned_in_seconds_and_beat_those_of_boxes(make_dataset, tmp_
     assert detector.card.masks
     assert load_detector(tmp_path / "run" / "weights.safetensors").network.masks is not None
     unseen = make_dataset("unseen", n=8, seed=99)
-    seen = look_at_dataset(detector, unseen)
+    seen = predict_samples(detector, unseen)
     found = {name: one.detections for name, one in seen.items()}
     whole = {
-        name: tuple(replace(d, mask=RunLengths.of_box(d.box_xyxy, (128, 160))) for d in ones)
+        name: tuple(replace(d, mask=RleMask.from_box(d.box_xyxy, (128, 160))) for d in ones)
         for name, ones in found.items()
     }
-    segments = {name: one.segments for name, one in seen.items()}
+    segments = {name: one.category_masks for name, one in seen.items()}
     ours, pixels = scored(unseen, found, segments)
     boxes, _ = scored(unseen, whole, segments)
     assert ours.ap50.value > 0.9

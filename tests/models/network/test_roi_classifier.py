@@ -22,19 +22,19 @@ def between(*values):
 
 @pytest.mark.parametrize("values", [(-1.0, 0.0, 1.0), (0.31, -0.77, 0.05), (-0.999, 0.999, 0.5)])
 def test_shares_of_two_bins_are_what_lies_between(values):
-    points, off = maps_of(between(*values)).points()
+    points, off = maps_of(between(*values)).decode_coordinates()
     assert points.flatten().tolist() == pytest.approx(values, abs=1e-5)
     assert off.item() < 3**0.5 * STEP
 
 
 def test_of_two_possibilities_one_is_said_and_how_far_off_the_other_is():
     one, other = between(-0.6, -0.6, -0.6), between(0.6, 0.6, 0.6)
-    points, off = maps_of(0.6 * one + 0.4 * other, one).points()
+    points, off = maps_of(0.6 * one + 0.4 * other, one).decode_coordinates()
     assert points[0].flatten().tolist() == pytest.approx([-0.6] * 3, abs=1e-5)
     assert off[0].item() == pytest.approx((3 * 0.4) ** 0.5 * 1.2, rel=0.05)
     assert off[1].item() < 0.1
 
 
 def test_who_knows_nothing_says_that_it_is_far_off():
-    _, off = maps_of(torch.full((3, SURFACE_BINS), 1 / SURFACE_BINS)).points()
+    _, off = maps_of(torch.full((3, SURFACE_BINS), 1 / SURFACE_BINS)).decode_coordinates()
     assert off.item() > 0.8

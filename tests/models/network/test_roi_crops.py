@@ -4,27 +4,27 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.data.known_objects import known_objects, turns_of
-from sim2cam.models.augment.crops import CropRules
-from sim2cam.models.inference.export import close_ups
+from sim2cam.data.known_objects import read_object_geometries, stack_symmetry_rotations
+from sim2cam.models.augment.crops import CropConfig
+from sim2cam.models.inference.export import crop_rois
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
 from sim2cam.models.network.roi_crops import (
-    CATEGORY_PX,
-    FILL,
-    SURFACE_PX,
-    View,
-    close_up,
-    close_up_square,
-    draw_close_up,
-    read_views,
-    readable,
-    surface_in,
+    BOX_FRACTION,
+    CLASSIFIER_CROP_PX,
+    SURFACE_CROP_PX,
+    RoiView,
+    compute_roi_square,
+    crop_object_coordinates,
+    crop_roi,
+    sample_roi_crop,
+    select_classifiable,
+    select_roi_views,
 )
-from sim2cam.models.training.images import Picture, Tasks, read_picture
+from sim2cam.models.training.images import AnnotatedImage, Tasks, read_annotated_image
 
-RULES = CropRules(scale_range=(0.75, 1.4))
-SIDES_PX = (CATEGORY_PX, SURFACE_PX)
-CELLS = SURFACE_PX // SURFACE_STRIDE_PX
+RULES = CropConfig(scale_range=(0.75, 1.4))
+SIDES_PX = (CLASSIFIER_CROP_PX, SURFACE_CROP_PX)
+CELLS = SURFACE_CROP_PX // SURFACE_STRIDE_PX
 
 
 def bright_on_grey(box, size=(240, 320)):
@@ -36,14 +36,14 @@ def bright_on_grey(box, size=(240, 320)):
 
 def picture_of(box):
     x0, y0, x1, y1 = box
-    return Picture(
+    return AnnotatedImage(
         rgb=bright_on_grey(box),
         outlines=(np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], float),),
         categories=np.array([0]),
         ignored=np.array([False]),
-        visible=np.array([1.0]),
-        inside=np.array([1.0]),
-        turns_freely=True,
+        visible_fractions=np.array([1.0]),
+        inside_fractions=np.array([1.0]),
+        is_rotatable=True,
     )
 
 
@@ -57,10 +57,10 @@ def middle_of(bright):
 @pytest.mark.parametrize("box", [(20, 30, 40, 44), (100, 60, 150, 110), (20, 20, 300, 220)])
 def test_a_close_up_shows_the_box_in_its_middle_at_one_size(box, side):
     """The brightness of a box of any size, over the close-up, is that of its share."""
-    shown = close_up(bright_on_grey(box), np.array(box, float), side).astype(float).mean(axis=2)
+    shown = crop_roi(bright_on_grey(box), np.array(box, float), side).astype(float).mean(axis=2)
     assert shown.shape == (side, side)
     sides = np.array([box[3] - box[1], box[2] - box[0]])
-    sides = FILL * side * sides / sides.max()
+    sides = BOX_FRACTION * side * sides / sides.max()
     inside = (shown - 100) / 150
     rows, columns = np.mgrid[:side, :side] + 0.5
     within = (np.abs(np.stack([rows, columns], -1) - side / 2) < sides / 2 + 2).all(-1)
@@ -74,7 +74,7 @@ def test_a_view_shows_the_box_at_its_size_and_the_other_way_round(fill):
     rgb = bright_on_grey(box)
     rgb[30:40, 20:24] = 100
     plain, mirrored = (
-        close_up(rgb, np.array(box, float), 64, View(fill, m)) for m in (False, True)
+        crop_roi(rgb, np.array(box, float), 64, RoiView(fill, m)) for m in (False, True)
     )
     bright = (plain.astype(float).mean(axis=2) - 100) / 150
     assert bright.sum() == pytest.approx((fill * 64) ** 2 * (1 - 40 / 400), rel=0.04)
@@ -83,16 +83,18 @@ def test_a_view_shows_the_box_at_its_size_and_the_other_way_round(fill):
 
 
 def test_poses_are_read_from_one_view_and_categories_from_those_that_were_learned():
-    assert read_views(poses=True, flips=True) == (View(FILL, is_mirrored=False),)
-    assert read_views(poses=False, flips=False) == (View(0.65), View(0.8))
-    both = {(view.fill, view.is_mirrored) for view in read_views(poses=False, flips=True)}
+    assert select_roi_views(poses=True, flips=True) == (RoiView(BOX_FRACTION, is_flipped=False),)
+    assert select_roi_views(poses=False, flips=False) == (RoiView(0.65), RoiView(0.8))
+    both = {
+        (view.box_fraction, view.is_flipped) for view in select_roi_views(poses=False, flips=True)
+    }
     assert both == {(0.65, False), (0.8, False), (0.65, True), (0.8, True)}
 
 
 def test_a_close_up_of_something_large_does_not_alias():
     stripes = np.zeros((400, 400, 3), np.uint8)
     stripes[:, ::2] = 200
-    shown = close_up(stripes, np.array([40.0, 40.0, 360.0, 360.0]), 64)[16:-16, 16:-16]
+    shown = crop_roi(stripes, np.array([40.0, 40.0, 360.0, 360.0]), 64)[16:-16, 16:-16]
     assert np.ptp(shown) <= 40  # of 200
     assert shown.mean() == pytest.approx(100, abs=2)
 
@@ -102,7 +104,7 @@ def test_drawn_close_ups_hold_all_of_the_object(side):
     picture = picture_of((100, 60, 150, 100))
     angles = set()
     for seed in range(40):
-        shown, _ = draw_close_up(picture, 0, RULES, side, np.random.default_rng(seed))
+        shown, _ = sample_roi_crop(picture, 0, RULES, side, np.random.default_rng(seed))
         bright = shown.astype(float).mean(axis=2) > 175
         edges = (bright[0], bright[-1], bright[:, 0], bright[:, -1])
         assert not np.concatenate(edges).any()
@@ -115,12 +117,12 @@ def test_drawn_close_ups_hold_all_of_the_object(side):
 @pytest.mark.parametrize("scale", [0.4, 1.0, 2.0])
 def test_the_map_to_a_drawn_close_up_is_where_it_shows_things(scale):
     """Of an object of 10 px, 50 px and of more than a close-up has, mirrored and not, never turned."""
-    rules = CropRules(scale_range=(0.7 * scale, scale / 0.7), quarter_turns=True, free_turns=True)
+    rules = CropConfig(scale_range=(0.7 * scale, scale / 0.7), rotate_90=True, rotate_any=True)
     handed = set()
     for box in ((100, 60, 110, 68), (100, 60, 150, 100), (40, 20, 290, 220)):
         for seed in range(12):
             picture = picture_of(box)
-            shown, matrix = draw_close_up(picture, 0, rules, 96, np.random.default_rng(seed))
+            shown, matrix = sample_roi_crop(picture, 0, rules, 96, np.random.default_rng(seed))
             bright = (shown.astype(float).mean(axis=2) - 105).clip(0, 145)
             middle = np.array([box[0] + box[2], box[1] + box[3]]) / 2
             expected = matrix[:, :2] @ middle + matrix[:, 2]
@@ -141,10 +143,13 @@ def test_drawn_close_ups_are_no_finer_than_crops():
     def detail(shown):
         return np.abs(np.diff(shown.astype(float), axis=1)).mean()
 
-    rules = CropRules(scale_range=(1.0, 1.0))
+    rules = CropConfig(scale_range=(1.0, 1.0))
     small, fine = (
         np.mean(
-            [detail(draw_close_up(p, 0, rules, 64, np.random.default_rng(k))[0]) for k in range(8)]
+            [
+                detail(sample_roi_crop(p, 0, rules, 64, np.random.default_rng(k))[0])
+                for k in range(8)
+            ]
         )
         for p in (picture, large)
     )
@@ -156,8 +161,8 @@ def test_close_ups_are_as_fine_as_the_picture_at_any_magnification_of_crops():
     picture = picture_of((100, 60, 150, 100))
     picture.rgb[:] = np.random.default_rng(0).integers(0, 256, picture.rgb.shape)
     looks = [
-        draw_close_up(
-            picture, 0, CropRules(scale_range=(0.75 * s, 1.4 * s)), 96, np.random.default_rng(3)
+        sample_roi_crop(
+            picture, 0, CropConfig(scale_range=(0.75 * s, 1.4 * s)), 96, np.random.default_rng(3)
         )
         for s in (0.35, 1.0)
     ]
@@ -171,8 +176,8 @@ def test_objects_that_are_hardly_seen_are_not_read(visible, inside):
         picture_of((100, 60, 110, 70)), visible=np.array([visible]), inside=np.array([inside])
     )
     for least, is_read in ((0.6, True), (0.8, False)):
-        assert readable(picture, replace(RULES, min_read=least)).tolist() == [is_read]
-    assert not readable(replace(picture, ignored=np.array([True])), RULES).any()
+        assert select_classifiable(picture, replace(RULES, min_read=least)).tolist() == [is_read]
+    assert not select_classifiable(replace(picture, ignored=np.array([True])), RULES).any()
 
 
 @pytest.mark.parametrize("pixels", SIDES_PX)
@@ -185,9 +190,9 @@ def test_graphs_see_the_same_close_ups(side, pixels):
     box = np.array([90.0, 70.0, 90.0 + side, 70.0 + 0.8 * side])
     picture = torch.from_numpy(rgb).permute(2, 0, 1)[None].float()
     boxes = torch.from_numpy(box)[None].float()
-    seen = close_ups(picture, torch.zeros(1, 3, 1, 1), boxes, pixels)[0].permute(1, 2, 0).numpy()
-    assert np.abs(seen - close_up(rgb, box, pixels)).max() < 4
-    shifted = close_up(rgb, box + 0.1 * side, pixels)
+    seen = crop_rois(picture, torch.zeros(1, 3, 1, 1), boxes, pixels)[0].permute(1, 2, 0).numpy()
+    assert np.abs(seen - crop_roi(rgb, box, pixels)).max() < 4
+    shifted = crop_roi(rgb, box + 0.1 * side, pixels)
     assert np.abs(seen - shifted).max() > (4 if side > 30 else 1)
 
 
@@ -196,8 +201,11 @@ def bricks(write_bricks, tmp_path_factory):
     """A data set in which a brick lies over the picture's edge and a slab before it, and what is learned."""
     root = tmp_path_factory.mktemp("bricks")
     data = write_bricks(root, n=3, places=((10, 50), (34, 60)))
-    known = known_objects([data]).values()
-    return data, Tasks(reaches_m=np.array([one.reach_m for one in known]), turns=turns_of(known))
+    known = read_object_geometries([data]).values()
+    return data, Tasks(
+        coordinate_scales_m=np.array([one.max_coordinate_m for one in known]),
+        symmetry_rotations=stack_symmetry_rotations(known),
+    )
 
 
 def off_px(sample, number, surface, places):
@@ -221,16 +229,16 @@ def places_of(matrix, side):
 @pytest.mark.parametrize("number", [0, 1])
 def test_each_cell_knows_the_point_that_lies_there(bricks, number):
     data, tasks = bricks
-    rules = CropRules(scale_range=(0.6, 1.6), flips=False)
+    rules = CropConfig(scale_range=(0.6, 1.6), flips=False)
     beyond = shared = 0
     for seed, sample in enumerate(3 * data.samples):
-        picture = read_picture(sample, data.categories, tasks)
+        picture = read_annotated_image(sample, data.categories, tasks)
         rng = np.random.default_rng(seed)
-        _, matrix = draw_close_up(picture, number, rules, SURFACE_PX, rng)
-        surface = surface_in(picture, number, matrix, SURFACE_PX)
+        _, matrix = sample_roi_crop(picture, number, rules, SURFACE_CROP_PX, rng)
+        surface = crop_object_coordinates(picture, number, matrix, SURFACE_CROP_PX)
         assert surface.shape == (3, CELLS, CELLS)
         assert surface.dtype == np.float32
-        places = places_of(matrix, SURFACE_PX)
+        places = places_of(matrix, SURFACE_CROP_PX)
         off = off_px(sample, number, surface, places)
         assert len(off) > 15
         assert (
@@ -238,7 +246,7 @@ def test_each_cell_knows_the_point_that_lies_there(bricks, number):
         )  # a cell has the point of the middle of a pixel; steps of float16
         column, row = np.floor(places).astype(int).transpose(2, 0, 1)
         inside = (column >= 0) & (row >= 0) & (column < 160) & (row < 128)
-        owner = np.where(inside, picture.owners[row.clip(0, 127), column.clip(0, 159)], 0)
+        owner = np.where(inside, picture.instance_map[row.clip(0, 127), column.clip(0, 159)], 0)
         assert np.array_equal(np.isfinite(surface[0]), owner == number + 1)
         assert np.array_equal(np.isnan(surface).any(axis=0), np.isnan(surface).all(axis=0))
         beyond += (~inside).sum()
@@ -248,18 +256,18 @@ def test_each_cell_knows_the_point_that_lies_there(bricks, number):
 
 
 def test_cells_of_what_is_found_lie_where_its_close_up_has_them(bricks):
-    """The square of ``close_up``, of which places of surfaces are said, is that of its pixels."""
+    """The square of ``crop_roi``, of which places of surfaces are said, is that of its pixels."""
     data, tasks = bricks
     sample = data.samples[1]
-    picture = read_picture(sample, data.categories, tasks)
-    corner, reach_px = close_up_square(np.array(sample.objects[1].box_xyxy))
-    scale = SURFACE_PX / reach_px
+    picture = read_annotated_image(sample, data.categories, tasks)
+    corner, reach_px = compute_roi_square(np.array(sample.objects[1].box_xyxy))
+    scale = SURFACE_CROP_PX / reach_px
     matrix = np.column_stack([scale * np.eye(2), -scale * corner])
-    surface = surface_in(picture, 1, matrix, SURFACE_PX)
+    surface = crop_object_coordinates(picture, 1, matrix, SURFACE_CROP_PX)
     steps = (np.arange(CELLS) + 0.5) * reach_px / CELLS
     places = corner + np.stack(np.meshgrid(steps, steps), -1)
     assert off_px(sample, 1, surface, places).max() < 0.52
-    cut = close_up(picture.rgb, np.array(sample.objects[1].box_xyxy), SURFACE_PX)
+    cut = crop_roi(picture.rgb, np.array(sample.objects[1].box_xyxy), SURFACE_CROP_PX)
     cells = cut.reshape(CELLS, 8, CELLS, 8, 3)[:, 3:5, :, 3:5].mean(axis=(1, 3))
     vivid = np.abs(cells - 110).max(axis=2) > 60  # on grey
     assert vivid[np.isfinite(surface[0])].mean() > 0.95
@@ -271,7 +279,7 @@ def test_a_picture_without_both_channels_tells_no_point(bricks):
     matrix = np.array([[2.0, 0, 0], [0, 2.0, -40.0]])
     for left in ("ids", "coordinates"):
         bare = replace(sample, channels={left: sample.channels[left]})
-        picture = read_picture(bare, data.categories, tasks)
-        assert np.isnan(surface_in(picture, 1, matrix, SURFACE_PX)).all()
-    whole = read_picture(sample, data.categories, tasks)
-    assert np.isfinite(surface_in(whole, 1, matrix, SURFACE_PX)).any()
+        picture = read_annotated_image(bare, data.categories, tasks)
+        assert np.isnan(crop_object_coordinates(picture, 1, matrix, SURFACE_CROP_PX)).all()
+    whole = read_annotated_image(sample, data.categories, tasks)
+    assert np.isfinite(crop_object_coordinates(whole, 1, matrix, SURFACE_CROP_PX)).any()

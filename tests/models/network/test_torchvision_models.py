@@ -20,31 +20,35 @@ from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.experiments.benchmark import bench, bench_unlabelled
 from sim2cam.geometry.boxes import pairwise_iou
 from sim2cam.images import read_rgb
-from sim2cam.models.augment.crops import CropRules, draw_crop
+from sim2cam.models.augment.crops import CropConfig, sample_crop
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.compat import detection, has_operators, segmentation
-from sim2cam.models.inference.detector import load_detector, look, own_detector
-from sim2cam.models.inference.torchvision_detector import NamedDetector
+from sim2cam.models.inference.detector import load_detector, predict_image, require_native_detector
+from sim2cam.models.inference.torchvision_detector import TorchvisionDetector
 from sim2cam.models.network import torchvision_models
-from sim2cam.models.network.pretrained import begin_pretrained
-from sim2cam.models.network.torchvision_models import named_architectures, named_model, tells_pixels
-from sim2cam.models.network.torchvision_network import (
-    ObjectNetwork,
-    PixelNetwork,
-    drawn_from,
-    hidden_pixels,
-    named_network,
-    target_of,
+from sim2cam.models.network.pretrained import load_pretrained
+from sim2cam.models.network.torchvision_models import (
+    build_torchvision_model,
+    is_segmentation_architecture,
+    list_torchvision_architectures,
 )
-from sim2cam.models.reliability.measurement import measure_trust
-from sim2cam.models.training.config import Adaptation, FineTuning, TrainConfig
-from sim2cam.models.training.images import Tasks, read_picture
-from sim2cam.models.training.setup import Aids
+from sim2cam.models.network.torchvision_network import (
+    TorchvisionObjectNetwork,
+    TorchvisionSegmentationNetwork,
+    build_torchvision_network,
+    find_ignored_pixels,
+    make_torchvision_target,
+    seed_global_rng,
+)
+from sim2cam.models.reliability.measurement import measure_reliability
+from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainConfig
+from sim2cam.models.training.images import Tasks, read_annotated_image
+from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import read_metrics, train_detector
 
 SSD, PIXELS = "ssdlite320_mobilenet_v3_large", "lraspp_mobilenet_v3_large"
 CONFIG = TrainConfig(
-    steps=4, batch=2, crop_px=64, warmup_steps=2, photometric=False, free_turns=False
+    steps=4, batch=2, crop_px=64, warmup_steps=2, photometric=False, rotate_any=False
 )
 
 
@@ -179,7 +183,10 @@ def data(write_dataset, tmp_path_factory):
 
 
 def settings(name, **more):
-    kinds = {"keypoints": "keypoint" in name, "masks": "mask" in name or tells_pixels(name)}
+    kinds = {
+        "keypoints": "keypoint" in name,
+        "masks": "mask" in name or is_segmentation_architecture(name),
+    }
     return replace(CONFIG, architecture=name, **{k: True for k, on in kinds.items() if on}, **more)
 
 
@@ -199,12 +206,19 @@ def test_resumed_training_is_bit_identical(data, tmp_path, name):
     parts, config = ((data, 1.0),), settings(name, photometric=True)
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     before = torch.get_rng_state()
-    train_detector(parts, config, whole, line_steps=2)
+    train_detector(parts, config, whole, log_interval_steps=2)
     assert torch.equal(torch.get_rng_state(), before)
     with pytest.raises(KilledError):
-        train_detector(parts, config, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
+        train_detector(
+            parts,
+            config,
+            broken,
+            log_interval_steps=2,
+            checkpoint_interval_s=0,
+            progress=kill_at(2),
+        )
     torch.rand(1)  # another process has drawn something else
-    detector = train_detector(parts, config, broken, line_steps=2, resume=True)
+    detector = train_detector(parts, config, broken, log_interval_steps=2, resume=True)
     for file in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / file).read_bytes() == (broken / file).read_bytes(), file
     assert detector.card.architecture == name
@@ -230,7 +244,7 @@ def test_what_is_learned_is_found_again(data, tmp_path, name, steps):
     lines, weights = read_metrics(tmp_path), tmp_path / "weights.safetensors"
     assert lines[-1].losses["total"] < 0.8 * lines[0].losses["total"]
     rgb = read_rgb(one.samples[0].rgb)
-    found, again = look(detector, rgb), look(load_detector(weights), rgb)
+    found, again = predict_image(detector, rgb), predict_image(load_detector(weights), rgb)
     assert [d.category for d in found.detections] == [d.category for d in again.detections]
     result = bench(detector, one)
     assert result.score.ap50.value > 0.9
@@ -240,25 +254,27 @@ def test_what_is_learned_is_found_again(data, tmp_path, name, steps):
         assert result.masks.ap50.value > 0.9
     if detector.card.keypoints:
         assert result.keypoints.ap50.value > 0.9
-    trusted = measure_trust(weights, ((one, 1.0),), config, one, "held-out pictures")
-    assert (trusted.card.novelty, look(trusted, rgb).novelty) == (None, None)
+    trusted = measure_reliability(weights, ((one, 1.0),), config, one, "held-out pictures")
+    assert (trusted.card.ood_threshold, predict_image(trusted, rgb).ood_score) == (None, None)
 
 
 def test_weights_are_gone_on_from_and_development_captures_end_it(data, tmp_path):
     parts, config = ((data, 1.0),), settings("fcn_tiny")
     train_detector(parts, config, tmp_path / "first")
-    aids = Aids(start=tmp_path / "first" / "weights.safetensors", dev=data)
-    tuned = train_detector(
-        parts, replace(config, patience=2, steps=2), tmp_path / "tuned", aids=aids
+    aids = AuxiliaryData(
+        initial_weights=tmp_path / "first" / "weights.safetensors", validation_set=data
     )
-    assert tuned.card.start.name == "weights.safetensors"
+    tuned = train_detector(
+        parts, replace(config, patience=2, steps=2), tmp_path / "tuned", auxiliary_data=aids
+    )
+    assert tuned.card.initial_weights.name == "weights.safetensors"
     assert tuned.card.config["fine_tuning"]["layer_decay"] == 0.7
-    assert [step for step, _ in tuned.card.looks] == [1, 2]
+    assert [step for step, _ in tuned.card.evaluations] == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["maskrcnn_tiny", "keypointrcnn_tiny", "fcn_tiny"])
 def test_crops_without_objects_are_learned_from(name):
-    network = named_network(name, 2, generator(), keypoints=2, crop_px=64)
+    network = build_torchvision_network(name, 2, generator(), n_keypoints=2, crop_px=64)
     segments = SimpleNamespace(owners=np.full((64, 64), -1), shown=np.zeros((64, 64), np.int64))
     keypoints = SimpleNamespace(places=np.zeros((0, 2, 2)))
     crop = SimpleNamespace(
@@ -274,7 +290,7 @@ def test_crops_without_objects_are_learned_from(name):
 
 
 def test_objects_without_a_mask_teach_their_box_alone():
-    network = named_network("maskrcnn_tiny", 2, generator(), keypoints=0, crop_px=64)
+    network = build_torchvision_network("maskrcnn_tiny", 2, generator(), n_keypoints=0, crop_px=64)
 
     def crop(*numbers):
         """Two objects, of which these have a mask."""
@@ -290,7 +306,7 @@ def test_objects_without_a_mask_teach_their_box_alone():
 
     def losses(*crops):
         network.zero_grad()
-        with drawn_from(0, torch.device("cpu")):
+        with seed_global_rng(0, torch.device("cpu")):
             found = network.losses(torch.full((len(crops), 3, 64, 64), 99.0), crops)
         sum(found.values()).backward()
         weights = dict(network.named_parameters())
@@ -319,14 +335,14 @@ def replace_shown(crop, value):
 
 def test_targets_are_the_labels_of_the_crop(data):
     tasks = Tasks(masks=True, keypoints=dict.fromkeys(data.categories, ("left", "right")))
-    pictures = [read_picture(sample, data.categories, tasks) for sample in data.samples]
-    rules = CropRules(
-        crop_px=96, scale_range=(1.0, 1.0), free_turns=False, min_visible=0.5, cell_px=1
+    pictures = [read_annotated_image(sample, data.categories, tasks) for sample in data.samples]
+    rules = CropConfig(
+        crop_px=96, scale_range=(1.0, 1.0), rotate_any=False, min_visible=0.5, cell_px=1
     )
     rng, unknown, masks = np.random.default_rng(0), 0, 0
     for number in range(24):
-        crop = draw_crop(pictures[number % 2], rules, rng)
-        target = target_of(crop)
+        crop = sample_crop(pictures[number % 2], rules, rng)
+        target = make_torchvision_target(crop)
         assert target["labels"].tolist() == (crop.categories + 1).tolist()
         assert target["masks"].shape == (len(crop.boxes_xyxy), 96, 96)
         for box, mask in zip(crop.boxes_xyxy, target["masks"].numpy(), strict=True):
@@ -335,13 +351,13 @@ def test_targets_are_the_labels_of_the_crop(data):
             assert around == pytest.approx(box, abs=1.01)
             masks += 1
         places = target["keypoints"].numpy()
-        assert (places[..., 2] == np.isfinite(crop.keypoints.places[..., 0])).all()
+        assert (places[..., 2] == np.isfinite(crop.keypoints.points_xy[..., 0])).all()
         unknown += (places[..., 2] == 0).sum()
-        hidden = hidden_pixels(crop)
+        hidden = find_ignored_pixels(crop)
         for x0, y0, x1, y1 in crop.boxes_xyxy.astype(int):
             assert not hidden[y0:y1, x0:x1].any()
         assert hidden.any() == any(
-            pairwise_iou(crop.ignored_xyxy, crop.boxes_xyxy).max(1, initial=0) < 1
+            pairwise_iou(crop.ignored_boxes_xyxy, crop.boxes_xyxy).max(1, initial=0) < 1
         )
     assert masks > 10
     assert unknown > 0
@@ -362,7 +378,7 @@ def test_what_is_not_known_is_painted_over(data):
             seen.extend(images)
             return {"loss": images[0].sum()}
 
-    ObjectNetwork(Model(), 64).losses(torch.zeros(1, 3, 64, 64), [crop])
+    TorchvisionObjectNetwork(Model(), 64).losses(torch.zeros(1, 3, 64, 64), [crop])
     painted = seen[0][0].numpy() > 0
     assert painted.sum() == 30 * 30 - 10 * 10
     assert painted[49, 49]
@@ -415,7 +431,7 @@ def test_what_is_found_in_tiles_is_told_once_in_pixels_of_the_picture(bright, si
     rgb, boxes = bright
     model = Bright(side)
     card = card_of("maskrcnn_tiny", masks=True, magnification=magnification)
-    seen = look(NamedDetector(ObjectNetwork(model, 128), card), rgb)
+    seen = predict_image(TorchvisionDetector(TorchvisionObjectNetwork(model, 128), card), rgb)
     found = sorted(seen.detections, key=lambda one: one.box_xyxy)
     assert len(found) == 3
     for one, box in zip(found, boxes, strict=True):
@@ -424,13 +440,15 @@ def test_what_is_found_in_tiles_is_told_once_in_pixels_of_the_picture(bright, si
         assert left.xy == pytest.approx(np.array(box[:2]) - 0.5, abs=1e-4)
         assert right.name == "right"
         x0, y0, x1, y1 = box
-        mask = one.mask.mask()
+        mask = one.mask.decode()
         assert mask[y0:y1, x0:x1].all()
         assert mask.sum() == (x1 - x0) * (y1 - y0)
-    assert seen.segments["thing"].mask().sum() == (rgb[..., 0] > 0).sum()
+    assert seen.category_masks["thing"].decode().sum() == (rgb[..., 0] > 0).sum()
     sizes = {(128, 128)} if side else {(800, 896)} if magnification == 1 else {(400, 600)}
     assert sizes <= set(model.seen)
-    assert not look(NamedDetector(ObjectNetwork(model, 128), card), rgb, score_floor=0.8).detections
+    assert not predict_image(
+        TorchvisionDetector(TorchvisionObjectNetwork(model, 128), card), rgb, score_floor=0.8
+    ).detections
 
 
 @pytest.mark.parametrize("magnification", [1.0, 0.5])
@@ -446,13 +464,15 @@ def test_pixels_that_hang_together_are_one_object(bright, magnification):
     rgb, boxes = bright
     rgb[5:8, 5:8] = 255  # too small
     card = card_of("fcn_tiny", masks=True, magnification=magnification, sizes_px=(10.0, 20.0))
-    seen = look(NamedDetector(PixelNetwork(Model()), card), rgb)
+    seen = predict_image(TorchvisionDetector(TorchvisionSegmentationNetwork(Model()), card), rgb)
     assert sorted(one.box_xyxy for one in seen.detections) == boxes
     assert seen.detections[0].score == pytest.approx(1 / (1 + np.exp(-2 * (255 - 123.7) / 58.4)))
-    assert [one.mask.mask().sum() for one in seen.detections] == [
+    assert [one.mask.decode().sum() for one in seen.detections] == [
         int((x1 - x0) * (y1 - y0)) for x0, y0, x1, y1 in (one.box_xyxy for one in seen.detections)
     ]
-    assert seen.segments["thing"].mask().sum() == pytest.approx((rgb[..., 0] > 0).sum(), abs=12)
+    assert seen.category_masks["thing"].decode().sum() == pytest.approx(
+        (rgb[..., 0] > 0).sum(), abs=12
+    )
 
 
 def test_every_model_of_torchvision_is_known():
@@ -462,7 +482,7 @@ def test_every_model_of_torchvision_is_known():
         "fcos_resnet50_fpn",
         "keypointrcnn_resnet50_fpn",
         "fcn_tiny",
-    } <= named_architectures()
+    } <= list_torchvision_architectures()
 
 
 @pytest.mark.parametrize("name", [PIXELS, slow(SSD), slow("fasterrcnn_mobilenet_v3_large_320_fpn"), slow("fcos_resnet50_fpn"),
@@ -470,9 +490,13 @@ def test_every_model_of_torchvision_is_known():
                                   slow("keypointrcnn_resnet50_fpn"), slow("deeplabv3_mobilenet_v3_large"),
                                   slow("fcn_resnet50")])  # fmt: skip
 def test_models_of_torchvision_train_and_look(data, tmp_path, name):
-    detector = train_detector(((data, 1.0),), settings(name, steps=1), tmp_path, checkpoint_s=1e9)
-    seen = look(load_detector(tmp_path / "weights.safetensors"), read_rgb(data.samples[0].rgb))
-    assert (seen.segments is not None) == detector.card.masks
+    detector = train_detector(
+        ((data, 1.0),), settings(name, steps=1), tmp_path, checkpoint_interval_s=1e9
+    )
+    seen = predict_image(
+        load_detector(tmp_path / "weights.safetensors"), read_rgb(data.samples[0].rgb)
+    )
+    assert (seen.category_masks is not None) == detector.card.masks
     for one in seen.detections:
         x0, y0, x1, y1 = one.box_xyxy
         assert 0 <= x0 < x1 <= 160
@@ -482,13 +506,13 @@ def test_models_of_torchvision_train_and_look(data, tmp_path, name):
 def begun(tmp_path, data, name, **values):
     run = tmp_path / f"run {len([*tmp_path.iterdir()])}"
     config = settings(name, steps=1, learning_rate=1e-12, weight_decay=0.0, **values)
-    train_detector(((data, 1.0),), config, run, checkpoint_s=1e9)
+    train_detector(((data, 1.0),), config, run, checkpoint_interval_s=1e9)
     return load_detector(run / "weights.safetensors").network.model.state_dict()
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_training_begins_with_pretrained_weights(data, tmp_path, whole):
-    other = named_model("fcn_tiny", 90, generator(5))  # of other categories
+    other = build_torchvision_model("fcn_tiny", 90, generator(5))  # of other categories
     source = other if whole else other.backbone
     save_file(source.state_dict(), tmp_path / "tiny.safetensors")
     found = begun(tmp_path, data, "fcn_tiny", pretrained=str(tmp_path / "tiny.safetensors"))
@@ -507,17 +531,17 @@ def test_a_training_begins_with_pretrained_weights(data, tmp_path, whole):
 
 
 def test_pretrained_weights_that_do_not_fit_are_refused(tmp_path):
-    model, path = named_model("fcn_tiny", 2, generator()), tmp_path / "w.safetensors"
+    model, path = build_torchvision_model("fcn_tiny", 2, generator()), tmp_path / "w.safetensors"
     with pytest.raises(CheckpointError, match=r"w\.safetensors: no such weights\. Check the path"):
-        begin_pretrained(model, str(path))
+        load_pretrained(model, str(path))
     path.write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="not a whole safetensors file"):
-        begin_pretrained(model, str(path))
+        load_pretrained(model, str(path))
     save_file({"backbone.0.weight": torch.zeros(16, 3, 3, 3)}, path)
     with pytest.raises(
         CheckpointError, match="less than half of the architecture's backbone is in"
     ):
-        begin_pretrained(model, str(path))
+        load_pretrained(model, str(path))
 
 
 def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
@@ -527,7 +551,9 @@ def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr("torch.hub.urlopen", refuse)
     with pytest.raises(BackendError) as caught:
-        begin_pretrained(named_model("fcn_tiny", 2, generator()), "ResNet50_Weights.IMAGENET1K_V2")
+        load_pretrained(
+            build_torchvision_model("fcn_tiny", 2, generator()), "ResNet50_Weights.IMAGENET1K_V2"
+        )
     assert str(caught.value) == (
         "pretrained ResNet50_Weights.IMAGENET1K_V2 cannot be downloaded (<urlopen error no route to host>). Download "
         "https://download.pytorch.org/models/resnet50-11ad3fa6.pth where there is a network, and put it into "
@@ -538,7 +564,7 @@ def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
 def test_weights_come_from_the_generator_alone():
     state = torch.get_rng_state()
     one, same, other = (
-        named_model("fcn_tiny", 2, generator(seed)).state_dict() for seed in (1, 1, 2)
+        build_torchvision_model("fcn_tiny", 2, generator(seed)).state_dict() for seed in (1, 1, 2)
     )
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(one[name], same[name]) for name in one)
@@ -554,7 +580,7 @@ def test_weights_come_from_the_generator_alone():
          "for points of surfaces. Leave it out, or take one of sim2cam's own architectures."),
         ({"reader": True}, "reader: fcos_resnet50_fpn is a model of torchvision, which reads no close-ups. L"),
         ({"min_read": 0.8}, "min_read: fcos_resnet50_fpn is a model of torchvision, which learns no box without"),
-        ({"adapt": Adaptation("coral")}, "adapt: fcos_resnet50_fpn is a model of torchvision, which has no cells"),
+        ({"adapt": AdaptationConfig("coral")}, "adapt: fcos_resnet50_fpn is a model of torchvision, which has no cells"),
         ({"fine_tuning": FineTuning(residual=True)}, "fine_tuning.residual: fcos_resnet50_fpn is a model of "),
         ({"masks": True}, "fcos_resnet50_fpn learns no masks: set masks = false in the recipe's [train], or take"),
         ({"architecture": PIXELS}, f"{PIXELS} learns masks: set masks = true in the recipe's [train], or take "
@@ -572,13 +598,15 @@ def test_what_they_cannot_learn_is_refused(values, message):
 
 
 def test_what_their_detectors_cannot_do_is_refused(data):
-    detector = NamedDetector(ObjectNetwork(Bright(), 128), card_of("maskrcnn_tiny"))
+    detector = TorchvisionDetector(
+        TorchvisionObjectNetwork(Bright(), 128), card_of("maskrcnn_tiny")
+    )
     with pytest.raises(
         UsageError, match=r"^scores without labels: maskrcnn_tiny is a model of torch"
     ):
         bench_unlabelled(detector, data)
     with pytest.raises(UsageError) as caught:
-        own_detector(detector, "--format onnx")
+        require_native_detector(detector, "--format onnx")
     assert str(caught.value) == (
         "--format onnx: maskrcnn_tiny is a model of torchvision, which is no graph that onnxruntime is known to "
         "compute alike. Leave it out, or take one of sim2cam's own architectures."

@@ -8,21 +8,25 @@ import pytest
 import torch
 
 from sim2cam.data.sample import Dataset
-from sim2cam.data.set_operations import with_boxes
+from sim2cam.data.set_operations import select_boxes
 from sim2cam.errors import CheckpointError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png, read_rgb
 from sim2cam.models.inference.detector import (
+    detect_objects,
     load_detector,
-    look,
-    look_at_dataset,
-    predict,
+    predict_image,
+    predict_samples,
     save_detector,
 )
 from sim2cam.models.reliability import measurement
-from sim2cam.models.reliability.confidence import Scaling
-from sim2cam.models.reliability.measurement import measure_trust, training_crops
-from sim2cam.models.reliability.ood import FALSE_ALARMS, LEAST_PICTURES, SLACK
+from sim2cam.models.reliability.confidence import ScoreCalibration
+from sim2cam.models.reliability.measurement import fit_training_distribution, measure_reliability
+from sim2cam.models.reliability.ood import (
+    DISTANCE_SLACK,
+    MAX_FALSE_POSITIVE_RATE,
+    MIN_CALIBRATION_IMAGES,
+)
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.training import train_detector
 from sim2cam.models.training.tuning import tune_weights
@@ -44,7 +48,7 @@ def trained(make_dataset, kept):
     held = make_dataset("held", n=HELD_OUT, seed=1)
     if not (kept / "run").exists():
         train_detector(parts, CONFIG, kept / "run")
-        measure_trust(
+        measure_reliability(
             kept / "run" / "weights.safetensors", parts, CONFIG, held, "held-out pictures"
         )
     return kept / "run" / "weights.safetensors", parts, held
@@ -70,15 +74,15 @@ def stripes(rgb, seed):
 
 
 def share_unlike(weights, dataset):
-    seen = look_at_dataset(load_detector(weights), dataset).values()
-    return np.mean([one.is_unlike for one in seen])
+    seen = predict_samples(load_detector(weights), dataset).values()
+    return np.mean([one.is_ood for one in seen])
 
 
 def test_pictures_of_the_same_kind_are_unlike_at_the_stated_rate(trained, make_dataset):
     weights, *_ = trained
     share = share_unlike(weights, make_dataset("fresh", n=60, seed=7))
     # 60 pictures and a limit from 40: the rate's standard deviation is 0.045
-    assert share <= FALSE_ALARMS + 0.1
+    assert share <= MAX_FALSE_POSITIVE_RATE + 0.1
 
 
 @pytest.mark.parametrize("change", [noise, stripes])
@@ -90,19 +94,21 @@ def test_pictures_of_another_kind_are_unlike(trained, change):
 def test_card_and_file_hold_what_was_measured_and_the_network_stays(trained):
     weights, parts, held = trained
     card = load_detector(weights).card
-    limit = card.novelty
-    assert (limit.pictures, limit.measured_on, limit.tile_px) == (HELD_OUT, "held-out pictures", 64)
-    assert limit.false_alarms == round(2 / 41, 4) < FALSE_ALARMS  # the 40th of 40 is each limit
-    seen = look_at_dataset(load_detector(weights), held)
-    most = max(one.strangeness.distance for one in seen.values())
-    assert limit.distance == pytest.approx(SLACK * most)
-    assert max(one.strangeness.doubt for one in seen.values()) == limit.doubt
-    assert card.sizes_px is not None
+    limit = card.ood_threshold
+    assert (limit.images, limit.measured_on, limit.tile_px) == (HELD_OUT, "held-out pictures", 64)
+    assert (
+        limit.false_positive_rate == round(2 / 41, 4) < MAX_FALSE_POSITIVE_RATE
+    )  # the 40th of 40 is each limit
+    seen = predict_samples(load_detector(weights), held)
+    most = max(one.ood_statistics.distance for one in seen.values())
+    assert limit.distance == pytest.approx(DISTANCE_SLACK * most)
+    assert max(one.ood_statistics.uncertainty for one in seen.values()) == limit.uncertainty
+    assert card.box_size_range_px is not None
     again = weights.parent.parent / "again"
     train_detector(parts, CONFIG, again)
     plain = load_detector(again / "weights.safetensors")
-    assert plain.card.novelty is None
-    assert plain.familiar is None
+    assert plain.card.ood_threshold is None
+    assert plain.feature_distribution is None
     for name, value in load_detector(weights).network.state_dict().items():
         assert torch.equal(value, plain.network.state_dict()[name]), name
 
@@ -113,7 +119,7 @@ def test_what_is_measured_repeats_to_the_byte(trained, make_dataset, tmp_path):
     bare = replace(detector.card, scaling=None, novelty=None)
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), bare)
-    measure_trust(path, parts, CONFIG, held, "held-out pictures")
+    measure_reliability(path, parts, CONFIG, held, "held-out pictures")
     assert path.read_bytes() == weights.read_bytes()
     assert path.with_suffix(".json").read_bytes() == weights.with_suffix(".json").read_bytes()
 
@@ -124,9 +130,9 @@ def test_crops_of_whole_objects_are_those_of_their_boxes(trained, make_dataset, 
     weights, *_ = trained
     config = replace(CONFIG, amodal=True)
     looks = [
-        training_crops(
+        fit_training_distribution(
             load_detector(weights),
-            ((with_boxes(make_dataset(f"ids {ids}", n=4, with_ids=ids), amodal=True), 1.0),),
+            ((select_boxes(make_dataset(f"ids {ids}", n=4, with_ids=ids), amodal=True), 1.0),),
             config,
         )
         for ids in (True, False)
@@ -145,10 +151,12 @@ def test_tuning_keeps_what_was_measured(trained, tmp_path):
     weights, _, held = trained
     detector = load_detector(weights)
     path = tmp_path / "weights.safetensors"
-    save_detector(path, detector.network.state_dict(), detector.card, detector.familiar)
+    save_detector(path, detector.network.state_dict(), detector.card, detector.feature_distribution)
     tune_weights(path, held.take(4))
-    assert load_detector(path).card.novelty == detector.card.novelty
-    assert torch.equal(load_detector(path).familiar.mean, detector.familiar.mean)
+    assert load_detector(path).card.ood_threshold == detector.card.ood_threshold
+    assert torch.equal(
+        load_detector(path).feature_distribution.mean, detector.feature_distribution.mean
+    )
 
 
 def test_a_card_of_before_loads_and_predicts_as_one_with_nothing_measured(trained, tmp_path):
@@ -163,34 +171,38 @@ def test_a_card_of_before_loads_and_predicts_as_one_with_nothing_measured(traine
         del words[key]
     path.with_suffix(".json").write_text(json.dumps(words))
     old = load_detector(path)
-    assert (old.card.scaling, old.card.sizes_px, old.card.novelty) == (None, None, None)
+    assert (old.card.score_calibration, old.card.box_size_range_px, old.card.ood_threshold) == (
+        None,
+        None,
+        None,
+    )
     rgb = read_rgb(held.samples[0].rgb)
-    seen = look(old, rgb)
-    assert seen.novelty is None
-    assert not seen.is_unlike
+    seen = predict_image(old, rgb)
+    assert seen.ood_score is None
+    assert not seen.is_ood
     unchanged = replace(detector, card=replace(detector.card, scaling=None, sizes_px=None))
-    assert seen.detections == look(unchanged, rgb).detections == predict(old, rgb)
+    assert seen.detections == predict_image(unchanged, rgb).detections == detect_objects(old, rgb)
 
 
 def test_scaling_moves_confidences_alone(trained):
     weights, _, held = trained
     detector = load_detector(weights)
-    scaling = Scaling(2.0, {"square": 0.0, "disc": 0.0})
+    scaling = ScoreCalibration(2.0, {"square": 0.0, "disc": 0.0})
     plain, warm = (
         replace(detector, card=replace(detector.card, scaling=s)) for s in (None, scaling)
     )
     rgb = read_rgb(held.samples[0].rgb)
     before, after = (  # rounding may change the order of two that are as faint
-        sorted(predict(one, rgb, score_floor=0.0), key=lambda d: d.box_xyxy)
+        sorted(detect_objects(one, rgb, score_floor=0.0), key=lambda d: d.box_xyxy)
         for one in (plain, warm)
     )
     assert [(d.category, d.box_xyxy) for d in before] == [(d.category, d.box_xyxy) for d in after]
     odds = [[d.score / (1 - d.score) for d in found] for found in (before, after)]
     assert np.square(odds[1]) == pytest.approx(odds[0], rel=1e-3)
-    assert all(d.score >= 0.4 for d in predict(warm, rgb, score_floor=0.4))
-    lowered = replace(warm.card, scaling=Scaling(1.0, {"square": -3.0, "disc": -3.0}))
-    found = predict(replace(warm, card=lowered), rgb)  # no floor but that before calibration
-    assert {d.box_xyxy for d in found} == {d.box_xyxy for d in predict(plain, rgb)}
+    assert all(d.score >= 0.4 for d in detect_objects(warm, rgb, score_floor=0.4))
+    lowered = replace(warm.card, scaling=ScoreCalibration(1.0, {"square": -3.0, "disc": -3.0}))
+    found = detect_objects(replace(warm, card=lowered), rgb)  # no floor but that before calibration
+    assert {d.box_xyxy for d in found} == {d.box_xyxy for d in detect_objects(plain, rgb)}
     assert min(d.score for d in found) < 0.01
 
 
@@ -199,10 +211,10 @@ def test_the_least_number_of_pictures_is_enough(trained, tmp_path):
     detector = load_detector(weights)
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), replace(detector.card, novelty=None))
-    dev = held.take(LEAST_PICTURES)
-    found = measure_trust(path, parts, CONFIG, dev, "development captures")
-    assert found.card.novelty.measured_on == "development captures"
-    assert max(one.novelty for one in look_at_dataset(found, dev).values()) == pytest.approx(1)
+    dev = held.take(MIN_CALIBRATION_IMAGES)
+    found = measure_reliability(path, parts, CONFIG, dev, "development captures")
+    assert found.card.ood_threshold.measured_on == "development captures"
+    assert max(one.ood_score for one in predict_samples(found, dev).values()) == pytest.approx(1)
 
 
 BAD = [
@@ -225,7 +237,7 @@ BAD = [
 def test_cards_that_cannot_be(changes, problem, trained, tmp_path):
     detector = load_detector(trained[0])
     path = tmp_path / "weights.safetensors"
-    save_detector(path, detector.network.state_dict(), detector.card, detector.familiar)
+    save_detector(path, detector.network.state_dict(), detector.card, detector.feature_distribution)
     card = path.with_suffix(".json")
     card.write_text(json.dumps(json.loads(card.read_text()) | changes))
     with pytest.raises(CheckpointError) as caught:
@@ -240,7 +252,7 @@ def test_a_card_without_its_tensors_and_tensors_without_a_card(trained, tmp_path
     with pytest.raises(CheckpointError, match=r"tensor familiar\.mean is missing, which its card"):
         load_detector(path)
     bare = replace(detector.card, novelty=None)
-    save_detector(path, detector.network.state_dict(), bare, detector.familiar)
+    save_detector(path, detector.network.state_dict(), bare, detector.feature_distribution)
     with pytest.raises(
         CheckpointError, match=r"tensor familiar\.mean is not part of what its card"
     ):

@@ -5,36 +5,36 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.data.known_objects import known_objects, turns_of
+from sim2cam.data.known_objects import read_object_geometries, stack_symmetry_rotations
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
-from sim2cam.models.augment.crops import CropRules
-from sim2cam.models.losses.detection import TargetTensors, heat_loss
+from sim2cam.models.augment.crops import CropConfig
+from sim2cam.models.losses.detection import TargetTensors, heatmap_loss
 from sim2cam.models.network.detector import STRIDE_PX
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
-from sim2cam.models.network.roi_crops import CATEGORY_PX, SURFACE_PX
-from sim2cam.models.training.batches import Awaited, BatchMaker
+from sim2cam.models.network.roi_crops import CLASSIFIER_CROP_PX, SURFACE_CROP_PX
+from sim2cam.models.training.batches import BatchMaker, TimedIterator
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.datasets import shares_at
-from sim2cam.models.training.images import BOXES, PictureStore, Tasks
-from sim2cam.models.training.training import batch_maker, batches, made_ahead
+from sim2cam.models.training.datasets import compute_dataset_shares
+from sim2cam.models.training.images import BOXES_ONLY, ImageCache, Tasks
+from sim2cam.models.training.training import batches, build_batch_maker, prefetch_batches
 
-RULES = CropRules(crop_px=64)
-CELLS = SURFACE_PX // SURFACE_STRIDE_PX
+RULES = CropConfig(crop_px=64)
+CELLS = SURFACE_CROP_PX // SURFACE_STRIDE_PX
 
 
-def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, tasks=BOXES, **config):
+def maker(parts, *, seed=0, batch=3, photometric=True, close_ups=0, tasks=BOXES_ONLY, **config):
     samples = [dataset.samples for dataset, _ in parts]
     return BatchMaker(
         parts,
-        PictureStore(samples, parts[0][0].categories, 1 << 24, tasks),
+        ImageCache(samples, parts[0][0].categories, 1 << 24, tasks),
         RULES,
-        shares=lambda step: shares_at(step, parts, TrainConfig(**config)),
+        dataset_shares=lambda step: compute_dataset_shares(step, parts, TrainConfig(**config)),
         batch=batch,
         photometric=photometric,
         seed=seed,
         tasks=tasks,
-        close_ups=close_ups,
+        n_roi_crops=close_ups,
     )
 
 
@@ -54,39 +54,42 @@ def test_close_ups_show_what_they_are_said_to(make_dataset):
     data = make_dataset("a", n=6)
     made = maker(((data, 1.0),), batch=8, photometric=False, close_ups=4)
     batch = made.make(3)
-    assert batch.close_ups.rgb.shape == (32, CATEGORY_PX, CATEGORY_PX, 3)
-    assert batch.close_ups.surfaces is None
-    assert set(batch.close_ups.categories) == {0, 1}
+    assert batch.roi_crops.rgb.shape == (32, CLASSIFIER_CROP_PX, CLASSIFIER_CROP_PX, 3)
+    assert batch.roi_crops.object_coordinates is None
+    assert set(batch.roi_crops.categories) == {0, 1}
     again = maker(((data, 1.0),), batch=8, photometric=False, close_ups=4).make(3)
-    assert np.array_equal(again.close_ups.rgb, batch.close_ups.rgb)
-    assert maker(((data, 1.0),)).make(3).close_ups is None
+    assert np.array_equal(again.roi_crops.rgb, batch.roi_crops.rgb)
+    assert maker(((data, 1.0),)).make(3).roi_crops is None
     unlabelled = replace(data, samples=tuple(replace(s, objects=()) for s in data.samples))
-    none = maker(((unlabelled, 1.0),), close_ups=1).make(0).close_ups
+    none = maker(((unlabelled, 1.0),), close_ups=1).make(0).roi_crops
     assert none.categories.tolist() == [-1, -1, -1]
 
 
 def test_close_ups_know_the_points_that_they_show_and_photos_none(write_bricks, tmp_path):
     data = write_bricks(tmp_path / "bricks", n=2)
     photos = replace(data, samples=tuple(replace(s, channels={}) for s in data.samples))
-    known = known_objects([data]).values()
-    tasks = Tasks(reaches_m=np.array([one.reach_m for one in known]), turns=turns_of(known))
+    known = read_object_geometries([data]).values()
+    tasks = Tasks(
+        coordinate_scales_m=np.array([one.max_coordinate_m for one in known]),
+        symmetry_rotations=stack_symmetry_rotations(known),
+    )
     for parts, knows in ((data, True), (photos, False)):
         made = maker(((parts, 1.0),), batch=4, photometric=False, close_ups=2, tasks=tasks).make(0)
-        shown = made.close_ups
-        assert shown.rgb.shape == (8, SURFACE_PX, SURFACE_PX, 3)
+        shown = made.roi_crops
+        assert shown.rgb.shape == (8, SURFACE_CROP_PX, SURFACE_CROP_PX, 3)
         assert set(shown.categories) == {0, 1}
-        assert shown.surfaces.shape == (8, 3, CELLS, CELLS)
-        is_shown = np.isfinite(shown.surfaces[:, 0])
+        assert shown.object_coordinates.shape == (8, 3, CELLS, CELLS)
+        is_shown = np.isfinite(shown.object_coordinates[:, 0])
         assert (is_shown.mean(axis=(1, 2)) > 0.1).all() == is_shown.any() == knows
         if knows:  # objects are coloured, and what lies around them is grey
             cells = shown.rgb.reshape(8, CELLS, 8, CELLS, 8, 3)[:, :, 3:5, :, 3:5].mean(axis=(2, 4))
             vivid = np.abs(cells - 110).max(axis=3) > 60
             assert (vivid == is_shown).mean() > 0.85
-        assert made.targets.shown is None  # of masks, which are not learned
+        assert made.targets.semantic is None  # of masks, which are not learned
     unlabelled = replace(data, samples=tuple(replace(s, objects=()) for s in data.samples))
-    none = maker(((unlabelled, 1.0),), close_ups=1, tasks=tasks).make(0).close_ups
+    none = maker(((unlabelled, 1.0),), close_ups=1, tasks=tasks).make(0).roi_crops
     assert none.categories.tolist() == [-1, -1, -1]
-    assert np.isnan(none.surfaces).all()
+    assert np.isnan(none.object_coordinates).all()
 
 
 def test_two_crops_show_what_was_put_together_once(write_bricks, tmp_path, monkeypatch):
@@ -97,7 +100,7 @@ def test_two_crops_show_what_was_put_together_once(write_bricks, tmp_path, monke
     config = TrainConfig(batch=8, crop_px=64, photometric=False)
     for copy_paste in (True, False):
         rules = replace(config, copy_paste=copy_paste)
-        maker = batch_maker(((data, 1.0),), data.categories, Tasks(cut_outs=True), rules)
+        maker = build_batch_maker(((data, 1.0),), data.categories, Tasks(cutouts=True), rules)
         greys = np.concatenate([maker.make(step).rgb[:, 32, 32, 0] for step in range(6)])
         assert (greys[::2] == greys[1::2]).all() == copy_paste
         assert not (greys[1:-1:2] == greys[2::2]).all()
@@ -126,7 +129,9 @@ def test_pictures_of_what_is_rare_come_up_as_often(make_dataset):
     parts = ((replace(data, samples=tuple(samples)), 1.0),)
     config = TrainConfig(batch=400, crop_px=64, photometric=False, cache_bytes=1 << 24)
     for balance, expected in (((), 0.2), (("category",), 0.5)):
-        batches = batch_maker(parts, data.categories, BOXES, replace(config, balance=balance))
+        batches = build_batch_maker(
+            parts, data.categories, BOXES_ONLY, replace(config, balance=balance)
+        )
         share = (batches.make(0).rgb.reshape(400, -1).mean(axis=1) > 200).mean()
         assert share == pytest.approx(expected, abs=0.06)
 
@@ -134,10 +139,13 @@ def test_pictures_of_what_is_rare_come_up_as_often(make_dataset):
 def test_shares_turn_evenly_into_the_weights(make_dataset):
     plain, wide = make_dataset("plain", n=1), make_dataset("wide", n=1)
     parts = ((plain, 0.0), (wide, 2.0))
-    config = TrainConfig(first_weights=(3.0, 1.0), mix_steps=10)
-    found = [shares_at(step, parts, config).tolist() for step in (0, 5, 10, 1000)]
+    config = TrainConfig(initial_mix=(3.0, 1.0), mix_steps=10)
+    found = [compute_dataset_shares(step, parts, config).tolist() for step in (0, 5, 10, 1000)]
     assert found == [[0.75, 0.25], [0.375, 0.625], [0.0, 1.0], [0.0, 1.0]]
-    assert shares_at(0, ((plain, 1.0), (wide, 3.0)), TrainConfig()).tolist() == [0.25, 0.75]
+    assert compute_dataset_shares(0, ((plain, 1.0), (wide, 3.0)), TrainConfig()).tolist() == [
+        0.25,
+        0.75,
+    ]
 
 
 def test_plain_scenes_come_first_where_they_are_to(make_dataset):
@@ -156,11 +164,11 @@ def test_plain_scenes_come_first_where_they_are_to(make_dataset):
 def test_what_is_waited_for_is_told(monkeypatch):
     now = iter([0.0, 2.0, 10.0, 11.0, 20.0, 20.5])
     monkeypatch.setattr(batches.time, "perf_counter", lambda: next(now))
-    made = Awaited(iter("abc"))
+    made = TimedIterator(iter("abc"))
     assert [next(made), next(made)] == ["a", "b"]
-    assert made.take_wait_s() == 1.5
+    assert made.pop_mean_wait_s() == 1.5
     assert next(made) == "c"
-    assert made.take_wait_s() == 0.5
+    assert made.pop_mean_wait_s() == 0.5
 
 
 def test_processes_beside_a_gpu_make_what_a_thread_makes(make_dataset):
@@ -168,8 +176,8 @@ def test_processes_beside_a_gpu_make_what_a_thread_makes(make_dataset):
     config = TrainConfig(batch=2, crop_px=64, steps=4, cache_bytes=2 * 160 * 128 * 3)
     made = []
     for name in ("cpu", "cuda"):  # nothing here touches the device
-        batches = batch_maker(((data, 1.0),), data.categories, BOXES, config)
-        made.append(list(made_ahead(batches, None, config, range(1, 4), torch.device(name))))
+        batches = build_batch_maker(((data, 1.0),), data.categories, BOXES_ONLY, config)
+        made.append(list(prefetch_batches(batches, None, config, range(1, 4), torch.device(name))))
     for (one, _), (other, views) in zip(*made, strict=True):
         assert np.array_equal(one.rgb, other.rgb)
         for name, value in vars(one.targets).items():
@@ -189,14 +197,14 @@ def test_an_object_that_a_labelling_detector_missed_is_not_learned_as_background
     )
     tasks = Tasks(masks=True)
     batch = maker(((some, 1.0),), batch=8, photometric=False, tasks=tasks).make(0)
-    targets = TargetTensors.of(batch.targets, torch.device("cpu"))
-    logits = torch.zeros_like(targets.heat, requires_grad=True)
-    heat_loss(logits, targets.heat, targets.heat_weight).backward()
-    is_near = np.zeros(targets.heat.shape, bool)
+    targets = TargetTensors.from_targets(batch.targets, torch.device("cpu"))
+    logits = torch.zeros_like(targets.heatmap, requires_grad=True)
+    heatmap_loss(logits, targets.heatmap, targets.heatmap_weight).backward()
+    is_near = np.zeros(targets.heatmap.shape, bool)
     for crop, near in zip(batch.crops, is_near, strict=True):
         for x0, y0, x1, y1 in crop.boxes_xyxy / STRIDE_PX:
             near[floor(y0) : ceil(y1), floor(x0) : ceil(x1)] = True
     costs = logits.grad.numpy() != 0
-    background = (batch.targets.shown == 0).any()
+    background = (batch.targets.semantic == 0).any()
     assert costs[is_near].any()
     assert costs[~is_near].any() == background == (origin == "real")

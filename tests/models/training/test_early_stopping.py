@@ -6,8 +6,12 @@ import pytest
 import torch
 
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.early_stopping import LOOKS, Looks, look_steps
-from sim2cam.models.training.setup import Aids
+from sim2cam.models.training.early_stopping import (
+    MAX_EVALUATIONS,
+    EarlyStopping,
+    compute_evaluation_interval,
+)
+from sim2cam.models.training.setup import AuxiliaryData
 from sim2cam.models.training.training import train_detector, training
 
 STEPS = TrainConfig(steps=8, batch=2, crop_px=64, seed=3, warmup_steps=2, patience=2)
@@ -15,20 +19,24 @@ FILES = ("weights.safetensors", "weights.json", "checkpoint.safetensors")
 
 
 def test_looks_keep_the_best_and_lose_patience():
-    looks, weight = Looks(2), torch.zeros(1)
+    looks, weight = EarlyStopping(2), torch.zeros(1)
     seen = []
     for step, score in enumerate((0.0, 0.0, 0.0, 0.3, 0.5, 0.5, 0.4), 1):
         weight += 1
-        looks.take(step, score, {"weight": weight})
-        seen.append(looks.are_over)
+        looks.update(step, score, {"weight": weight})
+        seen.append(looks.should_stop)
     assert seen == [False] * 6 + [True]  # and never while nothing is found
     assert looks.best_step == 5
-    assert looks.best["weight"].item() == 5
-    assert not Looks(2).are_over
+    assert looks.best_weights["weight"].item() == 5
+    assert not EarlyStopping(2).should_stop
 
 
 def test_there_are_so_many_looks():
-    assert [look_steps(steps) for steps in (1, 19, 1200)] == [1, 1, 1200 // LOOKS]
+    assert [compute_evaluation_interval(steps) for steps in (1, 19, 1200)] == [
+        1,
+        1,
+        1200 // MAX_EVALUATIONS,
+    ]
 
 
 @pytest.fixture
@@ -52,21 +60,32 @@ def kill(line):
 
 
 def test_the_best_weights_are_the_result_whenever_it_was_killed(make_dataset, tmp_path, scores):
-    parts, aids = ((make_dataset(), 1.0),), Aids(dev=make_dataset("dev", seed=1))
+    parts, aids = (
+        ((make_dataset(), 1.0),),
+        AuxiliaryData(validation_set=make_dataset("dev", seed=1)),
+    )
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     scores(0.1, 0.5, 0.3, 0.4)
-    card = train_detector(parts, STEPS, whole, aids=aids, line_steps=3).card
-    assert card.looks == ((1, 0.1), (2, 0.5), (3, 0.3), (4, 0.4))
+    card = train_detector(parts, STEPS, whole, auxiliary_data=aids, log_interval_steps=3).card
+    assert card.evaluations == ((1, 0.1), (2, 0.5), (3, 0.3), (4, 0.4))
     assert card.steps == 2
     scores(0.1, 0.5, 0.3)
     with pytest.raises(KilledError):
-        train_detector(parts, STEPS, broken, aids=aids, line_steps=3, checkpoint_s=0, progress=kill)
+        train_detector(
+            parts,
+            STEPS,
+            broken,
+            auxiliary_data=aids,
+            log_interval_steps=3,
+            checkpoint_interval_s=0,
+            progress=kill,
+        )
     scores(0.4)
-    train_detector(parts, STEPS, broken, aids=aids, line_steps=3, resume=True)
+    train_detector(parts, STEPS, broken, auxiliary_data=aids, log_interval_steps=3, resume=True)
     for name in FILES:
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
     scores()
-    assert train_detector(parts, STEPS, whole, aids=aids, resume=True).card == card
+    assert train_detector(parts, STEPS, whole, auxiliary_data=aids, resume=True).card == card
 
 
 def test_captures_are_scored_and_without_any_all_steps_are_done(make_dataset, tmp_path):
@@ -74,7 +93,14 @@ def test_captures_are_scored_and_without_any_all_steps_are_done(make_dataset, tm
     runs = []
     for dev in (None, make_dataset("dev", seed=1)):
         config = replace(STEPS, steps=2, patience=9)
-        runs.append(train_detector(parts, config, tmp_path / f"{dev is None}", aids=Aids(dev=dev)))
+        runs.append(
+            train_detector(
+                parts,
+                config,
+                tmp_path / f"{dev is None}",
+                auxiliary_data=AuxiliaryData(validation_set=dev),
+            )
+        )
     assert runs[0].card.steps == 2
     assert [step for step, _ in runs[1].card.looks] == [1, 2]
     assert all(0 <= score <= 1 for _, score in runs[1].card.looks)

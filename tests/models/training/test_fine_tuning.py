@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from sim2cam.data.known_objects import KnownObject
+from sim2cam.data.known_objects import ObjectGeometry
 from sim2cam.errors import CheckpointError
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import load_detector, save_detector
-from sim2cam.models.network.detector import Detector
-from sim2cam.models.network.targets import stacked, targets_of
-from sim2cam.models.training.batches import Batch
+from sim2cam.models.network.detector import DetectorNetwork
+from sim2cam.models.network.targets import make_targets, stack_targets
+from sim2cam.models.training.batches import DetectorBatch
 from sim2cam.models.training.config import FineTuning, TrainConfig
-from sim2cam.models.training.fine_tuning import begin_with, load_start, rate_share
-from sim2cam.models.training.setup import Aids, lesson_of
-from sim2cam.models.training.training import _OwnRun, train_detector
+from sim2cam.models.training.fine_tuning import compute_lr_scale, copy_weights, load_initial_weights
+from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
+from sim2cam.models.training.training import _NativeRun, train_detector
 
 TINY = TrainConfig(steps=4, batch=2, crop_px=64, seed=3, warmup_steps=2)
 FROZEN = FineTuning(residual=True)
@@ -49,7 +49,12 @@ def kill(line):
 def tune(base, photos, run, tuning, **choice):
     config = replace(TINY, seed=5, fine_tuning=tuning)
     return train_detector(
-        ((photos, 1.0),), config, run, aids=Aids(start=base), line_steps=2, **choice
+        ((photos, 1.0),),
+        config,
+        run,
+        auxiliary_data=AuxiliaryData(initial_weights=base),
+        log_interval_steps=2,
+        **choice,
     )
 
 
@@ -62,10 +67,10 @@ def test_a_training_goes_on_from_weights_and_resumes_exactly(base, photos, tmp_p
     tune(base, photos, broken, tuning, resume=True)
     for name in FILES:
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
-    start = detector.card.start
+    start = detector.card.initial_weights
     assert (start.name, start.digest) == (base.name, hashlib.sha256(base.read_bytes()).hexdigest())
     assert [(part.name, part.images) for part in start.data] == [("renders", 6)]
-    assert set(detector.card.pictures) > set(load_detector(base).card.pictures) > set()
+    assert set(detector.card.image_digests) > set(load_detector(base).card.image_digests) > set()
     assert [part.name for part in detector.card.data] == ["photos"]
     assert detector.card.config["fine_tuning"]["residual"] == detector.card.residual == bool(tuning)
     before, after = load_detector(base).network.state_dict(), detector.network.state_dict()
@@ -83,7 +88,7 @@ def test_what_was_tuned_is_tuned_further_and_the_card_knows_all_data(base, photo
     again = tune(
         tmp_path / "first" / "weights.safetensors", photos, tmp_path / "second", FineTuning()
     )
-    assert [part.name for part in again.card.start.data] == ["renders", "photos"]
+    assert [part.name for part in again.card.initial_weights.data] == ["renders", "photos"]
     assert again.card.residual
     before = load_detector(tmp_path / "first" / "weights.safetensors").network.residual[0].weight
     assert not torch.equal(again.network.residual[0].weight, before)
@@ -95,16 +100,20 @@ def test_sizes_that_were_known_and_how_much_images_are_enlarged_stay(base, photo
     start = tmp_path / "start.safetensors"
     save_detector(start, detector.network.state_dict(), card)
     after = tune(start, photos, tmp_path / "run", None).card
-    assert (after.magnification, after.box_margin, after.sizes_px) == (1.5, 0.0, (3.0, 900.0))
+    assert (after.input_scale, after.box_expansion, after.box_size_range_px) == (
+        1.5,
+        0.0,
+        (3.0, 900.0),
+    )
     config = replace(TINY, scale_range=(0.5, 0.5))
-    lesson = lesson_of(((photos, 1.0),), config, Aids(start=start))
-    assert lesson.card().magnification == 0.75
+    lesson = make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=start))
+    assert lesson.make_card().input_scale == 0.75
 
 
 def test_a_residual_head_says_nothing_at_first(base):
     plain = load_detector(base).network
-    network = Detector("nano", 2, torch.Generator().manual_seed(1), residual=True).eval()
-    begin_with(network, plain)
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(1), residual=True).eval()
+    copy_weights(network, plain)
     rgb = torch.randint(0, 256, (1, 3, 64, 64), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         for ours, theirs in zip(network(rgb), plain(rgb), strict=True):
@@ -120,47 +129,56 @@ def test_what_a_reader_says_is_corrected_too(write_dataset, photos, tmp_path):
         ((photos, 1.0),),
         replace(config, seed=5, fine_tuning=FROZEN),
         tmp_path / "tuned",
-        aids=Aids(start=weights),
+        auxiliary_data=AuxiliaryData(initial_weights=weights),
     ).network
     old, new = before.state_dict(), after.state_dict()
     assert all(torch.equal(values, new[name]) for name, values in old.items())
     added = set(new) - set(old)
     assert {name.rpartition("residual.")[0] for name in added} == {"", "reader."}
     assert all(new[name].any() for name in added)
-    fresh = Detector("nano", 2, torch.Generator().manual_seed(1), residual=True, reader=True).eval()
-    begin_with(fresh, before)
+    fresh = DetectorNetwork(
+        "nano", 2, torch.Generator().manual_seed(1), residual=True, roi_classifier=True
+    ).eval()
+    copy_weights(fresh, before)
     rgb = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0)) * 255
     with torch.inference_mode():
-        said = [network.read_close_ups(rgb).categories for network in (before, fresh, after)]
+        said = [network.classify_crops(rgb).category_logits for network in (before, fresh, after)]
     assert torch.allclose(said[0], said[1], atol=1e-5)  # it says nothing at first
     assert not torch.allclose(said[0], said[2], atol=1e-5)
 
 
 def test_rates_fall_from_the_heads_to_the_stem():
-    tuning = FineTuning(head_rate=0.5, layer_decay=0.1)
+    tuning = FineTuning(head_lr_scale=0.5, layer_decay=0.1)
     layers = ("where.0.0.weight", "neck.merge_4.0.weight", "neck.lateral.1.bias", "trunk.stages.2.0.conv1.weight",
               "trunk.stages.1.0.conv1.weight", "trunk.stages.0.0.conv1.weight", "trunk.stem.0.0.weight")  # fmt: skip
-    found = [rate_share(name, tuning) for name in layers]
+    found = [compute_lr_scale(name, tuning) for name in layers]
     assert found == pytest.approx([0.5, 0.05, 0.05, 5e-3, 5e-4, 5e-5, 5e-6])
-    assert rate_share(layers[-1], None) == rate_share("residual.0.weight", FROZEN) == 1
-    network = Detector("nano", 2, torch.Generator(), masks=True, poses=True)
+    assert compute_lr_scale(layers[-1], None) == compute_lr_scale("residual.0.weight", FROZEN) == 1
+    network = DetectorNetwork("nano", 2, torch.Generator(), masks=True, poses=True)
     names = dict(network.named_parameters())
-    heads = {n.partition(".")[0] for n in names if rate_share(n, tuning) == tuning.head_rate}
+    heads = {
+        n.partition(".")[0] for n in names if compute_lr_scale(n, tuning) == tuning.head_lr_scale
+    }
     assert heads == {"where", "what", "masks", "reader"}
 
 
 def test_the_first_step_moves_every_layer_as_far_as_its_rate(base, photos):
     # Adam's first step is the learning rate, whatever the gradient
     config = replace(TINY, warmup_steps=0, weight_decay=0.0, fine_tuning=FineTuning(0.5, 0.5))
-    run = _OwnRun(lesson_of(((photos, 1.0),), config, Aids(start=base)), torch.device("cpu"))
+    run = _NativeRun(
+        make_training_setup(((photos, 1.0),), config, AuxiliaryData(initial_weights=base)),
+        torch.device("cpu"),
+    )
     before = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     box, none = np.array([[10.0, 12, 40, 44]]), np.zeros((0, 4))
     rgb = np.random.default_rng(0).integers(0, 256, (2, 64, 64, 3)).astype(np.uint8)
-    targets = stacked([targets_of(box, np.array([k]), none, (64, 64)) for k in (0, 1)])
-    run.train_step(Batch(rgb, targets), None)
+    targets = stack_targets([make_targets(box, np.array([k]), none, (64, 64)) for k in (0, 1)])
+    run.train_step(DetectorBatch(rgb, targets), None)
     for name, parameter in run.network.named_parameters():
         moved = float((parameter.detach() - before[name]).abs().max())
-        assert moved == pytest.approx(2e-3 * rate_share(name, config.fine_tuning), rel=0.05), name
+        assert moved == pytest.approx(
+            2e-3 * compute_lr_scale(name, config.fine_tuning), rel=0.05
+        ), name
 
 
 def test_other_weights_are_not_gone_on_from(base, photos, tmp_path):
@@ -168,15 +186,17 @@ def test_other_weights_are_not_gone_on_from(base, photos, tmp_path):
     tune(base, photos, run, None)
     other = tmp_path / "weights.safetensors"
     card = load_detector(base).card
-    save_detector(other, Detector("nano", 2, torch.Generator().manual_seed(0)).state_dict(), card)
+    save_detector(
+        other, DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).state_dict(), card
+    )
     with pytest.raises(
         CheckpointError, match=r"belongs to another training: from was '[0-9a-f]{64}' and"
     ):
         tune(other, photos, run, None, resume=True)
 
 
-BRICK = KnownObject(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
-LONGER = KnownObject(((-0.04, -0.02, -0.01), (0.04, 0.02, 0.01)))
+BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
+LONGER = ObjectGeometry(((-0.04, -0.02, -0.01), (0.04, 0.02, 0.01)))
 OTHERS = [
     (
         {"architecture": "small"}, {},
@@ -216,12 +236,12 @@ OTHERS = [
 def test_weights_that_do_not_fit_are_refused(made, asked, message, tmp_path):
     path = tmp_path / "other.safetensors"
     card = replace(DetectorCard("nano", ("square", "disc"), 0, {}, ()), **made)
-    network = Detector(
+    network = DetectorNetwork(
         card.architecture, 2, torch.Generator(), poses=bool(card.objects), masks=card.masks
     )
     save_detector(path, network.state_dict(), card)
     with pytest.raises(CheckpointError) as caught:
-        load_start(path, ("square", "disc"), replace(TINY, **asked))
+        load_initial_weights(path, ("square", "disc"), replace(TINY, **asked))
     assert str(caught.value) == f"{path}: {message}"
 
 
@@ -231,10 +251,10 @@ def test_weights_of_other_objects_are_refused(tmp_path):
         "nano", ("square", "disc"), 0, {}, (), objects={"square": BRICK, "disc": BRICK},
         keypoints={"square": ("tip", "head"), "disc": ()},
     )  # fmt: skip
-    network = Detector("nano", 2, torch.Generator(), poses=True, keypoints=2)
+    network = DetectorNetwork("nano", 2, torch.Generator(), poses=True, n_keypoints=2)
     save_detector(path, network.state_dict(), card)
     config = replace(TINY, poses=True, keypoints=True, flips=False)
-    start = load_start(path, ("disc", "square"), config)
+    start = load_initial_weights(path, ("disc", "square"), config)
     start.check_objects({"square": BRICK, "disc": BRICK}, {"square": ("head", "tip"), "disc": ()})
     with pytest.raises(CheckpointError) as caught:
         start.check_objects({"square": BRICK, "disc": LONGER}, {})

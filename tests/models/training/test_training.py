@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from sim2cam.data.set_operations import whole_boxes
+from sim2cam.data.set_operations import use_amodal_boxes
 from sim2cam.errors import (
     BackendError,
     CheckpointError,
@@ -20,18 +20,23 @@ from sim2cam.errors import (
 )
 from sim2cam.images import read_rgb
 from sim2cam.learn.checkpoint import save_checkpoint
-from sim2cam.learn.ema import WeightAverage
-from sim2cam.metrics.detection import MatchedRun
+from sim2cam.learn.ema import ExponentialMovingAverage
+from sim2cam.metrics.detection import DetectionEvaluator
 from sim2cam.models.compat import BasicBlock, ResNet
 from sim2cam.models.inference.detector import (
-    LoadedDetector,
+    NativeDetector,
+    detect_dataset,
+    detect_objects,
     load_detector,
-    predict,
-    predict_dataset,
 )
 from sim2cam.models.losses.detection import detection as losses
-from sim2cam.models.network.torchvision_models import named_architectures
-from sim2cam.models.training.config import LATER, Adaptation, FineTuning, TrainConfig
+from sim2cam.models.network.torchvision_models import list_torchvision_architectures
+from sim2cam.models.training.config import (
+    OMITTED_WHEN_UNSET,
+    AdaptationConfig,
+    FineTuning,
+    TrainConfig,
+)
 from sim2cam.models.training.training import read_metrics, train_detector
 
 TINY = TrainConfig(steps=6, batch=2, crop_px=64, seed=3, warmup_steps=2)
@@ -66,8 +71,8 @@ def test_learns_to_find_and_to_tell_apart(make_dataset, tmp_path):
     lines = read_metrics(tmp_path / "run")
     assert lines[-1].losses["total"] < 0.4 * lines[0].losses["total"]
     unseen = make_dataset("unseen", n=8, seed=99)
-    found = MatchedRun(unseen, predict_dataset(detector, unseen))
-    scores = found.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
+    found = DetectionEvaluator(unseen, detect_dataset(detector, unseen))
+    scores = found.compute_scores(torch.ones(1, 8, dtype=torch.int64).numpy())
     assert scores["agnostic_ap50"][0] > 0.9
     assert scores["ap50"][0] > 0.8
 
@@ -76,25 +81,25 @@ def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
     data = make_dataset(n=12)
     config = TrainConfig(
         steps=120, batch=2, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=10,
-        reader=True, min_read=0.8, bfloat16=True,
+        roi_classifier=True, min_category_visible=0.8, bfloat16=True,
     )  # fmt: skip
     with pytest.raises(KilledError):
         train_detector(
-            ((data, 1.0),), config, tmp_path / "run", checkpoint_s=0, progress=kill_at(40)
+            ((data, 1.0),), config, tmp_path / "run", checkpoint_interval_s=0, progress=kill_at(40)
         )
     detector = train_detector(((data, 1.0),), config, tmp_path / "run", resume=True)
     lines = read_metrics(tmp_path / "run")
     assert lines[-1].losses["reading"] < 0.2
-    assert detector.card.reader
+    assert detector.card.roi_classifier
     unseen = make_dataset("unseen", n=8, seed=99)
-    run = MatchedRun(unseen, predict_dataset(detector, unseen))
-    scores = run.scores(torch.ones(1, 8, dtype=torch.int64).numpy())
+    run = DetectionEvaluator(unseen, detect_dataset(detector, unseen))
+    scores = run.compute_scores(torch.ones(1, 8, dtype=torch.int64).numpy())
     assert scores["ap50"][0] > 0.85 * scores["agnostic_ap50"][0] > 0.3
     rgb = read_rgb(unseen.samples[0].rgb)
     for index, name in enumerate(detector.card.categories):
         with torch.no_grad():
             detector.network.reader.category.bias.copy_(50 * torch.eye(2)[index])
-        found = predict(LoadedDetector(detector.network, detector.card), rgb)
+        found = detect_objects(NativeDetector(detector.network, detector.card), rgb)
         assert {one.category for one in found} == {name}
         assert [one.score for one in found] == sorted((o.score for o in found), reverse=True)
 
@@ -103,15 +108,20 @@ def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
 def test_resumed_training_is_bit_identical(make_dataset, tmp_path, killed_at):
     parts = ((make_dataset("a"), 0.7), (make_dataset("b", seed=1, with_ids=False), 0.3))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    train_detector(parts, TINY, whole, line_steps=2)
+    train_detector(parts, TINY, whole, log_interval_steps=2)
     with pytest.raises(KilledError):
         train_detector(
-            parts, TINY, broken, line_steps=2, checkpoint_s=0, progress=kill_at(killed_at)
+            parts,
+            TINY,
+            broken,
+            log_interval_steps=2,
+            checkpoint_interval_s=0,
+            progress=kill_at(killed_at),
         )
     assert not (broken / "weights.safetensors").exists()
     with (broken / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "ste')  # cut by the crash
-    train_detector(parts, TINY, broken, resume=True, line_steps=2)
+    train_detector(parts, TINY, broken, resume=True, log_interval_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
     same = [replace(line, step_s=0.0, wait_s=0.0) for line in read_metrics(whole)]
@@ -134,9 +144,9 @@ def test_interrupted_amid_a_step_it_goes_on_from_before_it(
             raise KeyboardInterrupt
         update(average, network, step)
 
-    update = WeightAverage.update
+    update = ExponentialMovingAverage.update
     with monkeypatch.context() as patch:
-        patch.setattr(WeightAverage, "update", interrupt)
+        patch.setattr(ExponentialMovingAverage, "update", interrupt)
         with pytest.raises(KeyboardInterrupt):
             train_detector(parts, TINY, broken, **flags)
     with safe_open(broken / "checkpoint.safetensors", framework="pt") as file:
@@ -152,8 +162,8 @@ def test_killed_before_the_first_checkpoint_it_starts_again(make_dataset, tmp_pa
     parts = ((make_dataset(), 1.0),)
     train_detector(parts, TINY, tmp_path / "whole")
     with pytest.raises(KilledError):
-        train_detector(parts, TINY, tmp_path / "run", line_steps=2, progress=kill_at(2))
-    train_detector(parts, TINY, tmp_path / "run", resume=True, line_steps=2)
+        train_detector(parts, TINY, tmp_path / "run", log_interval_steps=2, progress=kill_at(2))
+    train_detector(parts, TINY, tmp_path / "run", resume=True, log_interval_steps=2)
     assert [line.step for line in read_metrics(tmp_path / "run")] == [2, 4, 6]
     weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "run")]
     assert weights[0] == weights[1]
@@ -193,20 +203,23 @@ def test_boxes_of_whole_objects_are_learned_where_asked(make_dataset, tmp_path):
 
     config = TrainConfig(
         steps=400, batch=4, crop_px=64, photometric=False, learning_rate=4e-3, warmup_steps=20,
-        quarter_turns=False, free_turns=False, flips=False, amodal=True,
+        rotate_90=False, rotate_any=False, flips=False, amodal=True,
     )  # fmt: skip
     detector = train_detector(((hidden(make_dataset(n=12)), 1.0),), config, tmp_path / "run")
     unseen = hidden(make_dataset("unseen", n=8, seed=99))
-    found = predict_dataset(detector, unseen)
+    found = detect_dataset(detector, unseen)
     ones = torch.ones(1, 8, dtype=torch.int64).numpy()
-    assert MatchedRun(whole_boxes(unseen), found).scores(ones)["agnostic_ap50"][0] > 0.8
-    assert MatchedRun(unseen, found).scores(ones)["agnostic_ap50"][0] < 0.5
+    assert (
+        DetectionEvaluator(use_amodal_boxes(unseen), found).compute_scores(ones)["agnostic_ap50"][0]
+        > 0.8
+    )
+    assert DetectionEvaluator(unseen, found).compute_scores(ones)["agnostic_ap50"][0] < 0.5
 
 
 def test_images_are_magnified_as_crops_were(make_dataset, tmp_path):
     config = replace(TINY, steps=1, scale_range=(0.4, 0.625))
     card = train_detector(((make_dataset(), 1.0),), config, tmp_path / "run").card
-    assert card.magnification == card.trained_magnification == 0.5
+    assert card.input_scale == card.trained_input_scale == 0.5
 
 
 POSED = replace(TINY, steps=4, poses=True, flips=False)
@@ -224,16 +237,18 @@ def test_poses_are_learned_and_resumed_beside_photos_without(write_bricks, tmp_p
     photos = as_photos(write_bricks(tmp_path / "photos", seed=1))
     parts = ((write_bricks(tmp_path / "sim"), 0.7), (photos, 0.3))
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    detector = train_detector(parts, POSED, whole, line_steps=2)
+    detector = train_detector(parts, POSED, whole, log_interval_steps=2)
     with pytest.raises(KilledError):
-        train_detector(parts, POSED, broken, line_steps=2, checkpoint_s=0, progress=kill_at(2))
-    train_detector(parts, POSED, broken, resume=True, line_steps=2)
+        train_detector(
+            parts, POSED, broken, log_interval_steps=2, checkpoint_interval_s=0, progress=kill_at(2)
+        )
+    train_detector(parts, POSED, broken, resume=True, log_interval_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
     terms = {"heat", "box", "category", "outline", "surface", "total"}
     assert set(read_metrics(whole)[0].losses) == terms
     assert list(detector.card.objects) == ["brick", "slab"]
-    assert [one.reach_m for one in detector.card.objects.values()] == [0.03, 0.025]
+    assert [one.max_coordinate_m for one in detector.card.objects.values()] == [0.03, 0.025]
     assert detector.network.reader.category is None
     with pytest.raises(InputError, match="no object of category 'brick' has a pose and a size"):
         train_detector(parts[1:], POSED, tmp_path / "photos alone")
@@ -317,7 +332,7 @@ def test_a_truncated_image_is_named(make_dataset, tmp_path):
 def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_path, monkeypatch):
     data = make_dataset()
     parts, config = ((data, 1.0),), replace(TINY, cache_bytes=0)
-    train_detector(parts, config, tmp_path / "whole", line_steps=2)
+    train_detector(parts, config, tmp_path / "whole", log_interval_steps=2)
     run, whole = tmp_path / "run", {s.rgb: s.rgb.read_bytes() for s in data.samples}
 
     def cut_files(line):
@@ -326,7 +341,9 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
                 path.write_bytes(content[: len(content) // 2])
 
     with pytest.raises(InputError, match="not a whole image") as broken:
-        train_detector(parts, config, run, line_steps=2, checkpoint_s=0, progress=cut_files)
+        train_detector(
+            parts, config, run, log_interval_steps=2, checkpoint_interval_s=0, progress=cut_files
+        )
     assert broken.value.path in whole
     for path, content in whole.items():
         path.write_bytes(content)
@@ -334,14 +351,16 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr("sim2cam.learn.checkpoint.save_checkpoint", full_disk)
         with pytest.raises(OutputError, match="No space left on device"):
-            train_detector(parts, config, run, resume=True, line_steps=2, checkpoint_s=0)
+            train_detector(
+                parts, config, run, resume=True, log_interval_steps=2, checkpoint_interval_s=0
+            )
     with monkeypatch.context() as patch:
         patch.setattr("sim2cam.models.training.training.detector_losses", out_of_memory)
         with pytest.raises(
             BackendError, match=r"the GPU's memory is full\. Where others fill it, free it"
         ):
             train_detector(parts, config, run, resume=True)
-    train_detector(parts, config, run, resume=True, line_steps=2)
+    train_detector(parts, config, run, resume=True, log_interval_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (run / name).read_bytes(), name
 
@@ -366,7 +385,7 @@ def out_of_memory(*_given):
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     monkeypatch.setitem(losses.LOSS_WEIGHTS, "heat", float("nan"))
     with pytest.raises(Sim2CamError, match=r"no longer finite at step 1 .* Lower learning_rate"):
-        train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", line_steps=2)
+        train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", log_interval_steps=2)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
@@ -374,7 +393,7 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     ("values", "message"),
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
-         f"Allowed: {', '.join(sorted({'base', 'nano', 'scout', 'small'} | named_architectures()))}"),
+         f"Allowed: {', '.join(sorted({'base', 'nano', 'scout', 'small'} | list_torchvision_architectures()))}"),
         ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
         ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
@@ -409,12 +428,12 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"balance": ("sizes",)}, "balance by 'sizes' is not known. Did you mean 'size'? Allowed: category, size, visible"),
         ({"patience": -1}, "patience must be 0 or more, not -1"),
         (
-            {"fine_tuning": FineTuning(residual=True), "adapt": Adaptation("coral")},
+            {"fine_tuning": FineTuning(residual=True), "adapt": AdaptationConfig("coral")},
             "fine_tuning.residual leaves all features as they are, so there is nothing to adapt: leave "
             "out one of both.",
         ),
         (
-            {"adapt": Adaptation("mean-teacher"), "photometric": False},
+            {"adapt": AdaptationConfig("mean-teacher"), "photometric": False},
             "mean-teacher needs photometric = true: it learns from pictures whose look is varied",
         ),
     ],
@@ -431,9 +450,9 @@ def test_impossible_configurations(values, message):
         (FineTuning, {"head_rate": 0.0}, "fine_tuning.head_rate must be above 0 and at most 1, not 0.0"),
         (FineTuning, {"layer_decay": 2.0},
          "fine_tuning.layer_decay must be above 0 and at most 1, not 2.0"),
-        (Adaptation, {"method": "corel"}, "adapt.method 'corel' is not known. Did you mean 'coral'? "
+        (AdaptationConfig, {"method": "corel"}, "adapt.method 'corel' is not known. Did you mean 'coral'? "
          "Allowed: adabn, coral, dann, mean-teacher"),
-        (Adaptation, {"method": "dann", "weight": 0.0}, "adapt.weight must be above 0, not 0.0"),
+        (AdaptationConfig, {"method": "dann", "weight": 0.0}, "adapt.weight must be above 0, not 0.0"),
     ],
 )  # fmt: skip
 def test_impossible_settings_of_few_labels_and_captures(kind, values, message):
@@ -443,7 +462,9 @@ def test_impossible_settings_of_few_labels_and_captures(kind, values, message):
 
 
 def test_metrics_are_lines_of_json(make_dataset, tmp_path):
-    train_detector(((make_dataset(), 1.0),), replace(TINY, steps=3), tmp_path / "run", line_steps=2)
+    train_detector(
+        ((make_dataset(), 1.0),), replace(TINY, steps=3), tmp_path / "run", log_interval_steps=2
+    )
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 3]
     assert set(json.loads(lines[0])["losses"]) == {"heat", "box", "category", "total"}
@@ -453,9 +474,9 @@ def test_metrics_are_lines_of_json(make_dataset, tmp_path):
 def test_files_of_trainings_that_use_nothing_later_do_not_name_it(make_dataset, tmp_path):
     train_detector(((make_dataset(), 1.0),), replace(TINY, steps=1), tmp_path / "run")
     card = json.loads((tmp_path / "run" / "weights.json").read_text())
-    assert not set(LATER) & {*card, *card["config"]}
+    assert not set(OMITTED_WHEN_UNSET) & {*card, *card["config"]}
     assert TrainConfig(keypoints=True).to_json()["keypoints"] is True
-    assert TrainConfig(adapt=Adaptation("dann")).to_json()["adapt"] == {
+    assert TrainConfig(adapt=AdaptationConfig("dann")).to_json()["adapt"] == {
         "method": "dann",
         "weight": 1.0,
     }

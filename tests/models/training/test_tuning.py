@@ -7,16 +7,16 @@ import torch
 
 from sim2cam.data.sample import Dataset
 from sim2cam.errors import InputError, UsageError
-from sim2cam.metrics.box_expansion import MIN_PAIRS, measured_margin
+from sim2cam.metrics.box_expansion import MIN_PAIRS, estimate_box_expansion
 from sim2cam.metrics.detection import Detection
 from sim2cam.models.card import DetectorCard
-from sim2cam.models.inference.detector import LoadedDetector, load_detector, save_detector
-from sim2cam.models.network.detector import Detector
+from sim2cam.models.inference.detector import NativeDetector, load_detector, save_detector
+from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.training.training import tuning
-from sim2cam.models.training.tuning import tune_weights, tuned
+from sim2cam.models.training.tuning import tune_detector, tune_weights
 
 CATEGORIES = ("square", "disc")
-UNTUNED = LoadedDetector(None, DetectorCard("nano", CATEGORIES, 0, {}, ()))
+UNTUNED = NativeDetector(None, DetectorCard("nano", CATEGORIES, 0, {}, ()))
 
 
 def inset(dataset, share, score=0.9):
@@ -38,22 +38,22 @@ def _moved(box, share):
 @pytest.mark.parametrize("share", [0.1, 0.02, 0.0, -0.04])
 def test_the_margin_brings_found_sides_to_the_labelled_ones(make_dataset, share):
     dataset = make_dataset()
-    margin = measured_margin(inset(dataset, share), dataset)
+    margin = estimate_box_expansion(inset(dataset, share), dataset)
     assert (1 - 2 * share) * (1 + 2 * margin) == pytest.approx(1, abs=2e-3)
 
 
 def test_unsure_distant_and_few_detections_say_nothing_of_the_margin(make_dataset):
     dataset = make_dataset()
-    assert measured_margin(inset(dataset, 0.1, score=0.2), dataset) is None
+    assert estimate_box_expansion(inset(dataset, 0.1, score=0.2), dataset) is None
     shifted = {
         name: tuple(
             Detection(d.category, tuple(side + 100 for side in d.box_xyxy), d.score) for d in found
         )
         for name, found in inset(dataset, 0.1).items()
     }
-    assert measured_margin(shifted, dataset) is None
+    assert estimate_box_expansion(shifted, dataset) is None
     few = Dataset(dataset.root, CATEGORIES, dataset.samples[: MIN_PAIRS // 2 - 1])
-    assert measured_margin(inset(few, 0.1), few) is None
+    assert estimate_box_expansion(inset(few, 0.1), few) is None
 
 
 def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
@@ -72,9 +72,9 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
         }
 
     monkeypatch.setattr(tuning, "predict_dataset", predict)
-    card = tuned(UNTUNED, dataset).card
-    assert card.magnification == 1.25
-    assert card.box_margin == pytest.approx(1 / 3, abs=1e-3)
+    card = tune_detector(UNTUNED, dataset).card
+    assert card.input_scale == 1.25
+    assert card.box_expansion == pytest.approx(1 / 3, abs=1e-3)
 
 
 def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, monkeypatch):
@@ -86,16 +86,16 @@ def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, mon
 
     monkeypatch.setattr(tuning, "predict_dataset", predict)
     halved = replace(UNTUNED.card, config={"scale_range": (0.4, 0.625)}, magnification=0.7)
-    assert tuned(replace(UNTUNED, card=halved), make_dataset()).card.magnification == 0.5
+    assert tune_detector(replace(UNTUNED, card=halved), make_dataset()).card.input_scale == 0.5
     assert tried == [0.5, 0.625, 0.75]
     around = replace(UNTUNED.card, config={"scale_range": (0.5, 1.2)})
-    assert around.trained_magnification == 1.0
+    assert around.trained_input_scale == 1.0
 
 
 def test_where_nothing_is_found_all_stays_as_it_is(make_dataset, monkeypatch):
     monkeypatch.setattr(tuning, "predict_dataset", lambda _, images: inset(images, 0.1, score=0.2))
     before = replace(UNTUNED, card=replace(UNTUNED.card, magnification=1.5, box_margin=0.1))
-    assert tuned(before, make_dataset()) is before
+    assert tune_detector(before, make_dataset()) is before
 
 
 def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):
@@ -105,19 +105,19 @@ def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):
     )
     monkeypatch.setattr(tuning, "predict_dataset", lambda *_: inset(dataset, 0.1))
     with pytest.raises(InputError, match="has no labels to score against"):
-        tuned(UNTUNED, bare)
+        tune_detector(UNTUNED, bare)
 
 
 def test_the_card_of_a_tuned_weights_file_says_so_and_the_weights_stay(
     make_dataset, tmp_path, monkeypatch
 ):
     path = tmp_path / "weights.safetensors"
-    network = Detector("nano", 2, torch.Generator().manual_seed(0))
+    network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0))
     save_detector(path, network.state_dict(), UNTUNED.card)
     before = path.read_bytes()
     monkeypatch.setattr(tuning, "predict_dataset", lambda _, images: inset(images, 0.1))
     tune_weights(path, make_dataset())
-    assert load_detector(path).card.box_margin == pytest.approx(0.125, abs=1e-3)
+    assert load_detector(path).card.box_expansion == pytest.approx(0.125, abs=1e-3)
     assert path.read_bytes() == before
     with pytest.raises(UsageError, match="--device gpu is not known"):
         tune_weights(path, make_dataset(), device="gpu")

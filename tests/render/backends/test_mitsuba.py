@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sim2cam.errors import BackendError
-from sim2cam.render.backends.emitters import sky_map
-from sim2cam.render.backends.mitsuba import LLVM_PATH, Tracer
-from sim2cam.render.lighting.beams import ground_irradiance
-from sim2cam.render.physics.simulation import settle
+from sim2cam.render.backends.emitters import render_sky_map
+from sim2cam.render.backends.mitsuba import LLVM_VARIABLE, PathTracer
+from sim2cam.render.lighting.beams import compute_ground_irradiance
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.light import Environment, Lamp
 
 
@@ -33,13 +33,13 @@ def test_the_sky_map_sheds_the_irradiance_of_the_environment():
     towards = directions(rows)
     solid_angle = np.sqrt(1 - towards[..., 2] ** 2) * (np.pi / rows) ** 2
     weight = solid_angle * towards[..., 2].clip(0)
-    irradiance = (sky_map(sky, rows) * weight[..., None]).sum(axis=(0, 1))
-    assert np.allclose(irradiance, ground_irradiance(sky), rtol=0.03)
+    irradiance = (render_sky_map(sky, rows) * weight[..., None]).sum(axis=(0, 1))
+    assert np.allclose(irradiance, compute_ground_irradiance(sky), rtol=0.03)
 
 
 def test_the_sky_map_is_brightest_at_the_lamp():
     lamp = Lamp((0.6, 0.0, 0.8), 0.1, (1.0, 1.0, 1.0))
-    found = sky_map(Environment((0.1,) * 3, (0.1,) * 3, (lamp,)), 128)
+    found = render_sky_map(Environment((0.1,) * 3, (0.1,) * 3, (lamp,)), 128)
     row, column = np.unravel_index(found[..., 0].argmax(), found.shape[:2])
     assert directions(128)[row, column] @ lamp.direction > 0.999
 
@@ -48,7 +48,7 @@ def test_without_mitsuba_the_extra_is_named(monkeypatch, make):
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     message = 'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
-        Tracer(make.scene())
+        PathTracer(make.scene())
 
 
 @pytest.mark.usefixtures("mitsuba")
@@ -63,21 +63,21 @@ def test_an_llvm_that_does_not_serve_is_told(monkeypatch, make, version, problem
         if version is None:
             raise ImportError(f"{name} is not there")
 
-    monkeypatch.setenv(LLVM_PATH, "llvm.so")
+    monkeypatch.setenv(LLVM_VARIABLE, "llvm.so")
     monkeypatch.setattr(mitsuba, "variant", lambda: None)
     monkeypatch.setattr(mitsuba, "set_variant", set_variant)
     monkeypatch.setattr("sim2cam.render.backends.mitsuba._llvm_version", lambda: version)
     message = (
-        f"{LLVM_PATH} names {problem}. Name that of version 19 or later, or unset it: light is traced "
+        f"{LLVM_VARIABLE} names {problem}. Name that of version 19 or later, or unset it: light is traced "
         "without, four times slower."
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
-        Tracer(make.scene())
+        PathTracer(make.scene())
 
 
 @pytest.fixture(scope="module")
 def still(make):
-    settled, _ = settle(make.thrown(4, seed=2))
+    settled, _ = simulate(make.thrown(4, seed=2))
     return settled
 
 
@@ -92,7 +92,7 @@ def view(make):
 def test_rasterized_and_traced_light_agree(drawing, still, view, make):
     drawing.load(still)
     ours = drawing.draw(view, ("radiance",))["radiance"]
-    traced = Tracer(still).trace(view, paths=64, seed=0)
+    traced = PathTracer(still).trace(view, samples_per_pixel=64, seed=0)
     assert traced.shape == ours.shape
     assert traced.dtype == np.float32
     assert np.allclose(traced.mean(axis=(0, 1)) / ours.mean(axis=(0, 1)), 1, atol=0.15)
@@ -118,7 +118,7 @@ def test_straight_light_is_traced_as_it_is_rasterized(egl, make):
     of = make.view(make.camera((0.05, -0.12, 0.2), **lens))
     egl.load(scene)
     drawn = egl.draw(of, ("radiance", "bodies"))
-    traced = Tracer(scene, segments=2).trace(of, paths=144, seed=0)
+    traced = PathTracer(scene, max_depth=2).trace(of, samples_per_pixel=144, seed=0)
     on_body = cv2.erode((drawn["bodies"] > 1).astype(np.uint8), np.ones((3, 3))) > 0
     assert on_body.sum() > 500
     error = np.abs(drawn["radiance"] / np.maximum(traced, 1e-6) - 1)[on_body]
@@ -137,7 +137,7 @@ def test_traced_bodies_lie_where_they_are_labelled(tiny, make, view):
     scene = make.scene(*dark)
     tiny.load(scene)
     ids = make.labels(tiny, view).ids
-    level = Tracer(scene).trace(view, paths=32, seed=0).mean(axis=-1)
+    level = PathTracer(scene).trace(view, samples_per_pixel=32, seed=0).mean(axis=-1)
     for number in (1, 2):
         near = np.zeros_like(ids, bool)
         rows, columns = np.nonzero(ids == number)
@@ -157,7 +157,7 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
     tiny.load(scene)
     inside = make.labels(tiny, close).ids == 1
     ours = tiny.draw(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
-    traced = Tracer(scene).trace(close, paths=32, seed=0).mean(axis=-1)[inside]
+    traced = PathTracer(scene).trace(close, samples_per_pixel=32, seed=0).mean(axis=-1)[inside]
     assert np.corrcoef(ours, traced)[0, 1] > 0.9
 
 
@@ -165,14 +165,14 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
 def test_equal_seeds_give_equal_pictures_on_any_number_of_threads(still, view):
     import drjit
 
-    tracer, small = Tracer(still), replace(view, width=24, height=16)
-    once = tracer.trace(small, paths=4, seed=1)
-    assert not np.array_equal(tracer.trace(small, paths=4, seed=2), once)
+    tracer, small = PathTracer(still), replace(view, width=24, height=16)
+    once = tracer.trace(small, samples_per_pixel=4, seed=1)
+    assert not np.array_equal(tracer.trace(small, samples_per_pixel=4, seed=2), once)
     threads = drjit.thread_count()
     try:
         for count in (1, 3):
             drjit.set_thread_count(count)
-            assert np.array_equal(tracer.trace(small, paths=4, seed=1), once)
+            assert np.array_equal(tracer.trace(small, samples_per_pixel=4, seed=1), once)
     finally:
         drjit.set_thread_count(threads)
 
@@ -184,7 +184,9 @@ def test_what_glows_shines_on_others(make):
     dark = Environment((0.0,) * 3, (0.0,) * 3, ())
     lens = {"width": 64, "height": 8, "focal_px": 80.0, "cx_px": 31.5, "cy_px": 3.5}
     of = make.view(make.camera((0.0, 0.001, 0.5), **lens))
-    traced = Tracer(make.scene(glowing, environment=dark)).trace(of, paths=225, seed=0)
+    traced = PathTracer(make.scene(glowing, environment=dark)).trace(
+        of, samples_per_pixel=225, seed=0
+    )
     color = np.array(box.material.texture.color_a)
     assert np.allclose(traced[2:6, 30:34], 2.0 * color, rtol=0.02, atol=1e-3)
     beside, away = traced[2:6, 20:24, 0].mean(), traced[2:6, :4, 0].mean()

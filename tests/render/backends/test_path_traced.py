@@ -8,10 +8,10 @@ import pytest
 
 from sim2cam.errors import BackendError
 from sim2cam.render import rasterizer
-from sim2cam.render.backends.path_traced import PATHS, PathTracedRasterizer
+from sim2cam.render.backends.path_traced import SAMPLES_PER_PIXEL, PathTracedRasterizer
 from sim2cam.render.frame import shoot
 
-choose = rasterizer.rasterizer.__wrapped__
+choose = rasterizer.get_rasterizer.__wrapped__
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_backend_can_be_asked_for(pathtraced, monkeypatch, egl):
     monkeypatch.setattr(rasterizer, "_first_to_start", lambda: egl)
     found = choose()
     assert isinstance(found, PathTracedRasterizer)
-    assert found.name.endswith(f"{PATHS} paths a pixel; labels by {egl.name}")
+    assert found.name.endswith(f"{SAMPLES_PER_PIXEL} paths a pixel; labels by {egl.name}")
 
 
 def test_without_mitsuba_the_extra_is_named(monkeypatch, tiny):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sim2cam.render.meshes import mesh as mesh_module
-from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.scene.shape import Cylinder
 
 CHANNELS = ("depth_m", "bodies", "normals")
@@ -140,5 +140,5 @@ def test_a_mesh_is_drawn_as_rays_meet_its_triangles(drawing, make, view, name):
         "cylinder": Cylinder(0.025, 0.04),
     }[name]
     body = make.body(name, shape, (0.0, 0.0, 0.04), rotation=TURNED)
-    mesh = mesh_of(shape)
+    mesh = build_mesh(shape)
     assert_drawn_as_cast(drawing, make, view, body, lambda rays, eye: at_mesh(rays, eye, mesh))

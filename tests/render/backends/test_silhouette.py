@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.backends.silhouette import silhouette
-from sim2cam.render.meshes.mesh import mesh_of
+from sim2cam.render.backends.silhouette import rasterize_silhouette
+from sim2cam.render.meshes.mesh import build_mesh
 from sim2cam.render.rasterizer import PinholeView
-from sim2cam.scene.shape import Box, Sphere
+from sim2cam.scene.shape import Cuboid, Sphere
 
 VIEW = PinholeView(Pose(), 320, 240, 400.0, 159.5, 119.5)
 
@@ -13,14 +13,14 @@ VIEW = PinholeView(Pose(), 320, 240, 400.0, 159.5, 119.5)
 def whole(asset, position, view=VIEW):
     """The silhouette in the full picture."""
     picture = np.zeros((view.height, view.width), bool)
-    window, mask = silhouette(mesh_of(asset), Pose(position_m=position), view)
+    window, mask = rasterize_silhouette(build_mesh(asset), Pose(position_m=position), view)
     picture[window] = mask
     return picture
 
 
 def test_a_square_covers_the_pixels_whose_centres_lie_in_it():
     # Its front is 1 m away and 20.5 x 10.2 pixels large around pixel (159.5, 119.5).
-    box = Box((20.5 / 400, 10.2 / 400, 0.2))
+    box = Cuboid((20.5 / 400, 10.2 / 400, 0.2))
     rows, columns = np.nonzero(whole(box, (0.0, 0.0, 1.1)))
     assert (columns.min(), columns.max()) == (150, 169)
     assert (rows.min(), rows.max()) == (115, 124)
@@ -40,7 +40,7 @@ def test_a_ball_covers_its_disc(radius_px):
 
 def test_a_larger_picture_does_not_need_more_memory_than_it_has():
     close = PinholeView(Pose(), 3000, 3000, 3000.0, 1499.5, 1499.5)
-    found = whole(Box((0.8, 0.8, 0.2)), (0.0, 0.0, 1.1), close)
+    found = whole(Cuboid((0.8, 0.8, 0.2)), (0.0, 0.0, 1.1), close)
     assert found.sum() == pytest.approx(2400**2, rel=1e-3)
 
 
@@ -50,6 +50,6 @@ def test_what_lies_beside_or_behind_covers_nothing(position):
 
 
 def test_the_picture_s_edge_cuts_it():
-    found = whole(Box((0.2, 0.2, 0.2)), (159.5 / 400, 0.0, 1.1))
+    found = whole(Cuboid((0.2, 0.2, 0.2)), (159.5 / 400, 0.0, 1.1))
     assert found[:, -1].sum() == pytest.approx(80, abs=1)
     assert np.flatnonzero(found.any(axis=0)).min() == pytest.approx(260, abs=1)  # of its far side

@@ -7,7 +7,7 @@ import pytest
 from sim2cam.errors import BackendError
 from sim2cam.render.backends.tiny_renderer import TinyRasterizer
 from sim2cam.render.frame import shoot
-from sim2cam.render.physics.simulation import settle
+from sim2cam.render.physics.simulation import simulate
 from sim2cam.scene.material import Material, Texture
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.shape import Cylinder
@@ -29,7 +29,7 @@ def still(make):
         make.camera((0.1, -0.2, 0.35), k1=-0.15, p1=0.001, width=400, height=300),
         make.camera((0.0, -0.3, 0.2), focal_px=500.0, cx_px=140.0),
     )
-    settled, certificate = settle(Scene(bodies, make.sky, cameras))
+    settled, certificate = simulate(Scene(bodies, make.sky, cameras))
     assert certificate.rejection is None
     return settled
 

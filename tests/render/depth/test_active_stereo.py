@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.depth.active_stereo import depth_by_stereo, infrared_pair
-from sim2cam.render.depth.infrared import Seen, matt_return
+from sim2cam.render.depth.active_stereo import measure_active_stereo, render_infrared_pair
+from sim2cam.render.depth.infrared import DepthCameraInput, compute_lambertian_return
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import ActiveStereo
 
@@ -22,15 +22,15 @@ def plane(depth_m, tilt_rad=0.0, *, reflectance=0.5):
     depth = np.broadcast_to(depth_m / (1 - np.tan(tilt_rad) * x), (160, 240)).astype(np.float32)
     normal = np.float32([np.sin(tilt_rad), 0, -np.cos(tilt_rad)])
     normals = np.broadcast_to(normal, (160, 240, 3))
-    light = matt_return(VIEW, depth, np.full_like(depth, reflectance), normals)
-    return Seen(depth, light, normals)
+    light = compute_lambertian_return(VIEW, depth, np.full_like(depth, reflectance), normals)
+    return DepthCameraInput(depth, light, normals)
 
 
 def board(near_m=0.6, far_m=1.0):
     """A board over columns 100 to 159 and rows 50 to 109, before a wall."""
     seen = plane(far_m)
     seen.depth_m[50:110, 100:160] = near_m
-    seen.returned[50:110, 100:160] = 0.5 / near_m**2
+    seen.returned_light[50:110, 100:160] = 0.5 / near_m**2
     return seen
 
 
@@ -41,7 +41,7 @@ def both_see(depth_m):
 @pytest.mark.parametrize(("depth_m", "tilt_rad"), [(0.6, 0.0), (0.8, 0.7), (1.0, -0.7), (2.0, 0.5)])
 def test_a_slanted_plane_is_read_whole_and_to_a_tenth_of_a_pixel(depth_m, tilt_rad):
     seen = plane(depth_m, tilt_rad)
-    read = depth_by_stereo(VIEW, seen, D415)
+    read = measure_active_stereo(VIEW, seen, D415)
     in_range = both_see(seen.depth_m) & (seen.depth_m > 0.42)
     assert (read[in_range] > 0).mean() > 0.98
     kept = in_range & (read > 0)
@@ -54,19 +54,19 @@ def test_a_slanted_plane_is_read_whole_and_to_a_tenth_of_a_pixel(depth_m, tilt_r
 def test_noise_grows_with_the_squared_depth():
     spread = []
     for depth_m in (0.6, 1.8):
-        read = depth_by_stereo(VIEW, plane(depth_m), D415)
+        read = measure_active_stereo(VIEW, plane(depth_m), D415)
         spread.append(read[read > 0].std())
     assert spread[1] / spread[0] == pytest.approx(9, rel=0.6)
 
 
 def test_disparities_are_whole_steps():
-    read = depth_by_stereo(VIEW, plane(0.8, 0.5), D415)
+    read = measure_active_stereo(VIEW, plane(0.8, 0.5), D415)
     steps = 32 * PIXEL_M / read[read > 0].astype(np.float64)
     assert np.abs(steps - np.rint(steps)).max() < 1e-2
 
 
 def test_what_the_right_camera_cannot_see_is_mostly_empty():
-    read = depth_by_stereo(VIEW, board(), D415)
+    read = measure_active_stereo(VIEW, board(), D415)
     hidden = round(PIXEL_M * (1 / 0.6 - 1 / 1.0))
     shadow = read[60:100, 100 - hidden : 100]
     assert (shadow == 0).mean() > 0.4
@@ -75,7 +75,7 @@ def test_what_the_right_camera_cannot_see_is_mostly_empty():
 
 
 def test_edges_of_the_foreground_lie_within_the_window():
-    read = depth_by_stereo(VIEW, board(), D415)
+    read = measure_active_stereo(VIEW, board(), D415)
     near = np.abs(read - 0.6) < 0.05
     assert near[56:104, 106:154].mean() > 0.98
     assert not near[:, 168:].any()
@@ -86,15 +86,15 @@ def test_edges_of_the_foreground_lie_within_the_window():
 @pytest.mark.parametrize("light", [0.0, 0.002], ids=["black", "nearly black"])
 def test_dark_surfaces_lose_their_readings(light):
     seen = plane(0.8)
-    seen.returned[40:120, 120:200] = light
-    read = depth_by_stereo(VIEW, seen, D415)
+    seen.returned_light[40:120, 120:200] = light
+    read = measure_active_stereo(VIEW, seen, D415)
     assert (read[50:110, 130:190] > 0).mean() < 0.4
     assert (read[10:30, 60:] > 0).mean() > 0.98
 
 
 def test_grazing_surfaces_lose_their_readings():
     filled = [
-        (depth_by_stereo(VIEW, plane(0.8, tilt), D415) > 0)[:, 110:130].mean()
+        (measure_active_stereo(VIEW, plane(0.8, tilt), D415) > 0)[:, 110:130].mean()
         for tilt in (0.7, 1.53)
     ]
     assert filled[0] > 0.95
@@ -103,25 +103,27 @@ def test_grazing_surfaces_lose_their_readings():
 
 def test_without_dots_a_blank_wall_cannot_be_read():
     blurred = replace(D415, dot_radius_rad=0.05)
-    assert (depth_by_stereo(VIEW, plane(0.8), blurred) > 0).mean() < 0.3
+    assert (measure_active_stereo(VIEW, plane(0.8), blurred) > 0).mean() < 0.3
 
 
 def test_nothing_stays_nothing():
     seen = plane(0.8)
     seen.depth_m[40:120, 120:200] = 0
-    assert (depth_by_stereo(VIEW, seen, D415)[40:120, 120:200] == 0).all()
-    assert (depth_by_stereo(VIEW, plane(0.0), D415) == 0).all()
+    assert (measure_active_stereo(VIEW, seen, D415)[40:120, 120:200] == 0).all()
+    assert (measure_active_stereo(VIEW, plane(0.0), D415) == 0).all()
 
 
 def test_depths_out_of_range_are_empty():
-    read = depth_by_stereo(VIEW, plane(0.8), replace(D415, max_range_m=0.7))
+    read = measure_active_stereo(VIEW, plane(0.8), replace(D415, max_range_m=0.7))
     assert (read == 0).all()
 
 
 @pytest.mark.parametrize(("projector_m", "share"), [(0.0, 0.0), (0.0275, 0.5), (0.055, 1.0)])
 def test_the_dots_move_between_the_pictures_by_the_disparity(projector_m, share):
     still = replace(CLEAN, projector_m=projector_m)
-    near, far = (infrared_pair(VIEW, plane(PIXEL_M / shift_px), still) for shift_px in (32, 16))
+    near, far = (
+        render_infrared_pair(VIEW, plane(PIXEL_M / shift_px), still) for shift_px in (32, 16)
+    )
     for (left, right), shift_px in ((near, 32), (far, 16)):
         assert np.abs(left[:, shift_px:].astype(int) - right[:, :-shift_px]).max() <= 1
     fit = cv2.matchTemplate(near[0], far[0][:, 60:180], cv2.TM_CCOEFF_NORMED)
@@ -129,7 +131,9 @@ def test_the_dots_move_between_the_pictures_by_the_disparity(projector_m, share)
 
 
 def test_the_right_camera_sees_the_wall_behind_the_board():
-    with_board, without = (infrared_pair(VIEW, seen, CLEAN) for seen in (board(), plane(1.0)))
+    with_board, without = (
+        render_infrared_pair(VIEW, seen, CLEAN) for seen in (board(), plane(1.0))
+    )
     behind = np.s_[52:108, 120:132]  # from the board's right edge to where the left camera sees on
     likeness = [
         np.corrcoef(a[behind].ravel(), b[behind].ravel())[0, 1]
@@ -141,7 +145,7 @@ def test_the_right_camera_sees_the_wall_behind_the_board():
 
 def test_readings_repeat_for_seeds_and_no_others():
     read = [
-        depth_by_stereo(VIEW, plane(0.8), replace(D415, **seeds))
+        measure_active_stereo(VIEW, plane(0.8), replace(D415, **seeds))
         for seeds in ({}, {}, {"noise_seed": 1}, {"pattern_seed": 1})
     ]
     assert read[0].dtype == np.float32
@@ -156,7 +160,7 @@ def test_readings_do_not_depend_on_the_number_of_threads():
         read = []
         for count in (1, 2):
             cv2.setNumThreads(count)
-            read.append(depth_by_stereo(VIEW, board(), D415))
+            read.append(measure_active_stereo(VIEW, board(), D415))
     finally:
         cv2.setNumThreads(threads)
     assert (read[0] == read[1]).all()

@@ -5,8 +5,17 @@ import pytest
 
 from sim2cam.errors import BackendError, LensError, UsageError
 from sim2cam.geometry.fisheye import KannalaBrandt
-from sim2cam.render.depth.depth_camera import from_uint16, measure_depth, sensor_depth, to_uint16
-from sim2cam.render.depth.infrared import Seen, flashlit, returned_light
+from sim2cam.render.depth.depth_camera import (
+    from_uint16,
+    measure_depth,
+    render_sensor_depth,
+    to_uint16,
+)
+from sim2cam.render.depth.infrared import (
+    DepthCameraInput,
+    compute_returned_light,
+    light_by_infrared_lamp,
+)
 from sim2cam.render.frame import shoot
 from sim2cam.scene.depth_camera import ActiveStereo, StructuredLight, TimeOfFlight
 
@@ -22,9 +31,11 @@ def dice(egl, make):
     ]
     scene, of = make.scene(*bodies), make.camera((0.05, -0.35, 0.6))
     view = make.view(of)
-    egl.load(flashlit(scene, view))
+    egl.load(light_by_infrared_lamp(scene, view))
     drawn = egl.draw(view, {"radiance", "depth_m", "normals"})
-    seen = Seen(drawn["depth_m"], returned_light(drawn["radiance"]), drawn["normals"])
+    seen = DepthCameraInput(
+        drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]
+    )
     return view, seen
 
 
@@ -96,9 +107,11 @@ def test_a_frame_holds_what_its_depth_camera_reads(egl, make, table):
     egl.load(scene)
     frame = shoot(scene, of, egl, WANTED)
     view = make.view(of)
-    egl.load(flashlit(scene, view))
+    egl.load(light_by_infrared_lamp(scene, view))
     drawn = egl.draw(view, {"radiance", "depth_m", "normals"})
-    seen = Seen(drawn["depth_m"], returned_light(drawn["radiance"]), drawn["normals"])
+    seen = DepthCameraInput(
+        drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]
+    )
     expected = to_uint16(measure_depth(view, seen, NEAR), NEAR.depth_unit_m)
     assert np.array_equal(frame.channels["sensor_depth"], expected)
     off, share = off_m(frame)
@@ -110,9 +123,9 @@ def test_a_frame_holds_what_its_depth_camera_reads(egl, make, table):
 def test_the_scene_is_lit_again_as_it_was(egl, table):
     scene, of = table
     egl.load(scene)
-    before = shoot(scene, of, egl, ("depth",)).picture
-    sensor_depth(scene, of, egl)
-    assert shoot(scene, of, egl, ("depth",)).picture == before
+    before = shoot(scene, of, egl, ("depth",)).image
+    render_sensor_depth(scene, of, egl)
+    assert shoot(scene, of, egl, ("depth",)).image == before
 
 
 @pytest.mark.parametrize(
@@ -159,7 +172,7 @@ def test_a_camera_without_one_is_refused(egl, table):
 def test_a_rasterizer_without_normals_is_refused_and_keeps_its_scene(tiny, table):
     scene, of = table
     tiny.load(scene)
-    before = shoot(scene, of, tiny, ("depth",)).picture
+    before = shoot(scene, of, tiny, ("depth",)).image
     with pytest.raises(BackendError, match="has no channel normals"):
         shoot(scene, of, tiny, WANTED)
-    assert shoot(scene, of, tiny, ("depth",)).picture == before
+    assert shoot(scene, of, tiny, ("depth",)).image == before

@@ -6,12 +6,12 @@ import pytest
 from sim2cam.errors import UsageError
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.depth.infrared import (
-    Seen,
-    check_seen,
-    cosines,
-    flashlit,
-    matt_return,
-    returned_light,
+    DepthCameraInput,
+    check_inputs,
+    compute_incidence_cosines,
+    compute_lambertian_return,
+    compute_returned_light,
+    light_by_infrared_lamp,
 )
 from sim2cam.render.rasterizer import PinholeView
 
@@ -24,7 +24,7 @@ def facing(shape=(3, 5)):
 
 def test_matt_surfaces_return_light_by_lambert_and_the_squared_distance():
     depth = np.full((3, 5), 2.0, np.float32)
-    light = matt_return(VIEW, depth, np.full((3, 5), 0.5, np.float32), facing())
+    light = compute_lambertian_return(VIEW, depth, np.full((3, 5), 0.5, np.float32), facing())
     slant = np.sqrt(1 + 1.0**2 + 0.5**2)  # of the corner's ray
     assert light[1, 2] == pytest.approx(0.5 / 4)
     assert light[0, 0] == pytest.approx(0.5 / slant / (2 * slant) ** 2)
@@ -32,27 +32,27 @@ def test_matt_surfaces_return_light_by_lambert_and_the_squared_distance():
 
 def test_nothing_returns_nothing():
     empty = np.zeros((3, 5), np.float32)
-    assert matt_return(VIEW, empty, np.ones((3, 5), np.float32), facing()).max() == 0
+    assert compute_lambertian_return(VIEW, empty, np.ones((3, 5), np.float32), facing()).max() == 0
 
 
 def test_incidence_is_to_the_ray_not_to_the_axis():
-    seen = Seen(np.ones((3, 5), np.float32), np.ones((3, 5), np.float32), facing())
-    assert cosines(VIEW, seen)[1, 2] == 1
-    assert cosines(VIEW, seen)[1, 4] == pytest.approx(np.cos(np.pi / 4))
-    assert (cosines(VIEW, replace(seen, normals=None)) == 1).all()
+    seen = DepthCameraInput(np.ones((3, 5), np.float32), np.ones((3, 5), np.float32), facing())
+    assert compute_incidence_cosines(VIEW, seen)[1, 2] == 1
+    assert compute_incidence_cosines(VIEW, seen)[1, 4] == pytest.approx(np.cos(np.pi / 4))
+    assert (compute_incidence_cosines(VIEW, replace(seen, normals=None)) == 1).all()
 
 
 def test_a_flashlit_picture_has_the_light_that_matt_surfaces_return(drawing, make):
     scene, of = make.scene(), make.camera((0.1, -0.5, 0.8))
     view = make.view(of)
-    drawing.load(flashlit(scene, view))
+    drawing.load(light_by_infrared_lamp(scene, view))
     drawn = drawing.draw(view, {"radiance", "depth_m"})
     up = of.pose.inverse().matrix()[:3, :3] @ [0, 0, 1]
     normals = np.broadcast_to(up.astype(np.float32), (240, 320, 3))
-    expected = matt_return(
+    expected = compute_lambertian_return(
         view, drawn["depth_m"], np.full((240, 320), make.GREY[0], np.float32), normals
     )
-    found = returned_light(drawn["radiance"])
+    found = compute_returned_light(drawn["radiance"])
     assert np.abs(found / expected - 1).mean() < 0.05
 
 
@@ -60,8 +60,8 @@ def test_polished_metal_returns_light_from_one_spot_only(drawing, make):
     mirror = replace(make.plain((0.8, 0.8, 0.8)), roughness=0.3, metallic=1.0)
     ball = replace(make.body("ball", make.sphere(0.1), (0.0, 0.0, 0.5)), material=mirror)
     of = make.camera((0.0, -0.01, 1.2))
-    drawing.load(flashlit(make.scene(ball), make.view(of)))
-    light = returned_light(drawing.draw(make.view(of), {"radiance"})["radiance"])
+    drawing.load(light_by_infrared_lamp(make.scene(ball), make.view(of)))
+    light = compute_returned_light(drawing.draw(make.view(of), {"radiance"})["radiance"])
     around = np.hypot(*np.meshgrid(np.arange(320) - 160, np.arange(240) - 120))
     assert light[around < 10].max() > 10
     assert light[(around > 25) & (around < 35)].max() < 0.02 * light[around < 10].max()
@@ -69,7 +69,7 @@ def test_polished_metal_returns_light_from_one_spot_only(drawing, make):
 
 def test_infrared_is_the_best_returned_colour():
     radiance = np.float32([[[0.7, 0.02, 0.1], [0.01, 0.02, 0.03]]])
-    assert returned_light(radiance).tolist() == np.float32([[0.7, 0.03]]).tolist()
+    assert compute_returned_light(radiance).tolist() == np.float32([[0.7, 0.03]]).tolist()
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_infrared_is_the_best_returned_colour():
     ],
 )
 def test_arrays_of_another_size_are_refused(name, shape, problem):
-    good = Seen(np.ones((3, 5), np.float32), np.ones((3, 5), np.float32), facing())
-    check_seen(VIEW, good)
+    good = DepthCameraInput(np.ones((3, 5), np.float32), np.ones((3, 5), np.float32), facing())
+    check_inputs(VIEW, good)
     with pytest.raises(UsageError) as caught:
-        check_seen(VIEW, replace(good, **{name: np.ones(shape, np.float32)}))
+        check_inputs(VIEW, replace(good, **{name: np.ones(shape, np.float32)}))
     assert str(caught.value) == problem

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.depth.infrared import Seen, cosines
-from sim2cam.render.depth.structured_light import depth_by_pattern
+from sim2cam.render.depth.infrared import DepthCameraInput, compute_incidence_cosines
+from sim2cam.render.depth.structured_light import measure_structured_light
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.depth_camera import StructuredLight
 
@@ -23,7 +23,7 @@ def view(width=240, height=160):
 
 def wall(depth_m, *, light=0.5, width=240, height=160):
     size = (height, width)
-    return Seen(np.full(size, depth_m, np.float32), np.full(size, light, np.float32))
+    return DepthCameraInput(np.full(size, depth_m, np.float32), np.full(size, light, np.float32))
 
 
 def slanted(depth_m, tilt_rad, **options):
@@ -43,14 +43,14 @@ def board(near_m=0.8, far_m=1.6, *, near_light=1.0, far_light=0.25):
     """A near board over columns 100 to 149 and rows 60 to 99, before a wall."""
     seen = wall(far_m, light=far_light)
     seen.depth_m[60:100, 100:150] = near_m
-    seen.returned[60:100, 100:150] = near_light
+    seen.returned_light[60:100, 100:150] = near_light
     return seen
 
 
 @pytest.mark.parametrize("depth_m", [0.7, 1.0, 2.0, 3.0, 4.5])
 def test_noise_grows_with_depth_as_nguyen_measured(depth_m):
     read = [
-        depth_by_pattern(view(), wall(depth_m), replace(KINECT, noise_seed=seed))
+        measure_structured_light(view(), wall(depth_m), replace(KINECT, noise_seed=seed))
         for seed in range(4)
     ]
     expected = 0.0012 + 0.0019 * (depth_m - 0.4) ** 2
@@ -63,12 +63,12 @@ def test_noise_grows_with_depth_as_nguyen_measured(depth_m):
 def test_noise_grows_with_incidence_as_nguyen_measured(tilt_rad):
     seen = slanted(1.0, tilt_rad)
     errors = [
-        (depth_by_pattern(view(), seen, replace(KINECT, noise_seed=seed)) - seen.depth_m)[
+        (measure_structured_light(view(), seen, replace(KINECT, noise_seed=seed)) - seen.depth_m)[
             :, 112:128
         ]
         for seed in range(12)
     ]
-    incidence = np.arccos(cosines(view(), seen))[:, 112:128].mean()
+    incidence = np.arccos(compute_incidence_cosines(view(), seen))[:, 112:128].mean()
     slant = incidence / (np.pi / 2 - incidence)
     expected = 0.0012 + 0.0019 * 0.6**2 + 0.0001 * slant**2
     assert np.std(errors) == pytest.approx(expected, rel=0.12)
@@ -76,21 +76,21 @@ def test_noise_grows_with_incidence_as_nguyen_measured(tilt_rad):
 
 @pytest.mark.parametrize("noise", [EXACT, KINECT], ids=["exact", "noisy"])
 def test_disparities_are_whole_eighths_of_a_pixel(noise):
-    read = depth_by_pattern(view(), slanted(1.5, 0.7), noise)
+    read = measure_structured_light(view(), slanted(1.5, 0.7), noise)
     steps = 8 * PIXEL_M / read[read > 0].astype(np.float64)
     assert np.abs(steps - np.rint(steps)).max() < 1e-3
     assert len(np.unique(np.rint(steps))) > 20
 
 
 def test_a_step_of_depth_is_seven_centimetres_at_five_metres():
-    read = depth_by_pattern(view(), slanted(4.6, 0.5), EXACT)
+    read = measure_structured_light(view(), slanted(4.6, 0.5), EXACT)
     levels = np.unique(read[read > 4.7])
     assert np.diff(levels).max() == pytest.approx(0.07, abs=0.003)
 
 
 def test_without_noise_a_plane_is_read_to_half_a_step():
     seen = slanted(1.0, 1.0)
-    read = depth_by_pattern(view(), seen, EXACT)
+    read = measure_structured_light(view(), seen, EXACT)
     inner = np.s_[8:-8, 8:-8]
     error = np.abs(PIXEL_M / read[inner] - PIXEL_M / seen.depth_m[inner])
     assert error.max() <= 0.125 / 2 + 1e-3
@@ -98,7 +98,7 @@ def test_without_noise_a_plane_is_read_to_half_a_step():
 
 def test_a_bright_foreground_grows_by_half_the_window_where_no_shadow_lies():
     for window_px in (5, 9):
-        read = depth_by_pattern(view(), board(), replace(EXACT, window_px=window_px))
+        read = measure_structured_light(view(), board(), replace(EXACT, window_px=window_px))
         is_near = np.abs(read - 0.8) < 0.1
         half = window_px // 2
         assert np.flatnonzero(is_near[:, 125]).tolist() == list(range(60 - half, 100 + half))
@@ -106,12 +106,12 @@ def test_a_bright_foreground_grows_by_half_the_window_where_no_shadow_lies():
 
 
 def test_a_foreground_as_bright_as_the_ground_keeps_its_edges():
-    read = depth_by_pattern(view(), board(near_light=0.3, far_light=0.3), EXACT)
+    read = measure_structured_light(view(), board(near_light=0.3, far_light=0.3), EXACT)
     assert np.flatnonzero(np.abs(read[80] - 0.8) < 0.1).tolist() == list(range(100, 150))
 
 
 def test_the_projector_s_shadow_is_empty_and_as_wide_as_the_disparities_differ():
-    read = depth_by_pattern(view(), board(), EXACT)
+    read = measure_structured_light(view(), board(), EXACT)
     expected = PIXEL_M * (1 / 0.8 - 1 / 1.6)
     hidden = read[80] == 0
     assert abs(hidden.sum() - expected) <= 1
@@ -128,7 +128,7 @@ def test_there_are_holes_where_the_light_or_the_range_ends_and_nowhere_else(spoi
     getattr(seen, spoilt)[60:100, 200:] = (
         value  # at the right edge: its shadow would fall elsewhere
     )
-    empty = depth_by_pattern(view(), seen, KINECT) == 0
+    empty = measure_structured_light(view(), seen, KINECT) == 0
     margin = 4 + 3  # half a window, and as far as edges move
     assert empty[60 + margin : 100 - margin, 200 + margin :].all()
     spread = np.zeros_like(empty)
@@ -141,21 +141,24 @@ def test_there_are_holes_where_the_light_or_the_range_ends_and_nowhere_else(spoi
 def test_a_gap_of_nothing_stays_empty_however_small():
     seen = wall(1.0)
     seen.depth_m[80:82, 120:123] = 0
-    read = depth_by_pattern(view(), seen, KINECT)
+    read = measure_structured_light(view(), seen, KINECT)
     assert (read[80:82, 120:123] == 0).all()
     assert (read > 0).sum() == read.size - 6
 
 
 def test_grazing_surfaces_give_no_reading():
-    assert (depth_by_pattern(view(), slanted(1.0, 1.2), KINECT) > 0).mean() > 0.95
-    assert (depth_by_pattern(view(), slanted(1.0, 1.55), KINECT)[:, 119:121] == 0).all()
+    assert (measure_structured_light(view(), slanted(1.0, 1.2), KINECT) > 0).mean() > 0.95
+    assert (measure_structured_light(view(), slanted(1.0, 1.55), KINECT)[:, 119:121] == 0).all()
 
 
 def test_edges_waver_by_about_the_lateral_noise():
     seen = board(near_light=0.3, far_light=0.3)
     right = [
         (
-            np.abs(depth_by_pattern(view(), seen, replace(KINECT, noise_seed=seed))[60:100] - 0.8)
+            np.abs(
+                measure_structured_light(view(), seen, replace(KINECT, noise_seed=seed))[60:100]
+                - 0.8
+            )
             < 0.1
         )
         for seed in range(20)
@@ -167,7 +170,8 @@ def test_edges_waver_by_about_the_lateral_noise():
 
 def test_readings_repeat_for_a_seed_and_no_other():
     first, again, other = (
-        depth_by_pattern(view(), board(), replace(KINECT, noise_seed=seed)) for seed in (1, 1, 2)
+        measure_structured_light(view(), board(), replace(KINECT, noise_seed=seed))
+        for seed in (1, 1, 2)
     )
     assert first.dtype == np.float32
     assert (first == again).all()

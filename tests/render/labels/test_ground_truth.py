@@ -9,11 +9,17 @@ from sim2cam.geometry.fisheye import KannalaBrandt
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import LABEL_CHANNELS
-from sim2cam.render.labels.disparity import disparity_of
-from sim2cam.render.labels.ground_truth import Shot, flow, object_points, occlusions, track
-from sim2cam.render.optics.views import optics_of
-from sim2cam.render.optics.warp import labels_through
-from sim2cam.render.rasterizer import instance_ids
+from sim2cam.render.labels.disparity import convert_depth_disparity
+from sim2cam.render.labels.ground_truth import (
+    RenderedView,
+    compute_flow,
+    compute_object_points,
+    count_occluded_pixels,
+    project_body_points,
+)
+from sim2cam.render.optics.views import build_optics
+from sim2cam.render.optics.warp import warp_labels
+from sim2cam.render.rasterizer import convert_to_instance_ids
 
 EYE = (0.0, 0.001, 0.4)
 
@@ -26,8 +32,8 @@ def shoot(drawing, make):
         of = make.camera(eye, (eye[0], eye[1] - 0.001, 0.0))
         of = replace(of, lens=lens or of.lens)
         drawing.load(scene)
-        drawn = labels_through(optics_of(of), lambda view: drawing.draw(view, LABEL_CHANNELS))
-        return Shot(scene, of, drawn)
+        drawn = warp_labels(build_optics(of), lambda view: drawing.draw(view, LABEL_CHANNELS))
+        return RenderedView(scene, of, drawn)
 
     return shot
 
@@ -45,7 +51,7 @@ def test_points_of_bodies_lie_on_their_surface(shoot, make, name):
     ball = make.body("ball", make.sphere(0.03), (0.03, 0.02, 0.05), rotation=turned)
     cube = make.body("cube", make.box((0.03, 0.03, 0.03)), (-0.03, 0.0, 0.015), rotation=turned)
     shot = shoot(make.scene(ball, cube), lens=LENSES[name])
-    points, bodies = object_points(shot), shot.drawn["bodies"]
+    points, bodies = compute_object_points(shot), shot.drawn["bodies"]
     away = np.linalg.norm(points[bodies == 2], axis=1)
     assert np.quantile(np.abs(away / 0.03 - 1), 0.99) < 0.01  # of 40 x 20 patches
     on_cube = np.abs(points[bodies == 3]).max(axis=1)
@@ -57,7 +63,7 @@ def test_points_of_bodies_lie_on_their_surface(shoot, make, name):
 @pytest.mark.parametrize("name", LENSES)
 def test_a_still_scene_does_not_flow(shoot, make, name):
     shot = shoot(make.thrown(), lens=LENSES[name])
-    found = flow(shot, shot)
+    found = compute_flow(shot, shot)
     assert np.abs(found.offset_px).max() < 1e-3
     assert found.visible[shot.drawn["bodies"] > 0].all()
 
@@ -76,7 +82,7 @@ def test_a_body_that_moves_takes_its_pixels_with_it(shoot, make):
     scene = make.scene(make.body("die", make.die(0.03), (0.0, 0.0, 0.015)))
     now = shoot(scene)
     then = shoot(moved(scene, "die", (0.01, 0.0, 0.0)))
-    found = flow(now, then)
+    found = compute_flow(now, then)
     on_die = now.drawn["bodies"] == 2
     up_side = on_die & (np.abs(now.drawn["depth_m"] - 0.37) < 1e-4)
     assert up_side.sum() > 500
@@ -91,7 +97,7 @@ def test_a_body_that_moves_takes_its_pixels_with_it(shoot, make):
 
 def test_flow_there_and_back_is_nothing(shoot, make):
     now, then = shoot(make.thrown()), shoot(make.thrown(), (0.02, 0.01, 0.41))
-    there, back = flow(now, then), flow(then, now)
+    there, back = compute_flow(now, then), compute_flow(then, now)
     rows, columns = np.nonzero(there.visible)
     x, y = np.rint(there.offset_px[rows, columns] + np.stack([columns, rows], 1)).astype(int).T
     same = back.visible[y, x] & (then.drawn["bodies"][y, x] == now.drawn["bodies"][rows, columns])
@@ -105,9 +111,9 @@ def test_flow_of_a_camera_that_moves_sideways_is_the_disparity(shoot, make):
     left = shoot(make.thrown())
     right = left.camera.pose.apply(np.array([[baseline, 0.0, 0.0]]))[0]
     pose = Pose(left.camera.pose.rotation_wxyz, tuple(map(float, right)))
-    stereo = Shot(left.scene, replace(left.camera, pose=pose), left.drawn)
-    found = flow(left, stereo).offset_px
-    expected = disparity_of(left.drawn["depth_m"], 400.0, baseline)
+    stereo = RenderedView(left.scene, replace(left.camera, pose=pose), left.drawn)
+    found = compute_flow(left, stereo).offset_px
+    expected = convert_depth_disparity(left.drawn["depth_m"], 400.0, baseline)
     assert np.abs(found[..., 0] + expected).max() < 1e-2
     assert np.abs(found[..., 1]).max() < 1e-2
 
@@ -117,9 +123,13 @@ def test_a_tracked_corner_is_seen_until_something_hides_it(shoot, make):
     lid = make.body("lid", make.box((0.03, 0.06, 0.002)), (0.02, 0.0, 0.06))
     top = np.array([[0.01, 0.0, 0.015], [-0.01, 0.0, 0.015], [0.0, 0.0, -0.015]])
     open_scene, hidden_scene = make.scene(die), make.scene(die, lid)
-    assert [t.visible for t in track(top, "die", shoot(open_scene))] == [True, True, False]
+    assert [t.visible for t in project_body_points(top, "die", shoot(open_scene))] == [
+        True,
+        True,
+        False,
+    ]
     shot = shoot(hidden_scene)
-    found = track(top, "die", shot)
+    found = project_body_points(top, "die", shot)
     assert [t.visible for t in found] == [False, True, False]
     place = shot.camera.pose.inverse().apply(die.pose.apply(top))
     assert np.allclose([t.pixel for t in found], shot.camera.lens.project(place))
@@ -127,7 +137,7 @@ def test_a_tracked_corner_is_seen_until_something_hides_it(shoot, make):
 
 def test_points_behind_the_camera_have_no_pixel(shoot, make):
     shot = shoot(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
-    (found,) = track(np.array([[0.0, 0.0, 2.0]]), "die", shot)
+    (found,) = project_body_points(np.array([[0.0, 0.0, 2.0]]), "die", shot)
     assert np.isnan(found.pixel).all()
     assert not found.visible
 
@@ -137,7 +147,9 @@ def test_who_hides_whom_is_counted_in_pixels(shoot, make):
     upper = make.body("upper", make.box((0.02, 0.02, 0.004)), (0.01, 0.0, 0.05))
     beside = make.body("beside", make.die(0.02), (-0.06, 0.0, 0.01))
     shot = shoot(make.scene(lower, upper, beside))
-    found = occlusions(instance_ids(shot.scene, shot.drawn["bodies"]), shot.drawn["cover"])
+    found = count_occluded_pixels(
+        convert_to_instance_ids(shot.scene, shot.drawn["bodies"]), shot.drawn["cover"]
+    )
     assert set(found) == {(2, 1)}
     # of a die of 20 mm half is hidden: 10 mm x 20 mm, 0.38 m away
     assert found[2, 1] == pytest.approx((400 / 0.38) ** 2 * 0.01 * 0.02, rel=0.3)

@@ -11,8 +11,8 @@ from sim2cam.errors import LensError, UsageError
 from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.perspective import BrownConrady
 from sim2cam.render.frame import shoot
-from sim2cam.render.labels.stereo import right_eye
-from sim2cam.scene.lens_effects import Dirt, Droplets, Glare, Glass
+from sim2cam.render.labels.stereo import make_right_camera
+from sim2cam.scene.lens_effects import Dirt, Droplets, Glare, LensEffects
 from sim2cam.scene.sensor import Mosaic
 
 BASELINE_M = 0.05
@@ -31,7 +31,7 @@ def pair(egl, make):
 
 def test_the_right_eye_stands_at_the_right(make):
     of = replace(make.camera(), baseline_m=BASELINE_M)
-    eye = right_eye(of)
+    eye = make_right_camera(of)
     offset = of.pose.inverse().apply(np.array([eye.pose.position_m]))
     assert np.allclose(offset, [[BASELINE_M, 0, 0]])
     assert eye.pose.rotation_wxyz == pytest.approx(of.pose.rotation_wxyz)
@@ -65,8 +65,8 @@ def test_shared_is_what_neither_edge_nor_frame_hides(pair):
 
 def test_the_left_picture_is_the_right_one_moved_by_the_disparity(pair):
     _, of, frame = pair
-    left = images.decode_picture(frame.picture).astype(np.float32)
-    right = images.decode_picture(frame.right).astype(np.float32)
+    left = images.decode_image(frame.picture).astype(np.float32)
+    right = images.decode_image(frame.right).astype(np.float32)
     x, y = np.meshgrid(
         np.arange(of.width, dtype=np.float32), np.arange(of.height, dtype=np.float32)
     )
@@ -85,10 +85,10 @@ def test_one_meter_exposes_both_eyes(egl, make):
     of = replace(make.camera((0.0, -1e-4, 0.5)), baseline_m=0.15)
     egl.load(dark)
     frame = shoot(dark, of, egl, ("right", "depth"))
-    left, right = (images.decode_picture(data) for data in (frame.picture, frame.right))
+    left, right = (images.decode_image(data) for data in (frame.image, frame.right))
     ground = np.s_[60:180, 40:120]
     assert abs(left[ground].mean() - right[ground].mean()) < 3
-    alone = images.decode_picture(shoot(dark, right_eye(of), egl, ()).picture)
+    alone = images.decode_image(shoot(dark, make_right_camera(of), egl, ()).image)
     assert alone[ground].mean() < right[ground].mean() - 5
 
 
@@ -99,8 +99,8 @@ def test_noise_of_the_eyes_is_not_the_same(egl, make):
     egl.load(scene)
     frame = shoot(scene, of, egl, ("right",))
     left, right = (
-        images.decode_picture(data).mean(axis=-1)[40:200, 40:280]
-        for data in (frame.picture, frame.right)
+        images.decode_image(data).mean(axis=-1)[40:200, 40:280]
+        for data in (frame.image, frame.right)
     )
     left, right = left - left.mean(), right - right.mean()
     assert left.std() > 2
@@ -129,7 +129,7 @@ def test_disparity_under_a_lens_that_bends_is_refused(egl, make, lens):
     with pytest.raises(LensError, match="disparity needs a pinhole lens"):
         shoot(scene, of, egl, ("disparity",))
     right = shoot(scene, of, egl, ("right",)).right
-    assert images.decode_picture(right).shape == (of.height, of.width, 3)
+    assert images.decode_image(right).shape == (of.height, of.width, 3)
 
 
 def test_pairs_are_drawn_without_opengl_too(tiny, make):
@@ -138,26 +138,26 @@ def test_pairs_are_drawn_without_opengl_too(tiny, make):
     tiny.load(scene)
     frame = shoot(scene, of, tiny, PAIR)
     assert 0.5 < frame.channels["shared"].mean() < 1
-    assert frame.right != frame.picture
+    assert frame.right != frame.image
 
 
 def test_eyes_that_turn_together_stay_side_by_side(make):
     twist = Twist((0.1, -0.2, 0.05), (0.3, 1.0, -0.5))
     of = replace(make.camera(), baseline_m=BASELINE_M, twist=twist)
-    eye = right_eye(of)
+    eye = make_right_camera(of)
     seconds = 1e-4
-    left, right = of.after(seconds), eye.after(seconds)
+    left, right = of.after(seconds), eye.advance(seconds)
     offset = left.pose.inverse().apply(np.array([right.pose.position_m]))
     assert np.allclose(offset, [[BASELINE_M, 0, 0]], atol=1e-9)
     assert right.pose.rotation_wxyz == pytest.approx(left.pose.rotation_wxyz)
-    assert right_eye(replace(of, twist=None)).twist is None
+    assert make_right_camera(replace(of, twist=None)).twist is None
 
 
 def test_the_right_eye_has_pixels_and_dirt_of_its_own(make):
     of = replace(make.camera(), baseline_m=0.06)
-    glass = Glass(glare=Glare(0.1), dirt=Dirt(0.2, 0.3), droplets=Droplets(3, 0.02))
+    glass = LensEffects(glare=Glare(0.1), dirt=Dirt(0.2, 0.3), droplets=Droplets(3, 0.02))
     of = replace(of, glass=glass, sensor=replace(of.sensor, mosaic=Mosaic("RGGB", prnu=0.01)))
-    eye = right_eye(of)
+    eye = make_right_camera(of)
     assert eye.glass.glare == glass.glare
     for mine, other in (
         (eye.glass.dirt, glass.dirt),

@@ -8,15 +8,15 @@ from sim2cam.render.lighting.beams import (
     CUBE_BEAMS,
     DOME_BEAMS,
     LAMP_BEAMS,
-    MAX_PARALLEL,
-    TURNS,
-    beams_of,
-    ground_color,
-    ground_irradiance,
-    lamp_parts,
-    parallel_beams,
-    shadow_view,
-    sky_radiance,
+    MAX_DIRECTIONAL,
+    ROTATIONS,
+    compute_ground_irradiance,
+    compute_sky_radiance,
+    count_beams_per_lamp,
+    find_ground_color,
+    fit_shadow_view,
+    make_beams,
+    make_directional_beams,
 )
 from sim2cam.scene.light import AreaLight, Environment, Lamp, PointLight, SpotLight
 from sim2cam.scene.material import Texture
@@ -35,19 +35,23 @@ def lamp(elevation_rad=0.9, radius_rad=0.2, azimuth_rad=0.7):
 
 
 def test_an_even_sky_sheds_pi_times_its_radiance():
-    assert np.allclose(ground_irradiance(Environment(ZENITH, ZENITH, ())), np.pi * np.array(ZENITH))
+    assert np.allclose(
+        compute_ground_irradiance(Environment(ZENITH, ZENITH, ())), np.pi * np.array(ZENITH)
+    )
 
 
 def test_a_sky_that_brightens_sheds_its_integral():
     z = (np.arange(10000) + 0.5) / 10000
     cosines = 2 * np.pi * z[:, None] / 10000
     sky = Environment(ZENITH, HORIZON, ())
-    integral = (sky_radiance(sky, z) * cosines).sum(axis=0)
-    assert np.allclose(ground_irradiance(sky), integral, rtol=0.01)
+    integral = (compute_sky_radiance(sky, z) * cosines).sum(axis=0)
+    assert np.allclose(compute_ground_irradiance(sky), integral, rtol=0.01)
 
 
 def test_sky_radiance_runs_from_horizon_to_zenith():
-    found = sky_radiance(Environment(ZENITH, HORIZON, (lamp(),)), np.array([-0.5, 0.0, 0.5, 1.0]))
+    found = compute_sky_radiance(
+        Environment(ZENITH, HORIZON, (lamp(),)), np.array([-0.5, 0.0, 0.5, 1.0])
+    )
     middle = np.add(ZENITH, HORIZON) / 2
     assert np.allclose(found, [HORIZON, HORIZON, middle, ZENITH])
 
@@ -55,7 +59,7 @@ def test_sky_radiance_runs_from_horizon_to_zenith():
 @pytest.fixture
 def beams():
     def of(*lamps, lights=()):
-        return beams_of(Environment(ZENITH, HORIZON, lamps, lights), CENTRE, RADIUS)
+        return make_beams(Environment(ZENITH, HORIZON, lamps, lights), CENTRE, RADIUS)
 
     return of
 
@@ -109,15 +113,15 @@ LOCAL = {
 @pytest.mark.parametrize("name", LOCAL)
 def test_a_local_light_sheds_what_radiometry_says(name):
     light, irradiance = LOCAL[name]
-    found = ground_irradiance(Environment(BLACK, BLACK, (), (light,)))
+    found = compute_ground_irradiance(Environment(BLACK, BLACK, (), (light,)))
     assert found[0] == pytest.approx(irradiance, rel=0.01)
 
 
 def test_the_map_of_a_local_light_sees_all_bodies(beams):
     (beam,) = beams(lights=(PointLight((0.3, 0.0, 0.4), (1.0,) * 3),))[DOME_BEAMS:]
-    view = shadow_view(beam, CENTRE, RADIUS)
+    view = fit_shadow_view(beam, CENTRE, RADIUS)
     away = np.linalg.norm(CENTRE - beam.place)
-    assert np.arctan(view.half) == pytest.approx(np.arcsin(RADIUS / away))
+    assert np.arctan(view.half_extent) == pytest.approx(np.arcsin(RADIUS / away))
     assert view.near_m <= away - RADIUS
     assert view.far_m >= away + RADIUS
 
@@ -140,20 +144,22 @@ def test_the_parts_of_a_local_light_show_as_much_as_it(beams, name):
     assert all(part.radius_m > 0 for part in parts)
 
 
-@pytest.mark.parametrize("turns", [1, TURNS])
+@pytest.mark.parametrize("turns", [1, ROTATIONS])
 @pytest.mark.parametrize("count", range(MAX_LAMPS + 1))
 def test_lamps_have_as_many_beams_as_are_told(count, turns):
     lamps = tuple(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count))
-    found = parallel_beams(Environment(ZENITH, HORIZON, lamps), turns)
-    assert len(found) == DOME_BEAMS + count * lamp_parts(lamps, turns)
-    assert turns == 1 or len(found) <= MAX_PARALLEL
+    found = make_directional_beams(Environment(ZENITH, HORIZON, lamps), turns)
+    assert len(found) == DOME_BEAMS + count * count_beams_per_lamp(lamps, turns)
+    assert turns == 1 or len(found) <= MAX_DIRECTIONAL
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_turns_of_a_lamp_spread_around_it_by_its_radius(count):
     lamps = (lamp(1.1, 0.2),) * count
-    found = parallel_beams(Environment(BLACK, BLACK, lamps), TURNS)[: lamp_parts(lamps, TURNS)]
-    away = np.arccos([beam.place @ lamps[0].direction for beam in found])
+    found = make_directional_beams(Environment(BLACK, BLACK, lamps), ROTATIONS)[
+        : count_beams_per_lamp(lamps, ROTATIONS)
+    ]
+    away = np.arccos([beam.location @ lamps[0].direction for beam in found])
     assert np.sqrt((away**2).mean()) == pytest.approx(0.2, rel=0.25)
     assert sum(beam.power for beam in found) == pytest.approx(lamps[0].irradiance)
 
@@ -162,7 +168,7 @@ def test_hard_lamps_and_dark_skies_need_fewer_beams(beams):
     assert len(beams(lamp(0.9, 0.005), lamp(0.5, 0.005))) == DOME_BEAMS + 2
     assert len(beams(lamp(0.9, 0.005), lamp(0.5, 0.3))) == DOME_BEAMS + 2 * (LAMP_BEAMS // 2)
     dark = Environment(BLACK, BLACK, (lamp(),))
-    assert len(parallel_beams(dark)) == LAMP_BEAMS
+    assert len(make_directional_beams(dark)) == LAMP_BEAMS
 
 
 def test_the_ground_is_what_lies_highest_below(make):
@@ -178,6 +184,8 @@ def test_the_ground_is_what_lies_highest_below(make):
     mat, table = replace(mat, material=red), replace(table, material=blue)
     loose = replace(mat, name="loose", is_fixed=False, pose=Pose((1.0, 0, 0, 0), (0.0, 0.0, 0.1)))
     scene = Scene((table, mat, loose), make.sky, ())
-    assert ground_color(scene, CENTRE) == pytest.approx([0.8, 0.1, 0.1])
-    assert ground_color(scene, CENTRE + np.array([0.3, 0.0, 0.0])) == pytest.approx([0.0, 0.0, 0.5])
-    assert not ground_color(Scene((loose,), make.sky, ()), CENTRE).any()
+    assert find_ground_color(scene, CENTRE) == pytest.approx([0.8, 0.1, 0.1])
+    assert find_ground_color(scene, CENTRE + np.array([0.3, 0.0, 0.0])) == pytest.approx(
+        [0.0, 0.0, 0.5]
+    )
+    assert not find_ground_color(Scene((loose,), make.sky, ()), CENTRE).any()

@@ -5,12 +5,12 @@ import pytest
 
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.lighting.beams import LAMP_BEAMS, Beam
-from sim2cam.render.lighting.shading import Lighting, Points, ShadowMap, shade
+from sim2cam.render.lighting.shading import Lighting, ShadowMap, SurfacePoints, shade
 from sim2cam.render.rasterizer import PinholeView
 from sim2cam.scene.light import Environment, Lamp
 
 DARK = Environment((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), ())
-DOWN = Pose.looking_at((0.0, 0.0, 10.0), (0.0, 0.0, 0.0), 0.0)
+DOWN = Pose.look_at((0.0, 0.0, 10.0), (0.0, 0.0, 0.0), 0.0)
 
 
 def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
@@ -25,7 +25,9 @@ def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
         "metallic": np.zeros(n),
         "emission": np.zeros(n),
     }
-    return Points(**{name: np.asarray(v, np.float32).T for name, v in (values | changes).items()})
+    return SurfacePoints(
+        **{name: np.asarray(v, np.float32).T for name, v in (values | changes).items()}
+    )
 
 
 def lighting(depth_m=0.0, environment=DARK, power=3.0):

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.images import LINEAR
-from sim2cam.objects.packages import bare_texels
-from sim2cam.render.meshes.atlas import ATLASES, atlas_finish
-from sim2cam.render.meshes.skin import skin_key, skin_of
+from sim2cam.images import SRGB_TO_LINEAR
+from sim2cam.objects.packages import make_bare_tin_mask
+from sim2cam.render.meshes.atlas import ATLAS_SPECS, build_atlas_maps
+from sim2cam.render.meshes.skin import build_texture_set, make_texture_set_key
 from sim2cam.scene.material import Wear
-from sim2cam.scene.packages import Carton, Label, Sheet, Tin
+from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
 from sim2cam.scene.shape import Board, Card
 
-LABEL = Label("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
+LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 PLATE = (0.063, 0.088, 0.001)
 ASSETS = {
     "board": Board("chessboard", 5, 4, 0.02, 0.7, "4x4_50", 0, 0.01, 0.004, (0.02, 0.02, 0.02)),
@@ -46,8 +46,8 @@ def worn(make):
 def test_edges_are_as_far_as_the_body_is_wide(make, kind):
     asset = make.die() if kind == "die" else ASSETS[kind]
     narrowest = asset.edge_m if kind == "die" else NARROWEST_M[kind]
-    colors, _ = ATLASES[kind].maps(asset, make.ground().material.texture)
-    texel_m, edge_m = ATLASES[kind].texels(asset)
+    colors, _ = ATLAS_SPECS[kind].render_maps(asset, make.ground().material.texture)
+    texel_m, edge_m = ATLAS_SPECS[kind].compute_texels(asset)
     assert edge_m.shape == colors.shape[:2]
     assert edge_m.min() <= max(texel_m)
     farthest = edge_m[np.isfinite(edge_m)].max()
@@ -60,21 +60,21 @@ def test_edges_are_as_far_as_the_body_is_wide(make, kind):
 @pytest.mark.parametrize("kind", NARROWEST_M)
 def test_what_is_new_keeps_its_bytes(worn, make, kind):
     body = worn(kind, None)
-    colors, normals = ATLASES[kind].maps(body.asset, body.material.texture)
-    assert atlas_finish(body.asset, body.material) is None
-    assert np.array_equal(skin_of(body).colors, colors)
-    assert normals is None or np.array_equal(skin_of(body).normals, normals)
+    colors, normals = ATLAS_SPECS[kind].render_maps(body.asset, body.material.texture)
+    assert build_atlas_maps(body.asset, body.material) is None
+    assert np.array_equal(build_texture_set(body).colors, colors)
+    assert normals is None or np.array_equal(build_texture_set(body).normals, normals)
 
 
 @pytest.mark.parametrize("kind", NARROWEST_M)
 def test_rubbing_leaves_the_middle_and_more_of_it_reaches_further(worn, kind):
-    new = skin_of(worn(kind, None)).colors
-    edge_m = ATLASES[kind].texels(worn(kind, None).asset)[1]
+    new = build_texture_set(worn(kind, None)).colors
+    edge_m = ATLAS_SPECS[kind].compute_texels(worn(kind, None).asset)[1]
     shares = []
     for amount in (0.3, 1.0):
-        skin = skin_of(worn(kind, Wear(edges=amount)))
-        changed = np.abs(LINEAR[skin.colors] - LINEAR[new]).max(axis=-1) > 0.02
-        rough = skin.finish[..., 0]
+        skin = build_texture_set(worn(kind, Wear(edges=amount)))
+        changed = np.abs(SRGB_TO_LINEAR[skin.colors] - SRGB_TO_LINEAR[new]).max(axis=-1) > 0.02
+        rough = skin.roughness_metallic[..., 0]
         assert not changed[edge_m > 0.0035].any()
         assert rough[edge_m < 5e-4].mean() >= rough[edge_m > 0.0035].mean()
         shares.append(changed.mean())
@@ -83,19 +83,23 @@ def test_rubbing_leaves_the_middle_and_more_of_it_reaches_further(worn, kind):
 
 def test_marks_of_a_worn_die_stay_cut(worn):
     """Slopes that were decoded and encoded again are those of the pips, where nothing else is."""
-    new, old = (skin_of(worn("die", wear)) for wear in (None, Wear(edges=0.1)))
+    new, old = (build_texture_set(worn("die", wear)) for wear in (None, Wear(edges=0.1)))
     assert np.abs(new.normals.astype(int) - old.normals.astype(int)).max() <= 1
 
 
 def test_ends_of_a_metal_tin_are_metal_and_its_label_is_not(worn):
     tin = worn("tin", None, metallic=1.0, roughness=0.2)
-    looks = skin_of(tin).finish / 255.0
-    bare = bare_texels()
+    looks = build_texture_set(tin).roughness_metallic / 255.0
+    bare = make_bare_tin_mask()
     assert np.allclose(looks[bare], [0.2, 1.0], atol=0.01)
     assert (looks[~bare, 1] == 0).all()
     assert (looks[~bare, 0] > 0.4).all()
-    assert skin_key(tin) != skin_key(worn("tin", None, metallic=1.0, roughness=0.3))
-    assert skin_key(worn("tin", None)) == skin_key(worn("tin", None, roughness=0.3))
+    assert make_texture_set_key(tin) != make_texture_set_key(
+        worn("tin", None, metallic=1.0, roughness=0.3)
+    )
+    assert make_texture_set_key(worn("tin", None)) == make_texture_set_key(
+        worn("tin", None, roughness=0.3)
+    )
 
 
 def test_worn_bodies_are_drawn_by_opengl(egl, make, worn):

@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from sim2cam.render.meshes.mesh import mesh_of, surface_points
-from sim2cam.scene.shape import Box, Cylinder, Die, Ground, Pips, Sphere
+from sim2cam.render.meshes.mesh import build_mesh, sample_surface_points
+from sim2cam.scene.shape import Cuboid, Cylinder, Die, Ground, Pips, Sphere
 
 DIE = Die(0.016, 0.1, 0.5, Pips("round", 0.09, 0.25, 0.02, (0.0, 0.0, 0.0)), mirrored=True)
-SOLIDS = [Box((0.03, 0.02, 0.01)), Cylinder(0.02, 0.015), Sphere(0.02), DIE]
+SOLIDS = [Cuboid((0.03, 0.02, 0.01)), Cylinder(0.02, 0.015), Sphere(0.02), DIE]
 ALL = [*SOLIDS, Ground(2.0)]
 KIND = {"ids": lambda asset: asset.kind}
 
@@ -23,7 +23,7 @@ def volume(mesh):
 
 @pytest.mark.parametrize("asset", ALL, **KIND)
 def test_normals_and_tangents_are_unit_vectors_across_each_other(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     assert np.allclose(np.linalg.norm(mesh.normals, axis=1), 1)
     assert np.allclose(np.linalg.norm(mesh.tangents, axis=1), 1)
     across = np.abs((mesh.normals * mesh.tangents).sum(axis=1))
@@ -32,7 +32,7 @@ def test_normals_and_tangents_are_unit_vectors_across_each_other(asset):
 
 @pytest.mark.parametrize("asset", ALL, **KIND)
 def test_triangles_run_counter_clockwise_round_their_normals(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     a, b, c = corners(mesh)
     across = np.cross(b - a, c - a)
     whole = np.linalg.norm(across, axis=1) > 1e-14
@@ -43,7 +43,7 @@ def test_triangles_run_counter_clockwise_round_their_normals(asset):
 
 @pytest.mark.parametrize("asset", SOLIDS, **KIND)
 def test_normals_of_solids_look_away_from_the_middle(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     assert ((mesh.normals * mesh.vertices_m).sum(axis=1) > -1e-12).all()
 
 
@@ -56,12 +56,12 @@ def test_normals_of_solids_look_away_from_the_middle(asset):
     ],
 )
 def test_volumes_are_those_of_the_shapes(asset, expected, tolerance):
-    assert volume(mesh_of(asset)) == pytest.approx(expected, rel=tolerance)
+    assert volume(build_mesh(asset)) == pytest.approx(expected, rel=tolerance)
 
 
 @pytest.mark.parametrize("asset", SOLIDS, **KIND)
 def test_solids_are_closed(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     _, one = np.unique(np.round(mesh.vertices_m * 1e7).astype(int), axis=0, return_inverse=True)
     joined = one.ravel()[mesh.faces]
     whole = joined[(joined != np.roll(joined, 1, axis=1)).all(axis=1)]
@@ -71,7 +71,7 @@ def test_solids_are_closed(asset):
 
 @pytest.mark.parametrize("asset", ALL, **KIND)
 def test_every_triangle_has_its_vertices(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     n = len(mesh.vertices_m)
     assert mesh.faces.min() == 0
     assert mesh.faces.max() < n
@@ -81,7 +81,7 @@ def test_every_triangle_has_its_vertices(asset):
 
 @pytest.mark.parametrize("asset", [*SOLIDS[:2], Ground(2.0)], **KIND)
 def test_uvs_of_flat_and_rolled_faces_are_metres(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     for i, j in ((0, 1), (1, 2), (2, 0)):
         ends = mesh.faces[:, [i, j]]
         in_space = np.linalg.norm(np.diff(mesh.vertices_m[ends], axis=1)[:, 0], axis=1)
@@ -91,7 +91,7 @@ def test_uvs_of_flat_and_rolled_faces_are_metres(asset):
 
 @pytest.mark.parametrize("asset", ALL, **KIND)
 def test_u_grows_along_the_tangent(asset):
-    mesh = mesh_of(asset)
+    mesh = build_mesh(asset)
     for corner in range(3):
         here, there = mesh.faces[:, corner], mesh.faces[:, (corner + 1) % 3]
         du = (mesh.uvs[there] - mesh.uvs[here])[:, 0]
@@ -102,19 +102,19 @@ def test_u_grows_along_the_tangent(asset):
 
 
 def test_a_ground_has_its_side():
-    mesh = mesh_of(Ground(2.0))
+    mesh = build_mesh(Ground(2.0))
     assert np.ptp(mesh.vertices_m, axis=0).tolist() == [2.0, 2.0, 0.0]
 
 
 @pytest.mark.parametrize("asset", SOLIDS, **KIND)
 def test_points_of_a_surface_lie_on_it_evenly(asset):
-    points = surface_points(asset, 4000, np.random.default_rng(0))
+    points = sample_surface_points(asset, 4000, np.random.default_rng(0))
     assert points.shape == (4000, 3)
-    a, b, c = corners(mesh_of(asset))
+    a, b, c = corners(build_mesh(asset))
     normals = np.cross(b - a, c - a)
     areas = np.linalg.norm(normals, axis=1) / 2
     mean = ((a + b + c) / 3 * areas[:, None]).sum(axis=0) / areas.sum()
-    extent = np.ptp(mesh_of(asset).vertices_m, axis=0)
+    extent = np.ptp(build_mesh(asset).vertices_m, axis=0)
     assert np.abs((points.mean(axis=0) - mean) / extent).max() < 0.03
     for point in points[:20]:
         whole = areas > 1e-12
@@ -124,7 +124,7 @@ def test_points_of_a_surface_lie_on_it_evenly(asset):
 
 def test_points_of_a_surface_are_those_of_their_stream():
     first, again, other = (
-        surface_points(Sphere(0.02), 5, np.random.default_rng(seed)) for seed in (3, 3, 4)
+        sample_surface_points(Sphere(0.02), 5, np.random.default_rng(seed)) for seed in (3, 3, 4)
     )
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)

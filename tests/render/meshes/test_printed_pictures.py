@@ -7,16 +7,16 @@ import pytest
 
 from sim2cam.errors import InputError, RecipeError
 from sim2cam.files import write_bytes
-from sim2cam.images import digest_of, encode_png
+from sim2cam.images import compute_digest, encode_png
 from sim2cam.pipeline.recipe import load_recipe
-from sim2cam.randomize.sampling import draw
-from sim2cam.render.meshes.atlas import ATLASES
-from sim2cam.scene.image_file import PictureFile
-from sim2cam.scene.packages import Carton, Label, Sheet, Tin
+from sim2cam.randomize.sampling import sample_factors
+from sim2cam.render.meshes.atlas import ATLAS_SPECS
+from sim2cam.scene.image_file import ImageFile
+from sim2cam.scene.packages import Carton, PackageLabel, Sheet, Tin
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.shape import Card
 
-LABEL = Label("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
+LABEL = PackageLabel("beans", 3, (0.6, 0.1, 0.1), (0.9, 0.9, 0.9), (0.1, 0.1, 0.6))
 CARD = Card("10H", (0.063, 0.088, 0.001), 0.003, (0.1, 0.1, 0.5))
 
 
@@ -25,7 +25,7 @@ def picture(path, low):
     rgb = np.full((40, 30, 3), (low, 200, 0), np.uint8)
     rgb[20:] = (low, 0, 200)
     write_bytes(path, encode_png(rgb))
-    return PictureFile(str(path), digest_of(path))
+    return ImageFile(str(path), compute_digest(path))
 
 
 @pytest.fixture
@@ -41,25 +41,29 @@ def shows(panel):
 
 def test_a_card_has_its_pictures_the_right_way_up(make, file, tmp_path):
     texture = make.ground().material.texture
-    plain = np.split(ATLASES["card"].maps(CARD, texture)[0], 2, axis=1)
-    faced = np.split(ATLASES["card"].maps(replace(CARD, face_picture=file), texture)[0], 2, axis=1)
+    plain = np.split(ATLAS_SPECS["card"].render_maps(CARD, texture)[0], 2, axis=1)
+    faced = np.split(
+        ATLAS_SPECS["card"].render_maps(replace(CARD, face_picture=file), texture)[0], 2, axis=1
+    )
     assert shows(faced[0])
     assert np.array_equal(faced[1], plain[1])
     backed = replace(CARD, back_picture=file)
-    front, back = np.split(ATLASES["card"].maps(backed, texture)[0], 2, axis=1)
+    front, back = np.split(ATLAS_SPECS["card"].render_maps(backed, texture)[0], 2, axis=1)
     assert np.array_equal(front, plain[0])
     assert shows(back)
 
 
 def test_fronts_of_packages_and_papers_are_the_picture(make, file):
     texture, label = make.ground().material.texture, replace(LABEL, picture=file)
-    tin = ATLASES["tin"].maps(Tin(0.037, 0.11, label, "beans"), texture)[0]
+    tin = ATLAS_SPECS["tin"].render_maps(Tin(0.037, 0.11, label, "beans"), texture)[0]
     assert shows(tin[:384, 4:316])
     assert shows(tin[:384, 516:828])
-    carton = ATLASES["carton"].maps(Carton((0.16, 0.06, 0.24), label, "beans"), texture)[0]
+    carton = ATLAS_SPECS["carton"].render_maps(Carton((0.16, 0.06, 0.24), label, "beans"), texture)[
+        0
+    ]
     assert shows(carton[:256, 516:764])
     assert not shows(carton[:256, :256])  # small print stays
-    sheet = ATLASES["sheet"].maps(Sheet((0.21, 0.297, 0.0005), label), texture)[0]
+    sheet = ATLAS_SPECS["sheet"].render_maps(Sheet((0.21, 0.297, 0.0005), label), texture)[0]
     assert shows(sheet[:, :512])
     assert not shows(sheet[:, 512:])
 
@@ -67,7 +71,9 @@ def test_fronts_of_packages_and_papers_are_the_picture(make, file):
 def test_a_picture_that_changed_is_refused(make, file, tmp_path):
     picture(tmp_path / "front.png", 20)
     with pytest.raises(InputError, match=r"front\.png"):
-        ATLASES["card"].maps(replace(CARD, face_picture=file), make.ground().material.texture)
+        ATLAS_SPECS["card"].render_maps(
+            replace(CARD, face_picture=file), make.ground().material.texture
+        )
 
 
 def test_paths_of_printed_pictures_are_those_of_a_scene(make, file):
@@ -83,7 +89,9 @@ def test_paths_of_printed_pictures_are_those_of_a_scene(make, file):
     assert scene.file_paths() == (file.path,) * 4
     moved = scene.with_paths({file.path: "pictures/front.png"})
     assert moved.file_paths() == ("pictures/front.png",) * 4
-    assert Scene.from_json(moved.to_json()).with_paths({"pictures/front.png": file.path}) == scene
+    assert (
+        Scene.from_json(moved.to_json()).replace_paths({"pictures/front.png": file.path}) == scene
+    )
 
 
 def recipe(tmp_path, text):
@@ -101,12 +109,12 @@ def test_cards_are_drawn_with_the_pictures_of_their_names(tmp_path):
         tmp_path,
         f'base = "cards"\n[pictures]\nfolder = "deck"\n[domain.card]\nface = {faces}\npictured = true\n',
     )
-    scene = mine.composed(draw(mine.domain, 1, 0, views=1))
+    scene = mine.compose_scene(sample_factors(mine.domain, 1, 0, views=1))
     cards = [body.asset for body in scene.bodies if isinstance(body.asset, Card)]
     assert cards
     for card in cards:
-        assert card.face_picture.path.endswith(f"{card.face}.png")
-        assert card.back_picture.path.endswith("back.png")
+        assert card.face_image.path.endswith(f"{card.face}.png")
+        assert card.back_image.path.endswith("back.png")
 
 
 def test_labels_are_drawn_with_their_pictures(tmp_path):
@@ -116,9 +124,9 @@ def test_labels_are_drawn_with_their_pictures(tmp_path):
         'base = "groceries"\n[pictures]\nfolder = "labels"\n[domain.layout]\ntin_count = 3\n'
         '[domain.tin_label]\npicture = "soup.png"\n',
     )
-    scene = mine.composed(draw(mine.domain, 1, 0, views=1))
+    scene = mine.compose_scene(sample_factors(mine.domain, 1, 0, views=1))
     tins = [body.asset for body in scene.bodies if isinstance(body.asset, Tin)]
-    assert [tin.label.picture.path[-8:] for tin in tins] == ["soup.png"] * 3
+    assert [tin.label.image.path[-8:] for tin in tins] == ["soup.png"] * 3
 
 
 @pytest.mark.parametrize(

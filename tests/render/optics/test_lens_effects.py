@@ -7,12 +7,12 @@ import pytest
 
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 from sim2cam.render.optics.lens_effects import (
-    through_glass,
-    with_dirt,
-    with_droplets,
-    with_field_blur,
-    with_glare,
-    with_lateral_color,
+    apply_dirt,
+    apply_droplets,
+    apply_field_blur,
+    apply_glare,
+    apply_lateral_color,
+    apply_lens_effects,
 )
 from sim2cam.scene.lens_effects import (
     Defocus,
@@ -20,8 +20,8 @@ from sim2cam.scene.lens_effects import (
     Droplets,
     FieldBlur,
     Glare,
-    Glass,
     LateralColor,
+    LensEffects,
 )
 
 MIDDLE = (79.5, 59.5)
@@ -69,7 +69,7 @@ def spread_px(plane):
 def behind(make, light, **parts):
     of = make.camera(width=160, height=120, cx_px=MIDDLE[0], cy_px=MIDDLE[1])
     depth = np.full(light.shape[:2], 0.4, np.float32)
-    return through_glass(light, replace(of, glass=Glass(**parts)), depth)
+    return apply_lens_effects(light, replace(of, glass=LensEffects(**parts)), depth)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -92,12 +92,12 @@ def test_parts_are_switched_off_one_by_one(make, light, name):
 
 def test_without_glass_light_stays_as_it_is(make, light):
     of = make.camera(width=160, height=120)
-    assert through_glass(light, of, np.ones((120, 160), np.float32)) is light
+    assert apply_lens_effects(light, of, np.ones((120, 160), np.float32)) is light
 
 
 @pytest.mark.parametrize(("x", "y"), [(20, 20), (140, 60), (79, 110)])
 def test_red_and_blue_move_away_from_the_middle_in_proportion(x, y):
-    found = with_lateral_color(point(x, y), LateralColor(0.02, -0.01), MIDDLE)
+    found = apply_lateral_color(point(x, y), LateralColor(0.02, -0.01), MIDDLE)
     away = np.array([x, y]) - MIDDLE
     assert centroid(found[..., 0]) == pytest.approx([x, y] + 0.02 * away, abs=0.05)
     assert centroid(found[..., 1]) == pytest.approx([x, y], abs=1e-9)
@@ -106,19 +106,19 @@ def test_red_and_blue_move_away_from_the_middle_in_proportion(x, y):
 
 @pytest.mark.parametrize(("x", "y"), [(80, 60), (120, 60), (110, 90), (145, 105)])
 def test_the_point_spread_grows_linearly_from_the_middle(x, y):
-    found = with_field_blur(point(x, y), FieldBlur(3.0))[..., 0]
+    found = apply_field_blur(point(x, y), FieldBlur(3.0))[..., 0]
     share = np.hypot((x - 79.5) / 79.5, (y - 59.5) / 59.5) / np.sqrt(2)
     assert spread_px(found) == pytest.approx(3.0 * share, rel=0.03, abs=0.1)
     assert found.sum() == pytest.approx(1, rel=0.05)
 
 
 def test_veiling_glare_lifts_darkness_by_its_share_of_the_mean(light):
-    veiled = with_glare(light, Glare(veil=0.2), MIDDLE)
+    veiled = apply_glare(light, Glare(veil=0.2), MIDDLE)
     assert np.allclose(veiled, 0.8 * light + 0.2 * light.mean(axis=(0, 1)), atol=1e-6)
 
 
 def test_bloom_keeps_the_light_and_has_the_width_it_says():
-    found = with_glare(point(80, 60), Glare(bloom=0.4, bloom_radius=0.02), MIDDLE)[..., 0]
+    found = apply_glare(point(80, 60), Glare(bloom=0.4, bloom_radius=0.02), MIDDLE)[..., 0]
     assert found.sum() == pytest.approx(1, rel=0.02)
     assert found[60, 80] > 0.6
     found[60, 80] -= 0.6
@@ -129,7 +129,7 @@ def test_bloom_keeps_the_light_and_has_the_width_it_says():
 def test_a_ghost_stands_across_the_middle_at_its_scale():
     lamp = np.zeros((120, 160, 3), np.float32)
     lamp[20:24, 30:34] = 1.0
-    ghost = with_glare(lamp, Glare(ghost=0.1, ghost_scale=0.5), MIDDLE) - 0.9 * lamp
+    ghost = apply_glare(lamp, Glare(ghost=0.1, ghost_scale=0.5), MIDDLE) - 0.9 * lamp
     wanted = MIDDLE - 0.5 * (np.array([31.5, 21.5]) - MIDDLE)
     outlined = np.maximum(ghost[..., 0] - 2 * ghost[0, 0, 0], 0)
     assert centroid(outlined) == pytest.approx(wanted, abs=0.3)
@@ -138,17 +138,17 @@ def test_a_ghost_stands_across_the_middle_at_its_scale():
 
 def test_dirt_covers_its_share_and_scatters_half_of_what_it_takes():
     flat = np.ones((120, 160, 3), np.float32)
-    found = with_dirt(flat, Dirt(0.3, 0.5, seed=4))
+    found = apply_dirt(flat, Dirt(0.3, 0.5, seed=4))
     clean = found.max()
     assert (found[..., 0] < clean - 1e-6).mean() == pytest.approx(0.3, abs=0.02)
     assert clean - found.min() == pytest.approx(0.5, abs=1e-3)
     assert 1 - found.mean() == pytest.approx(clean - 1, rel=1e-3)  # half lost, half scattered
-    assert not np.array_equal(found, with_dirt(flat, Dirt(0.3, 0.5, seed=5)))
+    assert not np.array_equal(found, apply_dirt(flat, Dirt(0.3, 0.5, seed=5)))
 
 
 def test_a_drop_shows_the_world_upside_down():
     light = np.tile(np.linspace(0, 1, 160, dtype=np.float32)[None, :, None], (120, 1, 3))
-    found = with_droplets(light, Droplets(1, 0.1, seed=2))
+    found = apply_droplets(light, Droplets(1, 0.1, seed=2))
     inside = np.abs(found - light)[..., 0] > 0.02
     cx = centroid(inside.astype(float))[0]
     slope = np.diff(found[..., 0], axis=1)
@@ -160,11 +160,13 @@ def test_a_drop_shows_the_world_upside_down():
 
 def test_glass_takes_any_lens(make, light):
     depth = np.full((120, 160), 0.4, np.float32)
-    parts = Glass(defocus=Defocus(0.02, 0.3))
+    parts = LensEffects(defocus=Defocus(0.02, 0.3))
     straight = replace(
         make.camera(width=160, height=120), lens=BrownConrady(100.0, 100.0, *MIDDLE), glass=parts
     )
     bent = replace(straight, lens=KannalaBrandt(100.0, 100.0, *MIDDLE))
     assert np.allclose(
-        through_glass(light, straight, depth), through_glass(light, bent, depth), atol=1e-3
+        apply_lens_effects(light, straight, depth),
+        apply_lens_effects(light, bent, depth),
+        atol=1e-3,
     )

@@ -11,7 +11,7 @@ from sim2cam.geometry.motion import Twist
 from sim2cam.geometry.poses import Pose
 from sim2cam.render.frame import LABEL_CHANNELS, shoot
 from sim2cam.render.optics import shutter
-from sim2cam.render.optics.shutter import MAX_SLICES, expose
+from sim2cam.render.optics.shutter import MAX_TIME_SLICES, expose
 from sim2cam.scene.camera import Shutter
 from sim2cam.scene.light import Environment
 
@@ -73,7 +73,7 @@ def test_coverage_falls_evenly_over_the_way(egl, card):
     scene, of = card(shutter=Shutter(0.02))
     found = exposed(egl, scene, of, with_coverage=True)
     row, way = 120, PX_S * 0.02
-    ids = found.truth["bodies"][row] == 2
+    ids = found.ground_truth["bodies"][row] == 2
     left = int(np.argmax(ids))
     for inside in range(int(ids.sum() // 2)):
         expected = min(1.0, 0.5 + (inside + 0.5) / way)
@@ -86,9 +86,9 @@ def test_coverage_falls_evenly_over_the_way(egl, card):
 def test_rolling_rows_are_skewed(egl, card, readout_s):
     scene, of = card(shutter=Shutter(0.001, readout_s))
     found = exposed(egl, scene, of)
-    rows = np.flatnonzero((found.truth["bodies"] == 2).any(axis=1))[3:-3]
+    rows = np.flatnonzero((found.ground_truth["bodies"] == 2).any(axis=1))[3:-3]
     slope = SPEED_M_S * FOCAL_PX / DEPTH_M * readout_s / of.height
-    edges = np.argmax(found.truth["bodies"][rows] == 2, axis=1) - 0.5
+    edges = np.argmax(found.ground_truth["bodies"][rows] == 2, axis=1) - 0.5
     assert np.polyfit(rows, edges, 1)[0] == pytest.approx(slope, rel=0.02)
     line = of.lens.cx_px - FOCAL_PX * 0.03 / DEPTH_M + PX_S * of.row_seconds()[rows]
     assert np.abs(edges - line).max() < 0.5 + 0.13  # a pixel's rounding and half a band
@@ -103,7 +103,7 @@ def test_a_camera_that_rolls_around_its_axis_blurs_along_circles(egl, card):
     turning = replace(of, shutter=Shutter(exposure_s), twist=Twist(spin_rad_s=(0.0, 0.0, spin)))
     found = exposed(egl, still, turning, with_coverage=True)
     sharp = exposed(egl, still, of)
-    assert np.array_equal(found.truth["bodies"], sharp.truth["bodies"])
+    assert np.array_equal(found.ground_truth["bodies"], sharp.ground_truth["bodies"])
     for column in (220, 240, 260):
         radius = column - of.lens.cx_px
         profile = found.radiance[:120, column].mean(axis=-1)
@@ -118,7 +118,7 @@ def test_a_camera_that_pans_skews_by_its_angle(egl, card):
     panning = replace(
         of, shutter=Shutter(0.001, readout_s), twist=Twist(spin_rad_s=tuple(spin * down))
     )
-    bodies = exposed(egl, still, panning).truth["bodies"]
+    bodies = exposed(egl, still, panning).ground_truth["bodies"]
     rows = np.flatnonzero((bodies == 2).any(axis=1))[3:-3]
     edges = np.argmax(bodies[rows] == 2, axis=1) - 0.5
     angle = -np.arctan(0.03 / DEPTH_M) - spin * panning.row_seconds()[rows]
@@ -134,7 +134,7 @@ def test_a_still_scene_is_the_same_to_the_byte(drawing, make, lens):
     plain = shoot(scene, of, drawing, channels)
     for timing in (Shutter(0.05), Shutter(0.01, 0.05)):
         found = shoot(scene, replace(of, shutter=timing), drawing, channels)
-        assert found.picture == plain.picture
+        assert found.image == plain.image
         assert found.objects == plain.objects
         for name in channels:
             assert np.array_equal(found.channels[name], plain.channels[name])
@@ -148,8 +148,8 @@ def test_a_moving_scene_stays_loaded(drawing, make):
     rolling = replace(of, shutter=Shutter(0.004, 0.012), twist=Twist((-0.2, 0.0, 0.0)))
     blurred = shoot(scene, rolling, drawing, ("depth", "ids"))
     after = shoot(scene, of, drawing, ("depth", "ids"))
-    assert after.picture == before.picture
-    assert blurred.picture != before.picture
+    assert after.image == before.image
+    assert blurred.image != before.image
     assert not np.array_equal(blurred.channels["ids"], before.channels["ids"])
 
 
@@ -160,7 +160,7 @@ def test_a_body_s_shadow_moves_with_it(egl, make):
     edges = []
     for timing in (None, Shutter(0.02)):
         found = exposed(egl, scene, replace(of, shutter=timing))
-        ground = (found.truth["bodies"] == 1) & (np.arange(of.height) > 150)[:, None]
+        ground = (found.ground_truth["bodies"] == 1) & (np.arange(of.height) > 150)[:, None]
         edges.append(np.abs(np.diff(found.radiance.mean(axis=-1), axis=1))[ground[:, 1:]].max())
     assert edges[1] < 0.7 * edges[0]  # below the ball, where the lamp casts it
 
@@ -173,18 +173,22 @@ def test_a_body_s_shadow_moves_with_it(egl, make):
 def test_slices_add_up_and_bands_hold_every_row_once(make, exposure_s, readout_s, speed):
     of = make.camera(width=16, height=24)
     of = replace(of, shutter=Shutter(exposure_s, readout_s))
-    slices = shutter._slices(of, speed)
+    slices = shutter._make_time_slices(of, speed)
     total = np.zeros(of.height)
     middle = np.zeros(of.height)
     for moment in slices:
-        total[moment.first : moment.last] += moment.shares
-        middle[moment.first : moment.last] += moment.shares * moment.seconds
-    assert len(slices) <= MAX_SLICES
+        total[moment.start_row : moment.stop_row] += moment.row_weights
+        middle[moment.start_row : moment.stop_row] += moment.row_weights * moment.offset_s
+    assert len(slices) <= MAX_TIME_SLICES
     assert np.allclose(total, 1, atol=1e-4)
     if len(slices) > 1:
         step = (exposure_s + np.ptp(of.row_seconds())) / len(slices)
         assert np.abs(middle - of.row_seconds()).max() <= step * 0.51
-    rows = [row for band in shutter._bands(of, speed) for row in range(band.first, band.last)]
+    rows = [
+        row
+        for band in shutter._make_row_bands(of, speed)
+        for row in range(band.start_row, band.stop_row)
+    ]
     assert rows == list(range(of.height))
 
 
@@ -206,5 +210,5 @@ def test_even_the_fastest_is_drawn_in_bounded_time(make):
         replace(body, velocity_m_s=(50.0, 0.0, 0.0)) for body in caster._scene.bodies
     ))  # fmt: skip
     found = expose(scene, of, Counter(), LABEL_CHANNELS)
-    assert sum("radiance" in channels for channels in draws) == MAX_SLICES
+    assert sum("radiance" in channels for channels in draws) == MAX_TIME_SLICES
     assert np.allclose(found.radiance, 1)

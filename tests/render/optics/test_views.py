@@ -8,7 +8,7 @@ import pytest
 from sim2cam.errors import LensError
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.optics.views import blind_spot, optics_of
+from sim2cam.render.optics.views import build_optics, find_blind_corner
 
 WIDTH, HEIGHT = 160, 120
 MIDDLE = ((WIDTH - 1) / 2, (HEIGHT - 1) / 2)
@@ -37,16 +37,16 @@ def camera_with(make, lens):
 @EVERY
 def test_views_hold_every_pixel_and_look_where_it_looks(make, name):
     of = camera_with(make, BENDING[name])
-    optics = optics_of(of)
+    optics = build_optics(of)
     assert (optics.width, optics.height, optics.pinhole) == (WIDTH, HEIGHT, None)
-    assert len(optics.faces) == FACES.get(name, 1)
+    assert len(optics.patches) == FACES.get(name, 1)
     pixels = np.stack(np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT)), -1).reshape(-1, 2)
     rays = of.lens.unproject(pixels.astype(float)) @ of.pose.matrix()[:3, :3].T
     times_shown = np.zeros(len(pixels), int)
-    for face in optics.faces:
+    for face in optics.patches:
         times_shown[face.pixels] += 1
         for density in (1, 2):
-            view, (x, y) = face.view(density, 2)
+            view, (x, y) = face.make_view(density, 2)
             assert view.focal_px == density * face.focal_px
             assert min(x.min(), y.min()) == pytest.approx(2, abs=1e-3)
             assert x.max() <= view.width - 3 + 1e-3
@@ -63,7 +63,7 @@ def test_every_pixel_holds_a_pixel_of_a_view_and_somewhere_no_more(make, name):
     step, narrowest = 0.01, []
     pixels = np.stack(np.meshgrid(np.arange(WIDTH), np.arange(HEIGHT)), -1).reshape(-1, 2)
     rays = [of.lens.unproject(pixels + off) for off in step * np.array([[0, 0], [1, 0], [0, 1]])]
-    for face in optics_of(of).faces:
+    for face in build_optics(of).patches:
         seen = [(ray[face.pixels] @ face.to_camera) for ray in rays]
         here, right, below = (face.focal_px * ray[:, :2] / ray[:, 2:] for ray in seen)
         change = np.stack([right - here, below - here], axis=-1) / step
@@ -74,7 +74,7 @@ def test_every_pixel_holds_a_pixel_of_a_view_and_somewhere_no_more(make, name):
 
 def test_vectors_of_a_view_turn_into_those_of_the_camera(make):
     of = camera_with(make, BENDING["beyond"])
-    for face in optics_of(of).faces:
+    for face in build_optics(of).patches:
         to_world = of.pose.matrix()[:3, :3] @ face.to_camera
         assert face.pose.matrix()[:3, :3] == pytest.approx(to_world, abs=1e-12)
         assert face.pose.position_m == pytest.approx(of.pose.position_m)
@@ -83,43 +83,43 @@ def test_vectors_of_a_view_turn_into_those_of_the_camera(make):
 @pytest.mark.parametrize("name", ["barrel", "pincushion", "outside"])
 def test_one_view_along_the_axis_where_it_suffices(make, name):
     of = camera_with(make, BENDING[name])
-    (face,) = optics_of(of).faces
+    (face,) = build_optics(of).patches
     assert face.pose == of.pose
     assert np.array_equal(face.to_camera, np.eye(3))
-    assert (face.stretch == 1).all()
+    assert (face.depth_scale == 1).all()
 
 
 def test_a_barrel_lens_needs_the_focal_length_of_its_middle(make):
-    (face,) = optics_of(camera_with(make, BrownConrady(140.0, 140.0, *MIDDLE, -0.2))).faces
+    (face,) = build_optics(camera_with(make, BrownConrady(140.0, 140.0, *MIDDLE, -0.2))).patches
     assert face.focal_px == pytest.approx(140, rel=1e-3)
 
 
 def test_a_pincushion_lens_needs_that_of_its_corner(make):
     lens = BrownConrady(140.0, 140.0, *MIDDLE, 0.2)
     x, y, z = lens.unproject(np.array([[0.0, 0.0]]))[0]
-    (face,) = optics_of(camera_with(make, lens)).faces
+    (face,) = build_optics(camera_with(make, lens)).patches
     slope = 1 + 3 * 0.2 * (x * x + y * y) / z**2
     assert face.focal_px == pytest.approx(140 * slope, rel=0.01)
 
 
 def test_views_stay_near_the_size_of_the_picture(make):
     for name, times in {"barrel": 2, "rational": 3, "outside": 3, "fisheye": 4}.items():
-        faces = optics_of(camera_with(make, BENDING[name])).faces
-        assert sum(face.area_px() for face in faces) < times * WIDTH * HEIGHT
+        faces = build_optics(camera_with(make, BENDING[name])).patches
+        assert sum(face.compute_area_px() for face in faces) < times * WIDTH * HEIGHT
 
 
 def test_without_distortion_the_view_is_the_picture(make):
     of = make.camera()
-    optics = optics_of(of)
-    assert (optics.pinhole, optics.faces) == (make.view(of), ())
-    assert optics_of(replace(of, lens=Rational(400.0, 400.0, -20.0, 119.5))).pinhole is not None
+    optics = build_optics(of)
+    assert (optics.pinhole, optics.patches) == (make.view(of), ())
+    assert build_optics(replace(of, lens=Rational(400.0, 400.0, -20.0, 119.5))).pinhole is not None
 
 
 def test_a_view_that_nothing_draws_is_refused(make):
     lens = KannalaBrandt(3000.0, 3000.0, 9300.0, MIDDLE[1])  # it looks 177 degrees off its axis
-    (face, *_) = optics_of(camera_with(make, lens)).faces
+    (face, *_) = build_optics(camera_with(make, lens)).patches
     with pytest.raises(LensError) as caught:
-        face.view(2, 2)
+        face.make_view(2, 2)
     assert str(caught.value).startswith("the lens spreads its edge so thin that a view of ")
     assert str(caught.value).endswith(" Use a smaller picture or a narrower field.")
 
@@ -127,21 +127,21 @@ def test_a_view_that_nothing_draws_is_refused(make):
 def test_a_lens_that_folds_back_in_the_picture_is_told(make):
     of = make.camera(focal_px=150.0)
     folding = replace(of, lens=replace(of.lens, k1=-0.3))
-    assert blind_spot(make.scene(cameras=[of])) is None
-    problem = blind_spot(make.scene(cameras=[of, folding]))
+    assert find_blind_corner(make.scene(cameras=[of])) is None
+    problem = find_blind_corner(make.scene(cameras=[of, folding]))
     assert problem.startswith("pixel (0.0, 0.0) lies outside the domain of BrownConrady(")
     with pytest.raises(LensError, match=r"folds back 46\.5 degrees off the axis"):
-        optics_of(folding)
+        build_optics(folding)
 
 
 @EVERY
 def test_bands_of_rows_from_elsewhere_show_what_the_whole_picture_does(make, name):
     of = camera_with(make, BENDING[name])
-    there = replace(of, pose=Pose.looking_at((0.1, 0.2, 0.3), (0.0, 0.0, 0.0), 0.7))
-    whole, seen = optics_of(there), optics_of(of).seen_from(there.pose)
+    there = replace(of, pose=Pose.look_at((0.1, 0.2, 0.3), (0.0, 0.0, 0.0), 0.7))
+    whole, seen = build_optics(there), build_optics(of).with_pose(there.pose)
     spots = _spots(whole, 0)
     for first, last in ((0, 1), (37, 90), (90, HEIGHT)):
-        band = seen.of_rows(first, last)
+        band = seen.crop_rows(first, last)
         assert (band.width, band.height) == (WIDTH, last - first)
         assert np.abs(_spots(band, first)[first:last] - spots[first:last]).max() < 1e-9
 
@@ -158,8 +158,8 @@ def _spots(optics, first):
 
 def test_bands_of_a_pinhole_are_its_rows(make):
     of = make.camera(width=WIDTH, height=HEIGHT)
-    optics = optics_of(of)
-    band = optics.of_rows(30, 50).pinhole
+    optics = build_optics(of)
+    band = optics.crop_rows(30, 50).pinhole
     assert (band.width, band.height) == (WIDTH, 20)
     assert band.cy_px == optics.pinhole.cy_px - 30
-    assert optics.of_rows(0, HEIGHT) is optics
+    assert optics.crop_rows(0, HEIGHT) is optics

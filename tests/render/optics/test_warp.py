@@ -7,11 +7,11 @@ import cv2
 import numpy as np
 import pytest
 
-from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, RadialTable, Rational, ThinPrism
 from sim2cam.geometry.poses import Pose
-from sim2cam.render.optics.views import optics_of
-from sim2cam.render.optics.warp import LABEL_DENSITY, color_through, labels_through
+from sim2cam.render.optics.views import build_optics
+from sim2cam.render.optics.warp import LABEL_OVERSAMPLING, warp_labels, warp_radiance
 
 WIDTH, HEIGHT = 800, 600
 MIDDLE = ((WIDTH - 1) / 2, (HEIGHT - 1) / 2)
@@ -31,7 +31,7 @@ LENSES = {
     "beyond": KannalaBrandt(230.0, 231.0, *MIDDLE, 0.01),
     "table": RadialTable(*MIDDLE, tuple(ANGLES), tuple(300 * 2 * np.sin(ANGLES / 2))),
 }
-POSE = Pose.looking_at((0.3, -0.2, 0.4), (1.0, 1.0, 0.9), 0.3)
+POSE = Pose.look_at((0.3, -0.2, 0.4), (1.0, 1.0, 0.9), 0.3)
 TURN = POSE.matrix()[:3, :3]
 
 
@@ -71,7 +71,7 @@ def test_labels_are_where_arithmetic_has_them(make, name):
     lens = LENSES[name]
     caster = scene_before(make, lens)
     camera = replace(make.camera(width=WIDTH, height=HEIGHT), pose=POSE, lens=lens)
-    labels = make.labels_under(caster, optics_of(camera))
+    labels = make.labels_under(caster, build_optics(camera))
     depth, ids = truth(caster, lens)
     ball, found = ids == 1, labels.ids == 1
     assert 0.2 < ball.mean() < 0.8
@@ -91,8 +91,8 @@ def test_a_picture_beside_the_principal_point_is_the_crop_of_a_wider_one(make, n
     caster = scene_before(make, near)
     camera = replace(make.camera(width=WIDTH, height=HEIGHT), pose=POSE, lens=near)
     wider = replace(camera, width=WIDTH + left, height=HEIGHT + top, lens=wide)
-    labels = make.labels_under(caster, optics_of(camera))
-    whole = make.labels_under(caster, optics_of(wider))
+    labels = make.labels_under(caster, build_optics(camera))
+    whole = make.labels_under(caster, build_optics(wider))
     ids, depth = whole.ids[top:, left:], whole.depth_m[top:, left:]
     assert (ids != labels.ids).mean() < 1e-3
     sure = inside(truth(caster, near)[1], 5) & (depth > 0)
@@ -103,7 +103,7 @@ def test_depth_keeps_to_one_surface_at_a_silhouette(make):
     lens = LENSES["barrel"]
     caster = scene_before(make, lens)
     camera = replace(make.camera(width=WIDTH, height=HEIGHT), pose=POSE, lens=lens)
-    labels = make.labels_under(caster, optics_of(camera))
+    labels = make.labels_under(caster, build_optics(camera))
     ball, wall = labels.depth_m[labels.ids == 1], labels.depth_m[labels.ids == 0]
     depth, ids = truth(caster, lens)
     assert wall.min() / ball.max() > 1.4
@@ -162,7 +162,7 @@ def test_a_fine_pattern_keeps_its_mean_everywhere(make, name, pixels):
     lens = SKIES[name]
     period = pixels / lens.fx_px
     camera = replace(make.camera(width=320, height=240), pose=Pose(), lens=lens)
-    picture = color_through(optics_of(camera), sky(period))
+    picture = warp_radiance(build_optics(camera), sky(period))
     assert picture.dtype == np.float32
     assert np.array_equal(picture[..., 0], picture[..., 2])
     expected = expected_sky(lens, period)
@@ -173,11 +173,11 @@ def test_a_fine_pattern_keeps_its_mean_everywhere(make, name, pixels):
 def test_what_is_squeezed_together_makes_no_moire(make):
     lens, period = SKIES["fisheye"], 1.5 / 110
     camera = replace(make.camera(width=320, height=240), pose=Pose(), lens=lens)
-    optics, draw = optics_of(camera), sky(period)
-    picture = color_through(optics, draw)[..., 0]
+    optics, draw = build_optics(camera), sky(period)
+    picture = warp_radiance(optics, draw)[..., 0]
     single = np.zeros(240 * 320, np.float32)
-    for face in optics.faces:
-        view, (x, y) = face.view(1, 2)
+    for face in optics.patches:
+        view, (x, y) = face.make_view(1, 2)
         single[face.pixels] = cv2.remap(draw(view)[..., :1], x, y, cv2.INTER_LINEAR)[:, 0]
     expected = blocks(expected_sky(lens, period))
     moire = np.abs(blocks(single.reshape(240, 320)) - expected).max()
@@ -200,7 +200,7 @@ def test_boxes_of_ids_are_those_of_corners_projected_by_opencv(drawing, make, le
         for i, spot in enumerate(SPOTS)
     ]
     drawing.load(make.scene(*bodies))
-    ids = make.labels_under(drawing, optics_of(of)).ids
+    ids = make.labels_under(drawing, build_optics(of)).ids
     signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
     for number, body in enumerate(bodies, start=1):
         corners = (of.pose.inverse() @ body.pose).apply(signs * np.array(sides) / 2)
@@ -211,7 +211,7 @@ def test_boxes_of_ids_are_those_of_corners_projected_by_opencv(drawing, make, le
         places = projected.reshape(-1, 2) + 0.5
         expected = np.concatenate([places.min(axis=0), places.max(axis=0)])
         expected = expected.clip(0, [of.width, of.height] * 2)
-        assert np.abs(np.array(box_of_mask(ids == number)) - expected).max() < 1
+        assert np.abs(np.array(mask_to_box(ids == number)) - expected).max() < 1
 
 
 FISHEYE = KannalaBrandt(100.0, 100.0, 159.5, 119.5)
@@ -227,8 +227,8 @@ def test_bent_colour_and_labels_agree(drawing, make, lens):
         make.body(str(i), make.sphere(size), (*s, 0.1), make.BLACK) for i, s in enumerate(SPOTS)
     ]
     drawing.load(make.scene(*bodies))
-    optics = optics_of(of)
-    level = color_through(optics, make.radiance(drawing)).mean(axis=-1)
+    optics = build_optics(of)
+    level = warp_radiance(optics, make.radiance(drawing)).mean(axis=-1)
     ids = make.labels_under(drawing, optics).ids
     for number in range(1, len(bodies) + 1):
         seen = (ids == number).astype(np.uint8)
@@ -243,7 +243,7 @@ def test_bent_colour_and_labels_agree(drawing, make, lens):
 def test_distances_through_a_fisheye_are_those_to_the_table(drawing, make):
     of = replace(make.camera((0.0, -0.2, 0.3)), lens=FISHEYE)
     drawing.load(make.scene())
-    labels = make.labels_under(drawing, optics_of(of))
+    labels = make.labels_under(drawing, build_optics(of))
     rays = FISHEYE.unproject(pixels_of(of.width, of.height)) @ of.pose.matrix()[:3, :3].T
     down = -rays[:, 2].reshape(of.height, of.width)
     assert np.abs(labels.depth_m * down / 0.3 - 1)[down > 0.2].max() < 1e-3
@@ -252,20 +252,20 @@ def test_distances_through_a_fisheye_are_those_to_the_table(drawing, make):
 
 def test_without_distortion_nothing_moves(tiny, make):
     of = make.camera()
-    optics = optics_of(of)
+    optics = build_optics(of)
     tiny.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
     radiance = make.radiance(tiny)(make.view(of))
     labels = tiny.draw(make.view(of), ("depth_m",))
-    assert color_through(optics, lambda _view: radiance) is radiance
-    assert labels_through(optics, lambda _view: labels) is labels
+    assert warp_radiance(optics, lambda _view: radiance) is radiance
+    assert warp_labels(optics, lambda _view: labels) is labels
 
 
 def test_almost_no_distortion_changes_almost_nothing(tiny, make):
     of = make.camera(focal_px=700.0)
-    bent = optics_of(make.camera(focal_px=700.0, k1=1e-9))
+    bent = build_optics(make.camera(focal_px=700.0, k1=1e-9))
     tiny.load(make.thrown(3))
     radiance = make.radiance(tiny)
-    difference = color_through(bent, radiance) - radiance(make.view(of))
+    difference = warp_radiance(bent, radiance) - radiance(make.view(of))
     assert np.abs(difference).mean() < 0.002
     ids = make.labels_under(tiny, bent).ids
     assert (ids != make.labels(tiny, make.view(of)).ids).mean() < 0.002
@@ -275,6 +275,8 @@ def test_labels_are_drawn_denser_under_a_bending_lens(make):
     lens = LENSES["barrel"]
     caster = scene_before(make, lens)
     of = replace(make.camera(width=WIDTH, height=HEIGHT), pose=POSE, lens=lens)
-    optics = optics_of(of)
+    optics = build_optics(of)
     make.labels_under(caster, optics)
-    assert [view.focal_px for view in caster.drawn] == [LABEL_DENSITY * optics.faces[0].focal_px]
+    assert [view.focal_px for view in caster.drawn] == [
+        LABEL_OVERSAMPLING * optics.patches[0].focal_px
+    ]

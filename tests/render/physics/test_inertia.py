@@ -10,12 +10,12 @@ from scipy.special import ellipk
 
 from sim2cam.geometry.poses import Pose, quaternion
 from sim2cam.render.physics import simulation
-from sim2cam.render.physics.inertia import Balance, balance_of
-from sim2cam.render.physics.simulation import settle
-from sim2cam.render.physics.trajectory import STEP_S, Film
-from sim2cam.scene.fasteners import Bolt, Nut, hexagon_m2
+from sim2cam.render.physics.inertia import InertialFrame, compute_inertial_frame
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
+from sim2cam.scene.fasteners import Bolt, Nut, compute_hexagon_area_m2
 from sim2cam.scene.scene import Scene
-from sim2cam.scene.shape import Box, Cylinder, MeshFile, Sphere
+from sim2cam.scene.shape import Cuboid, Cylinder, MeshFile, Sphere
 from sim2cam.scene.tubes import Strand, Tubes
 from sim2cam.scene.twisty import TwistyCube
 
@@ -56,9 +56,9 @@ def flown(make, monkeypatch):
     def fly(seconds, *bodies):
         monkeypatch.setattr(simulation, "_MAX_CHECKS", math.ceil(seconds / STEP_S / 24))
         scene = Scene(bodies, make.sky, ())
-        film = Film(scene)
-        settle(scene, film)
-        scenes = [film.at(step * STEP_S) for step in range(1, round(seconds / STEP_S) + 1)]
+        film = MotionRecording(scene)
+        simulate(scene, film)
+        scenes = [film.scene_at(step * STEP_S) for step in range(1, round(seconds / STEP_S) + 1)]
         return [[scene.bodies[n] for scene in scenes] for n in range(len(bodies))]
 
     return fly
@@ -159,7 +159,7 @@ def cylinder(radius_m, height_m):
 def of_bolt(bolt):
     masses = np.array(
         [
-            hexagon_m2(bolt.head_m) * bolt.head_height_m,
+            compute_hexagon_area_m2(bolt.head_m) * bolt.head_height_m,
             math.pi / 4 * bolt.diameter_m**2 * bolt.length_m,
         ]
     )
@@ -175,7 +175,7 @@ def of_bolt(bolt):
 
 def of_nut(nut):
     hole = math.pi / 4 * nut.diameter_m**2
-    whole = hexagon_m2(nut.across_m)
+    whole = compute_hexagon_area_m2(nut.across_m)
     return (
         whole * prism(nut.across_m, nut.height_m)
         - hole * cylinder(nut.diameter_m / 2, nut.height_m)
@@ -206,22 +206,28 @@ FORMULAS = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_moments_of_compounds_are_those_of_their_formulas(make, name):
     asset, moments = FORMULAS[name]
-    balance = balance_of(make.body("b", asset, (0.0, 0.0, 1.0)))
-    assert np.sort(balance.moments_m2) == pytest.approx(np.sort(moments), rel=0.04)
+    balance = compute_inertial_frame(make.body("b", asset, (0.0, 0.0, 1.0)))
+    assert np.sort(balance.specific_moments_m2) == pytest.approx(np.sort(moments), rel=0.04)
     assert np.abs(balance.frame.position_m).max() < 1e-4
 
 
 def test_a_mass_off_the_middle_is_as_wide_as_it_was(make):
     off = (0.0, 0.002, -0.003)
-    ball = balance_of(make.body("b", Sphere(0.01), (0.0, 0.0, 1.0), mass_offset_m=off))
-    assert ball == Balance(Pose(position_m=off), pytest.approx((4e-5, 4e-5, 4e-5)))
-    rod = balance_of(make.body("b", Cylinder(0.01, 0.06), (0.0, 0.0, 1.0), mass_offset_m=off))
-    assert rod == Balance(Pose(position_m=off), pytest.approx(tuple(cylinder(0.01, 0.06))))
-    box = balance_of(make.body("b", Box(SIDES), (0.0, 0.0, 1.0), mass_offset_m=off))
-    assert box == Balance(Pose(position_m=pytest.approx(off)), pytest.approx(tuple(MOMENTS)))
+    ball = compute_inertial_frame(make.body("b", Sphere(0.01), (0.0, 0.0, 1.0), mass_offset_m=off))
+    assert ball == InertialFrame(Pose(position_m=off), pytest.approx((4e-5, 4e-5, 4e-5)))
+    rod = compute_inertial_frame(
+        make.body("b", Cylinder(0.01, 0.06), (0.0, 0.0, 1.0), mass_offset_m=off)
+    )
+    assert rod == InertialFrame(Pose(position_m=off), pytest.approx(tuple(cylinder(0.01, 0.06))))
+    box = compute_inertial_frame(make.body("b", Cuboid(SIDES), (0.0, 0.0, 1.0), mass_offset_m=off))
+    assert box == InertialFrame(Pose(position_m=pytest.approx(off)), pytest.approx(tuple(MOMENTS)))
 
 
-@pytest.mark.parametrize("asset", [Box(SIDES), Cylinder(0.01, 0.02), Sphere(0.01)])
+@pytest.mark.parametrize("asset", [Cuboid(SIDES), Cylinder(0.01, 0.02), Sphere(0.01)])
 def test_what_bullet_knows_is_left_to_it(make, asset):
-    assert balance_of(make.body("b", asset, (0.0, 0.0, 1.0))) == Balance(Pose(), None)
-    assert balance_of(make.body("die", make.die(), (0.0, 0.0, 1.0))) == Balance(Pose(), None)
+    assert compute_inertial_frame(make.body("b", asset, (0.0, 0.0, 1.0))) == InertialFrame(
+        Pose(), None
+    )
+    assert compute_inertial_frame(make.body("die", make.die(), (0.0, 0.0, 1.0))) == InertialFrame(
+        Pose(), None
+    )

@@ -13,11 +13,11 @@ from sim2cam.render.physics.simulation import (
     MAX_PENETRATION_M,
     MAX_REST_SPEED_M_S,
     MAX_TILT_RAD,
-    Rest,
-    settle,
-    upward_face,
+    RestCriterion,
+    find_upward_face,
+    simulate,
 )
-from sim2cam.render.physics.trajectory import Film
+from sim2cam.render.physics.trajectory import MotionRecording
 from sim2cam.render.physics.world import GRAVITY_M_S2
 from sim2cam.scene.scene import Scene
 from sim2cam.scene.tubes import Strand, Tubes
@@ -34,7 +34,7 @@ def posed(rotation, position=(0.0, 0.0, 0.0)):
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_the_upper_face_is_named_in_all_orientations(make, mirrored):
     die = make.die(mirrored=mirrored)
-    found = [upward_face(die, posed(rotation)) for rotation in ORIENTATIONS]
+    found = [find_upward_face(die, posed(rotation)) for rotation in ORIENTATIONS]
     assert sorted(value for value, _ in found) == sorted("123456" * 4)
     assert max(tilt for _, tilt in found) < 1e-6
 
@@ -44,8 +44,8 @@ def test_opposite_faces_sum_to_seven(make, mirrored):
     die = make.die(mirrored=mirrored)
     over = Rotation.from_euler("x", 180, degrees=True)
     for rotation in ORIENTATIONS:
-        up, _ = upward_face(die, posed(rotation))
-        down, _ = upward_face(die, posed(over * rotation))
+        up, _ = find_upward_face(die, posed(rotation))
+        down, _ = find_upward_face(die, posed(over * rotation))
         assert int(up) + int(down) == 7
 
 
@@ -58,14 +58,14 @@ def test_known_faces_and_both_chiralities(make):
         ("y", 90, "4", "3"),
     ):
         pose = posed(Rotation.from_euler(axis, degrees, degrees=True))
-        assert upward_face(make.die(), pose)[0] == value
-        assert upward_face(make.die(mirrored=True), pose)[0] == mirrored_value
+        assert find_upward_face(make.die(), pose)[0] == value
+        assert find_upward_face(make.die(mirrored=True), pose)[0] == mirrored_value
 
 
 def test_the_tilt_is_the_angle_off_the_vertical(make):
     for degrees in (0.0, 3.0, 20.0, 44.0):
         pose = posed(Rotation.from_euler("xz", [degrees, 70], degrees=True))
-        value, tilt = upward_face(make.die(), pose)
+        value, tilt = find_upward_face(make.die(), pose)
         assert value == "1"
         assert math.degrees(tilt) == pytest.approx(degrees, abs=1e-5)
 
@@ -73,7 +73,7 @@ def test_the_tilt_is_the_angle_off_the_vertical(make):
 def test_a_body_falls_as_gravity_has_it(make, monkeypatch):
     monkeypatch.setattr(simulation, "_MAX_CHECKS", 2)
     ball = make.body("ball", make.sphere(0.01), (0.0, 0.0, 0.0), velocity_m_s=(0.5, 0.0, 0.0))
-    settled, certificate = settle(Scene((ball,), make.sky, ()))
+    settled, certificate = simulate(Scene((ball,), make.sky, ()))
     t = certificate.seconds
     x, y, z = settled.bodies[0].pose.position_m
     assert t == pytest.approx(0.2)
@@ -86,14 +86,14 @@ def test_a_body_falls_as_gravity_has_it(make, monkeypatch):
 def test_a_dropped_body_comes_to_rest_soon_after_its_fall(make):
     drop = 0.8
     die = make.body("die", make.die(), (0.0, 0.0, drop + 0.008), restitution=0.0)
-    settled, certificate = settle(make.scene(die))
+    settled, certificate = simulate(make.scene(die))
     fall = math.sqrt(2 * drop / GRAVITY_M_S2)
     assert fall < certificate.seconds < fall + 0.5
     assert settled.bodies[1].pose.position_m == pytest.approx((0.0, 0.0, 0.008), abs=3e-4)
 
 
 def test_thrown_dice_settle_within_the_bounds(make):
-    settled, certificate = settle(make.thrown(8))
+    settled, certificate = simulate(make.thrown(8))
     assert certificate.rejection is None
     assert certificate.rest_speed_m_s < MAX_REST_SPEED_M_S
     assert 0 <= certificate.penetration_m <= MAX_PENETRATION_M
@@ -109,8 +109,8 @@ def test_thrown_dice_settle_within_the_bounds(make):
 
 def test_settling_is_deterministic_and_keeps_what_it_does_not_move(make):
     draft = make.thrown(4)
-    settled, certificate = settle(draft)
-    assert settle(draft) == (settled, certificate)
+    settled, certificate = simulate(draft)
+    assert simulate(draft) == (settled, certificate)
     assert settled.cameras == draft.cameras
     assert settled.bodies[0] == draft.bodies[0]
     for before, after in zip(draft.bodies[1:], settled.bodies[1:], strict=True):
@@ -128,7 +128,7 @@ def test_a_die_that_leans_far_is_refused(make, degrees, rejection):
     spot = turn.apply([0.0, 0.0, 0.0182])
     leaning = make.body("die", make.die(), tuple(spot), friction=3.0, restitution=0.0,
                         rotation=posed(turn).rotation_wxyz)  # fmt: skip
-    _, certificate = settle(Scene((ramp, leaning), make.sky, ()))
+    _, certificate = simulate(Scene((ramp, leaning), make.sky, ()))
     assert re.fullmatch(rejection, str(certificate.rejection))
     assert certificate.tilt_rad == pytest.approx(math.radians(degrees), abs=0.01)
 
@@ -137,7 +137,7 @@ def test_a_leaning_body_that_is_no_die_does_not_matter(make):
     wedge = make.body("wedge", make.box((0.1, 0.1, 0.02)), (0.0, 0.0, 0.0), is_target=False,
                       is_fixed=True, rotation=(0.99, 0.0, 0.141, 0.0))  # fmt: skip
     die = make.body("die", make.die(), (0.3, 0.0, 0.01))
-    _, certificate = settle(make.scene(wedge, die))
+    _, certificate = simulate(make.scene(wedge, die))
     assert certificate.rejection is None
 
 
@@ -147,22 +147,22 @@ def test_a_leaning_body_that_is_no_die_does_not_matter(make):
 def test_what_is_to_be_found_must_not_end_far_away(make, is_target, rejection):
     for asset in (make.die(), make.box((0.03, 0.02, 0.02))):
         body = make.body("body", asset, (2.5, 0.0, 0.01), is_target=is_target)
-        _, certificate = settle(make.scene(body))
+        _, certificate = simulate(make.scene(body))
         assert certificate.rejection == rejection
 
 
 def test_a_scene_settles_alike_whatever_settled_before(make):
     scene = make.thrown()
-    first, _ = settle(scene)
-    settle(replace(scene, bodies=scene.bodies[:2]))
-    assert settle(scene)[0] == first
+    first, _ = simulate(scene)
+    simulate(replace(scene, bodies=scene.bodies[:2]))
+    assert simulate(scene)[0] == first
 
 
 @pytest.mark.parametrize("mass_kg", [0.0, -1.0, math.nan, math.inf])
 def test_what_moves_needs_a_mass(make, mass_kg):
     problem = rf"body 'die' can move and has a mass of {mass_kg} kg\. Give it a finite one above 0"
     with pytest.raises(SpecError, match=problem):
-        settle(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.1), mass_kg=mass_kg)))
+        simulate(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.1), mass_kg=mass_kg)))
 
 
 def sloped(make, share, length_m=0.3):
@@ -179,7 +179,7 @@ def sloped(make, share, length_m=0.3):
 
 @pytest.mark.parametrize(("share", "grip", "holds"), [(0.9, 1.0, True), (0.9, 0.8, False), (0.7, 0.8, True)])  # fmt: skip
 def test_a_rest_must_hold_with_less_friction(make, share, grip, holds):
-    _, certificate = settle(sloped(make, share), rest=Rest(grip))
+    _, certificate = simulate(sloped(make, share), criterion=RestCriterion(grip))
     slipped = re.fullmatch(
         r"a body moves by \d+\.\d mm when it is let go again", certificate.rejection or ""
     )
@@ -194,21 +194,24 @@ def test_a_rest_must_hold_with_all_friction_too(make):
     turn = Rotation.from_euler("y", 0.1, degrees=True)
     body = make.body("balancing", balancing, (0.0, 0.0, 0.025), friction=0.9, is_target=False,
                      rotation=posed(turn).rotation_wxyz)  # fmt: skip
-    _, certificate = settle(make.scene(body), rest=Rest(1e-6))
+    _, certificate = simulate(make.scene(body), criterion=RestCriterion(1e-6))
     assert certificate.rejection == "a body moves by 0.7 mm when it is let go again"
 
 
 def test_what_slips_may_come_to_rest_where_it_goes(make):
     draft = sloped(make, 0.9, length_m=0.1)
-    once, refused = settle(draft, rest=Rest(0.8))
+    once, refused = simulate(draft, criterion=RestCriterion(0.8))
     assert "moves by" in refused.rejection
-    settled, certificate = settle(draft, rest=Rest(0.8, taps=6))
+    settled, certificate = simulate(draft, criterion=RestCriterion(0.8, max_restarts=6))
     assert certificate.rejection is None
     assert certificate.steps > refused.steps
     assert once.bodies[2].pose.position_m[2] > 0.1  # on the slope
     assert settled.bodies[2].pose.position_m[2] == pytest.approx(0.005, abs=1e-3)  # on the table
-    film = Film(draft)
-    assert settle(draft, film, Rest(0.8, taps=6)) == (once, refused)  # films are not tapped
+    film = MotionRecording(draft)
+    assert simulate(draft, film, RestCriterion(0.8, max_restarts=6)) == (
+        once,
+        refused,
+    )  # films are not tapped
 
 
 @pytest.mark.parametrize(
@@ -223,4 +226,4 @@ def test_what_slips_may_come_to_rest_where_it_goes(make):
 )
 def test_what_is_no_rest_is_refused(values, problem):
     with pytest.raises(ValueError, match=re.escape(problem)):
-        Rest(**values)
+        RestCriterion(**values)

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from sim2cam.geometry.motion import STILL
-from sim2cam.render.physics.simulation import settle
-from sim2cam.render.physics.trajectory import STEP_S, Film
+from sim2cam.geometry.motion import ZERO_TWIST
+from sim2cam.render.physics.simulation import simulate
+from sim2cam.render.physics.trajectory import STEP_S, MotionRecording
 from sim2cam.render.physics.world import GRAVITY_M_S2
 
 
 @pytest.fixture(scope="module")
 def filmed(make):
     draft = make.thrown(3)
-    film = Film(draft)
-    settled, certificate = settle(draft, film)
+    film = MotionRecording(draft)
+    settled, certificate = simulate(draft, film)
     return draft, film, settled, certificate
 
 
 def test_filming_changes_nothing(filmed):
     draft, _, settled, certificate = filmed
-    assert settle(draft) == (settled, certificate)
+    assert simulate(draft) == (settled, certificate)
 
 
 def test_it_ends_where_the_bodies_lie(filmed):
@@ -33,7 +33,7 @@ def test_before_the_throw_bodies_are_held(filmed):
     draft, film, _, _ = filmed
     for body, held in zip(draft.bodies, film.at(-0.1).bodies, strict=True):
         assert held.pose == body.pose
-        assert held.course().twist == STILL
+        assert held.course().twist == ZERO_TWIST
     assert film.at(0.0) == film.at(-5.0)
 
 
@@ -42,10 +42,10 @@ def test_bodies_fall_as_gravity_has_it(make, share):
     ball = make.body("ball", make.sphere(0.01), (0.0, 0.0, 1.0), velocity_m_s=(0.5, 0.0, 0.0),
                      spin_rad_s=(0.0, 0.0, 3.0))  # fmt: skip
     draft = make.scene(ball)
-    film = Film(draft)
-    settle(draft, film)
+    film = MotionRecording(draft)
+    simulate(draft, film)
     seconds = (48 + share) * STEP_S
-    body = film.at(seconds).bodies[1]
+    body = film.scene_at(seconds).bodies[1]
     steps = 49  # semi-implicit Euler: the velocity of the step that has begun
     assert body.velocity_m_s == pytest.approx((0.5, 0.0, -GRAVITY_M_S2 * steps * STEP_S), rel=1e-3)
     assert body.spin_rad_s == pytest.approx((0.0, 0.0, 3.0), rel=1e-3)
@@ -72,8 +72,8 @@ def test_what_touches_pushes_as_momentum_changes(make):
     """A ball falls, hits the table and bounces: forces over time are what its momentum gains."""
     ball = make.body("ball", make.sphere(0.01), (0.0, 0.0, 0.11), mass_kg=0.02, restitution=0.6)
     draft = make.scene(ball)
-    film = Film(draft)
-    _, certificate = settle(draft, film)
+    film = MotionRecording(draft)
+    _, certificate = simulate(draft, film)
     assert film.contacts_at(0.0) == film.contacts_at(0.05) == ()
     steps = range(1, round(0.5 / STEP_S))
     pushed = sum(
@@ -81,7 +81,7 @@ def test_what_touches_pushes_as_momentum_changes(make):
         for step in steps
         for contact in film.contacts_at(step * STEP_S)
     )
-    end_m_s = film.at(steps[-1] * STEP_S).bodies[1].velocity_m_s[2]
+    end_m_s = film.scene_at(steps[-1] * STEP_S).bodies[1].velocity_m_s[2]
     gained = 0.02 * (end_m_s + GRAVITY_M_S2 * steps[-1] * STEP_S)
     assert gained > 0.05
     assert pushed == pytest.approx(gained, rel=0.03)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.render.sensor.mosaic import colored, counted
+from sim2cam.render.sensor.mosaic import demosaic_raw, simulate_raw
 from sim2cam.scene.sensor import Mosaic
 
 SIZE = (160, 240)
@@ -31,7 +31,7 @@ def electrons(raw, mosaic, sensor):
 def counts(level, sensor, mosaic=PLAIN, **options):
     """Electrons (h, w) that are read of an even light."""
     mosaic = replace(mosaic, **options)
-    return electrons(counted(flat(level), sensor, mosaic), mosaic, sensor)
+    return electrons(simulate_raw(flat(level), sensor, mosaic), mosaic, sensor)
 
 
 @pytest.mark.parametrize("read_noise_e", [0.0, 20.0])
@@ -119,18 +119,18 @@ def test_each_kind_of_noise_is_added_to_the_others_unchanged(sensor, option):
 def test_numbers_are_rounded_between_black_and_white(sensor, bits):
     mosaic = replace(PLAIN, bits=bits)
     quiet = replace(sensor, full_well_e=1e9)
-    raw = counted(flat(0.3), quiet, mosaic)
+    raw = simulate_raw(flat(0.3), quiet, mosaic)
     black, white = mosaic.black_level(), mosaic.white_level()
     assert raw.dtype == np.uint16
     assert set(np.unique(raw)) <= {
         round(black + 0.3 * (white - black)) + d for d in (-2, -1, 0, 1, 2)
     }
-    assert counted(flat(3.0), quiet, mosaic).min() == white
-    assert np.abs(counted(flat(0.0), quiet, mosaic).astype(int) - black).max() <= 1
+    assert simulate_raw(flat(3.0), quiet, mosaic).min() == white
+    assert np.abs(simulate_raw(flat(0.0), quiet, mosaic).astype(int) - black).max() <= 1
 
 
 def test_noise_in_darkness_goes_below_black(sensor):
-    raw = counted(flat(0.0), replace(sensor, read_noise_e=20.0), PLAIN)
+    raw = simulate_raw(flat(0.0), replace(sensor, read_noise_e=20.0), PLAIN)
     assert raw.min() < PLAIN.black_level() < raw.max()
     assert raw.mean() == pytest.approx(PLAIN.black_level(), abs=3)
 
@@ -139,7 +139,9 @@ def test_noise_in_darkness_goes_below_black(sensor):
 def test_each_pixel_counts_the_colour_of_its_filter(sensor, pattern):
     quiet = replace(sensor, full_well_e=1e8)
     light = flat(1.0) * np.array([0.2, 0.5, 0.8], np.float32)
-    found = electrons(counted(light, quiet, replace(PLAIN, pattern=pattern)), PLAIN, quiet) / 1e8
+    found = (
+        electrons(simulate_raw(light, quiet, replace(PLAIN, pattern=pattern)), PLAIN, quiet) / 1e8
+    )
     levels = {"R": 0.2, "G": 0.5, "B": 0.8}
     corner = [found[0, 0], found[0, 1], found[1, 0], found[1, 1]]
     assert corner == pytest.approx([levels[color] for color in pattern], abs=1e-3)
@@ -152,8 +154,8 @@ def test_an_even_colour_stays_even(sensor, pattern, demosaic):
     mosaic = Mosaic(pattern, 14, crosstalk=0.1)
     light = flat(1.0) * np.array([0.3, 0.4, 0.2], np.float32)
     sensor = replace(sensor, full_well_e=1e9, red_response=0.5, blue_response=0.6)
-    raw = counted(light, sensor, mosaic)
-    found = colored(raw, sensor, mosaic, demosaic, 1.0)
+    raw = simulate_raw(light, sensor, mosaic)
+    found = demosaic_raw(raw, sensor, mosaic, demosaic, 1.0)
     assert found.shape == (*SIZE, 3)
     assert np.abs(found - light).max() < 1e-3
 
@@ -162,17 +164,17 @@ def test_a_grey_card_is_grey_and_saturation_is_white(sensor):
     mosaic = Mosaic("GRBG", 12, crosstalk=0.15)
     sensor = replace(sensor, full_well_e=1e9, red_response=0.45, blue_response=0.7)
     for level, wanted in ((0.18, 0.18), (0.9, 0.9), (1.0, 1.0), (2.5, 1.0)):
-        raw = counted(flat(level), sensor, mosaic)
-        found = colored(raw, sensor, mosaic, "edge_aware", 1.0)
+        raw = simulate_raw(flat(level), sensor, mosaic)
+        found = demosaic_raw(raw, sensor, mosaic, "edge_aware", 1.0)
         assert np.abs(found - wanted).max() < 2e-3
 
 
 def test_crosstalk_greys_colours_and_its_correction_adds_noise(sensor):
     mosaic = replace(PLAIN, crosstalk=0.15)
     light = flat(1.0) * np.array([0.6, 0.2, 0.2], np.float32)
-    raw = counted(light, sensor, mosaic)
+    raw = simulate_raw(light, sensor, mosaic)
     pale, half, full = (
-        colored(raw, sensor, mosaic, "bilinear", share) for share in (0.0, 0.5, 1.0)
+        demosaic_raw(raw, sensor, mosaic, "bilinear", share) for share in (0.0, 0.5, 1.0)
     )
     chroma = [float(f[..., 0].mean() - f[..., 1].mean()) for f in (pale, half, full)]
     assert chroma[0] == pytest.approx(0.4 * (1 - 3 * 0.15), rel=0.02)
@@ -183,18 +185,22 @@ def test_crosstalk_greys_colours_and_its_correction_adds_noise(sensor):
 
 def test_interpolated_colours_are_correlated_with_their_neighbours(sensor):
     """What tells a mosaic's noise from that of a sensor that counts every colour."""
-    noise = colored(counted(flat(0.4), sensor, PLAIN), sensor, PLAIN, "bilinear", 1.0)[..., 0]
+    noise = demosaic_raw(simulate_raw(flat(0.4), sensor, PLAIN), sensor, PLAIN, "bilinear", 1.0)[
+        ..., 0
+    ]
     assert np.corrcoef(noise[:, 1:].ravel(), noise[:, :-1].ravel())[0, 1] > 0.3
 
 
 def test_equal_seeds_give_equal_numbers(sensor):
     mosaic = Mosaic("RGGB", 12, prnu=0.01, dsnu_e=2.0, row_noise_e=2.0, hot_share=0.01, hot_e=90.0)
-    assert np.array_equal(counted(flat(0.3), sensor, mosaic), counted(flat(0.3), sensor, mosaic))
-    other = counted(flat(0.3), replace(sensor, noise_seed=5), mosaic)
-    assert not np.array_equal(other, counted(flat(0.3), sensor, mosaic))
+    assert np.array_equal(
+        simulate_raw(flat(0.3), sensor, mosaic), simulate_raw(flat(0.3), sensor, mosaic)
+    )
+    other = simulate_raw(flat(0.3), replace(sensor, noise_seed=5), mosaic)
+    assert not np.array_equal(other, simulate_raw(flat(0.3), sensor, mosaic))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 4), (7, 9)])
 def test_pictures_of_any_size_are_coloured(sensor, size):
-    raw = counted(flat(0.4, size), sensor, PLAIN)
-    assert colored(raw, sensor, PLAIN, "bilinear", 1.0).shape == (*size, 3)
+    raw = simulate_raw(flat(0.4, size), sensor, PLAIN)
+    assert demosaic_raw(raw, sensor, PLAIN, "bilinear", 1.0).shape == (*size, 3)

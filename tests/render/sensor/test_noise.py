@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from sim2cam.render.sensor.noise import standard_normal
+from sim2cam.render.sensor.noise import sample_standard_normal
 
 SHAPE = (480, 640, 3)  # more than are made at once
 
 
 def drawn(seed=0, shape=SHAPE):
-    return standard_normal(np.random.default_rng(seed), shape)
+    return sample_standard_normal(np.random.default_rng(seed), shape)
 
 
 def test_deviates_are_normal():

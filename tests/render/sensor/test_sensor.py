@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from sim2cam import images
-from sim2cam.render.sensor.auto_exposure import METERED_LEVEL, Earlier
-from sim2cam.render.sensor.sensor import develop, take
+from sim2cam.render.sensor.auto_exposure import METERING_TARGET, PreviousSettings
+from sim2cam.render.sensor.sensor import capture_image, develop
 from sim2cam.scene.sensor import Automatics, Mosaic, Processing
 
 
@@ -28,7 +28,7 @@ def scenery():
 @pytest.mark.parametrize("level", [1e-4, 0.3, 50.0])
 def test_the_meter_gives_any_light_the_same_exposure(make, level):
     picture = linear(develop(flat(level), make.neutral))
-    assert picture.mean() == pytest.approx(METERED_LEVEL, rel=0.01)
+    assert picture.mean() == pytest.approx(METERING_TARGET, rel=0.01)
 
 
 def test_the_meter_keeps_bright_parts_below_white(make):
@@ -49,7 +49,7 @@ def test_noise_is_poisson_and_gaussian(make, full_well_e, read_noise_e, exposure
         make.neutral, full_well_e=full_well_e, read_noise_e=read_noise_e, exposure_ev=exposure_ev
     )
     found = linear(develop(flat(), sensor))
-    level = METERED_LEVEL * 2**exposure_ev
+    level = METERING_TARGET * 2**exposure_ev
     expected = level / full_well_e + (read_noise_e / full_well_e) ** 2
     step = 1.1 / 255 * level**0.58  # width of a byte there
     assert found.mean() == pytest.approx(level, rel=0.01)
@@ -67,14 +67,14 @@ def test_a_colour_of_fewer_electrons_is_noisier(make, read_noise_e):
     )
     found = linear(develop(flat(), sensor))
     full = 1600.0 * np.array([0.5, 1.0, 0.25])
-    expected = METERED_LEVEL / full + (read_noise_e / full) ** 2
-    assert found.mean(axis=(0, 1)) == pytest.approx([METERED_LEVEL] * 3, rel=0.01)
+    expected = METERING_TARGET / full + (read_noise_e / full) ** 2
+    assert found.mean(axis=(0, 1)) == pytest.approx([METERING_TARGET] * 3, rel=0.01)
     assert found.var(axis=(0, 1)) == pytest.approx(expected, rel=0.06)
 
 
 def test_noise_is_independent_between_pixels_and_channels(make):
     sensor = replace(make.neutral, full_well_e=400.0)
-    noise = linear(develop(flat(), sensor)) - METERED_LEVEL
+    noise = linear(develop(flat(), sensor)) - METERING_TARGET
     pairs = [(noise[:, 1:], noise[:, :-1]), (noise[1:], noise[:-1]), (noise[..., 0], noise[..., 1])]
     for a, b in pairs:
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.02
@@ -109,7 +109,7 @@ def test_the_tone_curve_can_be_switched_off(make):
     exposed = np.linspace(0, 1.5, 3000, dtype=np.float32)
     radiance = np.tile(exposed[:, None, None], (1, 40, 3))
     plain = replace(make.neutral, full_well_e=np.inf, tone_shoulder=1.0)
-    gain = take(radiance, plain).settings.gain
+    gain = capture_image(radiance, plain).auto_settings.gain
     level = np.clip(exposed * gain * 2, 0, 1).astype(np.float64)
     curve = np.where(level <= 0.0031308, 12.92 * level, 1.055 * level ** (1 / 2.4) - 0.055)
     found = develop(radiance, replace(plain, exposure_ev=1.0))[:, 0].astype(int)
@@ -186,15 +186,17 @@ def test_pictures_are_bytes_of_the_size_of_the_radiance(make):
 
 def test_equal_sensors_give_equal_bytes_and_other_noise_seeds_do_not(make):
     noisy = replace(make.neutral, full_well_e=500.0, noise_seed=4)
-    assert take(scenery(), noisy).file == take(scenery(), noisy).file
-    other = take(scenery(), replace(noisy, noise_seed=5)).file
-    assert other != take(scenery(), noisy).file
+    assert capture_image(scenery(), noisy).encoded == capture_image(scenery(), noisy).encoded
+    other = capture_image(scenery(), replace(noisy, noise_seed=5)).encoded
+    assert other != capture_image(scenery(), noisy).encoded
 
 
 def test_a_png_loses_nothing(make):
-    file = take(scenery(), replace(make.neutral, file_format="png", jpeg_quality=1)).file
+    file = capture_image(
+        scenery(), replace(make.neutral, file_format="png", jpeg_quality=1)
+    ).encoded
     assert file.startswith(b"\x89PNG")
-    assert np.array_equal(images.decode_picture(file), develop(scenery(), make.neutral))
+    assert np.array_equal(images.decode_image(file), develop(scenery(), make.neutral))
 
 
 def test_jpeg_quality_decides_size_and_loss(make):
@@ -202,9 +204,9 @@ def test_jpeg_quality_decides_size_and_loss(make):
     plain = develop(radiance, make.neutral).astype(float)
     sizes, losses = [], []
     for quality in (30, 60, 95):
-        file = take(radiance, replace(make.neutral, jpeg_quality=quality)).file
+        file = capture_image(radiance, replace(make.neutral, jpeg_quality=quality)).encoded
         sizes.append(len(file))
-        losses.append(np.abs(images.decode_picture(file) - plain).mean())
+        losses.append(np.abs(images.decode_image(file) - plain).mean())
     assert sizes == sorted(sizes)
     assert sizes[0] < 0.5 * sizes[2]
     assert losses == sorted(losses, reverse=True)
@@ -216,9 +218,9 @@ RGGB = Mosaic("RGGB", 14, crosstalk=0.1)
 @pytest.mark.parametrize("processing", [None, Processing()])
 def test_processing_that_does_nothing_changes_no_byte(make, processing):
     noisy = replace(make.neutral, full_well_e=500.0, vignetting=0.3, denoise=0.4, sharpening=0.5)
-    plain = take(scenery(), noisy)
-    same = take(scenery(), replace(noisy, processing=processing, automatics=Automatics()))
-    assert same.file == plain.file
+    plain = capture_image(scenery(), noisy)
+    same = capture_image(scenery(), replace(noisy, processing=processing, automatics=Automatics()))
+    assert same.encoded == plain.encoded
     assert same.raw is None
 
 
@@ -232,11 +234,11 @@ def test_a_mosaic_gives_the_same_picture_where_it_is_even(make):
 
 
 def test_the_raw_picture_is_exposed_by_the_meter(make):
-    photo = take(flat(3.0), replace(make.neutral, full_well_e=1e8, mosaic=RGGB))
+    photo = capture_image(flat(3.0), replace(make.neutral, full_well_e=1e8, mosaic=RGGB))
     green = photo.raw[::2, 1::2].astype(float) - RGGB.black_level()
     level = green / (RGGB.white_level() - RGGB.black_level())
     assert (photo.raw.shape, photo.raw.dtype) == ((200, 300), np.uint16)
-    assert level.mean() == pytest.approx(METERED_LEVEL, rel=1e-3)
+    assert level.mean() == pytest.approx(METERING_TARGET, rel=1e-3)
 
 
 def test_shading_is_corrected_and_its_noise_grows(make):
@@ -268,7 +270,11 @@ def test_white_balance_takes_the_light_s_colour_out(make):
 def test_coarser_colour_makes_smaller_files(make):
     radiance = scenery() * np.array([1.5, 0.7, 0.4], np.float32)
     sizes = [
-        len(take(radiance, replace(make.neutral, processing=Processing(jpeg_subsampling=s))).file)
+        len(
+            capture_image(
+                radiance, replace(make.neutral, processing=Processing(jpeg_subsampling=s))
+            ).encoded
+        )
         for s in ("444", "422", "420")
     ]
     assert sizes == sorted(sizes, reverse=True)
@@ -277,7 +283,7 @@ def test_coarser_colour_makes_smaller_files(make):
 
 def test_a_picture_is_exposed_as_the_one_before_it_where_the_camera_lags(make):
     lagging = replace(make.neutral, automatics=Automatics(exposure_lag_s=1.0))
-    first = take(flat(1.0), lagging)
-    later = take(flat(4.0), lagging, Earlier(first.settings, 0.01))
-    assert later.settings.gain == pytest.approx(first.settings.gain, rel=0.02)
-    assert images.decode_picture(later.file).min() > 240
+    first = capture_image(flat(1.0), lagging)
+    later = capture_image(flat(4.0), lagging, PreviousSettings(first.auto_settings, 0.01))
+    assert later.auto_settings.gain == pytest.approx(first.auto_settings.gain, rel=0.02)
+    assert images.decode_image(later.encoded).min() > 240

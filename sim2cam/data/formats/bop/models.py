@@ -17,15 +17,15 @@ from sim2cam.geometry.poses import Pose
 from sim2cam.scene.shape import Asset
 from sim2cam.scene.symmetry import Symmetries
 
-MODELS = "models"
-INFO = "models_info.json"
-_MM = 1000.0
+MODEL_FOLDER = "models"
+MODEL_INFO_FILE = "models_info.json"
+_MM_PER_M = 1000.0
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ObjectModel:
     """A rigid object, in its own frame.
 
     Attributes:
@@ -44,35 +44,35 @@ class Model:
 
 
 @dataclass(frozen=True, eq=False)
-class Shapes:
+class ModelSource:
     """What a data set's scenes know of its objects' shapes.
 
     Attributes:
-        assets_of: returns the assets of a sample's objects by ``instance_id``.
-        model_of: returns the model of an asset of a sample; raises ``InputError`` without its file.
+        find_assets: returns the assets of a sample's objects by ``instance_id``.
+        load_model: returns the model of an asset of a sample; raises ``InputError`` without its file.
     """
 
-    assets_of: Callable[[Sample], Mapping[int, Asset]]
-    model_of: Callable[[Sample, Asset], Model]
+    find_assets: Callable[[Sample], Mapping[int, Asset]]
+    load_model: Callable[[Sample, Asset], ObjectModel]
 
 
-def write_models(models: Mapping[int, Model], folder: Path) -> None:
+def write_models(models: Mapping[int, ObjectModel], folder: Path) -> None:
     """Fills a folder with ``models/obj_000001.ply``, ... and ``models/models_info.json``.
 
     Raises:
         OutputError: the folder cannot be written.
     """
     for number, model in models.items():
-        write_bytes(folder / MODELS / f"obj_{number:06d}.ply", _ply(model))
-    table = {str(number): _info(model) for number, model in models.items()}
-    write_bytes(folder / MODELS / INFO, to_json(table, folder, indent=1))
+        write_bytes(folder / MODEL_FOLDER / f"obj_{number:06d}.ply", _encode_ply(model))
+    table = {str(number): _build_info(model) for number, model in models.items()}
+    write_bytes(folder / MODEL_FOLDER / MODEL_INFO_FILE, to_json(table, folder, indent=1))
 
 
-def _ply(model: Model) -> bytes:
+def _encode_ply(model: ObjectModel) -> bytes:
     import trimesh
 
     mesh = trimesh.Trimesh(
-        _MM * model.vertices_m,
+        _MM_PER_M * model.vertices_m,
         model.faces,
         vertex_normals=model.normals,
         vertex_colors=model.rgb,
@@ -81,10 +81,10 @@ def _ply(model: Model) -> bytes:
     return bytes(mesh.export(file_type="ply", vertex_normal=True))
 
 
-def _info(model: Model) -> dict[str, Any]:
-    low = _MM * model.vertices_m.min(axis=0)
-    size = _MM * np.ptp(model.vertices_m, axis=0)
-    facts: dict[str, Any] = {"diameter": _MM * diameter_of(model.vertices_m)}
+def _build_info(model: ObjectModel) -> dict[str, Any]:
+    low = _MM_PER_M * model.vertices_m.min(axis=0)
+    size = _MM_PER_M * np.ptp(model.vertices_m, axis=0)
+    facts: dict[str, Any] = {"diameter": _MM_PER_M * compute_diameter(model.vertices_m)}
     facts |= {f"min_{axis}": float(value) for axis, value in zip("xyz", low, strict=True)}
     facts |= {f"size_{axis}": float(value) for axis, value in zip("xyz", size, strict=True)}
     turns, axes = model.symmetries.rotations_wxyz, model.symmetries.axes
@@ -97,7 +97,7 @@ def _info(model: Model) -> dict[str, Any]:
     return facts
 
 
-def diameter_of(points: Floats) -> float:
+def compute_diameter(points: Floats) -> float:
     """Returns the largest distance between any two of some points (n, 3)."""
     from scipy.spatial import ConvexHull
     from scipy.spatial.distance import pdist

@@ -12,32 +12,32 @@ from pydantic import ValidationError
 
 from sim2cam import images
 from sim2cam.data.formats.bop.files import (
+    CAMERA_FILE,
     CAMERA_TABLE,
-    CAMERAS,
-    CURE,
+    HINT,
+    INFO_FILE,
     INFO_LIST,
     INFO_TABLE,
-    INFOS,
-    MM,
+    MM_PER_M,
+    POSE_FILE,
     POSE_LIST,
     POSE_TABLE,
-    POSES,
     CameraEntry,
     InfoEntry,
     PoseEntry,
-    box_within,
-    default_name,
-    masks_folder,
-    names_of,
-    picture_file,
-    pose_matrix,
+    build_pose_matrix,
+    clip_bop_box,
+    find_image,
+    find_mask_folder,
+    find_scenes,
+    make_default_name,
+    read_category_names,
     read_table,
-    scenes_below,
-    table_file,
+    resolve_table_path,
 )
 from sim2cam.data.mask_file import MaskFile
-from sim2cam.data.parsing import first_problem
-from sim2cam.data.problems import Problems
+from sim2cam.data.parsing import format_validation_error
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, LensError
 from sim2cam.geometry.boxes import Box
@@ -47,7 +47,7 @@ from sim2cam.geometry.poses import Pose
 
 def is_bop(path: Path) -> bool:
     """Returns whether a path is a folder of scenes, or one."""
-    return bool(scenes_below(path))
+    return bool(find_scenes(path))
 
 
 def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
@@ -57,7 +57,7 @@ def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     visible fractions are of whole objects, also beyond it. Masks are those of ``mask_visib/``, read
     when they are asked for. Objects that are hidden whole are left out. Categories are named by
     ``categories.json`` where our export wrote one, and else as the files of their meshes:
-    ``obj_000001``. Depth is that of a depth camera, ``sensor_depth``. Of scenes with several sensors
+    ``obj_000001``. Depth is that of a depth camera, ``render_sensor_depth``. Of scenes with several sensors
     (``scene_camera_rgb.json``) the images of ``rgb`` are read.
 
     Args:
@@ -69,40 +69,42 @@ def read_bop(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
         InputError: a file is missing, broken or contradicts itself.
     """
     root = root.resolve()
-    parts = scenes_below(root)
+    parts = find_scenes(root)
     scenes = [scene for found in parts.values() for scene in found]
-    names = names_of(scenes)
+    names = read_category_names(scenes)
     samples: dict[str, list[Sample]] = {part: [] for part in parts}
-    problems = Problems(root, skip=skip_invalid)
+    problems = AnnotationErrors(root, skip_invalid=skip_invalid)
     number = 0
     for part, folders in parts.items():
         for folder in folders:
-            samples[part].extend(_scene(root, folder, number, names, origin, problems))
+            samples[part].extend(_read_scene(root, folder, number, names, origin, problems))
             number += 1
-    problems.finish()
+    problems.report()
     found = {o.category for part in samples.values() for s in part for o in s.objects or ()}
     listed = tuple(dict.fromkeys(names.values()))  # several models may be of one category
     categories = tuple(name for name in listed if name in found) or listed
     return {part: Dataset(root, categories, tuple(read)) for part, read in samples.items()}
 
 
-def _scene(
+def _read_scene(
     root: Path,
     folder: Path,
     scene_index: int,
-    names: Mapping[int, str],
+    category_names: Mapping[int, str],
     origin: Origin,
-    problems: Problems,
+    problems: AnnotationErrors,
 ) -> Iterator[Sample]:
-    path = table_file(folder, CAMERAS)
+    path = resolve_table_path(folder, CAMERA_FILE)
     cameras = read_table(path, CAMERA_TABLE)
-    labels = _scene_labels(folder) if table_file(folder, POSES).is_file() else None
+    labels = _read_scene_labels(folder) if resolve_table_path(folder, POSE_FILE).is_file() else None
     for number, camera in sorted(cameras.items()):
-        picture = picture_file(folder, number)
+        picture = find_image(folder, number)
         width, height = images.read_size(picture)
         objects = None
         if labels is not None:
-            objects = tuple(_objects(folder, number, (width, height), labels, names, problems))
+            objects = tuple(
+                _read_objects(folder, number, (width, height), labels, category_names, problems)
+            )
         depth = folder / f"depth/{number:06d}.png"
         yield Sample(
             name=picture.relative_to(root).as_posix(),
@@ -112,51 +114,55 @@ def _scene(
             objects=objects,
             origin=origin,
             channels={"sensor_depth": depth} if depth.is_file() else {},
-            lens=_lens(path, number, camera),
+            lens=_build_lens(path, number, camera),
             scene_index=scene_index,
-            depth_unit_m=camera.depth_scale / MM if depth.is_file() else None,
+            depth_unit_m=camera.depth_scale / MM_PER_M if depth.is_file() else None,
         )
 
 
-def _scene_labels(folder: Path) -> tuple[dict[int, list[PoseEntry]], dict[int, list[InfoEntry]]]:
-    path = table_file(folder, INFOS)
+def _read_scene_labels(
+    folder: Path,
+) -> tuple[dict[int, list[PoseEntry]], dict[int, list[InfoEntry]]]:
+    path = resolve_table_path(folder, INFO_FILE)
     if not path.is_file():
         raise InputError(
             path,
-            f"missing: {POSES} has poses, but nothing tells boxes and what is seen. Calculate it with "
+            f"missing: {POSE_FILE} has poses, but nothing tells boxes and what is seen. Calculate it with "
             "calc_gt_info.py of bop_toolkit.",
         )
-    return read_table(table_file(folder, POSES), POSE_TABLE), read_table(path, INFO_TABLE)
+    return read_table(resolve_table_path(folder, POSE_FILE), POSE_TABLE), read_table(
+        path, INFO_TABLE
+    )
 
 
-def _lens(path: Path, number: int, camera: CameraEntry) -> BrownConrady:
-    fx, skew, cx, zero, fy, cy, *last = camera.matrix
+def _build_lens(path: Path, image_id: int, camera: CameraEntry) -> BrownConrady:
+    fx, skew, cx, zero, fy, cy, *last = camera.camera_matrix
     if skew or zero or last != [0, 0, 1]:
-        raise InputError(path, f"image {number}: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. {CURE}")
+        raise InputError(path, f"image {image_id}: cam_K is not fx 0 cx, 0 fy cy, 0 0 1. {HINT}")
     try:
         return BrownConrady(fx, fy, cx, cy)
     except LensError as error:
-        raise InputError(path, f"image {number}: {error}") from error
+        raise InputError(path, f"image {image_id}: {error}") from error
 
 
-def _objects(
+def _read_objects(
     folder: Path,
-    number: int,
+    image_id: int,
     size: tuple[int, int],
     labels: tuple[Mapping[int, list[PoseEntry]], Mapping[int, list[InfoEntry]]],
-    names: Mapping[int, str],
-    problems: Problems,
+    category_names: Mapping[int, str],
+    problems: AnnotationErrors,
 ) -> Iterator[ObjectLabel]:
     """Yield the visible objects of an image of a scene."""
-    poses, infos = labels[0].get(number, []), labels[1].get(number, [])
-    paths = table_file(folder, POSES), table_file(folder, INFOS)
-    _check_same(paths[1], f"image {number}", infos, poses)
-    masks = masks_folder(folder)
+    poses, infos = labels[0].get(image_id, []), labels[1].get(image_id, [])
+    paths = resolve_table_path(folder, POSE_FILE), resolve_table_path(folder, INFO_FILE)
+    _check_same_length(paths[1], f"image {image_id}", infos, poses)
+    masks = find_mask_folder(folder)
     for index, (pose, info) in enumerate(zip(poses, infos, strict=True)):
-        with problems.collecting():
-            place = f"image {number}, object {index}"
-            label = _label(paths, place, (pose, info), size, names[pose.obj_id])
-            mask = masks / f"{number:06d}_{index:06d}.png"
+        with problems.collect():
+            place = f"image {image_id}, object {index}"
+            label = _build_label(paths, place, (pose, info), size, category_names[pose.obj_id])
+            mask = masks / f"{image_id:06d}_{index:06d}.png"
             if label is not None and mask.is_file():
                 label = replace(label, mask=MaskFile(mask, size[::-1]))
             if label is not None:
@@ -164,7 +170,7 @@ def _objects(
 
 
 def read_bop_image(
-    path: Path, name: str, poses: Any, infos: Any, size: tuple[int, int], problems: Problems
+    path: Path, name: str, poses: Any, infos: Any, size: tuple[int, int], problems: AnnotationErrors
 ) -> tuple[ObjectLabel, ...]:
     """Return the visible objects of an image whose tables stand alone, as in BOP's WebDataset files.
 
@@ -182,28 +188,32 @@ def read_bop_image(
     try:
         listed, beside = POSE_LIST.validate_python(poses), INFO_LIST.validate_python(infos)
     except ValidationError as error:
-        raise InputError(path, f"sample {name}: {first_problem(error)}. {CURE}") from error
-    _check_same(path, f"sample {name}", beside, listed)
+        raise InputError(
+            path, f"sample {name}: {format_validation_error(error)}. {HINT}"
+        ) from error
+    _check_same_length(path, f"sample {name}", beside, listed)
     found = []
     for index, (pose, info) in enumerate(zip(listed, beside, strict=True)):
-        with problems.collecting():
+        with problems.collect():
             place = f"sample {name}, object {index}"
-            category = default_name(pose.obj_id)
-            found.append(_label((path, path), place, (pose, info), size, category))
+            category = make_default_name(pose.obj_id)
+            found.append(_build_label((path, path), place, (pose, info), size, category))
     return tuple(label for label in found if label is not None)
 
 
-def _check_same(path: Path, place: str, infos: Sequence[Any], poses: Sequence[Any]) -> None:
+def _check_same_length(
+    path: Path, location: str, infos: Sequence[Any], poses: Sequence[Any]
+) -> None:
     if len(poses) != len(infos):
         raise InputError(
             path,
-            f"{place}: {len(infos)} objects, but {POSES} has {len(poses)}. Calculate it again.",
+            f"{location}: {len(infos)} objects, but {POSE_FILE} has {len(poses)}. Calculate it again.",
         )
 
 
-def _label(
+def _build_label(
     paths: tuple[Path, Path],
-    place: str,
+    location: str,
     entries: tuple[PoseEntry, InfoEntry],
     size: tuple[int, int],
     category: str,
@@ -212,7 +222,7 @@ def _label(
 
     Args:
         paths: of the tables of poses and of what is seen, for errors.
-        place: of the object, for errors.
+        location: of the object, for errors.
         entries: of both tables.
         size: width and height of the image.
         category: of the object.
@@ -220,13 +230,13 @@ def _label(
     pose, info = entries
     if info.px_count_visib <= 0:
         return None
-    box, whole = _box(info.bbox_visib, size), _box(info.bbox_obj, size)
+    box, whole = _clip_box(info.bbox_visib, size), _clip_box(info.bbox_obj, size)
     if box is None or whole is None or not 0 < info.visib_fract <= 1:
-        raise InputError(paths[1], f"{place}: impossible box or visib_fract.")
-    matrix = pose_matrix(pose.rotation, pose.position_mm)
+        raise InputError(paths[1], f"{location}: impossible box or visib_fract.")
+    matrix = build_pose_matrix(pose.rotation, pose.position_mm)
     if matrix is None:
         raise InputError(
-            paths[0], f"{place}: cam_R_m2c is no rotation, or cam_t_m2c is not finite."
+            paths[0], f"{location}: cam_R_m2c is no rotation, or cam_t_m2c is not finite."
         )
     return ObjectLabel(
         category=category,
@@ -238,9 +248,9 @@ def _label(
     )
 
 
-def _box(first_and_more: list[float], size: tuple[int, int]) -> Box | None:
+def _clip_box(bop_box: list[float], size: tuple[int, int]) -> Box | None:
     """Returns a box as far as it lies in a picture (width, height); None where it is none or beside."""
-    if not all(map(math.isfinite, first_and_more)) or min(first_and_more[2:]) < 0:
+    if not all(map(math.isfinite, bop_box)) or min(bop_box[2:]) < 0:
         return None
-    x0, y0, x1, y1 = box_within(first_and_more, size)
+    x0, y0, x1, y1 = clip_bop_box(bop_box, size)
     return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None

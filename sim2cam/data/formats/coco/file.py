@@ -13,17 +13,17 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sim2cam import images
-from sim2cam.data.parsing import first_problem, read_json
-from sim2cam.data.problems import Problems
+from sim2cam.data.parsing import format_validation_error, read_json
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.errors import InputError
 
-_MOST_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
-_ROOT = "none"  # supercategory of the category under which Roboflow lists the project
-_NOT_READ = (
-    f"is neither a folder of pictures ({', '.join(images.SUFFIXES)}), a video "
+_MAX_BYTES = 1_000_000_000  # twice the boxes and masks of COCO's own training images
+_ROOT_SUPERCATEGORY = "none"  # supercategory of the category under which Roboflow lists the project
+_UNSUPPORTED_MESSAGE = (
+    f"is neither a folder of pictures ({', '.join(images.IMAGE_SUFFIXES)}), a video "
     f"({', '.join(images.VIDEO_SUFFIXES)}) nor a COCO file (.json). Convert it, or name its folder."
 )
-_EXPORT = "Export the annotations as COCO detection."
+_EXPORT_HINT = "Export the annotations as COCO detection."
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class CocoFile:
     categories: dict[int, Category]
     annotations: dict[int | str, list[tuple[int, Annotation]]] | None
 
-    def annotations_of(self, image_id: int | str) -> Sequence[tuple[int, Annotation]]:
+    def get_annotations(self, image_id: int | str) -> Sequence[tuple[int, Annotation]]:
         """Return the annotations of an image with their numbers."""
         return (self.annotations or {}).get(image_id, ())
 
@@ -98,7 +98,7 @@ _ANNOTATION: TypeAdapter[Annotation] = TypeAdapter(Annotation)
 _ANNOTATIONS: TypeAdapter[list[Annotation]] = TypeAdapter(list[Annotation])
 
 
-def read_coco_file(path: Path, problems: Problems) -> CocoFile:
+def read_coco_file(path: Path, problems: AnnotationErrors) -> CocoFile:
     """Read the tables of a COCO file.
 
     Args:
@@ -111,42 +111,44 @@ def read_coco_file(path: Path, problems: Problems) -> CocoFile:
     if not path.exists():
         raise InputError(path, "no such file. Check the path.")
     try:
-        tables = read_json(path, _MOST_BYTES, "COCO file", "Export the annotations again.")
+        tables = read_json(path, _MAX_BYTES, "COCO file", "Export the annotations again.")
     except InputError as error:
         if path.suffix.lower() == ".json" or not path.is_file():
             raise
-        raise InputError(path, _NOT_READ) from error
+        raise InputError(path, _UNSUPPORTED_MESSAGE) from error
     for key in ("images", "categories"):
         if not isinstance(tables, dict) or key not in tables:
-            raise InputError(path, f"not a COCO file: there is no list '{key}' in it. {_EXPORT}")
-    return checked_tables(path, tables, problems)
+            raise InputError(
+                path, f"not a COCO file: there is no list '{key}' in it. {_EXPORT_HINT}"
+            )
+    return parse_tables(path, tables, problems)
 
 
-def checked_tables(path: Path, tables: dict[str, Any], problems: Problems) -> CocoFile:
+def parse_tables(path: Path, tables: dict[str, Any], problems: AnnotationErrors) -> CocoFile:
     """Check the tables of a COCO file; takes, returns and raises what ``read_coco_file`` does."""
     try:
         found = _TABLES.validate_python(tables)
     except ValidationError as error:
-        raise InputError(path, f"{first_problem(error)}. Correct the file.") from error
+        raise InputError(path, f"{format_validation_error(error)}. Correct the file.") from error
     _check_images(path, found.images)
     annotations = None
     if found.annotations is not None:
-        annotations = list(_annotations(path, found.annotations, problems))
+        annotations = list(_parse_annotations(path, found.annotations, problems))
     used = {annotation.category_id for _, annotation in annotations or ()}
     return CocoFile(
         found.images,
-        _categories(path, found.categories, used),
-        None if annotations is None else _by_image(path, found.images, annotations, problems),
+        _index_categories(path, found.categories, used),
+        None if annotations is None else _group_by_image(path, found.images, annotations, problems),
     )
 
 
 @contextmanager
-def bounded_nesting(path: Path) -> Iterator[None]:
+def limit_nesting(path: Path) -> Iterator[None]:
     """Turn a RecursionError that a deeply nested table causes into an error that names the file."""
     try:
         yield
     except RecursionError as error:
-        raise InputError(path, f"its tables are nested too deeply. {_EXPORT}") from error
+        raise InputError(path, f"its tables are nested too deeply. {_EXPORT_HINT}") from error
 
 
 def _check_images(path: Path, entries: list[ImageEntry]) -> None:
@@ -159,18 +161,22 @@ def _check_images(path: Path, entries: list[ImageEntry]) -> None:
         ids.add(entry.id)
 
 
-def _categories(path: Path, listed: list[Category], used: set[int]) -> dict[int, Category]:
+def _index_categories(
+    path: Path, categories: list[Category], used_ids: set[int]
+) -> dict[int, Category]:
     """Return the categories by id, in the order of ids, without Roboflow's root."""
-    parents = {category.supercategory for category in listed if _is_text(category.supercategory)}
+    parents = {
+        category.supercategory for category in categories if _is_text(category.supercategory)
+    }
     found: dict[int, Category] = {}
     ids: set[int] = set()
     names: set[str] = set()
-    for category in sorted(listed, key=lambda c: c.id):
+    for category in sorted(categories, key=lambda c: c.id):
         if category.id in ids:
             raise InputError(path, f"two categories have the id {category.id}. Give each its own.")
         ids.add(category.id)
-        is_root = category.supercategory == _ROOT and category.name in parents
-        if is_root and category.id not in used:
+        is_root = category.supercategory == _ROOT_SUPERCATEGORY and category.name in parents
+        if is_root and category.id not in used_ids:
             continue
         if category.name in names:
             raise InputError(
@@ -185,8 +191,8 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _annotations(
-    path: Path, entries: list[Any], problems: Problems
+def _parse_annotations(
+    path: Path, entries: list[Any], problems: AnnotationErrors
 ) -> Iterator[tuple[int, Annotation]]:
     """Yield the annotations that can be parsed, each with its number."""
     try:
@@ -195,27 +201,27 @@ def _annotations(
     except ValidationError:  # then one by one, to collect all that are flawed
         pass
     for number, entry in enumerate(entries):
-        with problems.collecting():
+        with problems.collect():
             try:
                 annotation = _ANNOTATION.validate_python(entry)
             except ValidationError as error:
                 raise InputError(
-                    path, first_problem(error, f"annotations[{number}]") + "."
+                    path, format_validation_error(error, f"annotations[{number}]") + "."
                 ) from error
             yield number, annotation
 
 
-def _by_image(
+def _group_by_image(
     path: Path,
     entries: list[ImageEntry],
     annotations: list[tuple[int, Annotation]],
-    problems: Problems,
+    problems: AnnotationErrors,
 ) -> dict[int | str, list[tuple[int, Annotation]]]:
     known = {entry.id for entry in entries}
     numbers: dict[str, int] = {}
     found: dict[int | str, list[tuple[int, Annotation]]] = defaultdict(list)
     for number, annotation in annotations:
-        with problems.collecting():
+        with problems.collect():
             own = json.dumps(annotation.id)
             if annotation.id is not None and numbers.setdefault(own, number) != number:
                 raise InputError(

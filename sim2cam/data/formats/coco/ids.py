@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim2cam.data.formats.coco.file import bounded_nesting, read_coco_file
-from sim2cam.data.formats.coco.photos import CocoPhoto, find_photos
-from sim2cam.data.formats.coco.shapes import keypoints_of, mask_of
-from sim2cam.data.formats.photos import are_of_stored_pixels
-from sim2cam.data.problems import Problems
+from sim2cam.data.formats.coco.file import limit_nesting, read_coco_file
+from sim2cam.data.formats.coco.photos import CocoImage, find_coco_images
+from sim2cam.data.formats.coco.shapes import parse_keypoints, parse_segmentation
+from sim2cam.data.formats.photos import detect_stored_pixel_labels
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Keypoint, ObjectLabel
 from sim2cam.errors import RepairWarning
-from sim2cam.geometry.boxes import Box, box_of_mask, xywh_to_xyxy
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.boxes import Box, mask_to_box, xywh_to_xyxy
+from sim2cam.geometry.run_length import RleMask
 
 
 @dataclass(frozen=True)
@@ -24,20 +24,20 @@ class CocoIds:
     """What a COCO file means by its ids.
 
     Attributes:
-        names: of images, by id.
+        image_names: of images, by id.
         categories: names, by id.
-        keypoints: names of those of each category, by its id.
-        photos: by id.
-        turned: ids of images whose labels are of the pixels as stored.
+        keypoint_names: names of those of each category, by its id.
+        images: by id.
+        stored_pixel_ids: ids of images whose labels are of the pixels as stored.
     """
 
-    names: dict[int | str, str]
+    image_names: dict[int | str, str]
     categories: dict[int, str]
-    keypoints: dict[int, tuple[str, ...]]
-    photos: dict[int | str, CocoPhoto]
-    turned: set[int | str]
+    keypoint_names: dict[int, tuple[str, ...]]
+    images: dict[int | str, CocoImage]
+    stored_pixel_ids: set[int | str]
 
-    def label(
+    def build_label(
         self,
         image_id: int | str,
         category_id: int,
@@ -52,30 +52,32 @@ class CocoIds:
         Raises:
             ValueError: there is neither of these, or one that does not fit.
         """
-        photo, is_turned = self.photos[image_id], image_id in self.turned
-        columns, rows = photo.stored if is_turned else photo.upright
-        mask = mask_of(segmentation, (rows, columns))
-        points = keypoints_of(_placed(keypoints), self.keypoints[category_id])
-        box = _box_around(mask, points) if bbox is None else xywh_to_xyxy(bbox)
+        photo, is_turned = self.images[image_id], image_id in self.stored_pixel_ids
+        columns, rows = photo.stored_size if is_turned else photo.upright_size
+        mask = parse_segmentation(segmentation, (rows, columns))
+        points = parse_keypoints(
+            _mark_keypoints_visible(keypoints), self.keypoint_names[category_id]
+        )
+        box = _compute_bounding_box(mask, points) if bbox is None else xywh_to_xyxy(bbox)
         if box is None:
             raise ValueError("bbox is missing.")
         area_px = (box[2] - box[0]) * (box[3] - box[1])
         label = ObjectLabel(self.categories[category_id], box, area_px, mask=mask, keypoints=points)
-        return photo.upright_label(label) if is_turned else label
+        return photo.orient_label(label) if is_turned else label
 
 
-def read_ids(path: Path) -> CocoIds:
+def read_coco_ids(path: Path) -> CocoIds:
     """Return what a COCO file means by its ids.
 
     Raises:
         InputError: as ``read_coco``.
     """
-    problems = Problems(path, skip=True)  # ids alone are asked for
-    with bounded_nesting(path), warnings.catch_warnings():
+    problems = AnnotationErrors(path, skip_invalid=True)  # ids alone are asked for
+    with limit_nesting(path), warnings.catch_warnings():
         warnings.simplefilter("ignore", RepairWarning)  # read_coco gave them
         file = read_coco_file(path, problems)
-        photos = find_photos(path, file.images)
-        are_stored = are_of_stored_pixels(path, photos)
+        photos = find_coco_images(path, file.images)
+        are_stored = detect_stored_pixel_labels(path, photos)
     categories = file.categories.items()
     return CocoIds(
         {photo.entry.id: photo.name for photo in photos},
@@ -86,16 +88,16 @@ def read_ids(path: Path) -> CocoIds:
     )
 
 
-def _placed(keypoints: Any) -> Any:
+def _mark_keypoints_visible(keypoints: Any) -> Any:
     """Return keypoints of a result, of which all have a place: what they say of visibility is not asked."""
     if isinstance(keypoints, list) and len(keypoints) % 3 == 0:
         return [1 if place % 3 == 2 else number for place, number in enumerate(keypoints)]
     return keypoints
 
 
-def _box_around(mask: RunLengths | None, points: Sequence[Keypoint] | None) -> Box | None:
+def _compute_bounding_box(mask: RleMask | None, points: Sequence[Keypoint] | None) -> Box | None:
     if mask is not None:
-        return box_of_mask(mask.mask()) or (0.0, 0.0, 0.0, 0.0)
+        return mask_to_box(mask.decode()) or (0.0, 0.0, 0.0, 0.0)
     if not points:
         return None
     x, y = zip(*(point.xy for point in points), strict=True)

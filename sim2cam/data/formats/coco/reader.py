@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
 from sim2cam import images
-from sim2cam.data.formats.coco.boxes import CORNERS, are_corners
+from sim2cam.data.formats.coco.boxes import XYXY_MESSAGE, are_xyxy
 from sim2cam.data.formats.coco.file import (
     Annotation,
     CocoFile,
-    bounded_nesting,
-    checked_tables,
+    limit_nesting,
+    parse_tables,
     read_coco_file,
 )
-from sim2cam.data.formats.coco.photos import CocoPhoto, coco_photo, find_photos
-from sim2cam.data.formats.coco.shapes import keypoints_of, mask_of
-from sim2cam.data.formats.photos import are_of_stored_pixels
-from sim2cam.data.problems import Problems
+from sim2cam.data.formats.coco.photos import CocoImage, find_coco_images, read_coco_image_entry
+from sim2cam.data.formats.coco.shapes import parse_keypoints, parse_segmentation
+from sim2cam.data.formats.photos import detect_stored_pixel_labels
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
-from sim2cam.geometry.boxes import box_around_rotated, xywh_to_xyxy
+from sim2cam.geometry.boxes import bound_rotated_box, xywh_to_xyxy
 
-_MOST = 1e300
+_MAX_NUMBER = 1e300
 
 
 def read_coco(path: Path, origin: Origin, *, skip_invalid: bool = False) -> Dataset:
@@ -47,39 +47,39 @@ def read_coco(path: Path, origin: Origin, *, skip_invalid: bool = False) -> Data
         InputError: the file is missing, not COCO or contradicts itself, annotations are flawed, boxes are
             corners, or an image is missing, not an image, or of another size.
     """
-    problems = Problems(path, skip=skip_invalid)
-    with bounded_nesting(path):
+    problems = AnnotationErrors(path, skip_invalid=skip_invalid)
+    with limit_nesting(path):
         file = read_coco_file(path, problems)
-        photos = find_photos(path, file.images)
-        labels = _Labels(path, file, problems)
+        photos = find_coco_images(path, file.images)
+        labels = _LabelBuilder(path, file, problems)
         ours = all(type(photo.entry.scene_index) is int for photo in photos)
         samples: list[Sample] = []
-        for photo, turned in zip(photos, are_of_stored_pixels(path, photos), strict=True):
-            objects = labels.of(photo, turned)
+        for photo, turned in zip(photos, detect_stored_pixel_labels(path, photos), strict=True):
+            objects = labels.build_labels(photo, turned)
             samples.append(
                 Sample(
                     name=photo.name,
                     rgb=photo.path,
-                    width=photo.upright[0],
-                    height=photo.upright[1],
+                    width=photo.upright_size[0],
+                    height=photo.upright_size[1],
                     objects=None if file.annotations is None else objects,
                     origin=photo.entry.origin if photo.entry.origin in get_args(Origin) else origin,
                     scene_index=photo.entry.scene_index if ours else len(samples),
                 )
             )
-        labels.finish()
+        labels.report()
     return Dataset(path.parent, tuple(c.name for c in file.categories.values()), tuple(samples))
 
 
 def read_coco_image(
-    path: Path, name: str, picture: Path, tables: dict[str, Any], problems: Problems
+    path: Path, name: str, image_path: Path, tables: dict[str, Any], problems: AnnotationErrors
 ) -> tuple[tuple[str, ...], tuple[ObjectLabel, ...]]:
     """Return the categories and the labels of one image whose COCO tables stand alone.
 
     Args:
         path: what the tables were read from, for errors.
         name: of the image.
-        picture: its file.
+        image_path: its file.
         tables: ``annotations`` and ``categories``; ``width`` and ``height`` where they tell of which
             pixels the labels are.
         problems: collects flawed annotations, which are left out.
@@ -87,61 +87,61 @@ def read_coco_image(
     Raises:
         InputError: as ``read_coco``; of annotations only that their boxes are corners.
     """
-    width, height = images.read_size(picture)
+    width, height = images.read_size(image_path)
     image = {"id": 0, "file_name": name, "width": width, "height": height}
     image |= {side: tables[side] for side in ("width", "height") if side in tables}
     annotations = tables["annotations"]
     if isinstance(annotations, list):
         annotations = [a | {"image_id": 0} if isinstance(a, dict) else a for a in annotations]
-    with bounded_nesting(path):
+    with limit_nesting(path):
         whole = {**tables, "images": [image], "annotations": annotations}
-        file = checked_tables(path, whole, problems)
-        photo = coco_photo(path, file.images[0], name, picture)
-        (turned,) = are_of_stored_pixels(path, [photo])
-        labels = _Labels(path, file, problems)
-        objects = labels.of(photo, turned)
-        labels.note()
+        file = parse_tables(path, whole, problems)
+        photo = read_coco_image_entry(path, file.images[0], name, image_path)
+        (turned,) = detect_stored_pixel_labels(path, [photo])
+        labels = _LabelBuilder(path, file, problems)
+        objects = labels.build_labels(photo, turned)
+        labels.warn()
     return tuple(c.name for c in file.categories.values()), objects
 
 
-class _Labels:
+class _LabelBuilder:
     """Turn the annotations of a file into labels, and count those that are changed or left out."""
 
-    def __init__(self, path: Path, file: CocoFile, problems: Problems) -> None:
+    def __init__(self, path: Path, file: CocoFile, problems: AnnotationErrors) -> None:
         self._path, self._file, self._problems = path, file, problems
         self._empty = self._rotated = 0
-        self._read: list[tuple[Annotation, CocoPhoto]] = []
+        self._read: list[tuple[Annotation, CocoImage]] = []
 
-    def of(self, photo: CocoPhoto, turned: bool) -> tuple[ObjectLabel, ...]:
-        """Return the labels of an image, which are of its stored pixels where ``turned``."""
+    def build_labels(self, image: CocoImage, is_stored: bool) -> tuple[ObjectLabel, ...]:
+        """Return the labels of an image, which are of its stored pixels where ``is_stored``."""
         found = []
-        for number, annotation in self._file.annotations_of(photo.entry.id):
+        for number, annotation in self._file.get_annotations(image.entry.id):
             if _is_empty(annotation.bbox):
                 self._empty += 1
                 continue
-            with self._problems.collecting():
+            with self._problems.collect():
                 try:
-                    found.append(self._label(annotation, photo, turned))
+                    found.append(self._build_label(annotation, image, is_stored))
                 except ValueError as error:
-                    place = f"annotations[{number}] (image {photo.name})"
+                    place = f"annotations[{number}] (image {image.name})"
                     raise InputError(self._path, f"{place}: {error}") from error
-                self._read.append((annotation, photo))
+                self._read.append((annotation, image))
         return tuple(found)
 
-    def finish(self) -> None:
+    def report(self) -> None:
         """Report flawed annotations, and those that were changed or left out.
 
         Raises:
             InputError: annotations are flawed, or their boxes are corners.
         """
-        self._problems.finish()
+        self._problems.report()
         boxes = [annotation.bbox for annotation, _ in self._read]
         areas = [math.nan if a.area is None else a.area for a, _ in self._read]
-        if are_corners(boxes, [photo.listed_size for _, photo in self._read], areas):
-            raise InputError(self._path, f"{CORNERS} Export the annotations as COCO has them.")
-        self.note()
+        if are_xyxy(boxes, [photo.listed_size for _, photo in self._read], areas):
+            raise InputError(self._path, f"{XYXY_MESSAGE} Export the annotations as COCO has them.")
+        self.warn()
 
-    def note(self) -> None:
+    def warn(self) -> None:
         """Warn of boxes that were changed or left out."""
         notes = []
         if self._empty:
@@ -154,32 +154,36 @@ class _Labels:
         if notes:
             warnings.warn(f"{self._path}: {' '.join(notes)}", RepairWarning, stacklevel=2)
 
-    def _label(self, annotation: Annotation, photo: CocoPhoto, turned: bool) -> ObjectLabel:
+    def _build_label(
+        self, annotation: Annotation, image: CocoImage, is_stored: bool
+    ) -> ObjectLabel:
         category = self._file.categories.get(annotation.category_id)
         if category is None:
             known = ", ".join(f"{i} ({c.name})" for i, c in self._file.categories.items())
             raise ValueError(f"no category has the id {annotation.category_id}. Allowed: {known}.")
-        problem = _box_problem(annotation.bbox, photo, turned) or _area_problem(annotation.area)
+        problem = _find_box_problem(annotation.bbox, image, is_stored) or _find_area_problem(
+            annotation.area
+        )
         if problem:
             raise ValueError(problem)
-        columns, rows = photo.stored if turned else photo.upright
-        mask = mask_of(annotation.segmentation, (rows, columns))
+        columns, rows = image.stored_size if is_stored else image.upright_size
+        mask = parse_segmentation(annotation.segmentation, (rows, columns))
         x, y, width, height = annotation.bbox
         box = xywh_to_xyxy((x, y, width, height))
-        rotation_deg = _rotation_deg(annotation.attributes) if mask is None else 0.0
+        rotation_deg = _parse_rotation_deg(annotation.attributes) if mask is None else 0.0
         if rotation_deg:
             self._rotated += 1
-            box = box_around_rotated(box, rotation_deg)
+            box = bound_rotated_box(box, rotation_deg)
         label = ObjectLabel(
             category=category.name,
             box_xyxy=box,
             area_px=width * height if annotation.area is None else annotation.area,
             is_crowd=annotation.iscrowd,
             mask=mask,
-            keypoints=keypoints_of(annotation.keypoints, category.keypoints or ()),
-            **_said_beside(annotation),
+            keypoints=parse_keypoints(annotation.keypoints, category.keypoints or ()),
+            **_parse_extensions(annotation),
         )
-        return photo.upright_label(label) if turned else label
+        return image.orient_label(label) if is_stored else label
 
 
 def _is_empty(bbox: Sequence[float]) -> bool:
@@ -188,13 +192,13 @@ def _is_empty(bbox: Sequence[float]) -> bool:
     return is_finite and min(bbox[2:]) == 0
 
 
-def _rotation_deg(attributes: Any) -> float:
+def _parse_rotation_deg(attributes: Any) -> float:
     """Return by how much CVAT rotated a box about its centre, clockwise; 0 where it stands upright."""
     rotation = attributes.get("rotation") if isinstance(attributes, dict) else None
     return rotation % 180.0 if _is_number(rotation) else 0.0
 
 
-def _said_beside(annotation: Annotation) -> dict[str, Any]:
+def _parse_extensions(annotation: Annotation) -> dict[str, Any]:
     """Return what our export says of an object beside COCO; other values are other files' own."""
     fraction, amodal = annotation.visible_fraction, annotation.bbox_amodal
     found: dict[str, Any] = {}
@@ -210,23 +214,23 @@ def _said_beside(annotation: Annotation) -> dict[str, Any]:
 
 def _is_number(value: Any) -> TypeGuard[int | float]:
     return (
-        type(value) in (int, float) and abs(value) < _MOST
+        type(value) in (int, float) and abs(value) < _MAX_NUMBER
     )  # an integer may be too large for a float
 
 
-def _box_problem(bbox: list[float], photo: CocoPhoto, turned: bool) -> str | None:
+def _find_box_problem(bbox: list[float], image: CocoImage, is_stored: bool) -> str | None:
     if len(bbox) != 4 or not all(math.isfinite(value) for value in bbox):
         return f"bbox {bbox} must be four finite numbers: x, y, width, height."
     x, y, width, height = bbox
     if width <= 0 or height <= 0:
         return f"bbox {bbox} must have a width and a height above 0."
-    columns, rows = photo.stored if turned else photo.upright
+    columns, rows = image.stored_size if is_stored else image.upright_size
     if x >= columns or y >= rows or x + width <= 0 or y + height <= 0:
         return f"bbox {bbox} lies outside the image of {columns}x{rows} pixels."
     return None
 
 
-def _area_problem(area: float | None) -> str | None:
+def _find_area_problem(area: float | None) -> str | None:
     if area is None or (math.isfinite(area) and area >= 0):
         return None
     return f"area {area} must be a finite number, 0 or more."

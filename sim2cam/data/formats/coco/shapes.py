@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim2cam.data.sample import Keypoint
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 
 _VISIBILITIES: tuple[Literal[0], Literal[1], Literal[2]] = (0, 1, 2)
-_MOST_CHARACTERS = 7  # of a run
-_SHOWN = 60  # characters of what is wrong
+_MAX_RUN_CHARACTERS = 7  # of a run
+_MAX_SHOWN = 60  # characters of what is wrong
 
 
-def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
+def parse_segmentation(segmentation: Any, size: tuple[int, int]) -> RleMask | None:
     """Return the mask of a ``segmentation``; None where it is missing or has no polygon with a corner.
 
     Args:
@@ -32,11 +32,11 @@ def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
     if segmentation is None or segmentation in ([], {}):
         return None
     if isinstance(segmentation, dict):
-        return _of_runs(segmentation, size)
+        return _parse_run_lengths(segmentation, size)
     if not isinstance(segmentation, list):
-        raise _wrong(segmentation, "must be a list of polygons or a table of size and counts")
+        raise _make_error(segmentation, "must be a list of polygons or a table of size and counts")
     height, width = size
-    polygons = [_corners(polygon) for polygon in segmentation if polygon != []]
+    polygons = [_parse_polygon(polygon) for polygon in segmentation if polygon != []]
     for corners in polygons:
         low, high = corners.min(axis=0), corners.max(axis=0)
         sides = np.array([width, height])
@@ -47,22 +47,26 @@ def mask_of(segmentation: Any, size: tuple[int, int]) -> RunLengths | None:
             )
     if not polygons:
         return None
-    return RunLengths.of_polygons([corners.ravel().tolist() for corners in polygons], size)
+    return RleMask.from_polygons([corners.ravel().tolist() for corners in polygons], size)
 
 
-def _corners(polygon: Any) -> NDArray[np.float64]:
+def _parse_polygon(polygon: Any) -> NDArray[np.float64]:
     """Returns the corners (n, 2) of a polygon."""
-    numbers = _numbers(polygon)
+    numbers = _parse_numbers(polygon)
     if numbers is None:
-        raise _wrong(polygon, "of segmentation must be a list of numbers")
+        raise _make_error(polygon, "of segmentation must be a list of numbers")
     if numbers.ndim != 1:
-        raise _wrong(polygon, "of segmentation must be a list of numbers, in a list of polygons")
+        raise _make_error(
+            polygon, "of segmentation must be a list of numbers, in a list of polygons"
+        )
     if len(numbers) < 6 or len(numbers) % 2 or not np.isfinite(numbers).all():
-        raise _wrong(polygon, "of segmentation must be 6 or more finite numbers, x and y by turns")
+        raise _make_error(
+            polygon, "of segmentation must be 6 or more finite numbers, x and y by turns"
+        )
     return numbers.reshape(-1, 2)
 
 
-def _numbers(values: Any) -> NDArray[np.float64] | None:
+def _parse_numbers(values: Any) -> NDArray[np.float64] | None:
     """Return numbers as an array; None where others, also texts that hold numbers, are among them."""
     try:
         array = np.array(values)
@@ -71,16 +75,16 @@ def _numbers(values: Any) -> NDArray[np.float64] | None:
     return array.astype(np.float64) if array.dtype.kind in "iuf" else None
 
 
-def _of_runs(table: dict[str, Any], size: tuple[int, int]) -> RunLengths:
+def _parse_run_lengths(table: dict[str, Any], size: tuple[int, int]) -> RleMask:
     if table.get("size") != list(size):
         raise ValueError(
-            f"segmentation: size is {_told(table.get('size'))}, not the image's {list(size)} "
+            f"segmentation: size is {_format_value(table.get('size'))}, not the image's {list(size)} "
             "(height, width)."
         )
     counts = table.get("counts")
     most = 2 * math.prod(size) + 2  # a run may be empty
     if isinstance(counts, str | list) and len(counts) > most * (
-        _MOST_CHARACTERS if isinstance(counts, str) else 1
+        _MAX_RUN_CHARACTERS if isinstance(counts, str) else 1
     ):
         raise ValueError(
             f"segmentation: counts has {len(counts)} entries, too many for {list(size)} (height, width)."
@@ -89,19 +93,21 @@ def _of_runs(table: dict[str, Any], size: tuple[int, int]) -> RunLengths:
         are_runs = all(type(run) is int and run >= 0 for run in counts)
         if not are_runs or sum(counts) != math.prod(size):
             raise ValueError(
-                f"segmentation: counts {_told(counts)} must be numbers of pixels that make up "
+                f"segmentation: counts {_format_value(counts)} must be numbers of pixels that make up "
                 f"{math.prod(size)}."
             )
-        return RunLengths.of_runs(counts, size)
+        return RleMask.from_runs(counts, size)
     if not isinstance(counts, str):
-        raise ValueError(f"segmentation: counts {_told(counts)} must be a list or a text.")
-    mask = RunLengths(size, counts)
-    if not mask.is_whole():
-        raise ValueError(f"segmentation: counts {_told(counts)} make no mask of {list(size)}.")
+        raise ValueError(f"segmentation: counts {_format_value(counts)} must be a list or a text.")
+    mask = RleMask(size, counts)
+    if not mask.is_valid():
+        raise ValueError(
+            f"segmentation: counts {_format_value(counts)} make no mask of {list(size)}."
+        )
     return mask
 
 
-def keypoints_of(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | None:
+def parse_keypoints(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | None:
     """Return the keypoints of an annotation; None where it has none.
 
     Args:
@@ -115,10 +121,10 @@ def keypoints_of(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | N
         return None
     if not names:
         raise ValueError("keypoints, but its category does not list their names under 'keypoints'.")
-    found = _numbers(numbers)
+    found = _parse_numbers(numbers)
     if found is None or found.shape != (3 * len(names),) or not np.isfinite(found).all():
         raise ValueError(
-            f"keypoints {_told(numbers)} must be {3 * len(names)} finite numbers: x, y and "
+            f"keypoints {_format_value(numbers)} must be {3 * len(names)} finite numbers: x, y and "
             f"visibility of {', '.join(names)}."
         )
     points = []
@@ -132,15 +138,15 @@ def keypoints_of(numbers: Any, names: Sequence[str]) -> tuple[Keypoint, ...] | N
     return tuple(points)
 
 
-def _wrong(value: Any, why: str) -> ValueError:
-    return ValueError(f"{_told(value)} {why}.")
+def _make_error(value: Any, requirement: str) -> ValueError:
+    return ValueError(f"{_format_value(value)} {requirement}.")
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list | str):
-        value = value[: _SHOWN + 1]  # it may be very long
+        value = value[: _MAX_SHOWN + 1]  # it may be very long
     try:
         text = json.dumps(value, default=str)
     except RecursionError:
         text = "[[..."
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim2cam.data.formats.writing import labels_of, stem_of, to_json, upright_file
-from sim2cam.data.keypoints import keypoint_names
+from sim2cam.data.formats.writing import encode_upright, get_stem, require_labels, to_json
+from sim2cam.data.keypoints import get_keypoint_names
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.boxes import xyxy_to_xywh
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 
 
-def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
+def write_coco(splits: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``PART.json`` and ``images/PART/`` for each part.
 
     Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
@@ -33,21 +33,21 @@ def write_coco(parts: Mapping[str, Dataset], folder: Path) -> None:
         InputError: an image without labels, or one that cannot be read.
         OutputError: the folder cannot be written.
     """
-    keypoints = keypoint_names(list(parts.values()))
-    for name, dataset in parts.items():
-        tables = _tables(dataset, folder, f"images/{name}", keypoints)
+    keypoints = get_keypoint_names(list(splits.values()))
+    for name, dataset in splits.items():
+        tables = _build_tables(dataset, folder, f"images/{name}", keypoints)
         write_bytes(folder / f"{name}.json", to_json(tables, dataset.root))
 
 
-def _tables(
-    dataset: Dataset, folder: Path, place: str, keypoints: Mapping[str, tuple[str, ...]]
+def _build_tables(
+    dataset: Dataset, folder: Path, image_folder: str, keypoints: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
     """Writes the pictures to a place in the folder and returns what the file holds.
 
     Args:
         dataset: a part.
         folder: of the export.
-        place: in it, of this part's pictures.
+        image_folder: in it, of this part's pictures.
         keypoints: names of each category's keypoints, in the order of all parts.
     """
     numbers = {name: number for number, name in enumerate(dataset.categories, start=1)}
@@ -55,14 +55,14 @@ def _tables(
     annotations: list[dict[str, Any]] = []
     written: dict[str, str] = {}
     for sample in dataset.samples:
-        pictures.append(_picture(sample, len(pictures) + 1, folder, place))
+        pictures.append(_write_image(sample, len(pictures) + 1, folder, image_folder))
         other = written.setdefault(pictures[-1]["file_name"], sample.name)
         if other != sample.name:
             raise InputError(
                 dataset.root,
                 f"images {other} and {sample.name}, turned upright, would be one file. Rename one.",
             )
-        for annotation in _annotations(dataset, sample, numbers, keypoints):
+        for annotation in _build_annotations(dataset, sample, numbers, keypoints):
             numbered = {"id": len(annotations) + 1, "image_id": len(pictures)}
             annotations.append(numbered | annotation)
     return {
@@ -70,23 +70,23 @@ def _tables(
         "images": pictures,
         "annotations": annotations,
         "categories": [
-            {"id": number, "name": name, **_skeleton(keypoints[name])}
+            {"id": number, "name": name, **_build_skeleton(keypoints[name])}
             for name, number in numbers.items()
         ],
     }
 
 
-def _skeleton(names: tuple[str, ...]) -> dict[str, Any]:
+def _build_skeleton(names: tuple[str, ...]) -> dict[str, Any]:
     return {"keypoints": list(names), "skeleton": []} if names else {}
 
 
-def _picture(sample: Sample, number: int, folder: Path, place: str) -> dict[str, Any]:
+def _write_image(sample: Sample, image_id: int, folder: Path, image_folder: str) -> dict[str, Any]:
     """Writes the picture and returns its entry."""
-    data, suffix = upright_file(sample)
-    name = f"{place}/{stem_of(sample)}{suffix}"
+    data, suffix = encode_upright(sample)
+    name = f"{image_folder}/{get_stem(sample)}{suffix}"
     write_bytes(folder / name, data)
     entry = {
-        "id": number,
+        "id": image_id,
         "file_name": name,
         "width": sample.width,
         "height": sample.height,
@@ -100,21 +100,21 @@ def _picture(sample: Sample, number: int, folder: Path, place: str) -> dict[str,
     return entry
 
 
-def _annotations(
+def _build_annotations(
     dataset: Dataset,
     sample: Sample,
-    numbers: dict[str, int],
+    category_ids: dict[str, int],
     keypoints: Mapping[str, tuple[str, ...]],
 ) -> list[dict[str, Any]]:
-    objects = labels_of(dataset, sample)
+    objects = require_labels(dataset, sample)
     return [
-        _annotation(label, numbers[label.category], mask)
-        | _keypoints(label, keypoints[label.category])
-        for label, mask in zip(objects, seen_masks(sample), strict=True)
+        _build_annotation(label, category_ids[label.category], mask)
+        | _encode_keypoints(label, keypoints[label.category])
+        for label, mask in zip(objects, read_visible_masks(sample), strict=True)
     ]
 
 
-def _annotation(
+def _build_annotation(
     label: ObjectLabel, category_id: int, mask: NDArray[np.bool_] | None
 ) -> dict[str, Any]:
     amodal = label.box_amodal_xyxy
@@ -128,13 +128,13 @@ def _annotation(
         "instance_id": label.instance_id,
     }
     if mask is not None:
-        found["segmentation"] = asdict(RunLengths.of(mask))
+        found["segmentation"] = asdict(RleMask.from_mask(mask))
     if label.amodal_mask is not None:
         found["segmentation_amodal"] = asdict(label.amodal_mask)
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _keypoints(label: ObjectLabel, names: tuple[str, ...]) -> dict[str, Any]:
+def _encode_keypoints(label: ObjectLabel, names: tuple[str, ...]) -> dict[str, Any]:
     """Returns x, y and visibility of each keypoint, all 0 for one that the object does not have."""
     if label.keypoints is None:
         return {}

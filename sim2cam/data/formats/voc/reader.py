@@ -16,31 +16,49 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from sim2cam import images
-from sim2cam.data.formats.annotation_shapes import DrawnShapes
+from sim2cam.data.formats.annotation_shapes import ShapeConverter
 from sim2cam.data.formats.label_files import ImageFinder
-from sim2cam.data.formats.photos import Photo, are_of_stored_pixels, read_photo
-from sim2cam.data.formats.voc.writer import ANNOTATIONS, LISTS, MASKS, PICTURES, WHOLE
-from sim2cam.data.formats.writing import check_category, each_a_scene, warn_of_unread
-from sim2cam.data.formats.xml_file import number_of, parse_xml
-from sim2cam.data.parsing import read_text, stays_inside
-from sim2cam.data.problems import Problems
+from sim2cam.data.formats.photos import (
+    OrientedImage,
+    detect_stored_pixel_labels,
+    read_oriented_image,
+)
+from sim2cam.data.formats.voc.writer import (
+    ANNOTATION_FOLDER,
+    DEFAULT_SPLIT,
+    IMAGE_FOLDER,
+    LIST_FOLDER,
+    MASK_FOLDER,
+)
+from sim2cam.data.formats.writing import (
+    assign_scene_per_image,
+    check_category,
+    warn_about_unsupported_images,
+)
+from sim2cam.data.formats.xml_file import parse_number, parse_xml
+from sim2cam.data.parsing import is_inside_folder, read_text
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, ObjectLabel, Origin, Sample
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.geometry.boxes import Box
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 
-_BOTH = "trainval"
-_SAYS = ("-1", "0", "1")  # of an image: a category is not in it, only in a difficult way, or is
-_VOID = 255  # of the rims of objects, of which nobody says whose they are
-_WITHIN = 0.5  # share of a mask that lies in its object's box, or it is another's
-_MOST_BYTES = 4_000_000
-_ROTATED = "attributes/attribute[name='rotation']/value"
+_TRAINVAL = "trainval"
+_PRESENCE_FLAGS = (
+    "-1",
+    "0",
+    "1",
+)  # of an image: a category is not in it, only in a difficult way, or is
+_VOID_ID = 255  # of the rims of objects, of which nobody says whose they are
+_MIN_MASK_IN_BOX = 0.5  # share of a mask that lies in its object's box, or it is another's
+_MAX_BYTES = 4_000_000
+_ROTATION_PATH = "attributes/attribute[name='rotation']/value"
 
 
 def is_voc(path: Path) -> bool:
     """Return whether a path is a folder in VOC's layout, or of XML files beside their images."""
-    beside = (xml.with_suffix(s) for xml in path.glob("*.xml") for s in images.SUFFIXES)
-    return (path / ANNOTATIONS).is_dir() or any(image.is_file() for image in beside)
+    beside = (xml.with_suffix(s) for xml in path.glob("*.xml") for s in images.IMAGE_SUFFIXES)
+    return (path / ANNOTATION_FOLDER).is_dir() or any(image.is_file() for image in beside)
 
 
 def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[str, Dataset]:
@@ -49,7 +67,7 @@ def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     An XML file belongs to the image of its own name, or else to the one it names. ``difficult`` objects
     are taken for groups: neither trained on nor scored. Categories are those that occur, sorted. Images
     in ``SegmentationObject/`` are masks of the objects. Of rotated boxes (roLabelImg, CVAT) the boxes
-    around them are read. Boxes of stored pixels are turned upright, as ``are_of_stored_pixels`` decides.
+    around them are read. Boxes of stored pixels are turned upright, as ``detect_stored_pixel_labels`` decides.
 
     Args:
         root: the folder.
@@ -59,151 +77,157 @@ def read_voc(root: Path, origin: Origin, *, skip_invalid: bool = False) -> dict[
     Raises:
         InputError: a file is missing, broken or contradicts itself, or lies outside the folder.
     """
-    reader = _Reader(root, origin, Problems(root, skip=skip_invalid))
-    lists = _lists(root, reader.annotations)
-    photos = {name: dict(reader.photos(stems)) for name, stems in lists.items()}
+    reader = _VocReader(root, origin, AnnotationErrors(root, skip_invalid=skip_invalid))
+    lists = _read_image_lists(root, reader.annotations)
+    photos = {name: dict(reader.read_images(stems)) for name, stems in lists.items()}
     every = {path: photo for part in photos.values() for path, photo in part.items()}
-    turned = dict(zip(every, are_of_stored_pixels(root, list(every.values())), strict=True))
-    samples = {name: tuple(reader.samples(part, turned)) for name, part in photos.items()}
-    reader.finish()
+    turned = dict(zip(every, detect_stored_pixel_labels(root, list(every.values())), strict=True))
+    samples = {name: tuple(reader.build_samples(part, turned)) for name, part in photos.items()}
+    reader.report()
     found = {o.category for part in samples.values() for s in part for o in s.objects or ()}
     categories = tuple(sorted(found))
-    return each_a_scene(
+    return assign_scene_per_image(
         {name: Dataset(root, categories, part) for name, part in samples.items() if part}
     )
 
 
-class _Reader:
+class _VocReader:
     """Read the XML files of a folder, and count what is changed."""
 
-    def __init__(self, root: Path, origin: Origin, problems: Problems) -> None:
-        nested = (root / ANNOTATIONS).is_dir()
+    def __init__(self, root: Path, origin: Origin, problems: AnnotationErrors) -> None:
+        nested = (root / ANNOTATION_FOLDER).is_dir()
         self._root, self._origin, self._problems = root, origin, problems
-        self.annotations = root / ANNOTATIONS if nested else root
-        self._finder = ImageFinder(root, root / PICTURES if nested else root)
+        self.annotations = root / ANNOTATION_FOLDER if nested else root
+        self._finder = ImageFinder(root, root / IMAGE_FOLDER if nested else root)
         self._trees: dict[Path, Element] = {}
-        self._shapes = DrawnShapes()
+        self._shapes = ShapeConverter()
         self._repeated = 0
 
-    def photos(self, stems: Sequence[str]) -> Iterator[tuple[Path, Photo]]:
+    def read_images(self, stems: Sequence[str]) -> Iterator[tuple[Path, OrientedImage]]:
         """Yield the XML files of some stems, each once, with their images."""
         self._repeated += len(stems) - len(set(stems))
         for stem in dict.fromkeys(stems):
-            if not stays_inside(stem):
+            if not is_inside_folder(stem):
                 raise InputError(
                     self._root, f"'{stem}' lies outside this folder. Correct the file."
                 )
             path = self.annotations / f"{stem}.xml"
-            with self._problems.collecting():
-                tree = self._trees[path] = parse_xml(path, "annotation", _MOST_BYTES)
+            with self._problems.collect():
+                tree = self._trees[path] = parse_xml(path, "annotation", _MAX_BYTES)
                 image = self._finder.find(path, stem, tree.findtext("filename", ""))
                 name = image.relative_to(self._root).as_posix()
-                yield path, read_photo(path, name, image, _size(path, tree))
+                yield path, read_oriented_image(path, name, image, _parse_size(path, tree))
 
-    def samples(
-        self, photos: Mapping[Path, Photo], turned: Mapping[Path, bool]
+    def build_samples(
+        self, oriented_images: Mapping[Path, OrientedImage], is_stored: Mapping[Path, bool]
     ) -> Iterator[Sample]:
         """Yield the images with their labels."""
-        for path, photo in photos.items():
-            with self._problems.collecting():
-                objects = tuple(self._labels(path, photo, turned[path]))
-                width, height = photo.upright
+        for path, photo in oriented_images.items():
+            with self._problems.collect():
+                objects = tuple(self._build_labels(path, photo, is_stored[path]))
+                width, height = photo.upright_size
                 yield Sample(photo.name, photo.path, width, height, objects, self._origin)
 
-    def _labels(self, path: Path, photo: Photo, turned: bool) -> Iterator[ObjectLabel]:
-        size = photo.size(turned)
+    def _build_labels(
+        self, path: Path, image: OrientedImage, is_stored: bool
+    ) -> Iterator[ObjectLabel]:
+        size = image.get_size(is_stored)
         entries = self._trees[path].findall("object")
         labels: dict[int, ObjectLabel] = {}
         for number, entry in enumerate(entries):
-            with self._problems.collecting():
-                labels[number] = self._label(path, number, entry, size)
-        masks = self._root / MASKS / f"{path.stem}.png"
+            with self._problems.collect():
+                labels[number] = self._build_label(path, number, entry, size)
+        masks = self._root / MASK_FOLDER / f"{path.stem}.png"
         if masks.is_file():
-            labels = _masked(masks, labels, len(entries), size)
+            labels = _attach_masks(masks, labels, len(entries), size)
         for label in labels.values():
-            yield photo.upright_label(label) if turned else label
+            yield image.orient_label(label) if is_stored else label
 
-    def _label(self, path: Path, number: int, entry: Element, size: tuple[int, int]) -> ObjectLabel:
+    def _build_label(
+        self, path: Path, number: int, entry: Element, size: tuple[int, int]
+    ) -> ObjectLabel:
         category = entry.findtext("name", "").strip()
         if not category:
             raise InputError(path, f"object {number} has no name.")
         check_category(path, category)
-        box, rotation_deg = _box(path, entry)
+        box, rotation_deg = _parse_box(path, entry)
         try:
-            label = self._shapes.label_box(category, box, size, rotation_deg)
+            label = self._shapes.convert_box(category, box, size, rotation_deg)
         except ValueError as error:
             raise InputError(path, f"object {number} ({category}): {error}") from error
         difficult = entry.findtext("difficult", "0").strip() == "1"
         return replace(label, is_crowd=difficult)
 
-    def finish(self) -> None:
+    def report(self) -> None:
         """Report flawed labels, and labels that are changed.
 
         Raises:
             InputError: labels are flawed and are not skipped.
         """
-        self._problems.finish()
-        notes = [*self._finder.notes(), *self._shapes.notes()]
+        self._problems.report()
+        notes = [*self._finder.list_warnings(), *self._shapes.list_warnings()]
         if self._repeated:
             notes.append(
                 f"images that are listed more than once: {self._repeated}. Each is read once."
             )
         if notes:
             warnings.warn(f"{self._root}: {' '.join(notes)}", RepairWarning, stacklevel=2)
-        warn_of_unread(self._root, {self._finder.folder})
+        warn_about_unsupported_images(self._root, {self._finder.folder})
 
 
-def _lists(root: Path, annotations: Path) -> dict[str, list[str]]:
+def _read_image_lists(root: Path, annotations: Path) -> dict[str, list[str]]:
     """Return the names of each part's images; all of them where there are no lists."""
     lists = {
-        path.stem: [line.strip() for line in _lines(path) if line.strip()]
-        for path in sorted((root / LISTS).glob("*.txt"))
+        path.stem: [line.strip() for line in _read_lines(path) if line.strip()]
+        for path in sorted((root / LIST_FOLDER).glob("*.txt"))
     }
-    lists = {name: lines for name, lines in lists.items() if not _is_of_category(name, lines)}
+    lists = {name: lines for name, lines in lists.items() if not _is_category_list(name, lines)}
     if not lists:
-        return {WHOLE: sorted(path.stem for path in annotations.glob("*.xml"))}
-    both = lists.pop(_BOTH, None)
-    if both is not None and not {WHOLE, "val"} & set(lists):
-        lists[WHOLE] = both
+        return {DEFAULT_SPLIT: sorted(path.stem for path in annotations.glob("*.xml"))}
+    both = lists.pop(_TRAINVAL, None)
+    if both is not None and not {DEFAULT_SPLIT, "val"} & set(lists):
+        lists[DEFAULT_SPLIT] = both
     return lists
 
 
-def _is_of_category(name: str, lines: list[str]) -> bool:
+def _is_category_list(name: str, lines: list[str]) -> bool:
     """Return whether a list, as aeroplane_train, says of each image whether it shows a category."""
     said = [line.split()[1:] for line in lines]
-    return "_" in name and all(len(words) == 1 and words[0] in _SAYS for words in said)
+    return "_" in name and all(len(words) == 1 and words[0] in _PRESENCE_FLAGS for words in said)
 
 
-def _lines(path: Path) -> list[str]:
-    return read_text(path, _MOST_BYTES, "list of pictures").splitlines()
+def _read_lines(path: Path) -> list[str]:
+    return read_text(path, _MAX_BYTES, "list of pictures").splitlines()
 
 
-def _size(path: Path, tree: Element) -> tuple[int, int] | None:
+def _parse_size(path: Path, tree: Element) -> tuple[int, int] | None:
     """Return width and height as listed; None where the file gives none, or 0 as labelImg may."""
     if tree.find("size") is None:
         return None
-    width, height = (_number(path, tree, f"size/{side}") for side in ("width", "height"))
+    width, height = (_parse_number(path, tree, f"size/{side}") for side in ("width", "height"))
     return (int(width), int(height)) if width or height else None
 
 
-def _box(path: Path, entry: Element) -> tuple[Box, float]:
+def _parse_box(path: Path, entry: Element) -> tuple[Box, float]:
     """Return the box of an object before it is rotated about its centre, and the rotation in degrees."""
     if entry.find("bndbox") is None and entry.find("robndbox") is not None:
         keys = ("cx", "cy", "w", "h", "angle")
-        x, y, width, height, angle = (_number(path, entry, f"robndbox/{key}") for key in keys)
+        x, y, width, height, angle = (_parse_number(path, entry, f"robndbox/{key}") for key in keys)
         box = x - width / 2, y - height / 2, x + width / 2, y + height / 2
         return box, math.degrees(angle)
     sides = ("xmin", "ymin", "xmax", "ymax")
-    x0, y0, x1, y1 = (_number(path, entry, f"bndbox/{side}") for side in sides)
-    is_rotated = entry.find(_ROTATED) is not None
-    return (x0 - 1, y0 - 1, x1, y1), _number(path, entry, _ROTATED) if is_rotated else 0.0
+    x0, y0, x1, y1 = (_parse_number(path, entry, f"bndbox/{side}") for side in sides)
+    is_rotated = entry.find(_ROTATION_PATH) is not None
+    return (x0 - 1, y0 - 1, x1, y1), _parse_number(
+        path, entry, _ROTATION_PATH
+    ) if is_rotated else 0.0
 
 
-def _number(path: Path, entry: Element, place: str) -> float:
-    return number_of(path, place, entry.findtext(place))
+def _parse_number(path: Path, entry: Element, location: str) -> float:
+    return parse_number(path, location, entry.findtext(location))
 
 
-def _masked(
+def _attach_masks(
     path: Path, labels: Mapping[int, ObjectLabel], count: int, size: tuple[int, int]
 ) -> dict[int, ObjectLabel]:
     """Return objects with their masks; without one where the image of masks shows nothing of them.
@@ -214,14 +238,14 @@ def _masked(
         count: number of objects in the XML file.
         size: width and height of the pixels that the labels are of.
     """
-    numbers = images.read_numbers(path)
+    numbers = images.read_palette_indices(path)
     found = numbers.shape[1], numbers.shape[0]
     if found != size:
         raise InputError(
             path,
             f"is {found[0]}x{found[1]} pixels, not {size[0]}x{size[1]} as its photo.",
         )
-    strangers = sorted({*np.unique(numbers).tolist()} - {0, _VOID, *range(1, count + 1)})
+    strangers = sorted({*np.unique(numbers).tolist()} - {0, _VOID_ID, *range(1, count + 1)})
     if strangers:
         raise InputError(
             path,
@@ -232,12 +256,12 @@ def _masked(
         mask = numbers == number + 1
         area = int(mask.sum())
         x0, y0, x1, y1 = (max(0, round(side)) for side in label.box_xyxy)
-        if mask[y0:y1, x0:x1].sum() < _WITHIN * area:
+        if mask[y0:y1, x0:x1].sum() < _MIN_MASK_IN_BOX * area:
             raise InputError(
                 path,
                 f"object {number + 1} ({label.category}) lies mostly outside its box in the XML file: they are "
                 "of different versions.",
             )
         if area:
-            masked[number] = replace(label, mask=RunLengths.of(mask), area_px=float(area))
+            masked[number] = replace(label, mask=RleMask.from_mask(mask), area_px=float(area))
     return masked

@@ -12,18 +12,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 from sim2cam.data.formats.writing import (
-    check_stems,
-    flat_stem,
-    labels_of,
-    upright_file,
+    check_unique_stems,
+    encode_upright,
+    get_flat_stem,
+    require_labels,
 )
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.files import write_bytes
 
-ANNOTATIONS, PICTURES, LISTS = "Annotations", "JPEGImages", "ImageSets/Main"
-MASKS = "SegmentationObject"
+ANNOTATION_FOLDER, IMAGE_FOLDER, LIST_FOLDER = "Annotations", "JPEGImages", "ImageSets/Main"
+MASK_FOLDER = "SegmentationObject"
 """Folder of pictures whose pixels have the number of their object in the XML file, from 1; 0 beside them."""
-WHOLE = "train"
+DEFAULT_SPLIT = "train"
 _BOTH = "trainval"
 _SAYS = ("-1", "0", "1")  # of a picture: a category is not in it, only in a difficult way, or is
 _VOID = 255  # of the rims of objects, of which nobody says whose they are
@@ -32,7 +32,7 @@ _MOST_BYTES = 4_000_000
 _CURE = "Correct the file."
 
 
-def write_voc(parts: Mapping[str, Dataset], folder: Path) -> None:
+def write_voc(splits: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``JPEGImages/``, ``Annotations/`` and ``ImageSets/Main/PART.txt``.
 
     Groups (``is_crowd``) are ``difficult``, which VOC does not score either. Masks, poses and depth
@@ -42,33 +42,35 @@ def write_voc(parts: Mapping[str, Dataset], folder: Path) -> None:
         InputError: an image without labels, or one that cannot be read.
         OutputError: the folder cannot be written.
     """
-    for name, dataset in parts.items():
-        check_stems(dataset)
-        stems = [f"{name}-{flat_stem(sample)}" for sample in dataset.samples]
+    for name, dataset in splits.items():
+        check_unique_stems(dataset)
+        stems = [f"{name}-{get_flat_stem(sample)}" for sample in dataset.samples]
         for stem, sample in zip(stems, dataset.samples, strict=True):
-            data, suffix = upright_file(sample)
-            tree = _tree(sample, labels_of(dataset, sample), f"{stem}{suffix}")
-            write_bytes(folder / PICTURES / f"{stem}{suffix}", data)
-            write_bytes(folder / ANNOTATIONS / f"{stem}.xml", ElementTree.tostring(tree))
+            data, suffix = encode_upright(sample)
+            tree = _build_tree(sample, require_labels(dataset, sample), f"{stem}{suffix}")
+            write_bytes(folder / IMAGE_FOLDER / f"{stem}{suffix}", data)
+            write_bytes(folder / ANNOTATION_FOLDER / f"{stem}.xml", ElementTree.tostring(tree))
         listed = "".join(f"{stem}\n" for stem in stems)
-        write_bytes(folder / LISTS / f"{name}.txt", listed.encode())
+        write_bytes(folder / LIST_FOLDER / f"{name}.txt", listed.encode())
 
 
-def _tree(sample: Sample, objects: tuple[ObjectLabel, ...], filename: str) -> ElementTree.Element:
+def _build_tree(
+    sample: Sample, objects: tuple[ObjectLabel, ...], filename: str
+) -> ElementTree.Element:
     root = ElementTree.Element("annotation")
-    _add(root, folder=PICTURES, filename=filename)
+    _add_elements(root, folder=IMAGE_FOLDER, filename=filename)
     size = ElementTree.SubElement(root, "size")
-    _add(size, width=sample.width, height=sample.height, depth=3)
+    _add_elements(size, width=sample.width, height=sample.height, depth=3)
     for label in objects:
         entry = ElementTree.SubElement(root, "object")
-        _add(entry, name=label.category, difficult=int(label.is_crowd))
+        _add_elements(entry, name=label.category, difficult=int(label.is_crowd))
         x0, y0, x1, y1 = label.box_xyxy
         box = ElementTree.SubElement(entry, "bndbox")
-        _add(box, xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
+        _add_elements(box, xmin=x0 + 1, ymin=y0 + 1, xmax=x1, ymax=y1)
     return root
 
 
-def _add(parent: ElementTree.Element, **texts: Any) -> None:
+def _add_elements(parent: ElementTree.Element, **texts: Any) -> None:
     for name, value in texts.items():
         text = f"{value:g}" if isinstance(value, float) else str(value)
         ElementTree.SubElement(parent, name).text = text

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from sim2cam.data.channels import DEPTH_SCALE_M
-from sim2cam.data.formats.writing import bytes_of, to_json, upright_file
+from sim2cam.data.formats.writing import encode_upright, read_bytes, to_json
 from sim2cam.data.sample import Dataset, Sample
-from sim2cam.data.writer import plain
-from sim2cam.files import writing
+from sim2cam.data.writer import to_json_value
+from sim2cam.files import convert_write_errors
 
 SAMPLES_PER_TAR = 1000
 
 
-def write_webdataset(parts: Mapping[str, Dataset], folder: Path) -> None:
+def write_webdataset(splits: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``PART-000000.tar``, ... of whole scenes, about 1000 samples each.
 
     Of a sample there are ``KEY.jpg`` (or what the picture is), ``KEY.json`` with its labels, lens
@@ -29,12 +29,12 @@ def write_webdataset(parts: Mapping[str, Dataset], folder: Path) -> None:
         InputError: an image that cannot be read.
         OutputError: the folder cannot be written.
     """
-    for name, dataset in parts.items():
-        for number, group in enumerate(_groups(dataset.samples)):
+    for name, dataset in splits.items():
+        for number, group in enumerate(_group_by_scene(dataset.samples)):
             _write_tar(folder / f"{name}-{number:06d}.tar", group, dataset.categories)
 
 
-def _groups(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
+def _group_by_scene(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
     """Yields numbered samples, cut between scenes."""
     group: list[tuple[int, Sample]] = []
     for number, sample in enumerate(samples):
@@ -48,29 +48,32 @@ def _groups(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
 def _write_tar(
     path: Path, group: Sequence[tuple[int, Sample]], categories: tuple[str, ...]
 ) -> None:
-    with writing(path):
+    with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(path, mode="w") as tar:
             for number, sample in group:
-                for ending, data in _files(sample, categories).items():
+                for ending, data in _encode_files(sample, categories).items():
                     entry = tarfile.TarInfo(f"{number:06d}{ending}")  # without times or owners
                     entry.size = len(data)
                     tar.addfile(entry, io.BytesIO(data))
 
 
-def _files(sample: Sample, categories: tuple[str, ...]) -> dict[str, bytes]:
-    picture, suffix = upright_file(sample)
-    files = {suffix.lower(): picture, ".json": to_json(_facts(sample, categories), sample.rgb)}
+def _encode_files(sample: Sample, categories: tuple[str, ...]) -> dict[str, bytes]:
+    picture, suffix = encode_upright(sample)
+    files = {
+        suffix.lower(): picture,
+        ".json": to_json(_build_metadata(sample, categories), sample.rgb),
+    }
     for channel, path in sample.channels.items():
-        files[f".{channel}.png"] = bytes_of(path)
-    if sample.right is not None:
-        files[f".right{sample.right.suffix.lower()}"] = bytes_of(sample.right)
+        files[f".{channel}.png"] = read_bytes(path)
+    if sample.right_rgb is not None:
+        files[f".right{sample.right_rgb.suffix.lower()}"] = read_bytes(sample.right_rgb)
     return files
 
 
-def _facts(sample: Sample, categories: tuple[str, ...]) -> dict[str, Any]:
+def _build_metadata(sample: Sample, categories: tuple[str, ...]) -> dict[str, Any]:
     """Returns a sample without its files, and what makes it readable alone."""
-    facts: dict[str, Any] = plain(sample)
+    facts: dict[str, Any] = to_json_value(sample)
     for name in ("rgb", "channels", "tracks", "right"):
         facts.pop(name, None)
     facts["categories"] = list(categories)

@@ -16,18 +16,18 @@ import numpy as np
 
 from sim2cam.data.formats.yolo.layout import YoloLayout
 from sim2cam.data.parsing import read_text
-from sim2cam.data.problems import Problems
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Keypoint, ObjectLabel
 from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 
-_MOST_BYTES = 4_000_000
-_SLACK = 1e-3  # of a side of the image: what rounding may push a box beyond its edge
+_MAX_BYTES = 4_000_000
+_EDGE_TOLERANCE = 1e-3  # of a side of the image: what rounding may push a box beyond its edge
 _VISIBILITIES: dict[float, Literal[0, 1, 2]] = {0.0: 0, 1.0: 1, 2.0: 2}
 
 
-class LabelLines:
+class YoloLabelReader:
     """Read label files.
 
     Args:
@@ -35,12 +35,12 @@ class LabelLines:
         problems: takes flawed lines.
 
     Attributes:
-        with_confidence: number of lines that end in a confidence, which is not read.
+        confidence_count: number of lines that end in a confidence, which is not read.
     """
 
-    def __init__(self, layout: YoloLayout, problems: Problems) -> None:
+    def __init__(self, layout: YoloLayout, problems: AnnotationErrors) -> None:
         self._layout, self._problems = layout, problems
-        self.with_confidence = 0
+        self.confidence_count = 0
 
     def read(self, path: Path, width: int, height: int) -> list[ObjectLabel]:
         """Return the objects of an image.
@@ -54,16 +54,16 @@ class LabelLines:
             InputError: the file cannot be read.
         """
         found: list[ObjectLabel] = []
-        lines = read_text(path, _MOST_BYTES, "file of labels").splitlines()
+        lines = read_text(path, _MAX_BYTES, "file of labels").splitlines()
         for number, line in enumerate(lines, start=1):
-            with self._problems.collecting():
+            with self._problems.collect():
                 try:
-                    found += [self._label(line, width, height)] if line.strip() else []
+                    found += [self._parse_line(line, width, height)] if line.strip() else []
                 except ValueError as error:
                     raise InputError(path, f"line {number}: {error}") from error
         return found
 
-    def _label(self, line: str, width: int, height: int) -> ObjectLabel:
+    def _parse_line(self, line: str, width: int, height: int) -> ObjectLabel:
         try:
             first, *numbers = [float(word) for word in line.split()]
         except ValueError as error:
@@ -71,28 +71,35 @@ class LabelLines:
         categories = self._layout.categories
         if first not in range(len(categories)):
             raise ValueError(f"class {first:g}, but there are {len(categories)}, from 0.")
-        box, points, outline = self._apart(numbers)
+        box, points, outline = self._split_numbers(numbers)
         x0, y0, x1, y1 = box
-        if not (-_SLACK <= x0 < x1 <= 1 + _SLACK and -_SLACK <= y0 < y1 <= 1 + _SLACK):
+        if not (
+            -_EDGE_TOLERANCE <= x0 < x1 <= 1 + _EDGE_TOLERANCE
+            and -_EDGE_TOLERANCE <= y0 < y1 <= 1 + _EDGE_TOLERANCE
+        ):
             raise ValueError(
                 f"the box from ({x0:g}, {y0:g}) to ({x1:g}, {y1:g}) does not lie in the picture, 0 to 1 "
                 "both ways, or is empty."
             )
         box_px = x0 * width, y0 * height, x1 * width, y1 * height
-        mask = _mask(outline, width, height)
-        area = (x1 - x0) * width * (y1 - y0) * height if mask is None else float(mask.area_px())
-        keypoints = self._keypoints(int(first), points, width, height) if points else None
+        mask = _rasterize_polygon(outline, width, height)
+        area = (
+            (x1 - x0) * width * (y1 - y0) * height
+            if mask is None
+            else float(mask.compute_area_px())
+        )
+        keypoints = self._parse_keypoints(int(first), points, width, height) if points else None
         return ObjectLabel(categories[int(first)], box_px, area, mask=mask, keypoints=keypoints)
 
-    def _apart(self, numbers: list[float]) -> tuple[Box, list[float], list[float]]:
+    def _split_numbers(self, numbers: list[float]) -> tuple[Box, list[float], list[float]]:
         """Return the box of a line, the numbers of its keypoints and those of its outline."""
         if not all(map(math.isfinite, numbers)):
             raise ValueError("it holds a number that is not finite.")
-        count = len(self._layout.keypoints[0]) if self._layout.keypoints else 0
-        whole = 4 + count * self._layout.keypoint_numbers
+        count = len(self._layout.keypoint_names[0]) if self._layout.keypoint_names else 0
+        whole = 4 + count * self._layout.keypoint_dims
         if len(numbers) == whole + 1 and 0 <= numbers[-1] <= 1:
             numbers = numbers[:-1]
-            self.with_confidence += 1
+            self.confidence_count += 1
         if len(numbers) in (4, whole):
             x, y, width, height = numbers[:4]
             box = x - width / 2, y - height / 2, x + width / 2, y + height / 2
@@ -110,11 +117,11 @@ class LabelLines:
         xs, ys = numbers[::2], numbers[1::2]
         return (min(xs), min(ys), max(xs), max(ys)), [], numbers
 
-    def _keypoints(
-        self, category: int, numbers: Sequence[float], width: int, height: int
+    def _parse_keypoints(
+        self, class_index: int, numbers: Sequence[float], width: int, height: int
     ) -> tuple[Keypoint, ...]:
         """Return the keypoints of an object; without visibilities, one at (0, 0) is not labelled."""
-        names = self._layout.keypoints[category]
+        names = self._layout.keypoint_names[class_index]
         found = []
         for name, (x, y, *rest) in zip(
             names, np.reshape(numbers, (len(names), -1)).tolist(), strict=True
@@ -124,17 +131,19 @@ class LabelLines:
                 raise ValueError(
                     f"keypoint {name} has the visibility {visibility:g}, not 0, 1 or 2."
                 )
-            if visibility and not all(-_SLACK <= value <= 1 + _SLACK for value in (x, y)):
+            if visibility and not all(
+                -_EDGE_TOLERANCE <= value <= 1 + _EDGE_TOLERANCE for value in (x, y)
+            ):
                 raise ValueError(f"keypoint {name} at ({x:g}, {y:g}) does not lie in the picture.")
             xy = (x * width, y * height) if visibility else (0.0, 0.0)
             found.append(Keypoint(name, xy, _VISIBILITIES[visibility]))
         return tuple(found)
 
 
-def _mask(outline: Sequence[float], width: int, height: int) -> RunLengths | None:
+def _rasterize_polygon(polygon: Sequence[float], width: int, height: int) -> RleMask | None:
     """Return the pixels inside an outline; None where there are none, or no outline."""
-    if not outline:
+    if not polygon:
         return None
-    corners = np.reshape(outline, (-1, 2)).clip(0, 1) * (width, height)
-    mask = RunLengths.of_polygons([corners.ravel().tolist()], (height, width))
-    return mask if mask.area_px() else None
+    corners = np.reshape(polygon, (-1, 2)).clip(0, 1) * (width, height)
+    mask = RleMask.from_polygons([corners.ravel().tolist()], (height, width))
+    return mask if mask.compute_area_px() else None

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from sim2cam import images
-from sim2cam.data.formats.writing import each_a_scene, warn_of_unread
-from sim2cam.data.formats.yolo.layout import YoloLayout, find_yolo
-from sim2cam.data.formats.yolo.lines import LabelLines
-from sim2cam.data.problems import Problems
+from sim2cam.data.formats.writing import assign_scene_per_image, warn_about_unsupported_images
+from sim2cam.data.formats.yolo.layout import YoloLayout, find_yolo_layout
+from sim2cam.data.formats.yolo.lines import YoloLabelReader
+from sim2cam.data.problems import AnnotationErrors
 from sim2cam.data.sample import Dataset, Origin, Sample
 from sim2cam.errors import RepairWarning
 
@@ -33,32 +33,32 @@ def read_yolo(path: Path, origin: Origin, *, skip_invalid: bool = False) -> dict
     Raises:
         InputError: a file is missing, broken or contradicts itself, or lies outside the folder.
     """
-    layout = find_yolo(path)
-    problems = Problems(layout.file, skip=skip_invalid)
-    lines = LabelLines(layout, problems)
+    layout = find_yolo_layout(path)
+    problems = AnnotationErrors(layout.file, skip_invalid=skip_invalid)
+    lines = YoloLabelReader(layout, problems)
     found: dict[str, Dataset] = {}
-    for name, files in layout.parts.items():
+    for name, files in layout.splits.items():
         samples: list[Sample] = []
         for file in files:
-            with problems.collecting():
-                samples.append(_sample(file, layout.file.parent, lines, origin))
+            with problems.collect():
+                samples.append(_read_sample(file, layout.file.parent, lines, origin))
         if any(sample.objects is not None for sample in samples):
             samples = [replace(sample, objects=sample.objects or ()) for sample in samples]
         found[name] = Dataset(layout.file.parent, layout.categories, tuple(samples))
-    problems.finish()
-    _warn(layout, lines)
-    return each_a_scene(found)
+    problems.report()
+    _warn_about_layout(layout, lines)
+    return assign_scene_per_image(found)
 
 
-def _sample(path: Path, root: Path, lines: LabelLines, origin: Origin) -> Sample:
+def _read_sample(path: Path, root: Path, label_reader: YoloLabelReader, origin: Origin) -> Sample:
     width, height = images.read_size(path)
     name = path.relative_to(root)
-    labels = root / _labels_file(name)
-    objects = tuple(lines.read(labels, width, height)) if labels.is_file() else None
+    labels = root / _find_label_file(name)
+    objects = tuple(label_reader.read(labels, width, height)) if labels.is_file() else None
     return Sample(name.as_posix(), path, width, height, objects, origin)
 
 
-def _labels_file(image: Path) -> Path:
+def _find_label_file(image: Path) -> Path:
     """Return where the labels of an image are, relative to the same folder."""
     steps = list(image.parent.parts)
     if "images" in steps:
@@ -66,20 +66,21 @@ def _labels_file(image: Path) -> Path:
     return Path(*steps, f"{image.stem}.txt")
 
 
-def _warn(layout: YoloLayout, lines: LabelLines) -> None:
-    every: Sequence[Path] = [path for files in layout.parts.values() for path in files]
-    warn_of_unread(layout.file.parent, {path.parent for path in every})
-    if layout.repeated:
-        _say(
-            layout, f"images that are listed more than once: {layout.repeated}. Each is read once."
-        )
-    if lines.with_confidence:
-        _say(
+def _warn_about_layout(layout: YoloLayout, label_reader: YoloLabelReader) -> None:
+    every: Sequence[Path] = [path for files in layout.splits.values() for path in files]
+    warn_about_unsupported_images(layout.file.parent, {path.parent for path in every})
+    if layout.repeated_count:
+        _emit_warning(
             layout,
-            f"lines that end in a confidence, as detectors write them: {lines.with_confidence}. The confidences "
+            f"images that are listed more than once: {layout.repeated_count}. Each is read once.",
+        )
+    if label_reader.confidence_count:
+        _emit_warning(
+            layout,
+            f"lines that end in a confidence, as detectors write them: {label_reader.confidence_count}. The confidences "
             "are ignored.",
         )
 
 
-def _say(layout: YoloLayout, text: str) -> None:
+def _emit_warning(layout: YoloLayout, text: str) -> None:
     warnings.warn(f"{layout.file}: {text}", RepairWarning, stacklevel=2)

@@ -9,22 +9,22 @@ from typing import Any
 import yaml
 
 from sim2cam.data.formats.writing import (
-    check_stems,
-    flat_stem,
-    labels_of,
-    upright_file,
+    check_unique_stems,
+    encode_upright,
+    get_flat_stem,
+    require_labels,
 )
-from sim2cam.data.formats.yolo.layout import TABLE
-from sim2cam.data.polygons import outline_of
+from sim2cam.data.formats.yolo.layout import DATA_FILE
+from sim2cam.data.polygons import trace_outline
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 
-_PARTS = ("train", "val", "test")
+_SPLIT_NAMES = ("train", "val", "test")
 
 
-def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
+def write_yolo(splits: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder with ``data.yaml``, ``images/PART/`` and ``labels/PART/``.
 
     Boxes keep six digits, far below a pixel, and end at the picture's edge. Groups (``is_crowd``) have
@@ -35,10 +35,10 @@ def write_yolo(parts: Mapping[str, Dataset], folder: Path) -> None:
         InputError: an image without labels, or one that cannot be read.
         OutputError: the folder cannot be written.
     """
-    _write(parts, folder, _boxes)
+    _write(splits, folder, _convert_boxes)
 
 
-def write_yolo_outlines(parts: Mapping[str, Dataset], folder: Path) -> None:
+def write_yolo_polygons(splits: Mapping[str, Dataset], folder: Path) -> None:
     """Fills a folder as ``write_yolo`` does, with the outline of what is seen of each object.
 
     Pieces and holes of an object are joined, as ``outlines.outline_of`` has it.
@@ -48,41 +48,41 @@ def write_yolo_outlines(parts: Mapping[str, Dataset], folder: Path) -> None:
         InputError: an image without labels, an object without a mask, or what cannot be read.
         OutputError: the folder cannot be written.
     """
-    _write(parts, folder, _outlines)
+    _write(splits, folder, _convert_polygons)
 
 
-Places = Iterator[tuple[ObjectLabel, Sequence[float]]]
+LabelShapes = Iterator[tuple[ObjectLabel, Sequence[float]]]
 """Labels, and the numbers of each over the picture's sides."""
 
 
 def _write(
-    parts: Mapping[str, Dataset], folder: Path, places: Callable[[Dataset, Sample], Places]
+    splits: Mapping[str, Dataset], folder: Path, convert: Callable[[Dataset, Sample], LabelShapes]
 ) -> None:
-    if not {"train"} <= set(parts) <= set(_PARTS):
+    if not {"train"} <= set(splits) <= set(_SPLIT_NAMES):
         raise UsageError(
-            f"parts named {', '.join(parts)}: YOLO knows {', '.join(_PARTS)} and needs train. Name them so, "
+            f"parts named {', '.join(splits)}: YOLO knows {', '.join(_SPLIT_NAMES)} and needs train. Name them so, "
             "as --split train=0.8,val=0.2, or choose another format."
         )
-    categories = next(iter(parts.values())).categories
-    facts: dict[str, Any] = {name: f"images/{name}" for name in parts}
+    categories = next(iter(splits.values())).categories
+    facts: dict[str, Any] = {name: f"images/{name}" for name in splits}
     facts.setdefault("val", facts["train"])  # Ultralytics refuses a file without
     facts["names"] = dict(enumerate(categories))
-    write_bytes(folder / TABLE, yaml.safe_dump(facts, sort_keys=False).encode())
-    for name, dataset in parts.items():
-        check_stems(dataset)
+    write_bytes(folder / DATA_FILE, yaml.safe_dump(facts, sort_keys=False).encode())
+    for name, dataset in splits.items():
+        check_unique_stems(dataset)
         for sample in dataset.samples:
-            data, suffix = upright_file(sample)
+            data, suffix = encode_upright(sample)
             lines = [
                 f"{categories.index(label.category)} {' '.join(f'{n:.6f}' for n in numbers)}\n"
-                for label, numbers in places(dataset, sample)
+                for label, numbers in convert(dataset, sample)
             ]
-            stem = f"{name}/{flat_stem(sample)}"
+            stem = f"{name}/{get_flat_stem(sample)}"
             write_bytes(folder / f"images/{stem}{suffix}", data)
             write_bytes(folder / f"labels/{stem}.txt", "".join(lines).encode())
 
 
-def _boxes(dataset: Dataset, sample: Sample) -> Places:
-    for label in labels_of(dataset, sample):
+def _convert_boxes(dataset: Dataset, sample: Sample) -> LabelShapes:
+    for label in require_labels(dataset, sample):
         if not label.is_crowd:
             x0, y0 = (max(value, 0.0) for value in label.box_xyxy[:2])
             x1, y1 = map(min, label.box_xyxy[2:], (sample.width, sample.height))
@@ -90,15 +90,15 @@ def _boxes(dataset: Dataset, sample: Sample) -> Places:
             yield label, (x, y, (x1 - x0) / sample.width, (y1 - y0) / sample.height)
 
 
-def _outlines(dataset: Dataset, sample: Sample) -> Places:
-    objects = labels_of(dataset, sample)
-    for label, mask in zip(objects, seen_masks(sample), strict=True):
+def _convert_polygons(dataset: Dataset, sample: Sample) -> LabelShapes:
+    objects = require_labels(dataset, sample)
+    for label, mask in zip(objects, read_visible_masks(sample), strict=True):
         if mask is None:
             raise InputError(
                 dataset.root,
                 f"image {sample.name} has no masks, from which outlines come. Render with ids among "
                 "the --channels, or export boxes (yolo).",
             )
-        outline = outline_of(mask) / (sample.width, sample.height)
+        outline = trace_outline(mask) / (sample.width, sample.height)
         if len(outline) and not label.is_crowd:
             yield label, outline.ravel().tolist()

@@ -12,12 +12,12 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from sim2cam.data.formats.bop.poses import (
-    PoseResult,
-    read_models,
+    PoseEstimate,
+    find_test_scenes,
+    read_bop_models,
+    read_pose_images,
     read_pose_results,
     read_targets,
-    read_views,
-    scored_scenes,
     write_pose_results,
 )
 from sim2cam.errors import InputError
@@ -69,20 +69,20 @@ def places_mm(view):
 
 
 def test_as_many_as_are_sought_of_those_seen_most(tmp_path):
-    (view,) = read_views(scored_scenes(data_set(tmp_path, targets=[target(inst_count=2)])))
+    (view,) = read_pose_images(find_test_scenes(data_set(tmp_path, targets=[target(inst_count=2)])))
     assert (view.scene_id, view.image_id, view.width, view.height) == (2, 3, 48, 32)
     assert places_mm(view) == {5: [10, 20]}
-    assert (view.camera[0, 2], view.depth) == (24, None)
+    assert (view.camera_matrix[0, 2], view.depth) == (24, None)
 
 
 def test_without_targets_all_that_are_seen_well_enough(tmp_path):
-    (view,) = read_views(scored_scenes(data_set(tmp_path)))
+    (view,) = read_pose_images(find_test_scenes(data_set(tmp_path)))
     assert places_mm(view) == {5: [10, 20]}
 
 
 def test_targets_of_other_scenes_are_left_out(tmp_path):
     root = data_set(tmp_path, targets=[target(), target(scene_id=4)])
-    assert read_targets(scored_scenes(root)) == {(2, 3): {5: 1}}
+    assert read_targets(find_test_scenes(root)) == {(2, 3): {5: 1}}
 
 
 BAD_TARGETS = {
@@ -111,7 +111,7 @@ BAD_TARGETS = {
 def test_bad_targets_are_answered_exactly(tmp_path, targets, problem):
     root = data_set(tmp_path, targets=targets)
     with pytest.raises(InputError) as caught:
-        read_views(scored_scenes(root))
+        read_pose_images(find_test_scenes(root))
     assert str(caught.value) == f"{root}/{problem}"
 
 
@@ -119,11 +119,11 @@ def test_the_test_part_is_scored(tmp_path):
     data_set(tmp_path)
     (tmp_path / "train").mkdir()
     (tmp_path / "test/000002").rename(tmp_path / "train/000002")
-    assert [s.name for s in scored_scenes(tmp_path)] == ["000002"]  # the only part there is
+    assert [s.name for s in find_test_scenes(tmp_path)] == ["000002"]  # the only part there is
     (tmp_path / "val/000000").mkdir(parents=True)
     (tmp_path / "val/000000/scene_camera.json").write_text("{}")
     with pytest.raises(InputError) as caught:
-        scored_scenes(tmp_path)
+        find_test_scenes(tmp_path)
     assert str(caught.value) == f"{tmp_path}: has no part test among train, val. Name the part."
 
 
@@ -134,7 +134,7 @@ def test_models_are_known_in_metres_with_their_symmetries(tmp_path):
         "6": {"diameter": 50, "symmetries_continuous": [{"axis": [0, 0, 1], "offset": [10, 0, 0]}]},
     }
     root = data_set(tmp_path, models=models)
-    found = read_models(scored_scenes(root))
+    found = read_bop_models(find_test_scenes(root))
     assert (found[5].name, found[5].diameter_m) == ("obj_000005", 0.12)
     assert found[5].mesh == root / "models_eval/obj_000005.ply"
     expected = np.array(half, float).reshape(4, 4)
@@ -165,14 +165,14 @@ BAD_MODELS = {
 def test_bad_models_are_answered_exactly(tmp_path, models, problem):
     root = data_set(tmp_path, models=models)
     with pytest.raises(InputError) as caught:
-        read_models(scored_scenes(root))
+        read_bop_models(find_test_scenes(root))
     assert str(caught.value) == f"{root}/models_eval/models_info.json: {problem}"
 
 
 def test_without_meshes_it_says_where_they_belong(tmp_path):
     root = data_set(tmp_path)
     with pytest.raises(InputError) as caught:
-        read_models(scored_scenes(root))
+        read_bop_models(find_test_scenes(root))
     problem = "holds no models_eval/ with the meshes of the objects. Unpack them there."
     assert str(caught.value) == f"{root}: {problem}"
 
@@ -184,11 +184,11 @@ def test_results_are_read_back_as_written(tmp_path):
         pose = np.eye(4)
         pose[:3, :3] = Rotation.random(rng=rng).as_matrix()
         pose[:3, 3] = rng.normal(size=3)
-        written.append(PoseResult(1, number, 5, np.float64(rng.normal()), pose, 0.1 * number))
+        written.append(PoseEstimate(1, number, 5, np.float64(rng.normal()), pose, 0.1 * number))
     write_pose_results(written, tmp_path / "poses.csv")
     for one, back in zip(written, read_pose_results(tmp_path / "poses.csv"), strict=True):
         assert (back.scene_id, back.image_id, back.object_id) == (1, one.image_id, 5)
-        assert (back.score, back.seconds) == (one.score, one.seconds)
+        assert (back.score, back.time_s) == (one.score, one.seconds)
         np.testing.assert_array_equal(back.pose[:3, :3], one.pose[:3, :3])
         np.testing.assert_allclose(back.pose, one.pose, rtol=1e-15)
 
@@ -268,10 +268,10 @@ def test_bad_results_are_answered_exactly(tmp_path, text, problem):
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
 def test_lmo_has_1445_targets_and_two_objects_with_symmetries():
-    scenes = scored_scenes(LMO)
-    views = read_views(scenes)
+    scenes = find_test_scenes(LMO)
+    views = read_pose_images(scenes)
     assert len(views) == 200
-    assert sum(len(poses) for view in views for poses in view.truths.values()) == 1445
-    models = read_models(scenes)
+    assert sum(len(poses) for view in views for poses in view.ground_truth_poses.values()) == 1445
+    models = read_bop_models(scenes)
     assert [n for n, m in models.items() if len(m.symmetries) > 1] == [10, 11]
     assert math.isclose(models[1].diameter_m, 0.102099)

@@ -13,25 +13,25 @@ import pytest
 import trimesh
 
 from sim2cam.assets.importer import import_assets
-from sim2cam.data.channels import read
-from sim2cam.data.formats.bop.models import Model, Shapes, diameter_of
-from sim2cam.data.formats.bop.poses import read_views
+from sim2cam.data.channels import read_channel
+from sim2cam.data.formats.bop.models import ModelSource, ObjectModel, compute_diameter
+from sim2cam.data.formats.bop.poses import read_pose_images
 from sim2cam.data.formats.bop.reader import read_bop
-from sim2cam.data.formats.export import export
-from sim2cam.data.real_images import read_captures, split_captures
-from sim2cam.data.sample import Moment
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.formats.export import export_dataset
+from sim2cam.data.real_images import read_real_images, split_real_images
+from sim2cam.data.sample import FrameInfo
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
-from sim2cam.geometry.boxes import box_of_mask
+from sim2cam.geometry.boxes import mask_to_box
 from sim2cam.geometry.lens import BrownConrady
 from sim2cam.geometry.poses import Pose
-from sim2cam.geometry.run_length import RunLengths
-from sim2cam.geometry.triangles import covered_pixels, seen_triangles
+from sim2cam.geometry.run_length import RleMask
+from sim2cam.geometry.triangles import project_triangles, rasterize_triangles
 from sim2cam.images import encode_png, read_rgb
-from sim2cam.learn.torch_dataset import DetectionSet
+from sim2cam.learn.torch_dataset import TorchDetectionDataset
 from sim2cam.scene.shape import Block, Sphere
-from sim2cam.scene.symmetry import symmetries_of
+from sim2cam.scene.symmetry import get_symmetries
 
 CURE = "Correct the file."
 SKIP = "Correct the file, or leave flawed annotations out with --skip-invalid."
@@ -44,7 +44,7 @@ def posed(dataset, lens=PINHOLE):
     """The data set with a pose, a whole box and a whole mask of each object."""
     samples = []
     for sample in dataset.samples:
-        ids = read("ids", sample.channels["ids"])
+        ids = read_channel("ids", sample.channels["ids"])
         objects = []
         for label in sample.objects:
             whole = ids == label.instance_id
@@ -55,8 +55,8 @@ def posed(dataset, lens=PINHOLE):
                 replace(
                     label,
                     pose=TURNED,
-                    box_amodal_xyxy=box_of_mask(whole),
-                    amodal_mask=RunLengths.of(whole),
+                    box_amodal_xyxy=mask_to_box(whole),
+                    amodal_mask=RleMask.from_mask(whole),
                     visible_fraction=float(fraction),
                 )
             )
@@ -90,9 +90,9 @@ def test_units_masks_and_depth_are_bops(exported):
     camera = json.loads((scene / "scene_camera.json").read_text())["0"]
     assert camera["cam_K"] == [50, 0, 24, 0, 51, 16, 0, 0, 1]
     (back, *_) = read_bop(root, "sim")["train"].samples
-    depth_m = read("sensor_depth", back.channels["sensor_depth"]) * back.depth_unit_m
-    np.testing.assert_allclose(depth_m, read("depth", sample.channels["depth"]), atol=1e-7)
-    ids = read("ids", sample.channels["ids"])
+    depth_m = read_channel("sensor_depth", back.channels["sensor_depth"]) * back.depth_unit_m
+    np.testing.assert_allclose(depth_m, read_channel("depth", sample.channels["depth"]), atol=1e-7)
+    ids = read_channel("ids", sample.channels["ids"])
     for index, label in enumerate(sample.objects):
         name = f"000000_{index:06d}.png"
         assert np.array_equal(read_rgb(scene / "mask_visib" / name)[..., 0] > 0, ids == index + 1)
@@ -102,26 +102,28 @@ def test_units_masks_and_depth_are_bops(exported):
 
 def test_masks_are_read_when_they_are_asked_for(exported):
     root, parts = exported("bop", posed)
-    back = read_captures(root)
+    back = read_real_images(root)
     samples = [sample for name in sorted(parts) for sample in parts[name].samples]
     for sample, original in zip(back.samples, samples, strict=True):
-        for mask, known in zip(seen_masks(sample), seen_masks(original), strict=True):
+        for mask, known in zip(
+            read_visible_masks(sample), read_visible_masks(original), strict=True
+        ):
             assert np.array_equal(mask, known)
-    _, target = DetectionSet(back, masks=True)[0]
+    _, target = TorchDetectionDataset(back, with_masks=True)[0]
     assert target["masks"].sum(dim=(1, 2)).tolist() == target["area"].tolist()
-    export({"train": back}, root.with_name("tars"), "webdataset")
-    again = read_captures(root.with_name("tars"))
+    export_dataset({"train": back}, root.with_name("tars"), "webdataset")
+    again = read_real_images(root.with_name("tars"))
     assert [o.mask for s in again.samples for o in s.objects] == [
-        RunLengths.of(mask) for s in back.samples for mask in seen_masks(s)
+        RleMask.from_mask(mask) for s in back.samples for mask in read_visible_masks(s)
     ]
     path = back.samples[0].objects[0].mask.path
     write_bytes(path, encode_png(np.zeros((2, 3), np.uint8)))
     with pytest.raises(InputError) as caught:
-        seen_masks(read_captures(root).samples[0])
+        read_visible_masks(read_real_images(root).samples[0])
     problem = "a mask of 3x2, not 48x32 pixels as its picture. Copy the data set again."
     assert str(caught.value) == f"{path}: {problem}"
     path.unlink()
-    assert seen_masks(read_captures(root).samples[0])[0] is None
+    assert read_visible_masks(read_real_images(root).samples[0])[0] is None
 
 
 def test_boxes_hold_the_first_pixel_and_how_many_more_there_are(exported):
@@ -136,13 +138,13 @@ def test_boxes_hold_the_first_pixel_and_how_many_more_there_are(exported):
 
 def test_a_bent_lens_is_straightened_with_its_labels(tmp_path, dataset):
     lens = BrownConrady(50.0, 50.0, 24.0, 16.0, k1=-0.3)
-    export({"train": posed(dataset, lens)}, tmp_path / "bop", "bop")
-    (sample, *_) = read_captures(tmp_path / "bop").samples
+    export_dataset({"train": posed(dataset, lens)}, tmp_path / "bop", "bop")
+    (sample, *_) = read_real_images(tmp_path / "bop").samples
     assert sample.lens == replace(lens, k1=0.0)
     scene = sample.rgb.parents[1]
     for index, label in enumerate(sample.objects):
         mask = read_rgb(scene / f"mask_visib/000000_{index:06d}.png")[..., 0] > 0
-        assert (box_of_mask(mask), int(mask.sum())) == (label.box_xyxy, label.area_px)
+        assert (mask_to_box(mask), int(mask.sum())) == (label.box_xyxy, label.area_px)
         # the corners of the box of an object, as the bent lens and as the pinhole see them
         x0, y0, x1, y1 = dataset.samples[0].objects[index].box_xyxy
         corners = np.array([[x0, y0], [x1 - 1, y0], [x0, y1 - 1], [x1 - 1, y1 - 1]])
@@ -155,10 +157,10 @@ def test_a_bent_lens_is_straightened_with_its_labels(tmp_path, dataset):
 def test_where_the_camera_stands_is_kept(tmp_path, dataset):
     camera = Pose((0.5, 0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
     samples = tuple(
-        replace(sample, moment=Moment(0, 0.0, 0.0, 0.0, camera))
+        replace(sample, moment=FrameInfo(0, 0.0, 0.0, 0.0, camera))
         for sample in posed(dataset).samples
     )
-    export({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
+    export_dataset({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
     facts = json.loads((tmp_path / "bop/train/000000/scene_camera.json").read_text())["0"]
     world = np.eye(4)
     world[:3, :3] = np.reshape(facts["cam_R_w2c"], (3, 3))
@@ -167,8 +169,8 @@ def test_where_the_camera_stands_is_kept(tmp_path, dataset):
 
 
 def test_where_the_camera_stands_is_left_out_where_no_one_knows(tmp_path, dataset):
-    samples = tuple(replace(sample, moment=Moment(0)) for sample in posed(dataset).samples)
-    export({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
+    samples = tuple(replace(sample, moment=FrameInfo(0)) for sample in posed(dataset).samples)
+    export_dataset({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
     facts = json.loads((tmp_path / "bop/train/000000/scene_camera.json").read_text())["0"]
     assert facts.keys() == {"cam_K", "depth_scale"}
 
@@ -199,12 +201,12 @@ REFUSED = {
 @pytest.mark.parametrize(("change", "problem"), REFUSED.values(), ids=REFUSED)
 def test_what_bop_cannot_hold_is_refused(tmp_path, dataset, change, problem):
     with pytest.raises(InputError) as caught:
-        export({"train": change(dataset)}, tmp_path / "bop", "bop")
+        export_dataset({"train": change(dataset)}, tmp_path / "bop", "bop")
     assert str(caught.value) == f"{dataset.root}: {problem}"
 
 
 def test_a_pinhole_needs_no_whole_masks(tmp_path, dataset):
-    export({"train": without("amodal_mask")(dataset)}, tmp_path / "bop", "bop")
+    export_dataset({"train": without("amodal_mask")(dataset)}, tmp_path / "bop", "bop")
     scene = tmp_path / "bop/train/000000"
     assert not (scene / "mask").exists()
     (info,) = json.loads((scene / "scene_gt_info.json").read_text())["0"]
@@ -229,11 +231,11 @@ def test_a_bent_lens_needs_none_either_and_what_is_estimated_is_said(tmp_path, d
     )
     without = replace(whole, samples=tuple(samples))
     told = [
-        export({"train": each}, tmp_path / name, "bop")
+        export_dataset({"train": each}, tmp_path / name, "bop")
         for name, each in (("with", whole), ("without", without))
     ]
     assert told == [tuple(LACKS[:1]), tuple(LACKS)]
-    pairs = zip(*(read_captures(tmp_path / n).samples for n in ("with", "without")), strict=True)
+    pairs = zip(*(read_real_images(tmp_path / n).samples for n in ("with", "without")), strict=True)
     for known, estimated in pairs:
         for one, other in zip(known.objects, estimated.objects, strict=True):
             assert (one.box_xyxy, one.area_px) == (other.box_xyxy, other.area_px)
@@ -256,12 +258,12 @@ def model_of(_, asset):
         mesh = trimesh.creation.box((0.02, 0.02, 0.02))
     rgb = np.arange(3 * len(mesh.vertices), dtype=np.uint8).reshape(-1, 3)
     normals = np.array(mesh.vertex_normals)
-    return Model(np.array(mesh.vertices), normals, mesh.faces, rgb, symmetries_of(asset))
+    return ObjectModel(np.array(mesh.vertices), normals, mesh.faces, rgb, get_symmetries(asset))
 
 
 def test_models_are_in_millimetres_with_their_symmetries(tmp_path, dataset):
-    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, model_of)
-    told = export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    shapes = ModelSource(lambda _: {1: CUBE, 2: BALL}, model_of)
+    told = export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     assert told == ()
     infos = json.loads((tmp_path / "bop/models/models_info.json").read_text())
     assert list(infos) == ["1", "2"]
@@ -288,24 +290,26 @@ def test_models_are_in_millimetres_with_their_symmetries(tmp_path, dataset):
 
 
 def test_models_can_be_thrown_again(tmp_path, dataset):
-    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, model_of)
-    export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    shapes = ModelSource(lambda _: {1: CUBE, 2: BALL}, model_of)
+    export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     names = ["obj_000001.ply", "obj_000002.ply"]
     cube, ball = import_assets(tmp_path / "bop/models", names)
     assert cube.facts.size_m == pytest.approx((0.02, 0.02, 0.02))
     assert len(cube.facts.symmetries.rotations_wxyz) == 23
     assert ball.facts.low_m == pytest.approx((0, 0, 0), abs=1e-9)
-    assert ball.facts.symmetries.axes == symmetries_of(BALL).axes
+    assert ball.facts.symmetries.axes == get_symmetries(BALL).axes
 
 
 def test_a_model_is_what_shows_a_category_in_a_shape(tmp_path, dataset):
     def assets_of(sample):  # squares have two sizes
         return {1: replace(CUBE, size_m=(0.01 * (1 + sample.scene_index),) * 3), 2: BALL}
 
-    export({"test": posed(dataset)}, tmp_path / "bop", "bop", Shapes(assets_of, model_of))
+    export_dataset(
+        {"test": posed(dataset)}, tmp_path / "bop", "bop", ModelSource(assets_of, model_of)
+    )
     names = json.loads((tmp_path / "bop/categories.json").read_text())
     assert names == {"1": "square", "2": "square", "3": "disc"}
-    back = read_captures(tmp_path / "bop")
+    back = read_real_images(tmp_path / "bop")
     assert back.categories == ("square", "disc")
     assert [o.category for s in back.samples for o in s.objects] == ["square", "disc"] * 4
     targets = json.loads((tmp_path / "bop/test_targets_bop19.json").read_text())
@@ -316,7 +320,7 @@ def test_a_model_is_what_shows_a_category_in_a_shape(tmp_path, dataset):
     assert {t["obj_id"] for t in targets if t["scene_id"] == 1} == {2, 3}
 
 
-ALONE = Shapes(lambda _: {1: CUBE}, model_of)
+ALONE = ModelSource(lambda _: {1: CUBE}, model_of)
 FAR = BrownConrady(
     500.0, 500.0, 24.0, 16.0
 )  # hardly any perspective: the cube is a square of 20 px
@@ -333,11 +337,11 @@ def one_cube(dataset, x_px, lens=FAR, y_px=15.5, changes=None):
     write_bytes(sample.channels["ids"], encode_png(whole.astype(np.uint16)))
     label = replace(
         sample.objects[0],
-        box_xyxy=box_of_mask(whole),
+        box_xyxy=mask_to_box(whole),
         area_px=whole.sum(),
-        box_amodal_xyxy=box_of_mask(whole),
+        box_amodal_xyxy=mask_to_box(whole),
         visible_fraction=1.0,
-        amodal_mask=RunLengths.of(whole),
+        amodal_mask=RleMask.from_mask(whole),
         pose=Pose(position_m=position),
     )
     label = replace(label, **(changes or {}))
@@ -362,28 +366,28 @@ def info_of(root):
 )
 def test_whole_objects_go_on_beyond_the_edge(tmp_path, dataset, place, share, first, changes):
     cut = one_cube(dataset, place[0], y_px=place[1], changes=changes)
-    told = export({"test": cut}, tmp_path / "bop", "bop", ALONE)
+    told = export_dataset({"test": cut}, tmp_path / "bop", "bop", ALONE)
     assert not any("edge" in what for what in told)
     info = info_of(tmp_path / "bop")
     assert info["visib_fract"] == pytest.approx(share, abs=0.05)
     assert info["px_count_visib"] == cut.samples[0].objects[0].area_px
     assert info["px_count_all"] == pytest.approx(20.4**2, abs=25)
     assert info["bbox_obj"] == pytest.approx([*first, 20, 20], abs=1.1)
-    (label,) = read_captures(tmp_path / "bop").samples[0].objects
+    (label,) = read_real_images(tmp_path / "bop").samples[0].objects
     assert label.box_amodal_xyxy == cut.samples[0].objects[0].box_amodal_xyxy
     assert label.visible_fraction == info["visib_fract"]
     assert len(json.loads((tmp_path / "bop/test_targets_bop19.json").read_text())) == 1
 
 
 def test_an_object_that_is_nearly_outside_is_no_target(tmp_path, dataset):
-    export({"test": one_cube(dataset, -9.6)}, tmp_path / "bop", "bop", ALONE)
+    export_dataset({"test": one_cube(dataset, -9.6)}, tmp_path / "bop", "bop", ALONE)
     assert info_of(tmp_path / "bop")["visib_fract"] < 0.1
     assert json.loads((tmp_path / "bop/test_targets_bop19.json").read_text()) == []
 
 
 def test_the_canvas_of_whole_objects_ends_too(tmp_path, dataset):
     wide = BrownConrady(6000.0, 600.0, 24.0, 16.0)  # the cube is 245 pixels wide
-    export({"test": one_cube(dataset, 24.0, wide)}, tmp_path / "bop", "bop", ALONE)
+    export_dataset({"test": one_cube(dataset, 24.0, wide)}, tmp_path / "bop", "bop", ALONE)
     info = info_of(tmp_path / "bop")
     assert (info["bbox_obj"][0], info["bbox_obj"][2]) == (-48, 3 * 48 - 1)
     assert info["visib_fract"] == pytest.approx(1 / 3)
@@ -391,7 +395,7 @@ def test_the_canvas_of_whole_objects_ends_too(tmp_path, dataset):
 
 def test_what_a_bent_lens_does_not_see_belongs_to_whole_objects(tmp_path, dataset):
     bent = replace(FAR, k1=40.0)  # a pincushion: the pinhole sees a rim that the picture lacks
-    export({"test": one_cube(dataset, 0.0, bent)}, tmp_path / "bop", "bop", ALONE)
+    export_dataset({"test": one_cube(dataset, 0.0, bent)}, tmp_path / "bop", "bop", ALONE)
     info = info_of(tmp_path / "bop")
     x0, more = info["bbox_obj"][0], info["bbox_obj"][2]
     assert (x0, x0 + more) == pytest.approx((-10, 10), abs=1.1)
@@ -403,14 +407,14 @@ def test_what_a_bent_lens_does_not_see_belongs_to_whole_objects(tmp_path, datase
 
 def test_shapes_without_models_still_tell_how_objects_go_on(tmp_path, dataset, monkeypatch):
     monkeypatch.setattr("sim2cam.data.formats.bop.writer._MOST_MODELS", 0)
-    (told,) = export({"test": one_cube(dataset, -0.5)}, tmp_path / "bop", "bop", ALONE)
+    (told,) = export_dataset({"test": one_cube(dataset, -0.5)}, tmp_path / "bop", "bop", ALONE)
     assert told.startswith("models/ is left out: its objects have 1 shapes")
     assert info_of(tmp_path / "bop")["visib_fract"] == pytest.approx(0.5, abs=0.05)
 
 
 def test_objects_of_unknown_shape_end_at_the_edge_and_it_is_said(tmp_path, dataset):
     cut = one_cube(dataset, -0.5)
-    told = export({"test": cut}, tmp_path / "bop", "bop")
+    told = export_dataset({"test": cut}, tmp_path / "bop", "bop")
     assert told[1:] == (
         "bbox_obj, px_count_all and visib_fract end at the picture's edge where it cuts objects whose "
         "shapes are unknown",
@@ -422,15 +426,15 @@ def test_what_is_hardly_seen_is_no_target(tmp_path, dataset):
     hidden = posed(dataset).samples[0]
     label = replace(hidden.objects[0], amodal_mask=None, visible_fraction=0.05)
     one = replace(dataset, samples=(replace(hidden, objects=(label, hidden.objects[1])),))
-    export({"test": one}, tmp_path / "bop", "bop")
+    export_dataset({"test": one}, tmp_path / "bop", "bop")
     (target,) = json.loads((tmp_path / "bop/test_targets_bop19.json").read_text())
     assert target["obj_id"] == 2
 
 
 def test_too_many_shapes_have_no_models(tmp_path, dataset, monkeypatch):
     monkeypatch.setattr("sim2cam.data.formats.bop.writer._MOST_MODELS", 1)
-    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, model_of)
-    (told,) = export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    shapes = ModelSource(lambda _: {1: CUBE, 2: BALL}, model_of)
+    (told,) = export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     assert told == (
         "models/ is left out: its objects have 2 shapes, and 1 are the most; let them share some, as "
         "with --set die/edge_m=0.016"
@@ -442,8 +446,8 @@ def test_a_shape_whose_file_is_gone_has_no_model(tmp_path, dataset):
     def gone(sample, asset):
         raise InputError("mug.obj", "no such file. Check the path.")
 
-    shapes = Shapes(lambda _: {1: CUBE, 2: BALL}, gone)
-    (told,) = export({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
+    shapes = ModelSource(lambda _: {1: CUBE, 2: BALL}, gone)
+    (told,) = export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     assert told == "models/ is left out: mug.obj: no such file. Check the path"
     names = json.loads((tmp_path / "bop/categories.json").read_text())
     assert names == {"1": "square", "2": "disc"}
@@ -456,7 +460,9 @@ def test_diameters_are_those_that_bop_gives():
     for number in (1, 8):
         path = LMO / f"models/obj_{number:06d}.ply"
         vertices = np.array(trimesh.load(path, process=False).vertices)
-        assert diameter_of(vertices) == pytest.approx(known[str(number)]["diameter"], abs=0.002)
+        assert compute_diameter(vertices) == pytest.approx(
+            known[str(number)]["diameter"], abs=0.002
+        )
 
 
 @pytest.mark.real
@@ -476,9 +482,9 @@ def test_silhouettes_beyond_the_edge_are_those_that_bop_gives():
     for matrix, pose, info in cut[:5]:
         model = trimesh.load(LMO / f"models/obj_{pose['obj_id']:06d}.ply", process=False)
         points = model.vertices @ np.reshape(pose["cam_R_m2c"], (3, 3)).T + pose["cam_t_m2c"]
-        corners = seen_triangles(points / 1000, model.faces, np.reshape(matrix, (3, 3)))
-        mask = covered_pixels(corners, (-640, -480, 1280, 960))
-        x0, y0, x1, y1 = box_of_mask(mask)
+        corners = project_triangles(points / 1000, model.faces, np.reshape(matrix, (3, 3)))
+        mask = rasterize_triangles(corners, (-640, -480, 1280, 960))
+        x0, y0, x1, y1 = mask_to_box(mask)
         box = [x0 - 640, y0 - 480, x1 - x0 - 1, y1 - y0 - 1]
         assert box == pytest.approx(info["bbox_obj"], abs=1)
         assert mask.sum() == pytest.approx(info["px_count_all"], rel=0.02)
@@ -507,13 +513,13 @@ def scene(folder, *, camera=None, gt=None, info=None, number="3", **texts):
 
 def test_a_scene_is_read_alone_and_without_labels(tmp_path):
     root = scene(tmp_path / "test/000002")
-    (sample,) = read_captures(root).samples
+    (sample,) = read_real_images(root).samples
     (label,) = sample.objects
     assert (label.category, label.box_xyxy) == ("obj_000005", (1, 2, 7, 7))
     assert (label.box_amodal_xyxy, label.area_px) == ((1, 2, 12, 7), 30)
     assert label.pose.position_m == (0, 0, 0.5)
     (root / "scene_gt.json").unlink()
-    (sample,) = read_captures(root.parent).samples
+    (sample,) = read_real_images(root.parent).samples
     assert (sample.name, sample.objects) == ("000002/rgb/000003.png", None)
 
 
@@ -523,26 +529,26 @@ def test_a_scene_is_read_alone_and_without_labels(tmp_path):
 def test_paths_may_be_relative(tmp_path, monkeypatch, inside, given):
     root = scene(tmp_path / "test/000002")
     monkeypatch.chdir(tmp_path / inside)
-    captures = read_captures(Path(given))
+    captures = read_real_images(Path(given))
     assert [o.category for o in captures.samples[0].objects] == ["obj_000005"]
     assert [s.rgb for s in captures.samples] == [root / "rgb/000003.png"]
 
 
 def test_boxes_end_at_the_pictures_edge(tmp_path):
     root = scene(tmp_path, info={"bbox_obj": [-7, 2, 100, 40]})
-    assert read_captures(root).samples[0].objects[0].box_amodal_xyxy == (0, 2, 48, 32)
+    assert read_real_images(root).samples[0].objects[0].box_amodal_xyxy == (0, 2, 48, 32)
 
 
 def test_what_is_hidden_whole_is_left_out(tmp_path):
     hidden = {"bbox_visib": [-1, -1, -1, -1], "px_count_visib": 0, "visib_fract": 0.0}
-    assert read_captures(scene(tmp_path, info=hidden)).samples[0].objects == ()
+    assert read_real_images(scene(tmp_path, info=hidden)).samples[0].objects == ()
 
 
 def test_parts_have_their_use(tmp_path):
     scene(tmp_path / "train_pbr/000000")
     scene(tmp_path / "train_real/000000")
     scene(tmp_path / "test/000000")
-    sets = split_captures(tmp_path)
+    sets = split_real_images(tmp_path)
     assert (len(sets.style.samples), len(sets.test.samples)) == (2, 1)
 
 
@@ -613,7 +619,7 @@ BAD = {
 def test_bad_files_are_answered_exactly(tmp_path, changes, problem):
     root = scene(tmp_path / "test/000002", **changes)
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     place = str(root) if problem.startswith(":") else f"{root}/"
     cure = SKIP if ", object 0: " in problem else CURE
     assert str(caught.value) == place + problem + (cure if problem.endswith(". ") else "")
@@ -622,7 +628,7 @@ def test_bad_files_are_answered_exactly(tmp_path, changes, problem):
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
 def test_lmo_is_read_whole():
-    dataset = read_captures(LMO / "test")
+    dataset = read_real_images(LMO / "test")
     assert (len(dataset.samples), len(dataset.categories)) == (200, 8)
     labels = [label for sample in dataset.samples for label in sample.objects]
     assert len(labels) == 1514  # of 1517 poses, three are hidden whole
@@ -640,18 +646,18 @@ def sensors(folder, *names):
 
 
 def test_of_several_sensors_rgb_is_read(tmp_path):
-    one = read_captures(scene(tmp_path / "a/test/000002")).samples
+    one = read_real_images(scene(tmp_path / "a/test/000002")).samples
     root = sensors(tmp_path / "b/test/000002", "gray1", "rgb")
-    several = read_captures(root).samples
+    several = read_real_images(root).samples
     assert [s.objects for s in several] == [s.objects for s in one]
     assert [s.lens for s in several] == [s.lens for s in one]
-    assert len(read_views([root])) == 1
+    assert len(read_pose_images([root])) == 1
 
 
 def test_sensors_of_other_names_are_named(tmp_path):
     root = sensors(tmp_path / "test/000002", "cam1", "cam2")
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert str(caught.value) == (
         f"{root}: has images of the sensors cam1, cam2, of which none is called rgb. Rename the files of one, as "
         "scene_camera_cam1.json to scene_camera.json."
@@ -662,7 +668,7 @@ def test_poses_without_boxes_name_what_calculates_them(tmp_path):
     root = scene(tmp_path / "train_pbr/000000")
     (root / "scene_gt_info.json").unlink()
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert str(caught.value) == (
         f"{root}/scene_gt_info.json: missing: scene_gt.json has poses, but nothing tells boxes and what is seen. "
         "Calculate it with calc_gt_info.py of bop_toolkit."
@@ -672,4 +678,4 @@ def test_poses_without_boxes_name_what_calculates_them(tmp_path):
 def test_flawed_objects_can_be_left_out(tmp_path):
     root = scene(tmp_path, info={"visib_fract": 7})
     with pytest.warns(RepairWarning, match="1 flawed annotation is left out"):
-        assert read_captures(root, skip_invalid=True).samples[0].objects == ()
+        assert read_real_images(root, skip_invalid=True).samples[0].objects == ()

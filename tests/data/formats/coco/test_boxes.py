@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim2cam.data.formats.coco.boxes import are_corners
+from sim2cam.data.formats.coco.boxes import are_xyxy
 from sim2cam.data.formats.predictions import read_predictions
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -40,7 +40,7 @@ inside = st.builds(
 
 def told(boxes, areas=None):
     areas = [math.nan] * len(boxes) if areas is None else areas
-    return are_corners(boxes, [(WIDTH, HEIGHT)] * len(boxes), areas)
+    return are_xyxy(boxes, [(WIDTH, HEIGHT)] * len(boxes), areas)
 
 
 @given(st.lists(inside, max_size=30))
@@ -106,11 +106,11 @@ def written(folder, tables):
 
 
 def test_labels_that_are_corners_are_refused(tmp_path, tables):
-    read_captures(written(tmp_path, tables))
+    read_real_images(written(tmp_path, tables))
     for annotation in tables["annotations"]:
         annotation["bbox"] = [50, 40, 90, 70]
     with pytest.raises(InputError) as caught:
-        read_captures(written(tmp_path, tables))
+        read_real_images(written(tmp_path, tables))
     assert str(caught.value) == (
         f"{tmp_path}/test.json: {LOOK} Export the annotations as COCO has them."
     )
@@ -118,7 +118,7 @@ def test_labels_that_are_corners_are_refused(tmp_path, tables):
 
 def test_results_that_are_corners_are_refused(tmp_path, tables):
     labels = written(tmp_path, tables)
-    captures = read_captures(labels)
+    captures = read_real_images(labels)
     path = tmp_path / "found.json"
 
     def read(bbox):

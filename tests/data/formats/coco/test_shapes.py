@@ -12,16 +12,16 @@ import pytest
 from PIL import Image
 from pycocotools.coco import COCO
 
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Keypoint
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png, read_rgb
-from sim2cam.learn.torch_dataset import DetectionSet
+from sim2cam.learn.torch_dataset import TorchDetectionDataset
 from sim2cam.report.dataset import write_inspect_page
 
 WIDTH, HEIGHT = 24, 16
@@ -43,7 +43,7 @@ def one(folder, *, names=NAMES, **annotation):
 
 
 def label_of(path):
-    return read_captures(path).samples[0].objects[0]
+    return read_real_images(path).samples[0].objects[0]
 
 
 def theirs(path):
@@ -65,11 +65,11 @@ def pointed(dataset):
 
 def test_masks_and_keypoints_are_read_back(tmp_path, native):
     dataset = pointed(read_dataset(native))
-    export({"train": dataset}, tmp_path / "coco", "coco")
-    back = read_captures(tmp_path / "coco/train.json")
+    export_dataset({"train": dataset}, tmp_path / "coco", "coco")
+    back = read_real_images(tmp_path / "coco/train.json")
     for sample, original in zip(back.samples, dataset.samples, strict=True):
         assert sample.channels == {}
-        masks = zip(seen_masks(sample), seen_masks(original), strict=True)
+        masks = zip(read_visible_masks(sample), read_visible_masks(original), strict=True)
         assert all(np.array_equal(found, expected) for found, expected in masks)
         first, second = sample.objects
         assert first.keypoints == tuple(
@@ -79,8 +79,10 @@ def test_masks_and_keypoints_are_read_back(tmp_path, native):
 
 
 def test_what_was_read_is_written_as_it_was(tmp_path, native):
-    export({"train": pointed(read_dataset(native))}, tmp_path / "one", "coco")
-    export({"train": read_captures(tmp_path / "one/train.json")}, tmp_path / "two", "coco")
+    export_dataset({"train": pointed(read_dataset(native))}, tmp_path / "one", "coco")
+    export_dataset(
+        {"train": read_real_images(tmp_path / "one/train.json")}, tmp_path / "two", "coco"
+    )
     first, second = (
         json.loads((tmp_path / name / "train.json").read_text()) for name in ("one", "two")
     )
@@ -92,15 +94,17 @@ def test_what_was_read_is_written_as_it_was(tmp_path, native):
 
 def test_captures_with_masks_are_inspected_learned_from_and_outlined(tmp_path, native):
     dataset = pointed(read_dataset(native))
-    export({"train": dataset}, tmp_path / "coco", "coco")
-    captures = read_captures(tmp_path / "coco/train.json")
+    export_dataset({"train": dataset}, tmp_path / "coco", "coco")
+    captures = read_real_images(tmp_path / "coco/train.json")
     page = write_inspect_page(captures, tmp_path / "a.html", limit=None).read_text()
     assert page.count('<path class="mask"') == 8
     assert 'id="show-masks"' in page
-    targets = [DetectionSet(each, masks=True)[0][1]["masks"] for each in (captures, dataset)]
+    targets = [
+        TorchDetectionDataset(each, with_masks=True)[0][1]["masks"] for each in (captures, dataset)
+    ]
     assert np.array_equal(*(target.numpy() for target in targets))
     for name, each in (("a", captures), ("b", dataset)):
-        export({"train": each}, tmp_path / name, "yolo-seg")
+        export_dataset({"train": each}, tmp_path / name, "yolo-seg")
     first, second = (
         [path.read_text() for path in sorted((tmp_path / name / "labels").rglob("*.txt"))]
         for name in ("a", "b")
@@ -119,7 +123,7 @@ POLYGONS = {
 @pytest.mark.parametrize("polygons", POLYGONS.values(), ids=POLYGONS)
 def test_polygons_are_filled_as_pycocotools_fills_them(tmp_path, polygons):
     path = one(tmp_path, segmentation=polygons)
-    assert np.array_equal(label_of(path).mask.mask(), theirs(path))
+    assert np.array_equal(label_of(path).mask.decode(), theirs(path))
 
 
 def test_runs_of_a_crowd_are_counted_as_pycocotools_counts_them(tmp_path):
@@ -127,8 +131,8 @@ def test_runs_of_a_crowd_are_counted_as_pycocotools_counts_them(tmp_path):
     path = one(tmp_path, segmentation={"size": [HEIGHT, WIDTH], "counts": counts}, iscrowd=1)
     label = label_of(path)
     assert label.is_crowd
-    assert label.mask.mask().sum() == 10
-    assert np.array_equal(label.mask.mask(), theirs(path))
+    assert label.mask.decode().sum() == 10
+    assert np.array_equal(label.mask.decode(), theirs(path))
 
 
 @pytest.mark.parametrize("nothing", [None, [], {}, [[]], [[], []]])
@@ -159,7 +163,7 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
     pixels[3:9, 2:5] = pixels[3:5, 2:12] = 255
     pixels[7, 4] = 128
     mask = pixels[..., 0] > 0
-    runs = RunLengths.of(mask)
+    runs = RleMask.from_mask(mask)
     path = one(
         tmp_path,
         segmentation={"size": runs.size, "counts": runs.counts},
@@ -175,19 +179,19 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
     tables = json.loads(path.read_text())
     tables["images"].append({"id": 2, "file_name": "b.png", "width": WIDTH, "height": HEIGHT})
     path.write_text(json.dumps(tables))
-    sample = read_captures(path).samples[0]
+    sample = read_real_images(path).samples[0]
     upright = read_rgb(sample.rgb)[..., 0]
     (label,) = sample.objects
-    assert np.array_equal(label.mask.mask(), upright > 0)
+    assert np.array_equal(label.mask.decode(), upright > 0)
     column, row = (int(value) for value in label.keypoints[0].xy)
     assert upright[row, column] == 128
     assert label.keypoints[1] == Keypoint("b", (0.0, 0.0), 0)
 
 
 def test_masks_of_upright_photos_are_not_unpacked(tmp_path, monkeypatch):
-    runs = RunLengths.of(np.eye(HEIGHT, WIDTH, dtype=bool))
+    runs = RleMask.from_mask(np.eye(HEIGHT, WIDTH, dtype=bool))
     path = one(tmp_path, segmentation={"size": runs.size, "counts": runs.counts})
-    monkeypatch.setattr(RunLengths, "mask", None)
+    monkeypatch.setattr(RleMask, "mask", None)
     assert label_of(path).mask == runs
 
 
@@ -300,7 +304,7 @@ BAD = {
 def test_what_is_no_shape_is_answered_exactly(tmp_path, changes, problem):
     path = one(tmp_path, **changes)
     with pytest.raises(InputError) as caught:
-        read_captures(path)
+        read_real_images(path)
     place = f"{path}: annotations[0] (image a.png): "
     assert (
         str(caught.value)

@@ -15,17 +15,17 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.data.sample import Dataset, Keypoint, ObjectLabel, Occlusion, Sample
 from sim2cam.errors import InputError, OutputError
-from sim2cam.geometry.run_length import RunLengths
+from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import read_16bit, read_rgb
 
 
 def write_coco(dataset, out):
-    export({"train": dataset}, out, "coco")
+    export_dataset({"train": dataset}, out, "coco")
 
 
 def load(path):
@@ -36,7 +36,7 @@ def load(path):
 def test_what_is_exported_is_read_back(tmp_path, native):
     dataset = read_dataset(native)
     write_coco(dataset, tmp_path / "coco")
-    back = read_captures(tmp_path / "coco/train.json")
+    back = read_real_images(tmp_path / "coco/train.json")
     assert back.categories == dataset.categories
     for sample, original in zip(back.samples, dataset.samples, strict=True):
         assert sample.rgb.read_bytes() == original.rgb.read_bytes()
@@ -94,7 +94,7 @@ def test_a_turned_photo_is_exported_upright(tmp_path, orientation):
     size = upright.shape[1::-1]
     dataset = Dataset(tmp_path, ("square",), (Sample("a.jpg", path, *size, (label,), "real"),))
     write_coco(dataset, tmp_path / "coco")
-    (sample,) = read_captures(tmp_path / "coco/train.json").samples
+    (sample,) = read_real_images(tmp_path / "coco/train.json").samples
     assert sample.objects == (label,)
     assert np.array_equal(np.asarray(Image.open(sample.rgb)), upright)
     assert sample.name == ("images/train/a.jpg" if orientation == 1 else "images/train/a.png")
@@ -166,7 +166,7 @@ def labelled(native):
         Keypoint("a", (6.5, 4.25), 2, (0.0, 0.0, 0.0)),
         Keypoint("b", (0.0, 0.0), 0, (1.0, 0.0, 0.0)),
     )
-    whole = replace(first, amodal_mask=RunLengths.of(mask), keypoints=corners)
+    whole = replace(first, amodal_mask=RleMask.from_mask(mask), keypoints=corners)
     other = replace(first, keypoints=(Keypoint("c", (7.0, 5.0), 1, (0.0, 1.0, 0.0)),))
     samples = (
         replace(dataset.samples[0], objects=(whole, second), occlusions=(Occlusion(2, 1, 48),)),
@@ -194,7 +194,7 @@ def test_keypoints_come_in_one_order_in_all_parts(tmp_path, labelled):
         "train": replace(labelled, samples=(first,)),
         "val": replace(labelled, samples=(second,)),
     }
-    export(parts, tmp_path / "coco", "coco")
+    export_dataset(parts, tmp_path / "coco", "coco")
     for name in parts:
         square, _ = load(tmp_path / f"coco/{name}.json").loadCats([1, 2])
         assert square["keypoints"] == ["a", "b", "c"]
@@ -219,7 +219,7 @@ def test_what_other_files_call_origin_is_left_alone(tmp_path, native, given):
     for number, image in enumerate(tables["images"]):
         image |= {"origin": given, "scene_index": None if number == 2 else 5}
     path.write_text(json.dumps(tables))
-    samples = read_captures(path).samples
+    samples = read_real_images(path).samples
     assert {sample.origin for sample in samples} == {"real"}
     assert [sample.scene_index for sample in samples] == [0, 1, 2, 3]
 
@@ -238,7 +238,7 @@ def test_what_other_files_say_beside_coco_is_left_alone(tmp_path, native, given)
     tables = json.loads(path.read_text())
     tables["annotations"] = [annotation | given for annotation in tables["annotations"]]
     path.write_text(json.dumps(tables))
-    for sample in read_captures(path).samples:
+    for sample in read_real_images(path).samples:
         for label in sample.objects:
             beside = (label.visible_fraction, label.box_amodal_xyxy, label.instance_id)
             assert beside == (None, None, None)
@@ -260,6 +260,6 @@ def test_labels_of_stored_pixels_turn_with_what_stands_beside(tmp_path):
         ],
     }
     (tmp_path / "a.json").write_text(json.dumps(tables))
-    (label,) = read_captures(tmp_path / "a.json").samples[0].objects
+    (label,) = read_real_images(tmp_path / "a.json").samples[0].objects
     assert label.box_xyxy == (18, 8, 22, 13)
     assert label.box_amodal_xyxy == (16, 8, 22, 13)

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from sim2cam.data.formats.voc.reader import read_voc
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.images import read_rgb
 
@@ -59,7 +59,7 @@ def test_a_file_is_of_the_image_of_its_own_name(tmp_path):
         RepairWarning,
         match=r"label files that name another image: 1 \(first: b\.xml names a\.png\)",
     ):
-        samples = read_captures(tmp_path).samples
+        samples = read_real_images(tmp_path).samples
     assert [sample.name for sample in samples] == ["a.png", "b.png"]
     for sample in samples:
         assert planted_box(sample.rgb) == sample.objects[0].box_xyxy
@@ -71,7 +71,7 @@ def test_a_file_is_of_the_image_of_its_own_name(tmp_path):
 def test_names_of_another_computer_lead_to_the_image_beside(tmp_path, filename, recwarn):
     save(tmp_path / "a.png")
     (tmp_path / "a.xml").write_text(annotation(filename))
-    assert read_captures(tmp_path).samples[0].rgb == tmp_path / "a.png"
+    assert read_real_images(tmp_path).samples[0].rgb == tmp_path / "a.png"
     assert not recwarn.list
 
 
@@ -80,7 +80,7 @@ def test_a_file_without_an_image_of_its_name_is_of_the_one_that_it_names(tmp_pat
     save(tmp_path / "JPEGImages/photo.png")
     (tmp_path / "Annotations").mkdir()
     (tmp_path / "Annotations/0001.xml").write_text(annotation(filename))
-    assert read_captures(tmp_path).samples[0].name == "JPEGImages/photo.png"
+    assert read_real_images(tmp_path).samples[0].name == "JPEGImages/photo.png"
 
 
 def test_two_files_of_one_image_are_refused(tmp_path):
@@ -90,7 +90,7 @@ def test_two_files_of_one_image_are_refused(tmp_path):
     with pytest.raises(
         InputError, match=r"b\.xml: it is of image a\.png, as a\.xml is\. Remove one"
     ):
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
 
 
 def test_an_image_that_is_nowhere_is_named(tmp_path):
@@ -98,7 +98,7 @@ def test_an_image_that_is_nowhere_is_named(tmp_path):
     (tmp_path / "a.xml").write_text(annotation())
     (tmp_path / "b.xml").write_text(annotation("../c.png"))
     with pytest.raises(InputError, match=r"b\.xml: there is no image 'b' or 'c\.png' in "):
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
 
 
 def in_layout(folder, lists, names="ab"):
@@ -117,7 +117,7 @@ def test_an_image_that_a_list_names_twice_is_read_once(tmp_path):
     with pytest.warns(
         RepairWarning, match=r"images that are listed more than once: 1\. Each is read once"
     ):
-        samples = read_captures(root).samples
+        samples = read_real_images(root).samples
     assert [sample.name for sample in samples] == ["JPEGImages/a.png", "JPEGImages/b.png"]
 
 
@@ -133,19 +133,19 @@ def test_boxes_and_masks_of_stored_pixels_turn_with_them(tmp_path, orientation, 
         numbers[BOX[1] : BOX[3], BOX[0] : BOX[2]] = 1
         (root / "SegmentationObject").mkdir()
         Image.fromarray(numbers).save(root / "SegmentationObject/b.png")
-    sample = read_captures(root).samples[1]
+    sample = read_real_images(root).samples[1]
     assert (sample.height, sample.width) == read_rgb(sample.rgb).shape[:2]
     (label,) = sample.objects
     assert planted_box(sample.rgb) == label.box_xyxy
     if with_masks:
-        assert (label.mask.mask() == (read_rgb(sample.rgb)[:, :, 0] > 200)).all()
+        assert (label.mask.decode() == (read_rgb(sample.rgb)[:, :, 0] > 200)).all()
 
 
 def test_boxes_of_upright_pixels_stay(tmp_path):
     save(tmp_path / "a.png", box=BOX, orientation=6)
     upright = planted_box(tmp_path / "a.png")
     (tmp_path / "a.xml").write_text(annotation(size=(30, 40), shape=bndbox(*upright)))
-    assert read_captures(tmp_path).samples[0].objects[0].box_xyxy == upright
+    assert read_real_images(tmp_path).samples[0].objects[0].box_xyxy == upright
 
 
 @pytest.mark.parametrize("size", [(0, 0), None])
@@ -153,7 +153,7 @@ def test_boxes_of_upright_pixels_stay(tmp_path):
 def test_without_a_size_the_file_has_it(tmp_path, size, orientation):
     save(tmp_path / "a.png", orientation=orientation)
     (tmp_path / "a.xml").write_text(annotation(size=size))
-    (sample,) = read_captures(tmp_path).samples
+    (sample,) = read_real_images(tmp_path).samples
     assert (sample.width, sample.height) == ((40, 30) if orientation == 1 else (30, 40))
     assert sample.objects[0].box_xyxy == BOX
 
@@ -185,7 +185,7 @@ def test_the_box_around_a_rotated_one_is_read_and_said(tmp_path, shape, degrees)
     save(tmp_path / "a.png")
     (tmp_path / "a.xml").write_text(annotation(shape=shape(degrees)))
     with pytest.warns(RepairWarning, match="rotated boxes: 1"):
-        (label,) = read_captures(tmp_path).samples[0].objects
+        (label,) = read_real_images(tmp_path).samples[0].objects
     corners = rotated_corners(20, 15, 20, 10, degrees)
     expected = (corners.real.min(), corners.imag.min(), corners.real.max(), corners.imag.max())
     assert label.box_xyxy == pytest.approx(expected)
@@ -197,7 +197,7 @@ def test_the_box_around_a_rotated_one_is_read_and_said(tmp_path, shape, degrees)
 def test_a_box_that_stands_upright_is_not_changed(tmp_path, shape, degrees, recwarn):
     save(tmp_path / "a.png")
     (tmp_path / "a.xml").write_text(annotation(shape=shape(degrees)))
-    (label,) = read_captures(tmp_path).samples[0].objects
+    (label,) = read_real_images(tmp_path).samples[0].objects
     assert label.box_xyxy == pytest.approx((10, 10, 30, 20))
     assert not recwarn.list
 
@@ -207,7 +207,7 @@ def test_names_that_no_line_can_hold_are_refused(tmp_path, name):
     save(tmp_path / "a.png")
     (tmp_path / "a.xml").write_text(annotation(name=name))
     with pytest.raises(InputError, match=r"a\.xml: the category "):
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
 
 
 def test_all_flaws_are_reported_and_can_be_left_out(tmp_path):
@@ -215,7 +215,7 @@ def test_all_flaws_are_reported_and_can_be_left_out(tmp_path):
     (root / "Annotations/b.xml").write_text("<annotation>")
     (root / "Annotations/c.xml").write_text(annotation("c.png", shape=bndbox(9, 9, 9, 12)))
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     words = str(caught.value)
     assert "2 annotations are flawed" in words
     assert "b.xml: not XML" in words

@@ -7,9 +7,9 @@ import pytest
 from defusedxml.ElementTree import parse
 from PIL import Image
 
-from sim2cam.data.formats.export import export
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.voc.reader import read_voc
-from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -32,20 +32,20 @@ def test_what_is_exported_is_read_back(exported):
 
 
 def test_pixels_are_counted_from_1_and_a_box_names_the_last(tmp_path, with_crowd):
-    export({"train": with_crowd}, tmp_path / "voc", "voc")
+    export_dataset({"train": with_crowd}, tmp_path / "voc", "voc")
     tree = parse(tmp_path / "voc/Annotations/train-000000.xml")
     first = tree.find("object")
     corners = [first.findtext(f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax")]
     assert with_crowd.samples[0].objects[0].box_xyxy == (6, 4, 14, 16)
     assert corners == ["7", "5", "14", "16"]
     assert [o.findtext("difficult") for o in tree.findall("object")] == ["1", "0"]
-    (sample, *_) = read_captures(tmp_path / "voc").samples
+    (sample, *_) = read_real_images(tmp_path / "voc").samples
     assert [label.is_crowd for label in sample.objects] == [True, False]
 
 
 def test_parts_have_their_use(exported):
     root, parts = exported("voc")
-    sets = split_captures(root)
+    sets = split_real_images(root)
     assert [s.objects for s in sets.style.samples] == [None, None]
     assert [s.rgb.stem for s in sets.test.samples] == [
         f"test-{s.name}" for s in parts["test"].samples
@@ -69,7 +69,7 @@ def beside(folder, text):
 
 
 def test_files_beside_their_pictures_are_read(tmp_path):
-    (sample,) = read_captures(beside(tmp_path, annotation())).samples
+    (sample,) = read_real_images(beside(tmp_path, annotation())).samples
     assert (sample.name, sample.origin) == ("a.png", "real")
     assert sample.objects[0].box_xyxy == (2, 4, 12.5, 8)
 
@@ -77,7 +77,7 @@ def test_files_beside_their_pictures_are_read(tmp_path):
 def test_photos_with_another_xml_file_are_only_photos(tmp_path):
     write_bytes(tmp_path / "a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
     (tmp_path / "settings.xml").write_text("<x/>")
-    assert [sample.objects for sample in read_captures(tmp_path).samples] == [None]
+    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
 
 
 BAD = {
@@ -121,7 +121,7 @@ BAD = {
 def test_bad_files_are_answered_exactly(tmp_path, text, problem):
     root = beside(tmp_path, text)
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert str(caught.value) == f"{root}/a.xml: {problem}{CURE}"
 
 
@@ -147,7 +147,7 @@ def test_a_list_may_not_lead_outside(exported):
     root, _ = exported("voc")
     (root / "ImageSets/Main/train.txt").write_text("../../secret\n")
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     told = f"{root}: '../../secret' lies outside this folder. Correct the file."
     assert str(caught.value) == told
 
@@ -179,8 +179,8 @@ def numbered(**blocks):
 @pytest.mark.parametrize("mode", ["P", "L"])
 def test_masks_are_those_of_the_objects_in_their_order(tmp_path, mode):
     root = with_masks(tmp_path, numbered(_255=(3, 9, 1, 14), _1=(4, 8, 2, 12)), mode)
-    first, second = read_captures(root).samples[0].objects
-    assert (first.mask.mask() == (numbered(_1=(4, 8, 2, 12)) == 1)).all()
+    first, second = read_real_images(root).samples[0].objects
+    assert (first.mask.decode() == (numbered(_1=(4, 8, 2, 12)) == 1)).all()
     assert first.area_px == 40
     assert second.mask is None
     assert second.area_px == 10 * 4
@@ -189,7 +189,7 @@ def test_masks_are_those_of_the_objects_in_their_order(tmp_path, mode):
 def test_photos_without_a_picture_of_masks_have_none(tmp_path):
     root = with_masks(tmp_path, numbered(_1=(4, 8, 2, 12)))
     (root / "SegmentationObject/a.png").rename(root / "SegmentationObject/b.png")
-    assert [label.mask for label in read_captures(root).samples[0].objects] == [None, None]
+    assert [label.mask for label in read_real_images(root).samples[0].objects] == [None, None]
 
 
 BAD_MASKS = {
@@ -219,7 +219,7 @@ BAD_MASKS = {
 @pytest.mark.parametrize(("numbers", "mode", "problem"), BAD_MASKS.values(), ids=BAD_MASKS)
 def test_bad_pictures_of_masks_are_answered_exactly(tmp_path, numbers, mode, problem):
     with pytest.raises(InputError) as caught:
-        read_captures(with_masks(tmp_path, numbers, mode))
+        read_real_images(with_masks(tmp_path, numbers, mode))
     assert str(caught.value) == f"{tmp_path}/SegmentationObject/a.png: {problem} {CURE}"
 
 
@@ -228,4 +228,4 @@ def test_a_picture_of_masks_that_is_cut_off_is_told(tmp_path):
     path = root / "SegmentationObject/a.png"
     path.write_bytes(path.read_bytes()[:-60])
     with pytest.raises(InputError, match=r"SegmentationObject/a\.png"):
-        read_captures(root)
+        read_real_images(root)

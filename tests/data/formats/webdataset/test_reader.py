@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sim2cam.data.cache import cache_folder
-from sim2cam.data.channels import read
-from sim2cam.data.formats.export import export
+from sim2cam.data.cache import get_cache_folder
+from sim2cam.data.channels import read_channel
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.webdataset.reader import read_webdataset
 from sim2cam.data.reader import read_dataset
-from sim2cam.data.real_images import read_captures, split_captures
+from sim2cam.data.real_images import read_real_images, split_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_jpeg, encode_png, read_rgb
@@ -63,32 +63,37 @@ def test_what_is_exported_is_read_back(exported, cache):
             assert sample == replace(original, **place)
             assert sample.rgb.read_bytes() == original.rgb.read_bytes()
             for channel, path in original.channels.items():
-                assert np.array_equal(read(channel, sample.channels[channel]), read(channel, path))
+                assert np.array_equal(
+                    read_channel(channel, sample.channels[channel]), read_channel(channel, path)
+                )
             assert sample.rgb.is_relative_to(cache)
-    assert [len(split_captures(root).test.samples), len(read_captures(root).samples)] == [2, 4]
+    assert [len(split_real_images(root).test.samples), len(read_real_images(root).samples)] == [
+        2,
+        4,
+    ]
     again = root.with_name("again")
-    export(back, again, "webdataset")
+    export_dataset(back, again, "webdataset")
     for path in root.glob("*.tar"):
         assert (again / path.name).read_bytes() == path.read_bytes()
 
 
 def test_an_adapted_set_stands_alone(tmp_path, adapted):
     dataset = read_dataset(adapted)
-    export({"train": dataset}, tmp_path / "out", "webdataset")
+    export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
     for sample, original in zip(
-        read_captures(tmp_path / "out/train-000000.tar").samples, dataset.samples, strict=True
+        read_real_images(tmp_path / "out/train-000000.tar").samples, dataset.samples, strict=True
     ):
         assert (sample.origin, sample.objects) == ("adapted", original.objects)
         assert sample.parent == original.parent
 
 
 def test_it_is_unpacked_once_for_each_content(tmp_path, dataset):
-    export({"train": dataset}, tmp_path / "out", "webdataset")
+    export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
     (tar,) = (tmp_path / "out").glob("*.tar")
-    first = read_captures(tar).samples[0].rgb
+    first = read_real_images(tar).samples[0].rgb
     tar.rename(tmp_path / "elsewhere.tar")
-    assert read_captures(tmp_path / "elsewhere.tar").samples[0].rgb == first
-    assert len(list((cache_folder() / "tars-2").iterdir())) == 1
+    assert read_real_images(tmp_path / "elsewhere.tar").samples[0].rgb == first
+    assert len(list((get_cache_folder() / "tars-2").iterdir())) == 1
 
 
 COCO = {
@@ -123,13 +128,13 @@ def test_tar_files_of_others_are_read(tmp_path):
     )
     (name,) = read_webdataset(tar, "real")
     assert name == "data-train"
-    captures = read_captures(tar)
+    captures = read_real_images(tar)
     assert captures.categories == ("square", "disc")
     assert [s.name for s in captures.samples] == [f"data-train-0001/day/{n}" for n in range(1, 5)]
     first, *others = captures.samples
     (label,) = first.objects
     assert (label.category, label.box_xyxy) == ("disc", (2, 3, 12, 9))
-    assert (label.mask.mask().sum(), label.keypoints[0].xy) == (60, (3, 4))
+    assert (label.mask.decode().sum(), label.keypoints[0].xy) == (60, (3, 4))
     assert [s.objects for s in others] == [None] * 3
     assert [s.scene_index for s in captures.samples] == [0, 1, 2, 3]
     assert read_rgb(others[0].rgb).shape == (16, 24, 3)
@@ -137,9 +142,9 @@ def test_tar_files_of_others_are_read(tmp_path):
 
 def test_a_folder_with_pictures_or_lists_of_them_is_no_folder_of_tar_files(tmp_path):
     tar_of(tmp_path / "backup.tar", ("1.jpg", PICTURE))
-    assert read_captures(tmp_path).samples[0].name == "backup/1"
+    assert read_real_images(tmp_path).samples[0].name == "backup/1"
     write_bytes(tmp_path / "photo.jpg", PICTURE)
-    assert "photo.jpg" in {sample.name for sample in read_captures(tmp_path).samples}
+    assert "photo.jpg" in {sample.name for sample in read_real_images(tmp_path).samples}
 
 
 def sparse(name):
@@ -228,7 +233,7 @@ BAD = {
 def test_bad_tar_files_are_answered_exactly(tmp_path, entries, problem, cache):
     tar = tar_of(tmp_path / "in/a.tar", *entries)
     with pytest.raises(InputError) as caught:
-        read_captures(tar)
+        read_real_images(tar)
     assert str(caught.value) == f"{tar}: {problem}"
     assert {path.name for path in tmp_path.iterdir()} <= {"in", "cache"}
     assert not [path for path in cache.rglob("*") if path.name.startswith("tmp")]
@@ -237,27 +242,27 @@ def test_bad_tar_files_are_answered_exactly(tmp_path, entries, problem, cache):
 def test_deep_json_is_no_crash(tmp_path):
     tar = tar_of(tmp_path / "a.tar", ("1.jpg", PICTURE), ("1.json", b"[" * 100_000))
     with pytest.raises(InputError, match=r"a\.tar: sample 1: not JSON \("):
-        read_captures(tar)
+        read_real_images(tar)
 
 
 def test_a_picture_that_is_none_is_named(tmp_path):
     tar = tar_of(tmp_path / "a.tar", ("1.jpg", b"no picture"))
     with pytest.raises(InputError, match=r"not an image"):
-        read_captures(tar)
+        read_real_images(tar)
 
 
 def test_a_hole_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"(is no plain file|not a whole tar file)"):
-        read_captures(tar_of(tmp_path / "a.tar", sparse("1.jpg")))
+        read_real_images(tar_of(tmp_path / "a.tar", sparse("1.jpg")))
 
 
 def test_a_sample_in_two_tar_files_is_refused(tmp_path, dataset):
-    export({"train": dataset}, tmp_path / "out", "webdataset")
+    export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
     first = tmp_path / "out/train-000000.tar"
     second = first.with_name("train-000001.tar")
     second.write_bytes(first.read_bytes())
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path / "out")
+        read_real_images(tmp_path / "out")
     problem = "sample 000000 is in train-000000.tar too. Keep one of them."
     assert str(caught.value) == f"{second}: {problem}"
 
@@ -267,17 +272,17 @@ def test_a_tar_file_that_was_cut_off_anywhere_is_refused(tmp_path):
     data = whole.read_bytes()
     with tarfile.open(whole) as tar:
         ends = [entry.offset_data + -(-entry.size // 512) * 512 for entry in tar]
-    assert len(read_captures(whole).samples) == 2
+    assert len(read_real_images(whole).samples) == 2
     cut = tmp_path / "b.tar"
     for size in (0, 100, 512, 600, ends[0] - 1, *ends, *(end + 100 for end in ends)):
         cut.write_bytes(data[:size])
         with pytest.raises(
             InputError, match=r"b\.tar: not a whole tar file \(.*\)\. Copy it again"
         ):
-            read_captures(cut)
+            read_real_images(cut)
     cut.write_bytes(data[: ends[0]] + b"x" * (len(data) - ends[0]))
     with pytest.raises(InputError, match=r"b\.tar: not a whole tar file"):
-        read_captures(cut)
+        read_real_images(cut)
 
 
 def test_a_tar_file_that_is_compressed_or_none_is_refused(tmp_path):
@@ -288,7 +293,7 @@ def test_a_tar_file_that_is_compressed_or_none_is_refused(tmp_path):
         entry.size = len(data)
         tar.addfile(entry, io.BytesIO(data))
     with pytest.raises(InputError, match=r"not a whole tar file"):
-        read_captures(path)
+        read_real_images(path)
 
 
 POSE = {"cam_R_m2c": [1, 0, 0, 0, 1, 0, 0, 0, 1], "cam_t_m2c": [0, 0, 500], "obj_id": 5}
@@ -312,7 +317,7 @@ def bop_tar(path, *, infos):
 
 
 def test_bops_tar_files_are_read(tmp_path):
-    captures = read_captures(bop_tar(tmp_path / "shard-000000.tar", infos=[SEEN]))
+    captures = read_real_images(bop_tar(tmp_path / "shard-000000.tar", infos=[SEEN]))
     assert captures.categories == ("obj_000005",)
     first, second = captures.samples
     (label,) = first.objects
@@ -322,7 +327,7 @@ def test_bops_tar_files_are_read(tmp_path):
 
 
 def test_bops_tar_files_without_boxes_are_not_labelled(tmp_path):
-    captures = read_captures(bop_tar(tmp_path / "shard-000000.tar", infos=None))
+    captures = read_real_images(bop_tar(tmp_path / "shard-000000.tar", infos=None))
     assert [sample.objects for sample in captures.samples] == [None, None]
 
 
@@ -336,4 +341,4 @@ def test_bops_tar_files_without_boxes_are_not_labelled(tmp_path):
 )
 def test_bops_tar_files_that_are_wrong_are_refused(tmp_path, infos, problem):
     with pytest.raises(InputError, match=f"sample shard-000000/000000_000003.*{problem}"):
-        read_captures(bop_tar(tmp_path / "shard-000000.tar", infos=infos))
+        read_real_images(bop_tar(tmp_path / "shard-000000.tar", infos=infos))

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 from pydantic import TypeAdapter
 
-from sim2cam.data.channels import read
-from sim2cam.data.formats.export import export
+from sim2cam.data.channels import read_channel
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.webdataset import writer
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import ObjectLabel
@@ -43,26 +43,28 @@ def test_what_is_exported_is_read_back(exported, tmp_path):
             assert (facts["categories"], facts["depth_along"]) == (["square", "disc"], "axis")
             for channel, path in sample.channels.items():
                 write_bytes(tmp_path / "c.png", files[f"{channel}.png"])
-                assert np.array_equal(read(channel, tmp_path / "c.png"), read(channel, path))
+                assert np.array_equal(
+                    read_channel(channel, tmp_path / "c.png"), read_channel(channel, path)
+                )
 
 
 def test_scenes_are_not_torn_apart(tmp_path, dataset, monkeypatch):
     monkeypatch.setattr(writer, "SAMPLES_PER_TAR", 1)
-    export({"train": dataset}, tmp_path / "out", "webdataset")
+    export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
     found = [groups(path) for path in sorted((tmp_path / "out").glob("*.tar"))]
     assert [list(group) for group in found] == [["000000", "000001"], ["000002", "000003"]]
 
 
 def test_pictures_without_labels_say_so(tmp_path, dataset):
     samples = tuple(replace(sample, objects=None) for sample in dataset.samples)
-    export({"train": replace(dataset, samples=samples)}, tmp_path / "out", "webdataset")
+    export_dataset({"train": replace(dataset, samples=samples)}, tmp_path / "out", "webdataset")
     (files, *_) = groups(tmp_path / "out/train-000000.tar").values()
     assert "objects" not in json.loads(files["json"])
 
 
 def test_a_translated_set_has_its_parents_labels(tmp_path, adapted):
     dataset = read_dataset(adapted)
-    export({"train": dataset}, tmp_path / "out", "webdataset")
+    export_dataset({"train": dataset}, tmp_path / "out", "webdataset")
     (files, *_) = groups(tmp_path / "out/train-000000.tar").values()
     facts = json.loads(files["json"])
     assert (facts["origin"], facts["parent"]) == ("adapted", dataset.samples[0].parent)

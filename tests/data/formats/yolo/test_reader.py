@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from sim2cam.data.formats.yolo.reader import read_yolo
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError, RepairWarning
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -29,7 +29,7 @@ def written(folder, line=BOX, table="", names="[square, disc]"):
 
 
 def only_label(root):
-    (label,) = read_captures(root).samples[0].objects
+    (label,) = read_real_images(root).samples[0].objects
     return label
 
 
@@ -94,7 +94,7 @@ BAD_POINTS = {
 @pytest.mark.parametrize(("line", "table", "problem"), BAD_POINTS.values(), ids=BAD_POINTS)
 def test_keypoints_that_do_not_fit_are_refused(tmp_path, line, table, problem):
     with pytest.raises(InputError) as caught:
-        read_captures(written(tmp_path, line, table))
+        read_real_images(written(tmp_path, line, table))
     assert f": {problem} " in str(caught.value)
 
 
@@ -128,7 +128,7 @@ def test_names_are_the_text_as_written(tmp_path, names, form):
     if form == "table":
         text = "{" + ", ".join(f"{n}: {name}" for n, name in enumerate(names)) + "}"
     root = written(tmp_path, names=text, table="test: null\nval: ~\n")
-    assert read_captures(root).categories == tuple(names)
+    assert read_real_images(root).categories == tuple(names)
 
 
 HOSTILE = {
@@ -148,7 +148,7 @@ HOSTILE = {
 @pytest.mark.parametrize(("names", "problem"), HOSTILE.values(), ids=HOSTILE)
 def test_names_that_no_line_can_hold_are_refused(tmp_path, names, problem):
     with pytest.raises(InputError) as caught:
-        read_captures(written(tmp_path, names=names))
+        read_real_images(written(tmp_path, names=names))
     assert f"{tmp_path}/data.yaml: {problem}" in str(caught.value)
 
 
@@ -161,7 +161,7 @@ def test_places_that_no_file_can_have_are_refused(tmp_path, place, key):
     table |= {"train": "list.txt"} if key.startswith("a line") else {key: place}
     (root / "data.yaml").write_text(yaml.safe_dump(table))
     with pytest.raises(InputError):
-        read_captures(root)
+        read_real_images(root)
 
 
 def labelled(folder, images="", labels=""):
@@ -239,7 +239,7 @@ LAYOUTS = [
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_of_tools_are_read(tmp_path, layout):
     layout(tmp_path)
-    dataset = read_captures(tmp_path)
+    dataset = read_real_images(tmp_path)
     assert dataset.categories == ("square", "disc")
     assert [sample.rgb.name for sample in dataset.samples] == ["a.png", "b.png"]
     assert [s.objects[0].box_xyxy for s in dataset.samples] == [
@@ -250,7 +250,7 @@ def test_layouts_of_tools_are_read(tmp_path, layout):
 def test_an_absolute_path_elsewhere_is_refused_with_the_cure(tmp_path):
     root = written(tmp_path, table="path: /somewhere/else\n")
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     assert str(caught.value) == (
         f"{root}/data.yaml: path: '/somewhere/else' does not lie in the folder of this file. Remove this "
         "entry where the images lie beside the file, or name their folder relative to it."
@@ -264,13 +264,13 @@ def test_a_list_may_not_lead_outside(tmp_path, line):
     (root / "train.txt").write_text(f"{line}\n")
     (root / "data.yaml").write_text("train: train.txt\nnames: [square]\n")
     with pytest.raises(InputError):
-        read_captures(root)
+        read_real_images(root)
 
 
 def test_label_files_without_names_of_classes_say_what_is_missing(tmp_path):
     labelled(tmp_path, "images", "labels")
     with pytest.raises(InputError) as caught:
-        read_captures(tmp_path)
+        read_real_images(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: has label files but neither data.yaml nor classes.txt, which name the classes. Add "
         "classes.txt with one name per line."
@@ -280,7 +280,7 @@ def test_label_files_without_names_of_classes_say_what_is_missing(tmp_path):
 def test_photos_with_text_files_are_only_photos(tmp_path):
     picture(tmp_path / "a.png")
     (tmp_path / "a.txt").write_text("a red square\n")
-    assert [sample.objects for sample in read_captures(tmp_path).samples] == [None]
+    assert [sample.objects for sample in read_real_images(tmp_path).samples] == [None]
 
 
 @pytest.mark.parametrize("train", [["images", "images/train"], ["list.txt"]])
@@ -291,7 +291,7 @@ def test_an_image_that_a_part_names_twice_is_read_once(tmp_path, train):
     with pytest.warns(
         RepairWarning, match=r"images that are listed more than once: 1\. Each is read"
     ):
-        assert len(read_captures(root).samples) == 1
+        assert len(read_real_images(root).samples) == 1
 
 
 @pytest.mark.parametrize("val", ["images/train", "./images/train/", "images"])
@@ -303,7 +303,7 @@ def test_images_that_are_not_read_are_counted(tmp_path):
     root = written(tmp_path)
     (root / "images/train/b.heic").write_bytes(b"x")
     with pytest.warns(RepairWarning, match=r"left out: 1 \(first: images/train/b\.heic\)"):
-        assert len(read_captures(root).samples) == 1
+        assert len(read_real_images(root).samples) == 1
 
 
 def test_all_flawed_lines_are_reported_and_can_be_left_out(tmp_path):

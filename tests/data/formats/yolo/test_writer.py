@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from sim2cam.data.channels import read
-from sim2cam.data.formats.export import export
+from sim2cam.data.channels import read_channel
+from sim2cam.data.formats.export import export_dataset
 from sim2cam.data.formats.yolo.reader import read_yolo
-from sim2cam.data.real_images import read_captures, split_captures
-from sim2cam.data.silhouettes import seen_masks
+from sim2cam.data.real_images import read_real_images, split_real_images
+from sim2cam.data.silhouettes import read_visible_masks
 from sim2cam.errors import InputError, UsageError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
@@ -54,7 +54,7 @@ def test_it_is_what_ultralytics_reads(exported):
 @pytest.mark.parametrize("names", [("a", "b"), ("val", "test"), ("train", "dev")])
 def test_parts_that_ultralytics_does_not_know_are_refused(tmp_path, dataset, to, names):
     with pytest.raises(UsageError) as caught:
-        export(dict.fromkeys(names, dataset), tmp_path / "yolo", to)
+        export_dataset(dict.fromkeys(names, dataset), tmp_path / "yolo", to)
     assert str(caught.value) == (
         f"parts named {', '.join(names)}: YOLO knows train, val, test and needs train. Name them so, as "
         "--split train=0.8,val=0.2, or choose another format."
@@ -73,7 +73,7 @@ def test_outlines_fill_the_masks(exported):
     back = read_yolo(root, "sim")
     for name, part in parts.items():
         for sample, original in zip(back[name].samples, part.samples, strict=True):
-            ids = read("ids", original.channels["ids"])
+            ids = read_channel("ids", original.channels["ids"])
             lines = (root / f"labels/{name}/{sample.rgb.stem}.txt").read_text().splitlines()
             for line, label in zip(lines, original.objects, strict=True):
                 mask = ids == label.instance_id
@@ -85,11 +85,11 @@ def test_outlines_fill_the_masks(exported):
 def test_outlines_need_masks(tmp_path, dataset):
     bare = replace(dataset, samples=tuple(replace(s, channels={}) for s in dataset.samples))
     with pytest.raises(InputError, match=r"has no masks, from which outlines come\. Render with"):
-        export({"train": bare}, tmp_path / "out", "yolo-seg")
+        export_dataset({"train": bare}, tmp_path / "out", "yolo-seg")
 
 
 def test_groups_are_left_out(tmp_path, with_crowd):
-    export({"train": with_crowd}, tmp_path / "yolo", "yolo")
+    export_dataset({"train": with_crowd}, tmp_path / "yolo", "yolo")
     lines = (tmp_path / "yolo/labels/train/000000.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["1"]
 
@@ -98,8 +98,8 @@ def test_boxes_end_at_the_edge(tmp_path, dataset):
     sample = dataset.samples[0]
     label = replace(sample.objects[0], box_xyxy=(-3.0, 4.0, 60.0, 40.0))
     over = replace(dataset, samples=(replace(sample, objects=(label,)),))
-    export({"train": over}, tmp_path / "yolo", "yolo")
-    (back,) = read_captures(tmp_path / "yolo").samples[0].objects
+    export_dataset({"train": over}, tmp_path / "yolo", "yolo")
+    (back,) = read_real_images(tmp_path / "yolo").samples[0].objects
     assert back.box_xyxy == pytest.approx((0, 4, 48, 32), abs=1e-3)
 
 
@@ -116,7 +116,7 @@ def written(folder, labels="0 0.5 0.5 0.25 0.5\n", **changes):
 
 def test_an_outline_becomes_its_box_and_its_mask(tmp_path):
     root = written(tmp_path, "1 0.1 0.5 0.3 0.2 0.2 0.9\n\n0 0.5 0.5 0.25 0.5\n", val=None)
-    label, box = read_captures(root).samples[0].objects
+    label, box = read_real_images(root).samples[0].objects
     assert label.category == "disc"
     assert label.box_xyxy == pytest.approx((4, 4, 12, 18))
     corners = np.array([[4, 10], [12, 4], [8, 18]])
@@ -124,7 +124,7 @@ def test_an_outline_becomes_its_box_and_its_mask(tmp_path):
     inside = np.ones((20, 40), bool)
     for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         inside &= (other - one)[0] * (y - one[1]) >= (other - one)[1] * (x - one[0])
-    mask = label.mask.mask()
+    mask = label.mask.decode()
     assert (mask != inside).sum() <= 6  # at the edge
     assert label.area_px == mask.sum()
     assert (box.mask, box.area_px) == (None, 100)
@@ -135,7 +135,9 @@ def test_exported_outlines_are_read_as_the_masks_that_they_are_of(exported):
     back = read_yolo(root, "sim")
     for name, part in parts.items():
         for sample, original in zip(back[name].samples, part.samples, strict=True):
-            for found, mask in zip(seen_masks(sample), seen_masks(original), strict=True):
+            for found, mask in zip(
+                read_visible_masks(sample), read_visible_masks(original), strict=True
+            ):
                 assert (found & mask).sum() / (found | mask).sum() > 0.8
                 assert not found[~mask].any()
 
@@ -149,8 +151,8 @@ def test_exported_outlines_are_read_as_the_masks_that_they_are_of(exported):
     ],
 )
 def test_odd_outlines_make_no_broken_masks(tmp_path, line):
-    (label,) = read_captures(written(tmp_path, f"{line}\n", val=None)).samples[0].objects
-    assert label.mask is None or label.mask.is_whole()
+    (label,) = read_real_images(written(tmp_path, f"{line}\n", val=None)).samples[0].objects
+    assert label.mask is None or label.mask.is_valid()
     assert (label.mask is None) == line.startswith("0 0.5 ")
     assert label.area_px > 0
 
@@ -158,9 +160,9 @@ def test_odd_outlines_make_no_broken_masks(tmp_path, line):
 def test_a_picture_without_a_file_shows_nothing_and_a_part_without_any_is_unlabelled(tmp_path):
     root = written(tmp_path, val=None)
     write_bytes(root / "images/train/b.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
-    assert [len(s.objects) for s in read_captures(root).samples] == [1, 0]
+    assert [len(s.objects) for s in read_real_images(root).samples] == [1, 0]
     other = written(tmp_path / "other", labels=None, val=None)
-    assert [s.objects for s in read_captures(other).samples] == [None]
+    assert [s.objects for s in read_real_images(other).samples] == [None]
 
 
 @pytest.mark.parametrize("place", ["../train/images", "train/images"])
@@ -168,7 +170,7 @@ def test_folders_beside_the_file_are_found_as_services_write_them(tmp_path, plac
     write_bytes(tmp_path / "train/images/a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
     write_bytes(tmp_path / "train/labels/a.txt", b"0 0.5 0.5 1 1\n")
     (tmp_path / "data.yaml").write_text(yaml.safe_dump({"train": place, "names": {0: "square"}}))
-    (sample,) = read_captures(tmp_path / "data.yaml").samples
+    (sample,) = read_real_images(tmp_path / "data.yaml").samples
     assert (sample.name, sample.objects[0].box_xyxy) == ("train/images/a.png", (0, 0, 40, 20))
 
 
@@ -178,20 +180,20 @@ def test_labels_lie_where_the_last_images_is_labels(tmp_path, place):
     write_bytes(tmp_path / folder / "a.png", encode_png(np.zeros((20, 40, 3), np.uint8)))
     write_bytes(tmp_path / "data/images/labels/day/a.txt", b"0 0.5 0.5 1 1\n")
     (tmp_path / "data.yaml").write_text(yaml.safe_dump({"train": place, "names": ["square"]}))
-    (sample,) = read_captures(tmp_path).samples
+    (sample,) = read_real_images(tmp_path).samples
     assert len(sample.objects) == 1
 
 
 def test_names_of_folders_do_not_mislead(tmp_path, dataset):
     named = replace(dataset.samples[0], name="images/labels/a.jpg")
-    export({"train": replace(dataset, samples=(named,))}, tmp_path / "yolo", "yolo")
+    export_dataset({"train": replace(dataset, samples=(named,))}, tmp_path / "yolo", "yolo")
     assert (tmp_path / "yolo/images/train/images-labels-a.jpg").is_file()
-    assert len(read_captures(tmp_path / "yolo").samples[0].objects) == 2
+    assert len(read_real_images(tmp_path / "yolo").samples[0].objects) == 2
 
 
 def test_parts_have_their_use(exported):
     root, parts = exported("yolo")
-    sets = split_captures(root)
+    sets = split_real_images(root)
     assert [s.objects for s in sets.style.samples] == [None, None]
     assert len(sets.test.samples) == len(parts["test"].samples)
     assert sets.dev is None
@@ -304,6 +306,6 @@ def test_bad_files_are_answered_exactly(tmp_path, changes, problem):
     if text is not None:
         (root / "data.yaml").write_text(text)
     with pytest.raises(InputError) as caught:
-        read_captures(root)
+        read_real_images(root)
     cure = SKIP if "labels" in changes else CURE
     assert str(caught.value) == f"{root}/{problem}" + (cure if problem.endswith(". ") else "")
