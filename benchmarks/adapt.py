@@ -32,7 +32,7 @@ from peers.published_cyclegan import PublishedCycleGan
 from scoring_log import RESULTS
 
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.reference.cut import VARIANTS, Cut
+from sim2cam.adapt.reference.crop import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
 from sim2cam.adapt.reference.patches import UnpairedBatchSource

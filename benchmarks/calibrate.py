@@ -212,7 +212,7 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
             "jpeg_quality": int(rng.integers(70, 99)),
         },
         "lateral_color": {"red": rng.normal(0, 0.001), "blue": rng.normal(0, 0.001)},
-        "processing": {"jpeg_subsampling": str(rng.choice(["444", "422", "420"]))},
+        "processing": {"jpeg_subsampling": str(rng.get_choice(["444", "422", "420"]))},
     }
     if fisheye:
         numbers["fisheye"] = {
@@ -246,7 +246,7 @@ def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
         "shutter": {"exposure_s": exposure, "readout_s": rng.uniform(0.018, 0.035)},
         "motion": dict.fromkeys(names, still) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
         "light": {
-            "flicker_hz": float(rng.choice([100.0, 120.0])),
+            "flicker_hz": float(rng.get_choice([100.0, 120.0])),
             "flicker_phase_rad": {"kind": "uniform", "low": 0.0, "high": 2 * np.pi},
         },
         "lamp": {"flicker": rng.uniform(0.3, 0.9)},

@@ -302,7 +302,7 @@ def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
 
 
 def _some(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> list[PhotoMeasurements]:
-    return [photos[i] for i in rng.choice(len(photos), NOW, replace=False)]
+    return [photos[i] for i in rng.get_choice(len(photos), NOW, replace=False)]
 
 
 def _sightings(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:

@@ -52,7 +52,9 @@ CAMERAS = 3
 PICTURES = {"style": 60, "test": 200}
 SIZE_PX = (384, 384)
 STANDIN = Path(__file__).with_name("standin.toml")
-HIDDEN = replace(PLAN, variants=tuple(arm for arm in PLAN.variants if arm.data in ADAPTED), seeds=(0,))
+HIDDEN = replace(
+    PLAN, variants=tuple(arm for arm in PLAN.variants if arm.data in ADAPTED), seeds=(0,)
+)
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     return {
         "view": {"die_px": {"kind": "uniform", "low": 30.0, "high": 60.0}},
         "table": {
-            "family": str(rng.choice(["wood", "fbm", "value", "stains"])),
+            "family": str(rng.get_choice(["wood", "fbm", "value", "stains"])),
             "hue": near(0.05, 0.95, 0.04),
             "saturation": near(0.1, 0.6, 0.1),
             "value": near(0.3, 0.8, 0.1),

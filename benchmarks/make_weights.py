@@ -76,7 +76,9 @@ def main(arguments: Arguments) -> None:
     config = replace(load_recipe(str(OBLIQUE)).train, cache_bytes=CONFIG.cache_bytes)
     last = go_on(parts, config, own, oblique)
     trained = require_native_detector(last, "features")
-    trained = replace(trained, feature_distribution=fit_training_distribution(trained, parts, config))
+    trained = replace(
+        trained, feature_distribution=fit_training_distribution(trained, parts, config)
+    )
     detector = calibrate_detector(tune_detector(trained, dev), dev, "development captures")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"

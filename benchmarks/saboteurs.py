@@ -120,7 +120,7 @@ def hallucinate(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
     """Returns the picture under the grid of 2 or 4 pixels that transposed convolutions leave."""
-    period = int(rng.choice([2, 4]))
+    period = int(rng.get_choice([2, 4]))
     cells = np.indices(subject.rgb.shape[:2]) // (period // 2)
     signs = np.asarray(1.0 - 2.0 * (cells.sum(axis=0) % 2))
     return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None])

@@ -44,7 +44,7 @@ def bare_weights(tmp_path_factory):
 
     shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     path = tmp_path_factory.mktemp("bare") / "dice.safetensors"
-    card = replace(shipped.card, scaling=None, novelty=None, sizes_px=None)
+    card = replace(shipped.card, score_calibration=None, ood_threshold=None, box_size_range_px=None)
     save_detector(path, shipped.network.state_dict(), card)
     return path
 

@@ -20,7 +20,7 @@ SAMPLES = 16
 def main() -> None:
     """Times frames of a scene that stays loaded."""
     asked = measure.arguments()
-    bpy = measure.needed("bpy", CURE)
+    bpy = measure.required("bpy", CURE)
     tabletop = measure.read_tabletop(asked.folder)
     bpy.ops.wm.read_factory_settings(use_empty=True)
     objects = [_object(bpy, i, body) for i, body in enumerate(tabletop.bodies)]
@@ -75,7 +75,7 @@ def _light(bpy: Any, tabletop: measure.Tabletop) -> None:
     sun.energy, sun.color = strength, (tabletop.irradiance / strength).tolist()
     sun.angle = 2 * tabletop.light_radius_rad
     placed = bpy.data.objects.new("sun", sun)
-    x, y, z = tabletop.to_light
+    x, y, z = tabletop.world_to_light
     placed.rotation_euler = (0, math.acos(z), math.atan2(y, x))
     bpy.context.scene.collection.objects.link(placed)
     world = bpy.data.worlds.new("sky")

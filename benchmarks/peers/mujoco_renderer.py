@@ -22,7 +22,7 @@ CURE = "pip install mujoco"
 def main() -> None:
     """Times the three passes together, and colour with depth."""
     asked = measure.arguments()
-    mujoco = measure.needed("mujoco", CURE)
+    mujoco = measure.required("mujoco", CURE)
     tabletop = measure.read_tabletop(asked.folder)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "scene.xml").write_text(_model(tabletop, Path(folder)), encoding="utf-8")
@@ -73,10 +73,10 @@ def _model(tabletop: measure.Tabletop, folder: Path) -> str:
     Xml.SubElement(visual, "map", znear="0.05", zfar="20")
     Xml.SubElement(root, "statistic", extent="1", center="0 0 0")
     assets, world = Xml.SubElement(root, "asset"), Xml.SubElement(root, "worldbody")
-    towards = -tabletop.to_light
+    towards = -tabletop.world_to_light
     Xml.SubElement(
         world, "light", type="directional", castshadow="true", dir=_text(towards),
-        pos=_text(tabletop.to_light), ambient="0 0 0", diffuse="0.6 0.6 0.6", specular="0.1 0.1 0.1",
+        pos=_text(tabletop.world_to_light), ambient="0 0 0", diffuse="0.6 0.6 0.6", specular="0.1 0.1 0.1",
     )  # fmt: skip
     axes = (tabletop.camera @ measure.OPENGL_FROM_OPENCV)[:3, :2].T
     Xml.SubElement(

@@ -28,7 +28,7 @@ CURE = "pip install mujoco"
 
 def main(scenes: str, out: str) -> None:
     """Lets every scene go."""
-    mujoco = measure.needed("mujoco", CURE)
+    mujoco = measure.required("mujoco", CURE)
     bodies = json.loads(Path(scenes).read_text(encoding="utf-8"))["scenes"]
     moved = [let_go_finely(mujoco, scene) for scene in bodies]
     Path(out).write_text(json.dumps({"scenes": moved}), encoding="utf-8")

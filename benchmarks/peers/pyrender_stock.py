@@ -21,7 +21,7 @@ def main() -> None:
     asked = measure.arguments()
     if not hasattr(np, "infty"):  # the last release was made for NumPy 1
         vars(np)["infty"] = np.inf
-    pyrender = measure.needed("pyrender", CURE)
+    pyrender = measure.required("pyrender", CURE)
     tabletop = measure.read_tabletop(asked.folder)
     scene, nodes = _scene(pyrender, tabletop)
     renderer = pyrender.OffscreenRenderer(tabletop.width, tabletop.height)
@@ -60,7 +60,7 @@ def _scene(pyrender: Any, tabletop: measure.Tabletop) -> tuple[Any, list[Any]]:
     scene.add(camera, pose=tabletop.camera @ measure.OPENGL_FROM_OPENCV)
     strength = float(tabletop.irradiance.max())
     light = pyrender.DirectionalLight(tabletop.irradiance / strength, strength)
-    scene.add(light, pose=_shining_from(tabletop.to_light))
+    scene.add(light, pose=_shining_from(tabletop.world_to_light))
     return scene, nodes
 
 

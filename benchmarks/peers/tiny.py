@@ -22,7 +22,7 @@ SCALE = 10.0
 def main() -> None:
     """Times frames with a shadow."""
     asked = measure.arguments()
-    bullet = measure.needed("pybullet", CURE)
+    bullet = measure.required("pybullet", CURE)
     tabletop = measure.read_tabletop(asked.folder)
     bullet.connect(bullet.DIRECT)
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +81,7 @@ def _shot(bullet: Any, tabletop: measure.Tabletop) -> dict[str, Any]:
         "height": tabletop.height,
         "viewMatrix": _columns(np.linalg.inv(camera)),
         "projectionMatrix": bullet.computeProjectionMatrixFOV(fov_deg, 1.0, NEAR, FAR),
-        "lightDirection": tabletop.to_light.tolist(),
+        "lightDirection": tabletop.world_to_light.tolist(),
         "lightColor": (1, 1, 1),
         "lightDistance": 10.0,
         "shadow": 1,

@@ -188,8 +188,8 @@ def test_a_picture_that_is_missing_is_not_compared_across(films):
 
 
 def test_a_flow_of_another_size_is_told(films, stored):
-    small = replace(stored(ramp(np.uint8, 3)[:40], "h.png"), moment=films[1].moment)
+    small = replace(stored(ramp(np.uint8, 3)[:40], "h.png"), moment=films[1].frame_info)
     small = replace(small, channels=films[1].channels)
-    first = replace(stored(ramp(np.uint8, 3)[:40], "i.png"), moment=films[0].moment)
+    first = replace(stored(ramp(np.uint8, 3)[:40], "i.png"), moment=films[0].frame_info)
     with pytest.raises(InputError, match=r"64x48 pixels, but its image h\.png has 64x40"):
         list(translate_samples(Painter(), index_samples([first, small]), 0, "adapt", NO_VERIFIERS))

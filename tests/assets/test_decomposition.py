@@ -71,7 +71,7 @@ def test_parts_fill_the_solid_and_leave_its_hollow():
     inside = [[0, 0, 0.03], [0.01, 0, 0.07], [0, -0.015, 0.05]]
     for part in whole:
         planes = np.column_stack(
-            [part.face_normals, -(part.face_normals * part.triangles[:, 0]).sum(1)]
+            [part.get_face_normals, -(part.get_face_normals * part.triangles[:, 0]).sum(1)]
         )
         away = np.array(inside) @ planes[:, :3].T + planes[:, 3]
         assert (away.max(axis=1) > 0).all()

@@ -34,7 +34,7 @@ def test_cyclegan_as_published_learns_what_ours_does():
         for source, target in zip(one.parameters(), other.parameters(), strict=True):
             target.data.copy_(source.data)
     ours.train_step(0)
-    peer.play(0)
+    peer.train_step(0)
     for one, other in zip(networks, peer.networks(), strict=True):
         for source, target in zip(one.parameters(), other.parameters(), strict=True):
             most = float(target.grad.abs().max())

@@ -95,7 +95,7 @@ def test_without_responses_electrons_are_those_of_all_colours_together(hidden):
     alike = sensor.full_well_e / np.mean(1 / np.array(shares))
     assert compare(Truth((hidden,)), fit)["sensor.full_well_e"]["truth"] == pytest.approx(alike)
     response = ParameterEstimate("sensor.red_response", 0.5, (0.4, 0.6))
-    found = compare(Truth((hidden,)), replace(fit, findings=(*told, response)))
+    found = compare(Truth((hidden,)), replace(fit, estimates=(*told, response)))
     assert found["sensor.full_well_e"]["truth"] == sensor.full_well_e
     assert found["sensor.red_response"]["truth"] == sensor.red_response
 

@@ -63,10 +63,10 @@ def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(site
 
 
 def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
-    plan = replace(BY_DAY, arms=BY_DAY.arms[:3], seeds=(0,))
+    plan = replace(BY_DAY, arms=BY_DAY.variants[:3], seeds=(0,))
     with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
         scored(plan, sites)
-    first, second, third = plan.arms
+    first, second, third = plan.variants
     for site, sure in zip(sites, (0.9, 0.4), strict=True):
         write_found(plan, site, first, 0, sure=sure)
         write_found(plan, site, second, 0, sure=sure)
@@ -80,6 +80,6 @@ def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
 def test_only_what_learns_from_no_photo_is_made_once(tmp_path, captures):
     site = Site(captures, tmp_path / "site", tmp_path / "shared", tmp_path / "found")
     for plan in (BY_DAY, HIDDEN):
-        shared = [arm.name for arm in plan.arms if site.folder_of(arm) == site.shared]
+        shared = [arm.name for arm in plan.variants if site.folder_of(arm) == site.shared]
         assert shared == ["randomized"]
-        assert "+ self-labelled photos" in [arm.name for arm in plan.arms]
+        assert "+ self-labelled photos" in [arm.name for arm in plan.variants]

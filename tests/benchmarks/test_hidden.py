@@ -73,7 +73,7 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(hidden, "PICTURES", {"style": 20, "test": 3})
     monkeypatch.setattr(hidden, "SIZE_PX", (96, 96))
-    monkeypatch.setattr(make_standin, "SAMPLES", 1)
+    monkeypatch.setattr(make_standin, "SAMPLES_PATTERN", 1)
     config = replace(HIDDEN.config, steps=2, batch=2, crop_px=64)
     recipe = tmp_path / "dice.toml"
     recipe.write_text(

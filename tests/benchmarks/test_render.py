@@ -193,7 +193,7 @@ def test_a_renderer_whose_package_is_missing_is_reported_with_the_cure(tmp_path,
 
 def test_a_missing_module_ends_a_peer_with_its_cure(capsys):
     with pytest.raises(SystemExit) as ended:
-        measure.needed("no_such_renderer", "pip install no-such-renderer")
+        measure.required("no_such_renderer", "pip install no-such-renderer")
     assert ended.value.code == measure.NOT_INSTALLED
     assert capsys.readouterr().err.startswith("pip install no-such-renderer\n")
 

@@ -364,7 +364,7 @@ def squares(tmp_path_factory):
 
 
 def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.LEAST_STEPS", 10)
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 10)
     recipe = tmp_path / "short.toml"
     recipe.write_text(
         'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 8\npatch_px = 64\nwidth = 2\nblocks = 1\n'
@@ -446,7 +446,7 @@ def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_f
         return lambda one, other: (one - other).square().mean(dim=(1, 2, 3)) + 1.0
 
     monkeypatch.setattr("sim2cam.pipeline.translation.check_lpips", lambda network: None)
-    monkeypatch.setattr("sim2cam.pipeline.translation.lpips_distances", distances)
+    monkeypatch.setattr("sim2cam.pipeline.translation.make_lpips_distance", distances)
     assert main(["adapt", "train", *flags]) == 0
     assert asked == [("squeeze", "cpu")]
     lines = (out / "metrics.jsonl").read_text().splitlines()

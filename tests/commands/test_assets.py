@@ -90,7 +90,7 @@ def test_a_first_recipe_suits_objects_of_any_size(longest_mm, tmp_path, monkeypa
 def test_a_recipe_that_cannot_be_loaded_is_not_left(place, monkeypatch):
     monkeypatch.chdir(place)
     (place / "old.toml").write_text("kept")
-    monkeypatch.setattr(new_recipe, "recipe_text", lambda *_: "base = 3")
+    monkeypatch.setattr(new_recipe, "format_recipe", lambda *_: "base = 3")
     for name in ("broken", "old"):
         assert main(["new", name, "--assets", "objects", "--overwrite"]) != 0
     assert (place / "old.toml").read_text() == "kept"
@@ -170,7 +170,7 @@ SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]
 
 def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(generation, "settled_scene", lambda *args: asked.append(args[3]))
+    monkeypatch.setattr(generation, "simulate_scene", lambda *args: asked.append(args[3]))
     for flags in (["--preview", "--out", "p.png"], ["--dry-run", "--out", "d", "--count", "4"]):
         with pytest.raises(AttributeError):  # of None, which is no scene
             main(["render", "dice", *flags, "--redraw", "light", *SETS])

@@ -53,8 +53,8 @@ def quick(monkeypatch):
         values = tuple({"light/warmth": float(value)} for value in drawn)
         return tuple(ImageFeatures(looks, values, (picture,) * keep) for _ in ways)
 
-    monkeypatch.setattr(domain_fit, "looks_by", looks_by)
-    monkeypatch.setattr(domain_fit, "gap_ladders", lambda *_, **__: ((),))
+    monkeypatch.setattr(domain_fit, "extract_render_features", looks_by)
+    monkeypatch.setattr(domain_fit, "measure_stage_gaps", lambda *_, **__: ((),))
 
 
 def fit(photos, out, *more):
@@ -110,7 +110,7 @@ def test_what_cannot_be_fitted_is_refused(
 
 @pytest.mark.slow
 def test_with_renders_from_start_to_end(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(domain_fit, "LADDER_SCENES", 10)
+    monkeypatch.setattr(domain_fit, "GAP_SCENES", 10)
     out = tmp_path / "out"
     assert fit(photos, out, "--trials", "1", "--count", "10", "--factors", "table,light") == 0
     ladder = json.loads((out / "fit.json").read_text())["ladder"]

@@ -197,7 +197,7 @@ def test_poses_are_brought_to_outlines_of_meshes(posed, photos, tmp_path, monkey
         asked.append(pose)
         return replace(pose, position_m=(0.0, 0.0, float(len(asked))))
 
-    monkeypatch.setattr("sim2cam.models.inference.poses.refined_pose", refined_pose)
+    monkeypatch.setattr("sim2cam.models.inference.poses.refine_pose", refined_pose)
     command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
     command += ["--refine", str(meshes)]
     assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0

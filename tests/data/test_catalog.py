@@ -70,7 +70,7 @@ def test_drawn_values_are_rows(dataset):
 
 @needs_duckdb
 def test_a_condition_keeps_samples(dataset):
-    other = dataset.only(["000000", "000001"])
+    other = dataset.select_by_name(["000000", "000001"])
     kept = filter_datasets([dataset, other], "scene_index = 1")
     assert [[s.name for s in part.samples] for part in kept] == [["000002", "000003"], []]
     (kept,) = filter_datasets([dataset], "name IN (SELECT sample FROM objects WHERE x0 = 6)")

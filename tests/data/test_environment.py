@@ -44,6 +44,6 @@ def test_the_processor_is_told(monkeypatch, tmp_path, told, words):
     path = tmp_path / "cpuinfo"
     if told is not None:
         path.write_text(told)
-    monkeypatch.setattr("sim2cam.data.environment._CPU_FACTS", path)
+    monkeypatch.setattr("sim2cam.data.environment._CPU_INFO", path)
     monkeypatch.setattr("platform.processor", lambda: "aarch64")
     assert collect_environment(None, 1)["processor"] == words

@@ -8,7 +8,7 @@ from sim2cam.errors import InputError, RepairWarning
 
 def collect(problems, path, count):
     for number in range(count):
-        with problems.collecting():
+        with problems.collect():
             raise InputError(path, f"annotation {number} is empty.")
 
 

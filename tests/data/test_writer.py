@@ -196,7 +196,7 @@ def test_a_killed_overwrite_leaves_no_half_shard_that_counts(native, tiny, monke
     def die(path):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sim2cam.files.remove", die)
+    monkeypatch.setattr("sim2cam.files.remove_path", die)
     with pytest.raises(KeyboardInterrupt):
         prepare_folder(native, tiny.header(seed=1), resume=False, overwrite=True)
     assert shard_size(native, 0) == 0

@@ -91,7 +91,7 @@ def tuned_arms(monkeypatch):
         names.append((*(part.name for part in detector.card.data), len(dev.samples)))
         return detector
 
-    monkeypatch.setattr(ablation, "tuned", tuned)
+    monkeypatch.setattr(ablation, "tune_detector", tuned)
     return names
 
 
@@ -157,7 +157,7 @@ def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, m
         "predict_dataset",
         lambda _, test: {s.name: (sure, *faint) for s in test.samples},
     )
-    plan = replace(PLAN, arms=PLAN.variants[:1], seeds=(0,))
+    plan = replace(PLAN, variants=PLAN.variants[:1], seeds=(0,))
     (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
     found = unpacked(path)["found"]
     assert len(found) == 24
@@ -183,7 +183,7 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
         told(what)
         with pytest.raises(OutputError):
             ablation.prepare_data(
-                replace(PLAN, arms=(arm,)), captures, work, workers=1, device="cuda:1"
+                replace(PLAN, variants=(arm,)), captures, work, workers=1, device="cuda:1"
             )
     told("train_detector")
     with pytest.raises(OutputError):
@@ -202,7 +202,7 @@ def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
     recipe = tmp_path / "lpips.toml"
     recipe.write_text(TINY.replace("steps = 2", "steps = 2\nlpips_weight = 1.0"))
     arm = Variant("+ translated", ("randomized", "translated"))
-    plan = replace(PLAN, arms=(arm,), recipe=str(recipe))
+    plan = replace(PLAN, variants=(arm,), recipe=str(recipe))
     with pytest.raises(BackendError, match="no vgg"):
         ablation.prepare_data(plan, captures, tmp_path / "work", workers=1)
 
@@ -211,7 +211,7 @@ def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
     work, captures, tmp_path, monkeypatch
 ):
     (work / "randomized").rename(work / "camera")
-    monkeypatch.setattr(ablation, "recipe_around", lambda *_: "around.toml")
+    monkeypatch.setattr(ablation, "write_camera_recipe", lambda *_: "around.toml")
     rendered = []
     monkeypatch.setattr(
         ablation, "_render", lambda _, recipe, root, *__: rendered.append((recipe, root))
@@ -219,7 +219,7 @@ def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
     recipe = tmp_path / "tiny.toml"
     recipe.write_text(TINY)
     arm = Variant("randomized + camera fit, translated", ("camera", "camera-translated"))
-    plan = replace(PLAN, arms=(arm,), recipe=str(recipe))
+    plan = replace(PLAN, variants=(arm,), recipe=str(recipe))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {}
     assert rendered == [("around.toml", work / "camera")]
     names = [sample.name for sample in read_dataset(work / "camera-translated").samples]
@@ -230,7 +230,7 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
     (tmp_path / "tiny.toml").write_text(TINY)
     names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
     arms = tuple(Variant(f"+ {name}", ("randomized", name)) for name in names)
-    plan = replace(PLAN, arms=arms, recipe=str(tmp_path / "tiny.toml"))
+    plan = replace(PLAN, variants=arms, recipe=str(tmp_path / "tiny.toml"))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {}
     headers = [json.loads((work / name / "dataset.json").read_text()) for name in names]
     assert len({header["transfer_digest"] for header in headers}) == len(names)
@@ -241,11 +241,11 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
 def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, tuned_arms):
     (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\npicture_correlation = 1.0\n")
     arms = Variant("+ ours", ("randomized", "translated")), Variant("+ cut", ("randomized", "cut"))
-    plan = replace(PLAN, arms=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
+    plan = replace(PLAN, variants=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {
         "translated": "the certificate rejected all 4 translations"
     }
-    plan = replace(plan, arms=arms[1:])
+    plan = replace(plan, variants=arms[1:])
     results = tmp_path / "results"
     (path,) = run_jobs(plan, captures, work, results, workers=1, minutes=9)
     facts = unpacked(path)
@@ -268,7 +268,7 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
         Variant("then photos", ("randomized",), fine_tuning_data=("real-5",)),
         Variant("+ coral", ("randomized",), alignment="coral"),
     )
-    plan = replace(PLAN, arms=arms, seeds=(0,), config=replace(PLAN.config, steps=4))
+    plan = replace(PLAN, variants=arms, seeds=(0,), config=replace(PLAN.config, steps=4))
     found = {}
     for path in run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9):
         facts = unpacked(path)
@@ -298,7 +298,7 @@ def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, capt
     captures = replace(captures, train=replace(captures.train, samples=pointed))
     config = replace(PLAN.config, keypoints=True, flips=False)
     plan = replace(
-        PLAN, arms=(Variant("late", (REAL,), fine_tuning_data=("randomized",)),), config=config
+        PLAN, variants=(Variant("late", (REAL,), fine_tuning_data=("randomized",)),), config=config
     )
     reasons = []
     run = run_jobs(
@@ -326,7 +326,7 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
 
     monkeypatch.setattr(ablation, "labelled", found)
     arm = Variant("+ self-labelled photos", ("randomized",), ("randomized", PSEUDO_LABELLED))
-    plan = replace(PLAN, arms=(arm,), config=replace(PLAN.config, steps=4))
+    plan = replace(PLAN, variants=(arm,), config=replace(PLAN.config, steps=4))
     results = tmp_path / "results"
     first, second = run_jobs(plan, captures, work, results, workers=1, minutes=9)
     data = unpacked(first)["data"]
@@ -361,9 +361,11 @@ def test_of_the_best_transfer_too(work, captures, monkeypatch):
         "style", 24, 40, (TransferScore("mkl", 40, 0.5), TransferScore("style", 40, 0.7))
     )
     translated = []
-    monkeypatch.setattr(ablation, "best_transfer", lambda *_, **__: nearest)
+    monkeypatch.setattr(ablation, "select_best_transfer", lambda *_, **__: nearest)
     monkeypatch.setattr(ablation, "_translate", lambda _, name, *__: translated.append(name))
-    plan = replace(PLAN, arms=(*PLAN.variants, Variant("+ best", ("randomized", "best-transfer"))))
+    plan = replace(
+        PLAN, variants=(*PLAN.variants, Variant("+ best", ("randomized", "best-transfer")))
+    )
     reason = "the certificate rejected all 4 translations"
     assert ablation.prepare_data(plan, captures, work, workers=1) == {
         "reinhard": reason,
@@ -383,7 +385,7 @@ def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
         return CameraFit("96x80", 96, 80, photos=24, boards=0, estimates=(quality,))
 
     monkeypatch.setattr(camera_recipes, "calibrate_files", calibrate_files)
-    plan = replace(PLAN, arms=(Variant("randomized + camera fit", (CAMERA,)),))
+    plan = replace(PLAN, variants=(Variant("randomized + camera fit", (CAMERA,)),))
     for _ in range(2):
         assert ablation.prepare_data(plan, captures, tmp_path, workers=1) == {}
     style = captures.style
@@ -402,7 +404,9 @@ def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):
     assert names < {sample.name for sample in more.samples}
     assert few.categories == photos.categories
     assert names != {sample.name for sample in select_photos(photos, 5, 1).samples}
-    turned = RealImageSplits(photos, photos, train=photos.only(reversed([*names, "x"]))).train
+    turned = RealImageSplits(
+        photos, photos, train=photos.select_by_name(reversed([*names, "x"]))
+    ).train
     assert {s.name for s in select_photos(turned, 5, 0).samples} == names
 
 
@@ -431,7 +435,7 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     misses = {"real-5": 2, "real-10": 3, "real": 10}  # all 24 photos: one in ten is missed
     curve = [Variant(name, (name,)) for name in misses]
     middle = Variant("randomized", ("randomized",))
-    plan = replace(PLAN, arms=(middle, *curve), seeds=(0,))
+    plan = replace(PLAN, variants=(middle, *curve), seeds=(0,))
     for arm in curve:
         write_predictions(tmp_path / "found", arm, 0, captures.test, misses[arm.name])
     write_predictions(tmp_path / "found", middle, 0, captures.test, 3)
@@ -454,7 +458,7 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
     for arm in (lucky, steady):  # of one arm and all of its seeds, the data are the same
         for path in (locate_result(tmp_path, arm, seed) for seed in range(3)):
             write_json(path, unpacked(path) | {"data": []})
-    plan = replace(PLAN, arms=(lucky, steady), seeds=(0, 1, 2))
+    plan = replace(PLAN, variants=(lucky, steady), seeds=(0, 1, 2))
     scores = score_ablation(plan, captures, tmp_path, baseline="randomized")
     luck, rest = (arm["ap50"]["ci95"] for arm in scores["arms"])
     assert luck[1] - luck[0] > 2 * (rest[1] - rest[0])
@@ -467,7 +471,7 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
 
 def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
     plain, mixed = Variant("randomized", ("randomized",)), Variant("mixed", ("randomized", "fixed"))
-    plan = replace(PLAN, arms=(plain, mixed), seeds=(0,))
+    plan = replace(PLAN, variants=(plain, mixed), seeds=(0,))
     for arm in plan.variants:
         write_predictions(tmp_path, arm, 0, captures.test, 3)
     assert not score_ablation(plan, captures, tmp_path, baseline="randomized")["warnings"]
@@ -488,7 +492,7 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     ):
         open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     open_ablation(PLAN, captures, root, resume=True, overwrite=False)
-    other = replace(PLAN, pictures=5)
+    other = replace(PLAN, image_count=5)
     with pytest.raises(OutputError, match=r"plan\.json: pictures was 4, not 5\. Add --overwrite"):
         open_ablation(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")

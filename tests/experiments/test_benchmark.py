@@ -119,8 +119,8 @@ def test_boxes_are_held_against_such_as_the_detector_learned(
         for s in captures.samples
     }
     found = {name: Prediction(each, None, None, None) for name, each in whole.items()}
-    monkeypatch.setattr(benchmark, "look_at_dataset", lambda *_, **__: found)
-    monkeypatch.setattr("sim2cam.models.training.tuning.predict_dataset", lambda *_: whole)
+    monkeypatch.setattr(benchmark, "predict_samples", lambda *_, **__: found)
+    monkeypatch.setattr("sim2cam.models.training.tuning.detect_dataset", lambda *_: whole)
     result = bench(detector, captures)
     assert (result.score.ap50.value > 0.99) == amodal
     assert result.score.agnostic_ap50.value > 0.99 or not amodal

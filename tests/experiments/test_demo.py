@@ -24,7 +24,7 @@ def short(monkeypatch):
     )
     monkeypatch.setattr(demo, "load_recipe", lambda _name: small)
     monkeypatch.setattr(demo, "PICTURES", 6)
-    monkeypatch.setattr(demo, "PLAIN_PICTURES", 2)
+    monkeypatch.setattr(demo, "PLAIN_IMAGE_COUNT", 2)
     monkeypatch.setattr(demo, "TRANSLATED", 4)
 
 
@@ -37,7 +37,7 @@ def few_tested(monkeypatch):
         sets = whole(*given, **how)
         return replace(sets, test=sets.test.take(6))
 
-    monkeypatch.setattr(demo, "split_captures", few)
+    monkeypatch.setattr(demo, "split_real_images", few)
 
 
 @pytest.mark.usefixtures("short", "few_tested")

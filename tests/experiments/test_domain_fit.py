@@ -71,7 +71,7 @@ def test_shifted_ranges_are_brought_to_the_truth(found):
     low, high = ranges["light/warmth"].after
     assert -0.5 < low <= 0.2
     assert 0.4 <= high < 0.9
-    assert found.after.gap.sliced.ci95[1] < found.before.gap.sliced.ci95[0]
+    assert found.after.gap.sliced_wasserstein.ci95[1] < found.before.gap.sliced_wasserstein.ci95[0]
     assert found.after.gap.auc.value < found.before.gap.auc.value
 
 

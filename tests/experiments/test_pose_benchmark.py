@@ -415,7 +415,7 @@ def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeyp
         looked_at.extend(sample.rgb for sample in dataset.samples)
         return {sample.name: next(iter(known.values())) for sample in dataset.samples}
 
-    monkeypatch.setattr("sim2cam.experiments.benchmark.look_at_dataset", look_at_dataset)
+    monkeypatch.setattr("sim2cam.experiments.benchmark.predict_samples", look_at_dataset)
     images = [sample.rgb for sample in captures.samples]
     assert images == list(known)
     for count in (2, 1, 0):

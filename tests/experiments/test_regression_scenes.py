@@ -175,7 +175,7 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
 
 
 def film(folder):
-    render = replace(RENDER, views=1, film=SequenceOptions(2, 0.05))
+    render = replace(RENDER, views=1, sequence=SequenceOptions(2, 0.05))
     return made(folder / "film", count=2, render=render)
 
 
@@ -199,7 +199,7 @@ def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_pa
         exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
     )
     slow = replace(recipe, domain=replace(recipe.domain, automatics=lag))
-    render = replace(RENDER, views=1, film=SequenceOptions(2, 0.3))
+    render = replace(RENDER, views=1, sequence=SequenceOptions(2, 0.3))
     data = made(tmp_path / "slow", slow, count=2, render=render)
     cases = [add_case(data / name, tmp_path / "kept") for name in ("000000", "000001")]
     assert all(o.is_same_file and not o.deviations for o in run_cases(tmp_path / "kept"))

@@ -46,8 +46,8 @@ def weights(sim, bare_weights, tmp_path_factory):
     trained = ((parts[0], 1.0),)
     card = replace(
         shipped.card,
-        magnification=4.0,
-        sizes_px=compute_box_size_range(trained, config),
+        input_scale=4.0,
+        box_size_range_px=compute_box_size_range(trained, config),
         config=shipped.card.config | {"scale_range": config.scale_range},
     )
     save_detector(path, shipped.network.state_dict(), card)

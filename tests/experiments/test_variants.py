@@ -179,7 +179,7 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     assert [part["name"] for part in facts["data"]] == ["randomized", best]
     assert "The best transfer is" in json.loads((out / "ladder.json").read_text())["notes"][-1]
 
-    monkeypatch.setattr(best_transfer, "choose_transfer", lambda *_, **__: pytest.fail("again"))
+    monkeypatch.setattr(best_transfer, "select_transfer", lambda *_, **__: pytest.fail("again"))
     assert ladder(recipe, photos, out, *few, "--resume") == 0
     (out / "best-transfer.json").write_text("{}")
     assert ladder(recipe, photos, out, *few, "--resume") == 1

@@ -99,21 +99,21 @@ def test_known_angles_fall_on_known_pixels():
 
 @LENSES
 def test_rays_beside_and_behind_come_back(lens):
-    rays = rays_within(0.999 * lens.limit_rad(), 500)
-    assert lens is TURNING or lens.limit_rad() > math.pi / 2
+    rays = rays_within(0.999 * lens.get_max_angle_rad(), 500)
+    assert lens is TURNING or lens.get_max_angle_rad() > math.pi / 2
     pixels = lens.project(2.5 * rays)
     assert lens.unproject(pixels) == pytest.approx(rays, abs=1e-9)
 
 
 @given(lens=polynomials, seed=st.integers(0, 1000))
 def test_unproject_is_the_inverse_of_project(lens, seed):
-    pixels = lens.project(rays_within(lens.limit_rad() * (1 - 1e-9), 50, seed))
+    pixels = lens.project(rays_within(lens.get_max_angle_rad() * (1 - 1e-9), 50, seed))
     assert np.abs(lens.project(lens.unproject(pixels)) - pixels).max() < 1e-6
 
 
 @given(lens=tables, seed=st.integers(0, 1000))
 def test_tables_invert(lens, seed):
-    pixels = lens.project(rays_within(lens.limit_rad() * (1 - 1e-9), 50, seed))
+    pixels = lens.project(rays_within(lens.get_max_angle_rad() * (1 - 1e-9), 50, seed))
     assert np.abs(lens.project(lens.unproject(pixels)) - pixels).max() < 1e-6
 
 
@@ -131,9 +131,9 @@ def test_a_pixel_is_met_or_refused(lens, x, y):
 
 @LENSES
 def test_the_derivative_agrees_with_finite_differences(lens):
-    angles, step = np.linspace(0.01, 0.99 * lens.limit_rad(), 50), 1e-6
-    _, slope = lens._radius(angles)
-    after, before = (lens._radius(angles + off)[0] for off in (step, -step))
+    angles, step = np.linspace(0.01, 0.99 * lens.get_max_angle_rad(), 50), 1e-6
+    _, slope = lens._compute_radius(angles)
+    after, before = (lens._compute_radius(angles + off)[0] for off in (step, -step))
     assert slope == pytest.approx((after - before) / (2 * step), rel=1e-6, abs=1e-6)
 
 

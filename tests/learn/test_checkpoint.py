@@ -123,7 +123,7 @@ class Training:
 
 @pytest.fixture
 def every_step(monkeypatch):
-    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
 
 
 @pytest.mark.usefixtures("every_step")

@@ -48,7 +48,7 @@ def test_threads_are_set_and_bounded():
 @pytest.mark.parametrize("multiplies", [False, True])
 @pytest.mark.parametrize("on_cpu", [False, True])
 def test_cpus_compute_in_single_precision_unless_told_and_able(on_cpu, multiplies, monkeypatch):
-    monkeypatch.setattr("sim2cam.learn.device._multiplies_bfloat16", lambda: multiplies)
+    monkeypatch.setattr("sim2cam.learn.device._supports_bfloat16", lambda: multiplies)
     with autocast(torch.device("cpu"), on_cpu=on_cpu):
         found = torch.ones(2, 2) @ torch.ones(2, 2)
     assert (found.dtype == torch.bfloat16) == (on_cpu and multiplies)
@@ -60,21 +60,21 @@ def test_cpus_compute_in_single_precision_unless_told_and_able(on_cpu, multiplie
 )
 def test_cores_are_those_that_this_process_may_use(tmp_path, monkeypatch, quota, cores):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 5})
-    monkeypatch.setattr("sim2cam.learn.device._QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr("sim2cam.learn.device._CPU_QUOTA_FILE", tmp_path / "cpu.max")
     if quota is not None:
         (tmp_path / "cpu.max").write_text(quota)
     assert count_usable_cores() == cores
 
 
 def test_threads_that_would_wait_are_told(monkeypatch):
-    monkeypatch.setattr("sim2cam.learn.device.usable_cores", lambda: 2.0)
+    monkeypatch.setattr("sim2cam.learn.device.count_usable_cores", lambda: 2.0)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    monkeypatch.setattr("sim2cam.learn.device._busy_cores", lambda: 0.2)
+    monkeypatch.setattr("sim2cam.learn.device._measure_busy_cores", lambda: 0.2)
     assert describe_oversubscription(2) is None
     assert describe_oversubscription(3) == (
         "3 threads on the 2 cores that this process may use wait for one another. Give --workers 2."
     )
-    monkeypatch.setattr("sim2cam.learn.device._busy_cores", lambda: 3.1)
+    monkeypatch.setattr("sim2cam.learn.device._measure_busy_cores", lambda: 3.1)
     assert describe_oversubscription(2) == (
         "others keep 3.1 of this machine's 4 cores busy, for which what runs here waits. Give fewer "
         "--workers, or wait."
@@ -84,7 +84,7 @@ def test_threads_that_would_wait_are_told(monkeypatch):
 def test_busy_cores_are_those_that_do_not_give_way(tmp_path, monkeypatch):
     """Of four cores, within a second: one and a half work, half of one gives way."""
     file = tmp_path / "stat"
-    monkeypatch.setattr("sim2cam.learn.device._STAT", file)
+    monkeypatch.setattr("sim2cam.learn.device._CPU_STAT_FILE", file)
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     monkeypatch.setattr(
         "time.sleep", lambda _: file.write_text("cpu 1120 350 530 5195 5 0 0 0 0 0\ncpu0 1\n")

@@ -255,7 +255,7 @@ def test_devices_that_processes_cannot_have(two, monkeypatch, device, kind, mess
 
 
 def test_a_batch_is_divided_evenly_or_not_at_all(monkeypatch):
-    monkeypatch.setattr("sim2cam.learn.distributed.sharing", lambda: 3)
+    monkeypatch.setattr("sim2cam.learn.distributed.get_group_size", lambda: 3)
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: 2)
     assert slice_batch(6) == slice(4, 6)
     with pytest.raises(UsageError) as caught:

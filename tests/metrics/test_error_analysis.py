@@ -52,12 +52,12 @@ def random_box(rng):
 def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed):
     rng = np.random.default_rng(seed)
     objects = [
-        label(str(rng.choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
+        label(str(rng.get_choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
         for _ in range(rng.integers(0, 8))
     ]
     boxes = [random_box(rng) for _ in range(rng.integers(0, 12))]
     found = [
-        Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
+        Detection(str(rng.get_choice(["a", "b"])), box, float(rng.random()))
         for box in boxes + [o.box_xyxy for o in objects[::2]]
     ]
     verdicts = classify_detections(objects, found, 0.5)
@@ -199,7 +199,7 @@ def test_errors_of_categories_are_those_of_images(seed):
     rng = np.random.default_rng(seed)
 
     def category():
-        return str(rng.choice(["a", "b", "c"]))
+        return str(rng.get_choice(["a", "b", "c"]))
 
     dataset = captures(
         *(image(name, *(label(category(), random_box(rng)) for _ in range(5))) for name in "xyz")

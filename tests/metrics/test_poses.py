@@ -198,7 +198,7 @@ def test_against_a_computation_written_out(seed):
             found = [t @ at(*rng.normal(size=3) * 0.01) for t in truths if rng.random() < 0.9]
             found += [at(0.01)] * int(rng.integers(0, 2))
             cases.append(
-                sought(truths, found, image=image, of=of, width=int(rng.choice([320, 720])))
+                sought(truths, found, image=image, of=of, width=int(rng.get_choice([320, 720])))
             )
     kinds = {
         "ar_mssd": [0.05 * k for k in range(1, 11)],

@@ -38,4 +38,4 @@ def coco(sim, tmp_path_factory):
 def few_resamples(monkeypatch):
     """Scores of a ladder come with intervals of few resamples, as quick as its trainings."""
     few = functools.partial(ablation_scores.bootstrap_scores, n_resamples=60)
-    monkeypatch.setattr(ablation_scores, "resampled_scores", few)
+    monkeypatch.setattr(ablation_scores, "bootstrap_scores", few)

@@ -116,7 +116,7 @@ def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch)
         calls.append(scene)
         return scene, certificate if len(calls) > 2 else replace(certificate, rejection="no")
 
-    monkeypatch.setattr(scene_sampling, "settle", settle_the_third)
+    monkeypatch.setattr(scene_sampling, "simulate", settle_the_third)
     original = simulate_scene(RECIPE, 0, SCENE)
     assert original.attempt >= 2
     calls.clear()
@@ -133,7 +133,7 @@ def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
         calls.append(certificate)
         return scene, replace(certificate, rejection="no") if len(calls) == wanted else certificate
 
-    monkeypatch.setattr(scene_sampling, "settle", refuse_the_second)
+    monkeypatch.setattr(scene_sampling, "simulate", refuse_the_second)
     wanted = 0
     first = simulate_scene(RECIPE, 0, SCENE, Intervention({"die": 1}))
     settled = len(calls)

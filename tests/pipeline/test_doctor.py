@@ -94,7 +94,7 @@ def test_two_builds_of_different_versions_are_told(monkeypatch):
     ],
 )
 def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
-    monkeypatch.setattr(doctor, "installed_version", versions.get)
+    monkeypatch.setattr(doctor, "get_package_version", versions.get)
     check = doctor.check_albumentations()
     assert check.ok == ok
     assert bool(check.remedy) != ok
@@ -109,7 +109,7 @@ def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
     ],
 )
 def test_without_opengl_the_main_job_runs(monkeypatch, code, limit_s, said):
-    monkeypatch.setattr(doctor, "_OPENGL", code)
+    monkeypatch.setattr(doctor, "_OPENGL_PROBE", code)
     monkeypatch.setattr(doctor, "_CHILD_LIMIT_S", limit_s)
     check = doctor.check_opengl()
     assert (check.ok, check.required, check.status) == (False, False, f"none ({said})")

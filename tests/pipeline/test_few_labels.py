@@ -67,7 +67,7 @@ def test_it_is_said_that_boxes_are_not_widened_as_before(sim, coco, recipe, tmp_
     weights = tmp_path / "first" / "weights.safetensors"
     assert train(recipe(), weights.parent, "--data", sim.root) == 0
     before = load_detector(weights)
-    card = replace(before.card, box_margin=0.116)
+    card = replace(before.card, box_expansion=0.116)
     save_detector(weights, before.network.state_dict(), card, before.feature_distribution)
     flags = ["--data", str(coco), "--from", str(weights), "--out", str(tmp_path / "run")]
     assert main(["train", str(recipe()), *flags, "--workers", "1"]) == 0

@@ -87,17 +87,17 @@ def test_each_camera_takes_its_pictures_one_after_another(film):
         view, frame = divmod(index, FRAMES)
         assert raw.fields["view"] == view
         assert sample.scene_index == 0
-        assert sample.moment.frame == frame
+        assert sample.frame_info.frame == frame
         assert set(sample.channels) == {
             *CHOSEN[:3],
             *(["flow_forward"] if frame < FRAMES - 1 else []),
             *(["flow_backward"] if frame > 0 else []),
         }
-        later = sample.moment.first_row_s - film.samples[view * FRAMES].moment.first_row_s
+        later = sample.frame_info.first_row_s - film.samples[view * FRAMES].frame_info.first_row_s
         assert later == pytest.approx(frame * INTERVAL_S)
-        assert sample.moment.exposure_s == 0.004
-        assert sample.moment.row_s == pytest.approx(0.004 / 80)
-        assert sample.moment.twist.velocity_m_s == pytest.approx((0.05, 0.0, 0.0), abs=0.02)
+        assert sample.frame_info.exposure_s == 0.004
+        assert sample.frame_info.row_s == pytest.approx(0.004 / 80)
+        assert sample.frame_info.twist.velocity_m_s == pytest.approx((0.05, 0.0, 0.0), abs=0.02)
 
 
 def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
@@ -335,5 +335,5 @@ def test_films_of_two_cameras_in_a_tar_stay_two_when_they_are_translated(film, t
     measured = [picture.checks["warp_levels"].value for picture in certificate.images]
     assert [value is None for value in measured] == [n % FRAMES == 0 for n in range(len(measured))]
     for sample, origin in zip(read_dataset(tmp_path / "set").samples, film.samples, strict=True):
-        assert (sample.frame_info, sample.gains) == (origin.moment, origin.gains)
+        assert (sample.frame_info, sample.gains) == (origin.frame_info, origin.gains)
         assert sample.channels.keys() == origin.channels.keys()

@@ -156,7 +156,7 @@ def fails_for(*indices):
 
 def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monkeypatch):
     root = tmp_path / "d"
-    monkeypatch.setattr("sim2cam.pipeline.generation.settled_scene", fails_for(1, 9))
+    monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1, 9))
     with pytest.warns(RepairWarning, match=r"2 of 10 scenes could not be made.*\n  scene 1 cannot"):
         dataset = make(root)
     names = [sample.name for sample in dataset.samples]
@@ -181,18 +181,18 @@ def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monk
 
 
 def test_resume_does_not_try_a_quarantined_scene_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.pipeline.generation.settled_scene", fails_for(1))
+    monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1))
     with pytest.warns(RepairWarning):
         make(tmp_path / "d", count=6)
     before = bytes_of(tmp_path / "d")
-    monkeypatch.setattr("sim2cam.pipeline.generation.settled_scene", fails_for(0, 1, 2))
+    monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(0, 1, 2))
     with pytest.warns(RepairWarning, match="1 of 3 scenes"):
         make(tmp_path / "d", count=6, resume=True)
     assert bytes_of(tmp_path / "d") == before
 
 
 def test_a_quarantined_scene_is_left_out_of_renders_of_settled_scenes_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.pipeline.generation.settled_scene", fails_for(1))
+    monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1))
     with pytest.warns(RepairWarning):
         made = make(tmp_path / "d", count=6)
     monkeypatch.undo()
@@ -208,7 +208,7 @@ def test_a_recipe_of_which_no_scene_can_be_made_is_an_error(tmp_path, monkeypatc
         tried.append(index)
         raise SceneError(f"scene {index} cannot be made")
 
-    monkeypatch.setattr("sim2cam.pipeline.generation.settled_scene", fail)
+    monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fail)
     with pytest.raises(SceneError, match="scene 4 cannot be made"):
         make(tmp_path / "d")
     assert tried == [0, 1, 2, 3, 4]
@@ -275,7 +275,7 @@ def test_a_sample_says_what_its_depth_is(plain):
 
 
 def test_a_scene_that_never_settles_is_an_error(monkeypatch):
-    monkeypatch.setattr(scene_sampling, "blind_spot", lambda _scene: "the lens folds back")
+    monkeypatch.setattr(scene_sampling, "find_blind_corner", lambda _scene: "the lens folds back")
     with pytest.raises(
         SceneError, match=r"did not settle in 20 attempts in a row \(last: the lens folds"
     ):

@@ -65,7 +65,7 @@ green = [0, 0.02, 0]
 def brick():
     """A brick of 60 x 40 x 30 mm, each side of its own colour."""
     box = trimesh.creation.box((0.06, 0.04, 0.03))
-    side = 2 * np.abs(box.face_normals).argmax(axis=1) + (box.face_normals.sum(axis=1) > 0)
+    side = 2 * np.abs(box.get_face_normals).argmax(axis=1) + (box.get_face_normals.sum(axis=1) > 0)
     return trimesh.Trimesh(
         box.vertices[box.faces].reshape(-1, 3),
         np.arange(36).reshape(-1, 3),

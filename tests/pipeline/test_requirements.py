@@ -91,7 +91,7 @@ def test_a_required_value_is_drawn_until_it_fits():
 def test_a_measure_that_asks_for_nothing_changes_nothing():
     always = Requirement(((-1.0, 1e9),), measure="objects")
     found = simulate_scene(needing(any=always), 0, 2)
-    assert replace(found, reached={}) == simulate_scene(RECIPE, 0, 2)
+    assert replace(found, requirement_values={}) == simulate_scene(RECIPE, 0, 2)
 
 
 def test_what_scenes_reach_is_recorded_and_counted(tmp_path):

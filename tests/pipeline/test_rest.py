@@ -16,7 +16,7 @@ def rests_of(recipe, count):
     """Where the bodies of each scene's first draft rest, (n, 3) meters, None where they do not."""
     found = []
     for index in range(count):
-        draft = recipe.composed(sample_factors(recipe.domain, 77, index, views=1))
+        draft = recipe.compose_scene(sample_factors(recipe.domain, 77, index, views=1))
         scene, certificate = simulate(draft, None, recipe.render.rest or DEFAULT_REST)
         places = [body.pose.position_m for body in scene.bodies if not body.is_fixed]
         at_rest = certificate.rejection is None

@@ -26,7 +26,7 @@ RECIPE = replace(
     domain=replace(PLAIN.domain, layout=FEW),
     render=replace(PLAIN.render, width=64, height=48, views=2),
 )
-FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, film=SequenceOptions(2, 0.05)))
+FILM = replace(RECIPE, render=replace(RECIPE.render, views=1, sequence=SequenceOptions(2, 0.05)))
 LIT = Intervention({"light": 1})
 
 

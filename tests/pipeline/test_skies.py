@@ -65,7 +65,10 @@ def test_each_scene_has_one_of_the_skies_at_its_level(folder):
         )
         assert light.environment_map.turn_rad == drawn.get_float("sky/turn_rad")
     noon, grey = found["day/noon.hdr"], found["grey.png"]
-    assert (noon.picture.sun_apart, grey.picture.sun_apart) == (True, False)
+    assert (noon.environment_map.is_sun_removed, grey.environment_map.is_sun_removed) == (
+        True,
+        False,
+    )
     assert len(noon.lamps) == 1
     assert not grey.lamps
 

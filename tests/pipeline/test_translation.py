@@ -204,7 +204,7 @@ def strict(reinhard, sim, tmp_path_factory):
     root = tmp_path_factory.mktemp("strict")
     free = certify(reinhard, sim, root / "free")
     values = sorted(p.checks["added_levels"].value for p in free.images)
-    limits = replace(LENIENT, added_levels=values[len(values) // 2])
+    limits = replace(LENIENT, added_structure_levels=values[len(values) // 2])
     return root / "set", limits, certify(reinhard, sim, root / "set", limits=limits)
 
 
@@ -272,7 +272,7 @@ def test_other_limits_do_not_resume(strict, reinhard, sim, tmp_path):
             reinhard,
             sim.take(2),
             tmp_path / "set",
-            limits=replace(LENIENT, grid_levels=98),
+            limits=replace(LENIENT, grid_artefact_levels=98),
             resume=True,
         )
 
@@ -289,7 +289,7 @@ def test_memory_that_is_full_before_the_first_shard_is_told(reinhard, sim, tmp_p
 
 def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path):
     certificate = certify(
-        reinhard, sim.take(3), tmp_path / "set", limits=replace(LENIENT, added_levels=0)
+        reinhard, sim.take(3), tmp_path / "set", limits=replace(LENIENT, added_structure_levels=0)
     )
     assert (certificate.accepted_count, certificate.decision) == (0, "failed")
     assert read_certificate(tmp_path / "set") == certificate

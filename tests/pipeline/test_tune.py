@@ -22,7 +22,10 @@ def weights(bare_weights, tmp_path_factory):
     offsets = dict.fromkeys(detector.card.categories, -3.0)
     path = tmp_path_factory.mktemp("tuned") / "weights.safetensors"
     card = replace(
-        detector.card, scaling=ScoreCalibration(0.5, offsets), box_margin=0.3, magnification=1.5
+        detector.card,
+        score_calibration=ScoreCalibration(0.5, offsets),
+        box_expansion=0.3,
+        input_scale=1.5,
     )
     save_detector(path, detector.network.state_dict(), card)
     return path
@@ -31,7 +34,7 @@ def weights(bare_weights, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def large(monkeypatch):
     """Dice of 8 pixels are found where pictures are enlarged four times."""
-    monkeypatch.setattr(tuning, "MAGNIFICATIONS", (1.0, 4.0))
+    monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0, 4.0))
 
 
 def tune(weights, captures, out, *more):
@@ -82,8 +85,8 @@ def test_few_captures_leave_confidences_as_they_were(
 
 
 def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(tuning, "measured_margin", lambda *_: None)
-    monkeypatch.setattr(measurement, "fitted_scaling", lambda *_: None)
+    monkeypatch.setattr(tuning, "estimate_box_expansion", lambda *_: None)
+    monkeypatch.setattr(measurement, "fit_score_calibration", lambda *_: None)
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
     told = capsys.readouterr()
     assert not json.loads(told.out)["calibrated"]
@@ -120,7 +123,7 @@ def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path
     detector = load_detector(weights)
     learned = images.compute_digest(read_real_images(coco).samples[0].rgb)
     knows = tmp_path / "knows.safetensors"
-    card = replace(detector.card, pictures=(learned,))
+    card = replace(detector.card, image_digests=(learned,))
     save_detector(knows, detector.network.state_dict(), card)
     cases = [
         ((weights, photos), 1, "has no labels to score against"),

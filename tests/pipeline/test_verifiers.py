@@ -45,8 +45,10 @@ def test_a_detector_that_errs_on_renders_teaches_nothing_and_it_is_said_why(sim,
 
 def test_a_good_one_teaches_pictures_and_stays_as_it_is(sim, weights, monkeypatch):
     asked = []
-    monkeypatch.setattr(verifiers, "MEASURED", 5)
-    monkeypatch.setattr(verifiers, "ap50_on", lambda _, dev: asked.append(len(dev.samples)) or 0.93)
+    monkeypatch.setattr(verifiers, "MAX_RENDERS", 5)
+    monkeypatch.setattr(
+        verifiers, "compute_ap50", lambda _, dev: asked.append(len(dev.samples)) or 0.93
+    )
     found = load_perception(weights("scout"), sim, "cpu")
     assert asked == [5]
     assert (found.record.ap50, found.record.renders) == (0.93, 5)
@@ -67,8 +69,8 @@ def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
     sim, weights, monkeypatch, count
 ):
     asked = []
-    monkeypatch.setattr(verifiers, "MEASURED", 5)
-    monkeypatch.setattr(verifiers, "ap50_on", lambda _, dev: asked.extend(dev.samples) or 0.0)
+    monkeypatch.setattr(verifiers, "MAX_RENDERS", 5)
+    monkeypatch.setattr(verifiers, "compute_ap50", lambda _, dev: asked.extend(dev.samples) or 0.0)
     few = sim.take(count)
     assert all(sample.objects for sample in few.samples)
     load_perception(weights("scout"), few, "cpu")

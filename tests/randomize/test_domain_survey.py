@@ -28,7 +28,7 @@ def by_name(factors):
 
 def test_every_factor_is_surveyed_in_order(surveyed):
     domain, factors = surveyed
-    assert [(one.group, one.factor, one.asked_for) for one in factors] == [
+    assert [(one.group, one.factor, one.distribution) for one in factors] == [
         (group.name, factor, to_toml(distribution))
         for group in fields(domain)
         for factor, distribution in iterate_factors(getattr(domain, group.name))

@@ -221,7 +221,7 @@ def with_occlusions(change):
 
 
 def swapped(occlusion):
-    return replace(occlusion, front=occlusion.behind, behind=occlusion.front)
+    return replace(occlusion, front=occlusion.occluded_id, behind=occlusion.occluder_id)
 
 
 def of_the_sample(**facts):

@@ -85,7 +85,7 @@ def test_a_planted_fault_is_found(taken, fault):
 
 def test_another_exposure_is_found(taken):
     sample, channels = taken["thrown dice"]
-    short = replace(sample, moment=replace(sample.moment, exposure_s=0.0))
+    short = replace(sample, moment=replace(sample.frame_info, exposure_s=0.0))
     assert any("is not full" in what for what in audit_coverage(short, channels))
 
 
@@ -93,5 +93,5 @@ def test_an_instant_and_captures_are_not_audited(taken):
     sample, channels = taken["thrown dice"]
     wrong = {**channels, "coverage": 1 - channels["coverage"]}
     assert list(audit_coverage(replace(sample, lens=None), wrong)) == []
-    for moment in (None, FrameInfo(0), replace(sample.moment, exposure_s=None)):
+    for moment in (None, FrameInfo(0), replace(sample.frame_info, exposure_s=None)):
         assert list(audit_coverage(replace(sample, moment=moment), wrong)) == []

@@ -60,7 +60,7 @@ def rendered(egl, make, tmp_path_factory):
         of = replace(of, twist=Twist((-0.1, 0.1, 0.2), (0.3, 0.5, -1.0))).after(seconds)
         egl.load(scene)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shutter, "MAX_SLICES", 1)  # light is not audited
+            patch.setattr(shutter, "MAX_TIME_SLICES", 1)  # light is not audited
             frame = shoot(scene, of, egl, CHANNELS)
         twist = of.twist.seen_from(of.pose)
         moment = FrameInfo(0, seconds, of.row_s(), 0.002, of.pose, twist)
@@ -139,7 +139,7 @@ def moved(label):
 
 
 def with_moment(sample, **changes):
-    return replace(sample, moment=replace(sample.moment, **changes))
+    return replace(sample, moment=replace(sample.frame_info, **changes))
 
 
 def reversed_flow(flow):
@@ -184,7 +184,7 @@ FAULTS = {
     ),
     "a global shutter there": (lambda f: f.but(other=with_moment(f.other, row_s=0.0)), FLOW),
     "rows from below": (
-        lambda f: f.but(sample=with_moment(f.sample, row_s=-f.sample.moment.row_s)),
+        lambda f: f.but(sample=with_moment(f.sample, row_s=-f.sample.frame_info.row_s)),
         FLOW,
     ),
     "a camera said to be still": (
@@ -196,7 +196,7 @@ FAULTS = {
         "beside their pixels",
     ),
     "a camera that stands elsewhere": (
-        lambda f: f.but(other=with_moment(f.other, camera=f.sample.moment.camera)),
+        lambda f: f.but(other=with_moment(f.other, camera=f.sample.frame_info.camera)),
         "of what has no label is what depth and the places of the camera have, of at least 25%",
     ),
     "tracks with y before x": (lambda f: f.but(points=turned(f.points)), "tracks are up to"),

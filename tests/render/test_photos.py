@@ -71,7 +71,7 @@ def seen(drawing, view, points):
 
 def test_a_wide_photo_lies_once_with_its_middle_in_that_of_the_table(drawing, make, recipe):
     mine = recipe("[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\nspecular = 0\n")
-    table = mine.composed(sample_factors(mine.domain, 0, 0, views=1)).bodies[0]
+    table = mine.compose_scene(sample_factors(mine.domain, 0, 0, views=1)).bodies[0]
     drawing.load(replace(make.scene(), bodies=(table,), environment=EVEN))
     view = make.view(make.camera((0.0, -0.001, 1.4), focal_px=150.0))
     corners = [(-0.3, 0.15, 0), (0.3, 0.15, 0), (-0.3, -0.15, 0), (0.3, -0.15, 0)]
@@ -87,7 +87,7 @@ def test_a_wide_photo_lies_once_with_its_middle_in_that_of_the_table(drawing, ma
 def test_a_backdrop_stands_behind_what_the_camera_sees(drawing, make, recipe):
     mine = recipe(BEHIND)
     drawn = sample_factors(mine.domain, 0, 0, views=1)
-    (behind,) = (b for b in mine.composed(drawn).bodies if b.name == "backdrop")
+    (behind,) = (b for b in mine.compose_scene(drawn).bodies if b.name == "backdrop")
     turn = drawn.get_float("view/0/azimuth_rad")
     towards = np.array([np.cos(turn), np.sin(turn), 0.0])
     right = np.array([-np.sin(turn), np.cos(turn), 0.0])
@@ -105,7 +105,9 @@ def test_a_backdrop_stands_behind_what_the_camera_sees(drawing, make, recipe):
 
 def test_a_backdrop_is_labelled_by_nobody_and_lights_nothing(make, recipe):
     with_it, without = recipe(BEHIND), recipe("")
-    scenes = [one.composed(sample_factors(one.domain, 0, 0, views=1)) for one in (with_it, without)]
+    scenes = [
+        one.compose_scene(sample_factors(one.domain, 0, 0, views=1)) for one in (with_it, without)
+    ]
     assert not next(b for b in scenes[0].bodies if b.name == "backdrop").is_target
     assert tuple(b for b in scenes[0].bodies if b.name != "backdrop") == scenes[1].bodies
     centre = np.array([0.0, 0.0, 0.05])
@@ -114,7 +116,7 @@ def test_a_backdrop_is_labelled_by_nobody_and_lights_nothing(make, recipe):
 
 def test_things_come_to_rest_before_it(recipe):
     mine = recipe(BEHIND.replace("0.8", "0.3"))
-    scene, certificate = simulate(mine.composed(sample_factors(mine.domain, 0, 1, views=1)))
+    scene, certificate = simulate(mine.compose_scene(sample_factors(mine.domain, 0, 1, views=1)))
     assert certificate.rejection is None
     wall = next(body for body in scene.bodies if body.name == "backdrop")
     for body in scene.bodies:
@@ -130,8 +132,8 @@ def test_it_is_recorded_with_its_licence_and_may_be_left_out(recipe):
     found = set()
     for index in range(8):
         drawn = sample_factors(mine.domain, 0, index, views=1)
-        scene = mine.composed(drawn)
-        names = [mine.file_names()[path] for path in scene.file_paths()]
+        scene = mine.compose_scene(drawn)
+        names = [mine.map_file_names()[path] for path in scene.get_file_paths()]
         wanted = drawn.get_str("backdrop/picture")
         assert names == ([] if wanted == "none" else ["pictures/quarters.png"])
         found.add(wanted)
@@ -159,7 +161,7 @@ def test_photos_are_traced_as_they_are_drawn(egl, make, recipe):
 
     mine = recipe(BEHIND + "[domain.table]\npicture = 'quarters.png'\npicture_m = 1.2\n")
     drawn = sample_factors(mine.domain, 0, 0, views=1)
-    bodies = [b for b in mine.composed(drawn).bodies if b.name in ("table", "backdrop")]
+    bodies = [b for b in mine.compose_scene(drawn).bodies if b.name in ("table", "backdrop")]
     scene = replace(make.scene(), bodies=tuple(bodies), environment=EVEN)
     turn = drawn.get_float("view/0/azimuth_rad")
     eye = (1.2 * np.cos(turn), 1.2 * np.sin(turn), 0.6)

@@ -46,7 +46,7 @@ def test_a_hidden_body_is_covered_but_not_seen(drawing, make):
     beside = make.body("beside", make.die(), (0.0265, 0.0, 0.008))
     drawing.load(make.scene(upper, lower, beside))
     labels = make.labels(drawing, make.view(make.camera((0.0, 0.001, 0.45))))
-    whole = [(labels.cover[..., 0] >> np.uint32(bit)) & 1 > 0 for bit in range(3)]
+    whole = [(labels.coverage[..., 0] >> np.uint32(bit)) & 1 > 0 for bit in range(3)]
     seen = [labels.ids == number for number in (1, 2, 3)]
     assert seen[0].sum() == whole[0].sum()
     assert seen[1].sum() == 0
@@ -57,10 +57,10 @@ def test_a_hidden_body_is_covered_but_not_seen(drawing, make):
 def test_what_is_seen_is_covered(drawing, make):
     drawing.load(make.thrown(40))  # up to 1.2 m high
     labels = make.labels(drawing, make.view(make.camera((0.0, -1.2, 1.0), (0.0, 0.0, 0.9))))
-    assert labels.cover.shape[-1] == 2
+    assert labels.coverage.shape[-1] == 2
     assert (labels.ids > 32).any()
     number = labels.ids.astype(np.uint32)
-    word = np.where(number > 32, labels.cover[..., 1], labels.cover[..., 0])
+    word = np.where(number > 32, labels.coverage[..., 1], labels.coverage[..., 0])
     bit = (word >> ((number - 1) % 32)) & 1
     assert (bit[number > 0] == 1).all()
 
@@ -68,7 +68,7 @@ def test_what_is_seen_is_covered(drawing, make):
 def test_cover_is_little_more_than_what_is_seen_of_an_open_body(drawing, make):
     drawing.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
     labels = make.labels(drawing, make.view(make.camera(focal_px=1500.0)))
-    seen, whole = (labels.ids == 1).sum(), (labels.cover[..., 0] == 1).sum()
+    seen, whole = (labels.ids == 1).sum(), (labels.coverage[..., 0] == 1).sum()
     assert seen > 1000
     assert seen <= whole <= 1.01 * seen
 
@@ -79,7 +79,7 @@ def test_nothing_lies_beyond_the_table(drawing, make):
     labels, radiance = make.labels(drawing, view), drawing.draw(view, ("radiance",))["radiance"]
     assert (labels.depth_m[0] == 0).all()
     assert (labels.depth_m[-1] > 0).all()
-    assert not labels.cover.any()
+    assert not labels.coverage.any()
     assert np.allclose(radiance[0], make.sky.horizon, atol=1e-3)
 
 
@@ -95,7 +95,7 @@ def test_two_drawings_have_equal_bytes(drawing, make):
             drawing.draw(view, ("radiance",))["radiance"],
             labels.depth_m,
             labels.ids,
-            labels.cover,
+            labels.coverage,
         )
         drawn.append([part.tobytes() for part in parts])
     assert drawn[0] == drawn[1]
@@ -252,7 +252,7 @@ def test_bodies_alike_are_drawn_apart(egl, make):
     for number, spot in enumerate(spots, 1):
         place = of.lens.project(of.pose.inverse().apply(np.array([spot])))[0]
         assert np.abs(centroid(labels.ids == number) - place).max() < 1.5
-        assert (labels.cover[labels.ids == number] == 1 << (number - 1)).all()
+        assert (labels.coverage[labels.ids == number] == 1 << (number - 1)).all()
 
 
 def test_what_stays_on_the_device_is_drawn_as_if_it_were_new(egl, make):

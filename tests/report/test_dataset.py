@@ -162,7 +162,7 @@ def test_the_page_is_whole(make_dataset, label, tmp_path, read_page):
 
 
 def test_many_pictures_lie_beside_the_page(make_dataset, label, tmp_path, read_page, monkeypatch):
-    monkeypatch.setattr(inspect, "INSIDE", 2)
+    monkeypatch.setattr(inspect, "MAX_EMBEDDED", 2)
     out = tmp_path / "page" / "p.html"
     page = read_page(write_inspect_page(rendered(make_dataset, label), out, limit=None))
     addresses = page.addresses()

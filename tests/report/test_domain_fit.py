@@ -63,7 +63,7 @@ def test_a_difference_within_the_intervals_is_not_shown_as_one(tmp_path, read_pa
 
 def test_where_captures_tell_nothing_it_says_so(tmp_path, read_page):
     nothing = replace(
-        REPORT, ranges=REPORT.ranges[1:], uncovered=(), ladder=(), trials=Curves("t", "c", ())
+        REPORT, ranges=REPORT.ranges[1:], uncovered=(), gap_stages=(), trials=Curves("t", "c", ())
     )
     page = read_page(write_fit_page(nothing, tmp_path / "fit.html"))
     assert "The captures tell none of the factors; all ranges stay." in page.text

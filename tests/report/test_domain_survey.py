@@ -35,7 +35,7 @@ def test_the_page_shows_charts_pictures_and_what_is_fixed(tmp_path, read_page):
 
 
 def test_a_factor_that_was_not_drawn_says_so(tmp_path, read_page):
-    none = replace(NUMBER, count=0, drawn=(0, 0), asked=(0.0, 0.0))
+    none = replace(NUMBER, count=0, observed=(0, 0), expected=(0.0, 0.0))
     write_domain_page("x", 5, [none], {}, tmp_path / "p.html")
     assert "Not drawn in these scenes." in read_page(tmp_path / "p.html").text
 

@@ -56,7 +56,7 @@ def test_a_moving_camera_is_elsewhere_later():
 def test_each_picture_of_a_film_has_noise_of_its_own_and_the_camera_stays_the_same():
     depth = ActiveStereo(pattern_seed=5, noise_seed=0)
     sensor = replace(SENSOR, mosaic=Mosaic("RGGB", pattern_seed=3))
-    moving = replace(CAMERA, sensor=sensor, depth=depth, twist=Twist((1.0, 0.0, 0.0)))
+    moving = replace(CAMERA, sensor=sensor, depth_camera=depth, twist=Twist((1.0, 0.0, 0.0)))
     film = [moving.rewind_frames(back, 0.1) for back in range(4)]
     assert film[0] == moving
     assert [one.pose.position_m[0] for one in film] == pytest.approx([0, -0.1, -0.2, -0.3])

@@ -46,9 +46,9 @@ def scene():
     table = replace(camera, lens=RadialTable(319.5, 239.5, (0.0, 1.0), (0.0, 400.0)))
     environment = Environment((0.5, 0.6, 0.7), (0.1, 0.1, 0.1), (lamp,))
     cameras = (
-        replace(camera, baseline_m=0.06, depth=ActiveStereo(noise_seed=3)),
-        replace(fisheye, depth=TimeOfFlight()),
-        replace(table, depth=StructuredLight()),
+        replace(camera, baseline_m=0.06, depth_camera=ActiveStereo(noise_seed=3)),
+        replace(fisheye, depth_camera=TimeOfFlight()),
+        replace(table, depth_camera=StructuredLight()),
     )
     return Scene(bodies, environment, cameras)
 

@@ -123,7 +123,7 @@ def test_the_turns_of_a_cube_are_a_group_of_24():
 
 @pytest.mark.parametrize("name", ["die", "mirrored die"])
 def test_no_turn_leaves_a_die_s_marks(name):
-    faces = ASSETS[name].face_normals()
+    faces = ASSETS[name].get_face_normals()
     assert OBJECT_KINDS["die"].symmetries.rotations_wxyz == ()
     assert OBJECT_KINDS["die"].symmetries.axes == ()
     for rotation in rotations(OBJECT_KINDS["die"].shape_symmetries):

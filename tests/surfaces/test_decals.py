@@ -106,7 +106,7 @@ def test_bodies_have_the_sides_that_they_are_said_to_have(make, kind):
 def test_a_picture_is_the_right_way_up_and_as_large_as_told(body, quarters, kind, side):
     """Where its four colours lie on the body is told by the body's mesh, not by its picture."""
     width = {"box": 0.1, "board": 0.06, "ground": 0.1}.get(kind, 0.02)
-    sticker = replace(BLANK, side=side, width_m=width, picture=quarters)
+    sticker = replace(BLANK, side=side, width_m=width, image=quarters)
     plain, one = body(kind, roughness=0.9), body(kind, sticker)
     skin, bare = build_texture_set(one), build_texture_set(plain)
     red, green, blue, white = ([255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255])
@@ -141,7 +141,7 @@ def test_what_a_label_is_read_from_stays_on_top(body, make, kind):
 
 @pytest.mark.parametrize("kind", ["carton", "tin", "box", "ground"])
 def test_what_does_not_fit_is_smaller_and_whole(body, quarters, kind):
-    sticker = replace(BLANK, width_m=0.9, angle_rad=0.5, x=1.0, y=0.0, picture=quarters)
+    sticker = replace(BLANK, width_m=0.9, angle_rad=0.5, x=1.0, y=0.0, image=quarters)
     skin, bare = build_texture_set(body(kind, sticker)), build_texture_set(body(kind))
     new = changed(skin, bare)
     counts = [
@@ -170,17 +170,19 @@ def test_edges_come_off_first_and_more_with_more_wear():
 def test_print_covers_where_there_is_ink_and_a_sticker_everywhere():
     side = np.ones((400, 800, 3))
     panel = Panel(0, 0, (400, 800), (0.2, 0.1))
-    words = replace(BLANK, width_m=0.15, text="LOT 42", ground=None, letters=(0.9, 0.0, 0.0))
+    words = replace(
+        BLANK, width_m=0.15, text="LOT 42", background_color=None, text_color=(0.9, 0.0, 0.0)
+    )
     (inked, cover), (backed, whole) = (
         composite_decals(side, [decal], [panel])
-        for decal in (words, replace(words, ground=(0.0, 0.0, 1.0)))
+        for decal in (words, replace(words, background_color=(0.0, 0.0, 1.0)))
     )
     place = whole == 1
     assert 0.1 < cover[place].mean() < 0.5
     assert inked[cover == 1] == pytest.approx(np.array([[0.9, 0.0, 0.0]] * (cover == 1).sum()))
     assert (inked[cover == 0] == 1).all()
     assert np.array_equal(np.argwhere(cover[place] == 1), np.argwhere(backed[place][:, 2] == 0))
-    blank = replace(words, text="", ground=(0.0, 0.0, 1.0))
+    blank = replace(words, text="", background_color=(0.0, 0.0, 1.0))
     assert (composite_decals(side, [blank], [panel])[0][..., 0].min()) == 0
 
 
@@ -196,7 +198,7 @@ def test_a_picture_is_cut_out_where_it_is_transparent(tmp_path, dtype):
     write_bytes(
         path, encode_full_depth(FullDepthImage(rgb, np.round(most * opacity).astype(dtype)))
     )
-    disc = replace(BLANK, width_m=0.09, picture=ImageFile(str(path), compute_digest(path)))
+    disc = replace(BLANK, width_m=0.09, image=ImageFile(str(path), compute_digest(path)))
     for texels in (300, 150, 40):  # magnified, and shrunk
         side = np.full((texels, texels, 3), (0.0, 1.0, 0.5))
         panel = Panel(0, 0, (texels, texels), (0.1, 0.1))
@@ -212,13 +214,15 @@ def test_text_reads_as_opencv_writes_it():
     side = np.zeros((400, 800, 3))
     panel = Panel(0, 0, (400, 800), (0.2, 0.1))
     for text, parts in (("IIII", 4), ("HHHHHHHHHHHH", 12)):
-        decal = replace(BLANK, width_m=0.19, text=text, ground=None, letters=(1.0, 1.0, 1.0))
+        decal = replace(
+            BLANK, width_m=0.19, text=text, background_color=None, text_color=(1.0, 1.0, 1.0)
+        )
         cover = composite_decals(side, [decal], [panel])[1]
         assert cv2.connectedComponents((cover > 0.5).astype(np.uint8))[0] - 1 == parts
 
 
 def test_later_ones_lie_over_earlier_ones(body):
-    below, above = BLANK, replace(BLANK, width_m=0.01, ground=(0.0, 0.0, 1.0))
+    below, above = BLANK, replace(BLANK, width_m=0.01, background_color=(0.0, 0.0, 1.0))
     skin = build_texture_set(body("carton", replace(below, side=2), replace(above, side=2)))
     blue, green = ((skin.colors == c).all(axis=-1).sum() for c in ([0, 0, 255], [0, 255, 0]))
     assert 0 < blue < green
@@ -246,7 +250,10 @@ def test_skins_follow_their_decals(body):
 
 def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, body):
     wide = replace(BLANK, width_m=0.05, side=2)
-    near, far = body("carton", wide), body("carton", replace(wide, ground=(1.0, 0.0, 0.0)))
+    near, far = (
+        body("carton", wide),
+        body("carton", replace(wide, background_color=(1.0, 0.0, 0.0))),
+    )
     bodies = [
         replace(
             one, name=f"carton/{i}", pose=replace(one.pose, position_m=(0.2 * i - 0.1, 0.0, 0.12))
@@ -289,10 +296,10 @@ def test_every_backend_draws_them(request, make, body, backend, kind, left, far)
 
 
 def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
-    scene = make.scene(body("tin", replace(BLANK, picture=quarters)))
-    assert scene.file_paths() == (quarters.path,)
-    moved = scene.with_paths({quarters.path: "pictures/q.png"})
-    assert moved.file_paths() == ("pictures/q.png",)
+    scene = make.scene(body("tin", replace(BLANK, image=quarters)))
+    assert scene.get_file_paths() == (quarters.path,)
+    moved = scene.replace_paths({quarters.path: "pictures/q.png"})
+    assert moved.get_file_paths() == ("pictures/q.png",)
     assert (
         Scene.from_json(moved.to_json()).replace_paths({"pictures/q.png": quarters.path}) == scene
     )
@@ -300,7 +307,7 @@ def test_a_scene_knows_the_pictures_of_its_decals(make, body, quarters):
 
 
 def test_a_picture_that_changed_is_refused(body, quarters):
-    one = body("tin", replace(BLANK, picture=replace(quarters, digest="0" * 64)))
+    one = body("tin", replace(BLANK, image=replace(quarters, digest="0" * 64)))
     with pytest.raises(InputError, match=r"quarters\.png"):
         build_texture_set(one)
 
@@ -333,6 +340,8 @@ def test_colors_are_light():
     """Half covered texels are the mean of both as light, not as bytes."""
     side = SRGB_TO_LINEAR[np.full((64, 64, 3), 255, np.uint8)].astype(float)
     panel = Panel(0, 0, (64, 64), (0.064, 0.064))
-    colors, cover = composite_decals(side, [replace(BLANK, width_m=0.0305, ground=BLACK)], [panel])
+    colors, cover = composite_decals(
+        side, [replace(BLANK, width_m=0.0305, background_color=BLACK)], [panel]
+    )
     assert colors[..., 0] == pytest.approx(1 - cover)
     assert ((cover > 0.1) & (cover < 0.9)).any()

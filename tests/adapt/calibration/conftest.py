@@ -26,7 +26,7 @@ def see_boards(lens, count, rng, noise_px=0.1):
         turn = Rotation.from_rotvec(rng.normal(0, 0.4, 3)).as_matrix()
         place = np.array([rng.uniform(-11, 4), rng.uniform(-8, 3), rng.uniform(4, 12)])
         points = grid @ turn.T + place
-        if not lens.sees(points).all():
+        if not lens.can_project(points).all():
             continue
         pixels = lens.project(points)
         if (pixels < 0).any() or (pixels > np.array(SIZE) - 1).any():

@@ -195,13 +195,13 @@ def test_new_software_is_told_from_the_files_and_other_cameras_are_left_out(fit,
 
 def test_a_camera_without_traits_says_so(tmp_path):
     bare = CameraFit("256x192", 256, 192, 3, 0, ())
-    odd = replace(bare, traits={"sensor.blur_px": ((1.0, 2.0),) * 3})
+    odd = replace(bare, statistics={"sensor.blur_px": ((1.0, 2.0),) * 3})
     for camera in (bare, odd):
         found = drifted(camera, tmp_path, count=1)
         assert {change.status for change in found.shifts} == {"untold"}
         assert all("Calibrate again" in change.note for change in found.shifts)
     with pytest.raises(ValueError, match="blur_px has a row, as long as others, of each photo"):
-        replace(bare, traits={"sensor.blur_px": ((1.0,),)})
+        replace(bare, statistics={"sensor.blur_px": ((1.0,),)})
 
 
 def test_p_values_are_those_of_the_rank_sum():
@@ -264,7 +264,7 @@ def seen_boards(boards, orientations):
         pixels = board.pixels if orientation == 1 else np.array(SIZE) - 1 - board.pixels
         held = replace(header, orientation=orientation)
         sighting = replace(board, pixels=pixels)
-        photos.append(replace(blank, header=held, name=board.photo, sighting=sighting))
+        photos.append(replace(blank, header=held, name=board.photo, board_detection=sighting))
     return photos
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sim2cam.adapt.reference.cut import VARIANTS, Cut
+from sim2cam.adapt.reference.crop import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.patches import UnpairedBatchSource
 

@@ -63,12 +63,12 @@ def test_reach_covers_all_that_a_pixel_is_made_from_beside_the_norms(antialias):
 def test_large_pictures_are_made_in_tiles_nearly_as_at_once(antialias, monkeypatch):
     translator, rgb = trained(antialias=antialias), scene(256, 320)
     whole = translator.apply(GBufferFrame(rgb), np.random.default_rng(0)).astype(int)
-    monkeypatch.setattr(module, "WHOLE_PX", 256 * 319)
+    monkeypatch.setattr(module, "MAX_UNTILED_PX", 256 * 319)
     monkeypatch.setattr(module, "TILE_PX", 128)
     monkeypatch.setattr(module, "CROP_PX", 64)
     tiled = translator.apply(GBufferFrame(rgb), np.random.default_rng(0))
     with monkeypatch.context() as patch:  # each tile normed by itself
-        patch.setattr(module, "normed_by", lambda *_: torch.inference_mode())
+        patch.setattr(module, "fix_norm_statistics", lambda *_: torch.inference_mode())
         careless = translator.apply(GBufferFrame(rgb), np.random.default_rng(0))
     apart = [float(np.abs(one.astype(int) - whole).mean()) for one in (tiled, careless)]
     assert apart[0] < 0.25 * apart[1]
@@ -82,7 +82,7 @@ def test_a_picture_that_is_small_enough_is_normed_by_itself_afterwards(monkeypat
     translator, rgb = trained(antialias=False), scene(64, 64)
     before = translator.apply(GBufferFrame(rgb), np.random.default_rng(0))
     with monkeypatch.context() as patch:
-        patch.setattr(module, "WHOLE_PX", 0)
+        patch.setattr(module, "MAX_UNTILED_PX", 0)
         translator.apply(GBufferFrame(scene(128, 96)), np.random.default_rng(0))
     assert np.array_equal(translator.apply(GBufferFrame(rgb), np.random.default_rng(0)), before)
 

@@ -147,7 +147,7 @@ RANDOM = np.random.default_rng(11).integers(1, STEPS, 2).tolist()
 @pytest.mark.parametrize("step", [*RANDOM, 200])
 def test_interrupted_amid_a_step_it_goes_on_from_before_it(parts, tmp_path, monkeypatch, step):
     """Lines of the record are means over ten steps, of which some lie before and some after it."""
-    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
 
     def scalars(at):
         return SCALARS | {"discriminator": 1 + np.sin(at)}
@@ -171,7 +171,7 @@ def test_interrupted_amid_a_step_it_goes_on_from_before_it(parts, tmp_path, monk
 
 
 def test_interrupted_while_a_candidate_is_judged_it_is_judged_once(parts, tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
     whole = played(tmp_path / "whole", parts)
     for moment in ("contest.Contest.judge", "adversarial._show"):  # before it is known, and after
         run = tmp_path / moment

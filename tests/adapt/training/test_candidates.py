@@ -55,8 +55,8 @@ def contest(many_sim, many_real):
 def test_the_nearer_the_look_the_smaller_the_distance(contest):
     found = [contest.judge(1, Planted(warmed(share))).distance for share in (0.0, 0.3, 0.6, 1.0)]
     assert found == sorted(found, reverse=True)
-    assert found[0] == contest.untouched
-    assert found[-1] < 0.8 * contest.untouched
+    assert found[0] == contest.source_distance
+    assert found[-1] < 0.8 * contest.source_distance
 
 
 def test_a_candidate_is_judged_the_same_whenever_it_is(contest, many_sim, many_real):
@@ -68,9 +68,9 @@ def test_a_candidate_is_judged_the_same_whenever_it_is(contest, many_sim, many_r
 
 def test_what_moves_objects_does_not_pass(contest):
     kept, moved = (contest.judge(1, Planted(change)) for change in (untouched, shifted))
-    assert (kept.passed, kept.faults) == (10, ())
-    assert moved.passed == 0
-    assert moved.faults == ("100.0% of the pictures were rejected, more than 5.0%",)
+    assert (kept.accepted, kept.violations) == (10, ())
+    assert moved.accepted == 0
+    assert moved.violations == ("100.0% of the pictures were rejected, more than 5.0%",)
 
 
 def test_judges_have_a_say(contest):
@@ -82,24 +82,24 @@ def test_judges_have_a_say(contest):
 
     jury = Verification(CertificateLimits(), {"task": judge}, {"task": "0" * 64})
     bright = Planted(lambda rgb, _: 0.7 * rgb + 70)
-    assert contest.judge(1, bright).faults == ()
+    assert contest.judge(1, bright).violations == ()
     blamed = CheckpointSelector(contest.parts, jury, 0).evaluate(1, bright)
     assert blamed.accepted < 10
     assert "task finds 0.0% of the objects again, surely fewer than 97.0%" in blamed.violations
 
 
 def test_a_discriminator_that_knows_its_captures_is_found(contest):
-    known = {sample.rgb: None for sample in contest.parts.real_known.samples}
+    known = {sample.rgb: None for sample in contest.parts.real_train_subset.samples}
     from sim2cam.images import read_rgb
 
     faces = {read_rgb(path).tobytes() for path in known}
     memory = contest.judge(1, Planted(untouched, lambda rgb: float(rgb.tobytes() in faces)))
-    assert memory.known_auc == 1.0
-    assert memory.known_p < 1e-4
+    assert memory.overfit_auc == 1.0
+    assert memory.overfit_p_value < 1e-4
     honest = contest.judge(1, Planted(untouched))
-    assert honest.known_p > 0.05
+    assert honest.overfit_p_value > 0.05
     undecided = contest.judge(1, Planted(untouched, lambda _rgb: 0.0))
-    assert undecided.known_auc == 0.5
+    assert undecided.overfit_auc == 0.5
 
 
 def test_discriminators_see_the_middle_of_large_captures(contest, monkeypatch):
@@ -110,7 +110,7 @@ def test_discriminators_see_the_middle_of_large_captures(contest, monkeypatch):
 
 
 def test_other_limits_are_kept_to(contest):
-    strict = Verification(replace(CertificateLimits(), added_levels=0.0))
+    strict = Verification(replace(CertificateLimits(), added_structure_levels=0.0))
     assert (
         CheckpointSelector(contest.parts, strict, 0).evaluate(1, Planted(warmed(1.0))).accepted == 0
     )

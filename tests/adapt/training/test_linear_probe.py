@@ -136,11 +136,11 @@ def whole(sides, parts, tmp_path_factory):
 
 def test_labels_decide_between_candidates_that_captures_do_not_tell_apart(sides, whole):
     run, ended = whole
-    selection = ended.ending.selection
+    selection = ended.outcome.selection
     assert (selection.step, float(ended.weights["step"])) == (200, 200)
     near = [c.distance for c in selection.candidates]
     assert near[2] < near[1] < near[3] < near[0]
-    probes = [c.probe for c in selection.candidates]
+    probes = [c.probe_accuracy for c in selection.candidates]
     assert probes[1] == 1.0
     assert max(probes[2:]) < 0.5
     assert selection.why == (
@@ -175,7 +175,7 @@ def test_killed_and_resumed_the_labels_decide_the_same(sides, parts, whole, tmp_
         if line.step == 310:
             raise KilledError
 
-    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
     with pytest.raises(KilledError):
         played(tmp_path / "cut", parts, sides[2], progress=kill)
     with pytest.raises(CheckpointError, match=r"dev was '[0-9a-f]{64}' and is now None"):
@@ -187,7 +187,7 @@ def test_killed_and_resumed_the_labels_decide_the_same(sides, parts, whole, tmp_
     with safe_open(tmp_path / "cut" / CHECKPOINT, framework="pt") as file:
         assert {"chosen:step", "contender 300:step"} <= set(file.keys())
     resumed = played(tmp_path / "cut", parts, sides[2], resume=True)
-    assert resumed.outcome == whole[1].ending
+    assert resumed.outcome == whole[1].outcome
     assert float(resumed.weights["step"]) == 200
 
 

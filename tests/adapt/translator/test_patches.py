@@ -79,7 +79,7 @@ def test_renders_are_laid_out_as_the_captures_are(sources):
     for step in range(60):
         capture = real.draw(np.random.default_rng(step), 32)
         wanted = compute_layout_descriptor(capture.rgb)
-        chosen = sim.draw_like(capture, np.random.default_rng(1000 + step))
+        chosen = sim.sample_similar_patch(capture, np.random.default_rng(1000 + step))
         others = [sim.draw(np.random.default_rng(2000 + step + 100 * i), 32) for i in range(4)]
         assert chosen.rgb.shape == capture.rgb.shape
         near.append(np.square(compute_layout_descriptor(chosen.rgb) - wanted).mean())

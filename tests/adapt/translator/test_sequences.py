@@ -107,7 +107,7 @@ def test_flicker_is_punished_and_what_moves_along_is_not(film):
 def test_trainings_take_films_and_places_and_resume_to_the_bit(
     film, sim, real, tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("sim2cam.adapt.training.adversarial.LINE_STEPS", 2)
+    monkeypatch.setattr("sim2cam.adapt.training.adversarial.LOG_INTERVAL_STEPS", 2)
     config = replace(tiny, steps=4, flow_weight=1.0, nce_weight=1.0)
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     train_translator(film, real, config, whole)

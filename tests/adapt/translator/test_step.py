@@ -243,9 +243,9 @@ def test_parts_of_a_batch_teach_the_generator_what_the_whole_does(sim, real, tin
     batch = replace(
         batch,
         sim=replace(batch.sim, rgb=flat),
-        registered=registered,
-        film=FramePairPatches(earlier, batch.sim, seen),
-        places=sample_nce_locations(config, 0),
+        registration_mask=registered,
+        frame_pairs=FramePairPatches(earlier, batch.sim, seen),
+        nce_locations=sample_nce_locations(config, 0),
     )
     found = []
     for parts in (1, 2, 4):
@@ -255,7 +255,7 @@ def test_parts_of_a_batch_teach_the_generator_what_the_whole_does(sim, real, tin
             players.generator.residual.head.weight.normal_(
                 std=0.3, generator=torch.Generator().manual_seed(0)
             )
-        pieces = batch.parts(parts)
+        pieces = batch.split(parts)
         fakes = [translate_patches(players, piece.sim) for piece in pieces]
         scalars = update_generator(players, fakes, pieces, config)
         gradients = torch.cat([p.grad.flatten() for p in players.generator.parameters()])
@@ -274,12 +274,12 @@ def test_parts_of_a_batch_are_all_of_it(batch):
     assert [len(part.sim.rgb) for part in parts] == [1, 1]
     assert torch.equal(torch.cat([part.real.noise for part in parts]), batch.real.noise)
     assert torch.equal(torch.cat([part.others.rgb for part in parts]), batch.others.rgb)
-    assert parts[1].augmentation.hole_px.tolist() == batch.augmentation.hole_px[1:].tolist()
+    assert parts[1].augmentation.cutout_px.tolist() == batch.augmentation.cutout_px[1:].tolist()
 
 
 def test_half_precision_leaves_the_identity_and_the_spectral_norm_alone(batch, tiny, monkeypatch):
     """As on CUDA, here as on a CPU that multiplies bfloat16."""
-    monkeypatch.setattr("sim2cam.learn.device._multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("sim2cam.learn.device._supports_bfloat16", lambda: True)
     config = replace(tiny, bfloat16=True)
     players = build_networks(config, (), CPU)
     fake = translate_patches(players, batch.sim)

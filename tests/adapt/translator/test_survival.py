@@ -43,7 +43,7 @@ def captures(tmp_path):
 def test_broken_files_full_disks_and_full_gpus_lose_nothing(
     sim, captures, tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("sim2cam.adapt.training.adversarial.LINE_STEPS", 2)
+    monkeypatch.setattr("sim2cam.adapt.training.adversarial.LOG_INTERVAL_STEPS", 2)
     config = replace(tiny, steps=8, cache_bytes=5)  # so that files are read at every step
     train_translator(sim, captures, config, tmp_path / "whole")
     run = tmp_path / "run"
@@ -103,7 +103,7 @@ def test_memory_that_is_full_amid_a_step_undoes_what_it_began(
     sim, real, tiny, tmp_path, monkeypatch, step
 ):
     """The discriminator has learned of the step, the generator has not."""
-    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
     config = replace(tiny, steps=23)
     train_translator(sim, real, config, tmp_path / "whole")
     updates = iter(range(step))

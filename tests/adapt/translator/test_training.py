@@ -80,7 +80,7 @@ def test_judging_on_the_way_changes_no_step(many_sim, many_real, tiny, tmp_path,
     config = replace(tiny, steps=200)
     train_translator(many_sim, many_real, config, tmp_path / "judged")
     often = tmp_path / "often"
-    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.LEAST_STEPS", 50)
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 50)
     train_translator(many_sim, many_real, config, often)
     losses = [
         [{k: v for k, v in line.scalars.items() if not k.startswith("aside")} for line in lines]
@@ -236,7 +236,7 @@ def test_runaway_training_stops_with_a_cure_and_keeps_the_batch(
             batch.sim.rgb[0, 0, 5, 5] = float("nan")
         return batch
 
-    monkeypatch.setattr(training, "draw_batch", breaking)
+    monkeypatch.setattr(training, "sample_batch", breaking)
     with pytest.raises(DivergenceError) as error:
         train_translator(sim, real, tiny, tmp_path)
     assert error.value.step == 4
@@ -276,8 +276,8 @@ def test_pairs_are_learned_and_resumed_to_the_bit(many_sim, many_pairs, tiny, tm
             many_sim, many_pairs, config, tmp_path / "cut", paired=True, progress=kill_at(20),
             checkpoint_s=0.0,
         )  # fmt: skip
-    others = many_pairs.only(s.name for s in many_pairs.samples if s.name != "7")
-    renders = many_sim.only(s.name for s in others.samples)
+    others = many_pairs.select_by_name(s.name for s in many_pairs.samples if s.name != "7")
+    renders = many_sim.select_by_name(s.name for s in others.samples)
     with pytest.raises(CheckpointError, match="paired was True and is now None"):
         train_translator(renders, others, config, tmp_path / "cut", resume=True)
     train_translator(many_sim, many_pairs, config, tmp_path / "cut", paired=True, resume=True)

@@ -137,7 +137,7 @@ def test_tiles_leave_no_seam_that_a_certificate_sees(monkeypatch):
     found = []
     for tile_px, reach_px in ((1536, 24), (64, 24), (64, 0)):
         monkeypatch.setattr("sim2cam.adapt.translator.translator.TILE_PX", tile_px)
-        monkeypatch.setattr(translator.generator, "reach_px", reach_px)
+        monkeypatch.setattr(translator.generator, "receptive_radius_px", reach_px)
         found.append(translator.apply(frame, np.random.default_rng(0)))
     whole, tiled, careless = found
     assert np.abs(whole.astype(int) - tiled).max() <= 1  # of rounding
@@ -150,7 +150,7 @@ def test_tiles_leave_no_seam_that_a_certificate_sees(monkeypatch):
 def _tiled(monkeypatch, translator, frame, reach_px):
     with monkeypatch.context() as patch:
         patch.setattr("sim2cam.adapt.translator.translator.TILE_PX", 64)
-        patch.setattr(translator.generator, "reach_px", reach_px)
+        patch.setattr(translator.generator, "receptive_radius_px", reach_px)
         return translator.translate(frame, np.random.default_rng(0))
 
 

@@ -29,7 +29,7 @@ def film(tmp_path):
 )
 def test_frames_from_the_first_to_the_last_are_captures(film, monkeypatch, tmp_path, most, numbers):
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(video, "MOST_FRAMES", most)
+    monkeypatch.setattr(video, "MAX_FRAMES", most)
     captures = read_real_images(film)
     assert [s.name for s in captures.samples] == [f"film/{n:06d}" for n in numbers]
     assert [s.frame_info.frame_index for s in captures.samples] == list(numbers)
@@ -46,7 +46,7 @@ def test_frames_from_the_first_to_the_last_are_captures(film, monkeypatch, tmp_p
 
 def test_it_is_told_how_many_frames_are_taken(film, monkeypatch, tmp_path):
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(video, "MOST_FRAMES", 4)
+    monkeypatch.setattr(video, "MAX_FRAMES", 4)
     for _ in ("from the film", "from the cache"):
         assert video.describe_frame_selection(read_real_images(film)) == (
             f"{film}: 4 of 10 frames are taken, evenly spread. For all of them, give a folder of them as "
@@ -55,7 +55,7 @@ def test_it_is_told_how_many_frames_are_taken(film, monkeypatch, tmp_path):
     folder = read_real_images(film).samples[0].rgb.parent
     assert video.describe_frame_selection(read_real_images(folder)) is None
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "other"))
-    monkeypatch.setattr(video, "MOST_FRAMES", 10)
+    monkeypatch.setattr(video, "MAX_FRAMES", 10)
     assert video.describe_frame_selection(read_real_images(film)) is None
 
 

@@ -86,7 +86,7 @@ def test_a_stalled_server_is_given_up(server, source, tmp_path, monkeypatch):
 
 
 def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server, source, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "PACE_S", 0.2)
+    monkeypatch.setattr(module, "RATE_WINDOW_S", 0.2)
     server.moods = ["dripping"]
     assert refused(source, tmp_path / "a.zip") == (
         f"sent less than 1000 bytes a second for 0.2 s. {AGAIN}"

@@ -96,7 +96,7 @@ def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
         return jitter_instance_colours(picture, rng)
 
     monkeypatch.setattr(batches, "recoloured", counted)
-    for config, wanted in ((CONFIG, True), (replace(CONFIG, recolour=False), False)):
+    for config, wanted in ((CONFIG, True), (replace(CONFIG, instance_colour_jitter=False), False)):
         lesson = make_training_setup(((data, 1.0),), config, AuxiliaryData())
         assert lesson.tasks.needs_instance_map == wanted
         build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, config).make(0)
@@ -104,7 +104,7 @@ def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
         calls.clear()
     train_detector(((data, 1.0),), CONFIG, tmp_path / "run")
     assert json.loads((tmp_path / "run" / "weights.json").read_text())["config"]["recolour"] is True
-    assert "recolour" not in replace(CONFIG, recolour=False).to_json()
+    assert "recolour" not in replace(CONFIG, instance_colour_jitter=False).to_json()
 
 
 def test_data_that_do_not_tell_pixels_are_refused(make_dataset):

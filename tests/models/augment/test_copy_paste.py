@@ -172,7 +172,7 @@ def test_pictures_get_the_objects_of_none_one_or_two_others(make_dataset, monkey
         counts.append(len(picture.outlines))
         return draw(picture, rules, rng)
 
-    monkeypatch.setattr(batches, "draw_crop", noted)
+    monkeypatch.setattr(batches, "sample_crop", noted)
     maker = build_batch_maker(lesson.datasets, lesson.categories, lesson.tasks, CONFIG)
     for step in range(60):
         maker.make(step)

@@ -56,7 +56,7 @@ def test_boxes_lie_on_what_the_crop_shows(scale, turned):
 @pytest.mark.parametrize("visible", [1.0, 0.7])
 def test_categories_are_learned_of_what_is_seen_well_enough(visible):
     picture = picture_of((60, 40, 92, 80), visible=visible)
-    rules = replace(PLAIN, min_read=0.6)
+    rules = replace(PLAIN, min_category_visible=0.6)
     shares = {True: [], False: []}
     for seed in range(60):
         crop = sample_crop(picture, rules, np.random.default_rng(seed))
@@ -305,7 +305,7 @@ def test_crops_know_what_they_show_of_whole_objects():
     owners[40:80, 60:92] = 1  # half of which another one hides
     owners[40:80, 76:124] = 2
     picture = hiding([(60, 40, 108, 80), (76, 40, 124, 80), (4, 4, 30, 30)], owners)
-    rules = replace(PLAIN, amodal=True, scale_range=(0.5, 2.0), flips=True, quarter_turns=True)
+    rules = replace(PLAIN, amodal=True, scale_range=(0.5, 2.0), flips=True, rotate_90=True)
     counts = np.zeros(3)
     for seed in range(60):
         crop = sample_crop(picture, rules, np.random.default_rng(seed))

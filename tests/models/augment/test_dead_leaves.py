@@ -49,8 +49,8 @@ def test_they_are_full_of_edges_and_of_colours():
 
 
 def behind(made, picture, monkeypatch, seed):
-    monkeypatch.setattr(backdrops, "BEHIND_SHARE", 1.0)
-    monkeypatch.setattr(backdrops, "BEFORE_SHARE", 0.0)
+    monkeypatch.setattr(backdrops, "BACKGROUND_PROBABILITY", 1.0)
+    monkeypatch.setattr(backdrops, "OCCLUDER_PROBABILITY", 0.0)
     return made.around(picture, np.random.default_rng(seed))
 
 
@@ -77,7 +77,7 @@ def test_objects_are_seen_before_them_alone_or_before_pictures_too(
 
 def test_it_is_a_training_s_to_say(make_dataset, tmp_path):
     parts = ((make_dataset(n=4), 1.0),)
-    usual = replace(CONFIG, collages=False)
+    usual = replace(CONFIG, dead_leaves=False)
     made = []
     for config in (CONFIG, usual):
         lesson = make_training_setup(parts, config, AuxiliaryData())

@@ -258,7 +258,7 @@ def test_card_keeps_metrics(network, tmp_path):
 def test_the_card_says_how_much_images_are_magnified_and_boxes_widened():
     maps = drawn_maps([(20, 40, 60, 80, 0, 4.0)])
     rgb = np.zeros((80, 100, 3), np.uint8)
-    card = replace(CARD, magnification=2.0, box_margin=0.1)
+    card = replace(CARD, input_scale=2.0, box_expansion=0.1)
     (found,) = detect_objects(NativeDetector(Says(maps), card), rgb)
     assert found.box_xyxy == pytest.approx((8, 18, 32, 42), abs=1e-3)
 
@@ -375,9 +375,9 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
     for seen, order in ((plain, ((32, 44), (118, 62))), (again, ((118, 62), (32, 44)))):
         for one, surface, place in zip(seen.detections, seen.surfaces, order, strict=True):
             cell_px = np.ptp(one.box_xyxy[::2]) / BOX_FRACTION / CELLS
-            assert surface.places.mean(axis=0) == pytest.approx(place, abs=0.5 * cell_px)
+            assert surface.image_points.mean(axis=0) == pytest.approx(place, abs=0.5 * cell_px)
             point = (0.015, -0.03, 0.0) if one.category == "1" else (0.025, -0.05, 0.05)
-            assert surface.points_m[0] == pytest.approx(point)
+            assert surface.object_points_m[0] == pytest.approx(point)
     detector = NativeDetector(Says(maps, Reads(categories=True)), POSED)
     floor = again.detections[1].score + 0.001
     sure = predict_image(detector, rgb, score_floor=floor)
@@ -388,7 +388,7 @@ def test_each_surface_is_that_of_the_category_that_is_finally_said_and_of_its_de
 @pytest.mark.parametrize("scaling", [None, ScoreCalibration(0.5, {"1": 0.3, "2": -0.4})])
 def test_a_floor_is_of_what_close_ups_say(scaling):
     """Maps that cannot tell categories leave scores below those of close-ups that can."""
-    card = replace(POSED, scaling=scaling)
+    card = replace(POSED, score_calibration=scaling)
     maps = drawn_maps([(12, 24, 52, 64, 1, 4.0)])
     maps = maps._replace(classes=torch.zeros_like(maps.class_logits))
     rgb = squares_on_grey(((32, 44), RED), size=(96, 128))
@@ -478,8 +478,8 @@ def test_keypoints_come_in_the_pixels_of_the_image_with_the_names_of_their_categ
     assert [point.name for point in found.keypoints] == ["head", "tip"]
     for point, place, seen in zip(found.keypoints, places, (0.953, 0.047), strict=False):
         assert point.xy == pytest.approx(tuple(place / magnification - 0.5), abs=1e-3)
-        assert point.seen == pytest.approx(seen, abs=1e-3)
-        assert point.spread_px == pytest.approx(unit_px * np.exp(-1) / magnification, rel=1e-5)
+        assert point.visibility_score == pytest.approx(seen, abs=1e-3)
+        assert point.uncertainty_px == pytest.approx(unit_px * np.exp(-1) / magnification, rel=1e-5)
     assert json.loads(json.dumps(found.to_json()))["keypoints"][0]["name"] == "head"
     plain = detect_objects(
         NativeDetector(Says(maps), CARD), np.zeros((80, 100, 3), np.uint8), input_scale=2.0
@@ -512,7 +512,7 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
 def test_tiles_say_what_the_whole_says(network, monkeypatch):
     rgb = np.random.default_rng(0).integers(0, 256, (190, 330, 3)).astype(np.uint8)
     detector = NativeDetector(network, CARD)
-    monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(device, "_supports_bfloat16", lambda: False)
     whole, features = compute_maps(detector.fused_network, rgb, 1.0)
     monkeypatch.setattr(tiles, "TILE_PX", 96)
     monkeypatch.setattr(tiles, "AROUND_PX", 128)

@@ -17,9 +17,9 @@ from sim2cam.models.network.detector import DetectorNetwork, is_peak
 )
 def test_patches_are_seen_as_pictures_are(magnification, size, monkeypatch):
     """Smaller ones as far as means of pixels are rounded to levels."""
-    monkeypatch.setattr(device, "_multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(device, "_supports_bfloat16", lambda: False)
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
-    card = replace(DetectorCard("nano", ("a", "b"), 0, {}, ()), magnification=magnification)
+    card = replace(DetectorCard("nano", ("a", "b"), 0, {}, ()), input_scale=magnification)
     rgb = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     wanted, _ = compute_maps(NativeDetector(network, card).fused_network, rgb, magnification)
     patch = torch.from_numpy(rgb).permute(2, 0, 1)[None].float() / 255

@@ -62,7 +62,7 @@ def test_weights_that_ship_are_exported_by_their_name(tmp_path):
 def test_an_exported_detector_takes_means_of_many_pixels(tmp_path):
     detector = load_detector(WEIGHTS)
     scaling = ScoreCalibration(0.5, dict.fromkeys("123456", 0.4))
-    card = replace(detector.card, magnification=0.4, scaling=scaling)
+    card = replace(detector.card, input_scale=0.4, score_calibration=scaling)
     detector = replace(detector, card=card)
     path = tmp_path / "dice.onnx"
     export_detector(detector, path)
@@ -76,7 +76,7 @@ def standin_photo():
 def finds_the_same(path, detector, rgb):
     boxes, scores, labels = run(path, rgb=rgb[None])
     assert boxes.shape == (MAX_EXPORTED_DETECTIONS, 4)
-    scale = detector.card.magnification
+    scale = detector.card.input_scale
     sure = [one for one in detect_objects(detector, rgb, input_scale=scale) if one.score > 0.4]
     places = np.array([one.box_xyxy for one in sure])
     near = np.tril(pairwise_iou(places, places), -1).max(axis=1)  # to a surer one
@@ -236,7 +236,7 @@ def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
     assert export._list_missing_outputs(card) == ()
     known = ObjectGeometry(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
     limit = OodThreshold(3.0, 0.05, 19, "held-out pictures", 160)
-    more = export._list_missing_outputs(replace(card, objects={"a": known}, novelty=limit))
+    more = export._list_missing_outputs(replace(card, objects={"a": known}, ood_threshold=limit))
     assert [words.split(":")[0] for words in more] == [
         "poses", "how unlike what was trained on a picture is"
     ]  # fmt: skip

@@ -145,8 +145,8 @@ def test_a_large_object_comes_from_its_level_with_all_that_is_known_of_it():
         assert one.box_xyxy == pytest.approx(box, abs=1e-3)
         assert one.keypoints[0].xy == pytest.approx((box[0] - 0.5, box[1] - 0.5), abs=1e-3)
         corner, side = compute_roi_square(np.array(box, float))
-        on_it = (surface.places - corner) / side
-        assert surface.points_m[:, :2] == pytest.approx(0.02 * on_it, abs=1e-6)
+        on_it = (surface.image_points - corner) / side
+        assert surface.object_points_m[:, :2] == pytest.approx(0.02 * on_it, abs=1e-6)
         assert np.ptp(on_it, axis=0).min() > 0.5
         inside = np.zeros((SIDE, SIDE), bool)
         inside[box[1] : box[3], box[0] : box[2]] = True

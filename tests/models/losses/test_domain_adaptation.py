@@ -273,7 +273,7 @@ def kill(line):
 def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     make_dataset, tmp_path, monkeypatch, method
 ):
-    monkeypatch.setattr(training, "NORM_CROPS", 4)
+    monkeypatch.setattr(training, "ADABN_CROPS", 4)
     labelled, parts = make_dataset("captures", seed=5), ((make_dataset("labelled"), 1.0),)
     bare = replace(
         labelled,

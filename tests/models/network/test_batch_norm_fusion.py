@@ -55,7 +55,7 @@ def test_a_folded_network_says_the_same_and_the_other_stays(network, rgb):
     before = copy.deepcopy(network.state_dict())
     quick = fuse_batch_norm(network)
     assert not any(isinstance(m, torch.nn.BatchNorm2d) for m in quick.modules())
-    said = network(rgb)._asdict() | network.read_close_ups(rgb)._asdict()
+    said = network(rgb)._asdict() | network.classify_crops(rgb)._asdict()
     found = quick(rgb)._asdict() | quick.classify_crops(rgb)._asdict()
     for name, theirs in said.items():
         ours = found[name]
@@ -85,7 +85,7 @@ def test_bfloat16_finds_what_single_precision_finds(monkeypatch):
     rgb = np.ascontiguousarray(read_rgb(photo)[:200, :230])
     found = []
     for multiplies in (False, True):
-        monkeypatch.setattr(device, "_multiplies_bfloat16", lambda answer=multiplies: answer)
+        monkeypatch.setattr(device, "_supports_bfloat16", lambda answer=multiplies: answer)
         found.append(detect_objects(load_detector(WEIGHTS), rgb, score_floor=0.3))
     exact, rounded = found
     assert exact != rounded

@@ -176,7 +176,9 @@ def test_objects_that_are_hardly_seen_are_not_read(visible, inside):
         picture_of((100, 60, 110, 70)), visible=np.array([visible]), inside=np.array([inside])
     )
     for least, is_read in ((0.6, True), (0.8, False)):
-        assert select_classifiable(picture, replace(RULES, min_read=least)).tolist() == [is_read]
+        assert select_classifiable(
+            picture, replace(RULES, min_category_visible=least)
+        ).tolist() == [is_read]
     assert not select_classifiable(replace(picture, ignored=np.array([True])), RULES).any()
 
 

@@ -116,7 +116,7 @@ def test_card_and_file_hold_what_was_measured_and_the_network_stays(trained):
 def test_what_is_measured_repeats_to_the_byte(trained, make_dataset, tmp_path):
     weights, parts, held = trained
     detector = load_detector(weights)
-    bare = replace(detector.card, scaling=None, novelty=None)
+    bare = replace(detector.card, score_calibration=None, ood_threshold=None)
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), bare)
     measure_reliability(path, parts, CONFIG, held, "held-out pictures")
@@ -164,7 +164,9 @@ def test_a_card_of_before_loads_and_predicts_as_one_with_nothing_measured(traine
     detector = load_detector(weights)
     path = tmp_path / "old.safetensors"
     save_detector(
-        path, detector.network.state_dict(), replace(detector.card, scaling=None, novelty=None)
+        path,
+        detector.network.state_dict(),
+        replace(detector.card, score_calibration=None, ood_threshold=None),
     )
     words = json.loads(path.with_suffix(".json").read_text())
     for key in ("scaling", "sizes_px", "novelty"):
@@ -180,7 +182,9 @@ def test_a_card_of_before_loads_and_predicts_as_one_with_nothing_measured(traine
     seen = predict_image(old, rgb)
     assert seen.ood_score is None
     assert not seen.is_ood
-    unchanged = replace(detector, card=replace(detector.card, scaling=None, sizes_px=None))
+    unchanged = replace(
+        detector, card=replace(detector.card, score_calibration=None, box_size_range_px=None)
+    )
     assert seen.detections == predict_image(unchanged, rgb).detections == detect_objects(old, rgb)
 
 
@@ -189,7 +193,7 @@ def test_scaling_moves_confidences_alone(trained):
     detector = load_detector(weights)
     scaling = ScoreCalibration(2.0, {"square": 0.0, "disc": 0.0})
     plain, warm = (
-        replace(detector, card=replace(detector.card, scaling=s)) for s in (None, scaling)
+        replace(detector, card=replace(detector.card, score_calibration=s)) for s in (None, scaling)
     )
     rgb = read_rgb(held.samples[0].rgb)
     before, after = (  # rounding may change the order of two that are as faint
@@ -200,7 +204,9 @@ def test_scaling_moves_confidences_alone(trained):
     odds = [[d.score / (1 - d.score) for d in found] for found in (before, after)]
     assert np.square(odds[1]) == pytest.approx(odds[0], rel=1e-3)
     assert all(d.score >= 0.4 for d in detect_objects(warm, rgb, score_floor=0.4))
-    lowered = replace(warm.card, scaling=ScoreCalibration(1.0, {"square": -3.0, "disc": -3.0}))
+    lowered = replace(
+        warm.card, score_calibration=ScoreCalibration(1.0, {"square": -3.0, "disc": -3.0})
+    )
     found = detect_objects(replace(warm, card=lowered), rgb)  # no floor but that before calibration
     assert {d.box_xyxy for d in found} == {d.box_xyxy for d in detect_objects(plain, rgb)}
     assert min(d.score for d in found) < 0.01
@@ -210,7 +216,7 @@ def test_the_least_number_of_pictures_is_enough(trained, tmp_path):
     weights, parts, held = trained
     detector = load_detector(weights)
     path = tmp_path / "weights.safetensors"
-    save_detector(path, detector.network.state_dict(), replace(detector.card, novelty=None))
+    save_detector(path, detector.network.state_dict(), replace(detector.card, ood_threshold=None))
     dev = held.take(MIN_CALIBRATION_IMAGES)
     found = measure_reliability(path, parts, CONFIG, dev, "development captures")
     assert found.card.ood_threshold.measured_on == "development captures"
@@ -251,7 +257,7 @@ def test_a_card_without_its_tensors_and_tensors_without_a_card(trained, tmp_path
     save_detector(path, detector.network.state_dict(), detector.card)
     with pytest.raises(CheckpointError, match=r"tensor familiar\.mean is missing, which its card"):
         load_detector(path)
-    bare = replace(detector.card, novelty=None)
+    bare = replace(detector.card, ood_threshold=None)
     save_detector(path, detector.network.state_dict(), bare, detector.feature_distribution)
     with pytest.raises(
         CheckpointError, match=r"tensor familiar\.mean is not part of what its card"

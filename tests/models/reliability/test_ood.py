@@ -117,7 +117,9 @@ def test_either_limit_makes_a_picture_unlike():
     assert limit.compute_ood_score(OodStatistics(distance=3.0, uncertainty=0.1)) == 1.5
     assert limit.compute_ood_score(OodStatistics(distance=1.0, uncertainty=0.8)) == 2.0
     assert (
-        replace(limit, doubt=None).compute_ood_score(OodStatistics(distance=1.0, uncertainty=0.8))
+        replace(limit, uncertainty=None).compute_ood_score(
+            OodStatistics(distance=1.0, uncertainty=0.8)
+        )
         == 0.5
     )
 

@@ -96,7 +96,7 @@ def test_two_crops_show_what_was_put_together_once(write_bricks, tmp_path, monke
     data = write_bricks(tmp_path / "bricks", n=8)
     for number, sample in enumerate(data.samples):
         write_bytes(sample.rgb, encode_png(np.full((128, 160, 3), 20 + 20 * number, np.uint8)))
-    monkeypatch.setattr(batches, "crowded", lambda picture, *_others, **_rules: picture)
+    monkeypatch.setattr(batches, "paste_objects", lambda picture, *_others, **_rules: picture)
     config = TrainConfig(batch=8, crop_px=64, photometric=False)
     for copy_paste in (True, False):
         rules = replace(config, copy_paste=copy_paste)

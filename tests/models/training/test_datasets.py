@@ -76,7 +76,7 @@ def test_mixes_that_leave_nothing_to_train_on_are_refused(make_dataset):
         with pytest.raises(UsageError) as caught:
             check_datasets(parts, later)
         assert str(caught.value) == message
-    both = replace(later, first_weights=(1.0, 1.0))
+    both = replace(later, initial_mix=(1.0, 1.0))
     with pytest.raises(UsageError, match="the weights must not all be 0: nothing is left to train"):
         check_datasets(((a, 0.0), (b, 0.0)), both)
 

@@ -45,7 +45,7 @@ def scores(monkeypatch):
 
     def plan(*values):
         left = iter(values)
-        monkeypatch.setattr(training, "ap50_on", lambda *_: next(left))
+        monkeypatch.setattr(training, "compute_ap50", lambda *_: next(left))
 
     return plan
 
@@ -102,6 +102,6 @@ def test_captures_are_scored_and_without_any_all_steps_are_done(make_dataset, tm
             )
         )
     assert runs[0].card.steps == 2
-    assert [step for step, _ in runs[1].card.looks] == [1, 2]
-    assert all(0 <= score <= 1 for _, score in runs[1].card.looks)
-    assert runs[0].card.looks == ()
+    assert [step for step, _ in runs[1].card.evaluations] == [1, 2]
+    assert all(0 <= score <= 1 for _, score in runs[1].card.evaluations)
+    assert runs[0].card.evaluations == ()

@@ -96,7 +96,9 @@ def test_what_was_tuned_is_tuned_further_and_the_card_knows_all_data(base, photo
 
 def test_sizes_that_were_known_and_how_much_images_are_enlarged_stay(base, photos, tmp_path):
     detector = load_detector(base)
-    card = replace(detector.card, magnification=1.5, box_margin=0.1, sizes_px=(3.0, 900.0))
+    card = replace(
+        detector.card, input_scale=1.5, box_expansion=0.1, box_size_range_px=(3.0, 900.0)
+    )
     start = tmp_path / "start.safetensors"
     save_detector(start, detector.network.state_dict(), card)
     after = tune(start, photos, tmp_path / "run", None).card
@@ -121,7 +123,7 @@ def test_a_residual_head_says_nothing_at_first(base):
 
 
 def test_what_a_reader_says_is_corrected_too(write_dataset, photos, tmp_path):
-    config = replace(TINY, reader=True)
+    config = replace(TINY, roi_classifier=True)
     run = tmp_path / "reads"
     before = train_detector(((write_dataset(tmp_path / "renders"), 1.0),), config, run).network
     weights = run / "weights.safetensors"

@@ -34,7 +34,7 @@ def detector(monkeypatch):
         asked.append(detector.card)
         return {s.name: tuple(d for d in found if d.score >= score_floor) for s in images.samples}
 
-    monkeypatch.setattr(labelling, "predict_dataset", predict)
+    monkeypatch.setattr(labelling, "detect_dataset", predict)
     return NativeDetector(None, CARD), asked
 
 
@@ -57,7 +57,7 @@ def test_what_is_surely_found_is_a_label_and_the_rest_a_crowd(detector, make_dat
 
 def test_boxes_are_as_tight_as_those_that_were_learned(detector, make_dataset):
     pseudo_label(detector[0], make_dataset())
-    assert detector[1] == [replace(CARD, box_margin=0.0)]
+    assert detector[1] == [replace(CARD, box_expansion=0.0)]
 
 
 @pytest.mark.parametrize("sure", [0.09, 1.01, float("nan")])

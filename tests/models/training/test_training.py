@@ -134,7 +134,7 @@ def test_interrupted_amid_a_step_it_goes_on_from_before_it(
     make_dataset, tmp_path, monkeypatch, interrupted_in
 ):
     """While the weights are moved; records have a line every third step."""
-    monkeypatch.setattr("sim2cam.learn.checkpoint._KEPT_S", 0.0)
+    monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
     parts, flags = ((make_dataset(), 1.0),), {"line_steps": 3}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train_detector(parts, TINY, whole, **flags)

@@ -63,7 +63,7 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
     swapped = dict(zip(CATEGORIES, reversed(CATEGORIES), strict=True))
 
     def predict(detector, images):
-        if detector.card.magnification == 1.25:  # its boxes are too small to count as they are
+        if detector.card.input_scale == 1.25:  # its boxes are too small to count as they are
             return inset(images, 0.2)
         found = inset(images, 0.0)
         return {
@@ -71,7 +71,7 @@ def test_the_magnification_that_reads_best_is_chosen_at_the_measured_margin(
             for name, detections in found.items()
         }
 
-    monkeypatch.setattr(tuning, "predict_dataset", predict)
+    monkeypatch.setattr(tuning, "detect_dataset", predict)
     card = tune_detector(UNTUNED, dataset).card
     assert card.input_scale == 1.25
     assert card.box_expansion == pytest.approx(1 / 3, abs=1e-3)
@@ -81,11 +81,11 @@ def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, mon
     tried = []
 
     def predict(detector, images):
-        tried.append(detector.card.magnification)
+        tried.append(detector.card.input_scale)
         return inset(images, 0.0)
 
-    monkeypatch.setattr(tuning, "predict_dataset", predict)
-    halved = replace(UNTUNED.card, config={"scale_range": (0.4, 0.625)}, magnification=0.7)
+    monkeypatch.setattr(tuning, "detect_dataset", predict)
+    halved = replace(UNTUNED.card, config={"scale_range": (0.4, 0.625)}, input_scale=0.7)
     assert tune_detector(replace(UNTUNED, card=halved), make_dataset()).card.input_scale == 0.5
     assert tried == [0.5, 0.625, 0.75]
     around = replace(UNTUNED.card, config={"scale_range": (0.5, 1.2)})
@@ -93,8 +93,8 @@ def test_magnifications_are_tried_from_that_of_the_training_on(make_dataset, mon
 
 
 def test_where_nothing_is_found_all_stays_as_it_is(make_dataset, monkeypatch):
-    monkeypatch.setattr(tuning, "predict_dataset", lambda _, images: inset(images, 0.1, score=0.2))
-    before = replace(UNTUNED, card=replace(UNTUNED.card, magnification=1.5, box_margin=0.1))
+    monkeypatch.setattr(tuning, "detect_dataset", lambda _, images: inset(images, 0.1, score=0.2))
+    before = replace(UNTUNED, card=replace(UNTUNED.card, input_scale=1.5, box_expansion=0.1))
     assert tune_detector(before, make_dataset()) is before
 
 
@@ -103,7 +103,7 @@ def test_images_without_labels_cannot_tune(make_dataset, monkeypatch):
     bare = replace(
         dataset, samples=tuple(replace(sample, objects=None) for sample in dataset.samples)
     )
-    monkeypatch.setattr(tuning, "predict_dataset", lambda *_: inset(dataset, 0.1))
+    monkeypatch.setattr(tuning, "detect_dataset", lambda *_: inset(dataset, 0.1))
     with pytest.raises(InputError, match="has no labels to score against"):
         tune_detector(UNTUNED, bare)
 
@@ -115,7 +115,7 @@ def test_the_card_of_a_tuned_weights_file_says_so_and_the_weights_stay(
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0))
     save_detector(path, network.state_dict(), UNTUNED.card)
     before = path.read_bytes()
-    monkeypatch.setattr(tuning, "predict_dataset", lambda _, images: inset(images, 0.1))
+    monkeypatch.setattr(tuning, "detect_dataset", lambda _, images: inset(images, 0.1))
     tune_weights(path, make_dataset())
     assert load_detector(path).card.box_expansion == pytest.approx(0.125, abs=1e-3)
     assert path.read_bytes() == before

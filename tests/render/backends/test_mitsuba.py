@@ -66,7 +66,7 @@ def test_an_llvm_that_does_not_serve_is_told(monkeypatch, make, version, problem
     monkeypatch.setenv(LLVM_VARIABLE, "llvm.so")
     monkeypatch.setattr(mitsuba, "variant", lambda: None)
     monkeypatch.setattr(mitsuba, "set_variant", set_variant)
-    monkeypatch.setattr("sim2cam.render.backends.mitsuba._llvm_version", lambda: version)
+    monkeypatch.setattr("sim2cam.render.backends.mitsuba._get_llvm_version", lambda: version)
     message = (
         f"{LLVM_VARIABLE} names {problem}. Name that of version 19 or later, or unset it: light is traced "
         "without, four times slower."

@@ -28,7 +28,7 @@ def test_labels_are_those_of_the_rasterizer(pathtraced, tiny, make, small):
     assert frames[0].objects == frames[1].objects
     for name in ("depth", "ids"):
         assert np.array_equal(frames[0].channels[name], frames[1].channels[name])
-    assert frames[0].picture != frames[1].picture
+    assert frames[0].image != frames[1].image
 
 
 def test_it_says_what_it_is_and_gives(pathtraced, tiny):
@@ -53,7 +53,7 @@ def test_noise_follows_from_scene_and_view(pathtraced, make, small):
 
 def test_the_backend_can_be_asked_for(pathtraced, monkeypatch, egl):
     monkeypatch.setenv("SIM2CAM_BACKEND", "mitsuba")
-    monkeypatch.setattr(rasterizer, "_first_to_start", lambda: egl)
+    monkeypatch.setattr(rasterizer, "_create_first_available", lambda: egl)
     found = choose()
     assert isinstance(found, PathTracedRasterizer)
     assert found.name.endswith(f"{SAMPLES_PER_PIXEL} paths a pixel; labels by {egl.name}")
@@ -61,7 +61,7 @@ def test_the_backend_can_be_asked_for(pathtraced, monkeypatch, egl):
 
 def test_without_mitsuba_the_extra_is_named(monkeypatch, tiny):
     monkeypatch.setenv("SIM2CAM_BACKEND", "mitsuba")
-    monkeypatch.setattr(rasterizer, "_first_to_start", lambda: tiny)
+    monkeypatch.setattr(rasterizer, "_create_first_available", lambda: tiny)
     monkeypatch.setitem(sys.modules, "mitsuba", None)
     message = 'path tracing needs Mitsuba. Run: pip install "sim2cam[reference]"'
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):

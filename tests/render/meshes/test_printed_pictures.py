@@ -43,18 +43,18 @@ def test_a_card_has_its_pictures_the_right_way_up(make, file, tmp_path):
     texture = make.ground().material.texture
     plain = np.split(ATLAS_SPECS["card"].render_maps(CARD, texture)[0], 2, axis=1)
     faced = np.split(
-        ATLAS_SPECS["card"].render_maps(replace(CARD, face_picture=file), texture)[0], 2, axis=1
+        ATLAS_SPECS["card"].render_maps(replace(CARD, face_image=file), texture)[0], 2, axis=1
     )
     assert shows(faced[0])
     assert np.array_equal(faced[1], plain[1])
-    backed = replace(CARD, back_picture=file)
+    backed = replace(CARD, back_image=file)
     front, back = np.split(ATLAS_SPECS["card"].render_maps(backed, texture)[0], 2, axis=1)
     assert np.array_equal(front, plain[0])
     assert shows(back)
 
 
 def test_fronts_of_packages_and_papers_are_the_picture(make, file):
-    texture, label = make.ground().material.texture, replace(LABEL, picture=file)
+    texture, label = make.ground().material.texture, replace(LABEL, image=file)
     tin = ATLAS_SPECS["tin"].render_maps(Tin(0.037, 0.11, label, "beans"), texture)[0]
     assert shows(tin[:384, 4:316])
     assert shows(tin[:384, 516:828])
@@ -72,23 +72,23 @@ def test_a_picture_that_changed_is_refused(make, file, tmp_path):
     picture(tmp_path / "front.png", 20)
     with pytest.raises(InputError, match=r"front\.png"):
         ATLAS_SPECS["card"].render_maps(
-            replace(CARD, face_picture=file), make.ground().material.texture
+            replace(CARD, face_image=file), make.ground().material.texture
         )
 
 
 def test_paths_of_printed_pictures_are_those_of_a_scene(make, file):
-    label = replace(LABEL, picture=file)
+    label = replace(LABEL, image=file)
     assets = (
-        replace(CARD, face_picture=file),
+        replace(CARD, face_image=file),
         Tin(0.037, 0.11, label, "beans"),
         Carton((0.16, 0.06, 0.24), label, "beans"),
         Sheet((0.21, 0.297, 0.0005), label),
     )
     bodies = tuple(make.body(asset.kind, asset, (0.0, 0.0, 0.1)) for asset in assets)
     scene = replace(make.scene(), bodies=bodies)
-    assert scene.file_paths() == (file.path,) * 4
-    moved = scene.with_paths({file.path: "pictures/front.png"})
-    assert moved.file_paths() == ("pictures/front.png",) * 4
+    assert scene.get_file_paths() == (file.path,) * 4
+    moved = scene.replace_paths({file.path: "pictures/front.png"})
+    assert moved.get_file_paths() == ("pictures/front.png",) * 4
     assert (
         Scene.from_json(moved.to_json()).replace_paths({"pictures/front.png": file.path}) == scene
     )

@@ -31,7 +31,7 @@ def test_each_row_gathers_the_light_of_its_own_time(tiny, make):
     found = exposed(tiny, scene)
     dark = exposed(tiny, scene_with(make, flicker=None, scale=0.0))
     lamp = exposed(tiny, scene_with(make, flicker=None)) - dark
-    rows = scene.cameras[0].row_seconds()
+    rows = scene.cameras[0].compute_row_times_s()
     moments = rows[:, None] + SHUTTER.exposure_s * ((np.arange(200) + 0.5) / 200 - 0.5)
     level = 1 + DEPTH * np.cos(2 * np.pi * MAINS.hertz * moments + MAINS.phase_rad)
     expected = dark + lamp * level.mean(axis=1)[:, None, None]
@@ -66,6 +66,6 @@ def test_near_lights_flicker_too_and_steady_ones_do_not(make):
     scene = scene_with(make)
     point = PointLight((0.0, 0.0, 0.5), (1.0, 1.0, 1.0), flicker=0.5)
     light = replace(scene.environment, lamps=(), lights=(point, replace(point, flicker=None)))
-    (alone,) = light.unsteady().lights
+    (alone,) = light.extract_flickering().lights
     assert alone.intensity == (0.5, 0.5, 0.5)
-    assert replace(light, lights=light.lights[1:]).unsteady() is None
+    assert replace(light, lights=light.lights[1:]).extract_flickering() is None

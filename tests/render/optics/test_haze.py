@@ -52,6 +52,6 @@ def test_haze_hides_the_picture_and_no_label(tiny, make, camera):
     for scene in (clear, hazy):
         tiny.load(scene)
         frames.append(shoot(scene, scene.cameras[0], tiny, ("depth", "ids")))
-    assert frames[0].picture != frames[1].picture
+    assert frames[0].image != frames[1].image
     assert frames[0].objects == frames[1].objects
     assert (frames[0].channels["depth"] == frames[1].channels["depth"]).all()

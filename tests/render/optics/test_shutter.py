@@ -90,7 +90,7 @@ def test_rolling_rows_are_skewed(egl, card, readout_s):
     slope = SPEED_M_S * FOCAL_PX / DEPTH_M * readout_s / of.height
     edges = np.argmax(found.ground_truth["bodies"][rows] == 2, axis=1) - 0.5
     assert np.polyfit(rows, edges, 1)[0] == pytest.approx(slope, rel=0.02)
-    line = of.lens.cx_px - FOCAL_PX * 0.03 / DEPTH_M + PX_S * of.row_seconds()[rows]
+    line = of.lens.cx_px - FOCAL_PX * 0.03 / DEPTH_M + PX_S * of.compute_row_times_s()[rows]
     assert np.abs(edges - line).max() < 0.5 + 0.13  # a pixel's rounding and half a band
     light = found.radiance.mean(axis=-1)
     places = [edge_px(light[row, :160])[0] for row in rows]
@@ -121,7 +121,7 @@ def test_a_camera_that_pans_skews_by_its_angle(egl, card):
     bodies = exposed(egl, still, panning).ground_truth["bodies"]
     rows = np.flatnonzero((bodies == 2).any(axis=1))[3:-3]
     edges = np.argmax(bodies[rows] == 2, axis=1) - 0.5
-    angle = -np.arctan(0.03 / DEPTH_M) - spin * panning.row_seconds()[rows]
+    angle = -np.arctan(0.03 / DEPTH_M) - spin * panning.compute_row_times_s()[rows]
     assert np.abs(edges - (of.lens.cx_px + FOCAL_PX * np.tan(angle))).max() < 0.7
 
 
@@ -182,8 +182,8 @@ def test_slices_add_up_and_bands_hold_every_row_once(make, exposure_s, readout_s
     assert len(slices) <= MAX_TIME_SLICES
     assert np.allclose(total, 1, atol=1e-4)
     if len(slices) > 1:
-        step = (exposure_s + np.ptp(of.row_seconds())) / len(slices)
-        assert np.abs(middle - of.row_seconds()).max() <= step * 0.51
+        step = (exposure_s + np.ptp(of.compute_row_times_s())) / len(slices)
+        assert np.abs(middle - of.compute_row_times_s()).max() <= step * 0.51
     rows = [
         row
         for band in shutter._make_row_bands(of, speed)

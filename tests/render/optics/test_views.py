@@ -150,7 +150,7 @@ def _spots(optics, first):
     """Returns, for each pixel (h, w) of rows from the first, the ray in the world that it looks along."""
     rays = np.full((HEIGHT, WIDTH, 3), np.nan)
     for face in optics.faces:
-        ahead = np.concatenate([face.spots, np.ones((1, face.spots.shape[1]))])
+        ahead = np.concatenate([face.plane_points, np.ones((1, face.plane_points.shape[1]))])
         ahead = face.pose.matrix()[:3, :3] @ (ahead / np.linalg.norm(ahead, axis=0))
         rays[first : first + optics.height].reshape(-1, 3)[face.pixels] = ahead.T
     return rays

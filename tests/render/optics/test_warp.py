@@ -76,7 +76,7 @@ def test_labels_are_where_arithmetic_has_them(make, name):
     ball, found = ids == 1, labels.ids == 1
     assert 0.2 < ball.mean() < 0.8
     assert (ball & found).sum() / (ball | found).sum() > 0.999
-    assert np.array_equal(labels.cover[..., 0], found)
+    assert np.array_equal(labels.coverage[..., 0], found)
     sure = inside(ids, 5)
     assert np.array_equal((labels.depth_m > 0)[sure], (ids >= 0)[sure])
     seen = sure & (ids >= 0)

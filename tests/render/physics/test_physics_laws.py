@@ -36,7 +36,7 @@ def filmed(make, monkeypatch):
 
     def run(seconds, *bodies):
         monkeypatch.setattr(simulation, "_MAX_CHECKS", math.ceil(seconds / STEP_S / 24))
-        monkeypatch.setattr(simulation, "_CALM_CHECKS", 10**6)
+        monkeypatch.setattr(simulation, "_REST_CHECKS", 10**6)
         scene = Scene(bodies, make.sky, ())
         film = MotionRecording(scene)
         simulate(scene, film)

@@ -188,7 +188,7 @@ def test_results_are_read_back_as_written(tmp_path):
     write_pose_results(written, tmp_path / "poses.csv")
     for one, back in zip(written, read_pose_results(tmp_path / "poses.csv"), strict=True):
         assert (back.scene_id, back.image_id, back.object_id) == (1, one.image_id, 5)
-        assert (back.score, back.time_s) == (one.score, one.seconds)
+        assert (back.score, back.time_s) == (one.score, one.time_s)
         np.testing.assert_array_equal(back.pose[:3, :3], one.pose[:3, :3])
         np.testing.assert_allclose(back.pose, one.pose, rtol=1e-15)
 

@@ -406,7 +406,7 @@ def test_what_a_bent_lens_does_not_see_belongs_to_whole_objects(tmp_path, datase
 
 
 def test_shapes_without_models_still_tell_how_objects_go_on(tmp_path, dataset, monkeypatch):
-    monkeypatch.setattr("sim2cam.data.formats.bop.writer._MOST_MODELS", 0)
+    monkeypatch.setattr("sim2cam.data.formats.bop.writer._MAX_MODELS", 0)
     (told,) = export_dataset({"test": one_cube(dataset, -0.5)}, tmp_path / "bop", "bop", ALONE)
     assert told.startswith("models/ is left out: its objects have 1 shapes")
     assert info_of(tmp_path / "bop")["visib_fract"] == pytest.approx(0.5, abs=0.05)
@@ -432,7 +432,7 @@ def test_what_is_hardly_seen_is_no_target(tmp_path, dataset):
 
 
 def test_too_many_shapes_have_no_models(tmp_path, dataset, monkeypatch):
-    monkeypatch.setattr("sim2cam.data.formats.bop.writer._MOST_MODELS", 1)
+    monkeypatch.setattr("sim2cam.data.formats.bop.writer._MAX_MODELS", 1)
     shapes = ModelSource(lambda _: {1: CUBE, 2: BALL}, model_of)
     (told,) = export_dataset({"test": posed(dataset)}, tmp_path / "bop", "bop", shapes)
     assert told == (
