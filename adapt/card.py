@@ -26,7 +26,7 @@ class ImageSetRecord:
 
 
 def compute_image_digests(dataset: Dataset) -> dict[str, str]:
-    """Returns the digests of a data set's images by their names.
+    """Return the digests of a data set's images by their names.
 
     Raises:
         InputError: an image cannot be read.
@@ -35,7 +35,7 @@ def compute_image_digests(dataset: Dataset) -> dict[str, str]:
 
 
 def build_image_set_record(dataset: Dataset, image_digests: Mapping[str, str]) -> ImageSetRecord:
-    """Returns what the card says of a data set's images, of which these are the digests."""
+    """Return what the card says of a data set's images, of which these are the digests."""
     total = hashlib.sha256()
     for name, digest in image_digests.items():
         total.update(f"{name}\0{digest}\0".encode())
@@ -43,7 +43,7 @@ def build_image_set_record(dataset: Dataset, image_digests: Mapping[str, str]) -
 
 
 def compute_sample_digest(sample: Sample) -> str:
-    """Returns its digest; of a photo, which has none, that of its file.
+    """Return its digest; of a photo, which has none, that of its file.
 
     Raises:
         InputError: the photo cannot be read.

@@ -30,14 +30,14 @@ class TranslatorGraph(nn.Module):
     def forward(
         self, rgb: Tensor, noise: Tensor, thumbnail: Tensor, buffers: Tensor | None = None
     ) -> Tensor:
-        """Returns the translation (1, 3, h, w), 0 to 1; inputs are those of ``Generator``."""
+        """Return the translation (1, 3, h, w), 0 to 1; inputs are those of ``Generator``."""
         known = rgb[:, :0] if buffers is None else buffers
         translated: Tensor = self.generator(rgb, known, noise, thumbnail).rgb
         return translated
 
 
 def export_translator(transfer: Transfer, path: Path) -> None:
-    """Writes a translator that is a network.
+    """Write a translator that is a network.
 
     Ours takes ``rgb``, ``buffers`` (where it was trained with them), ``noise`` and ``thumbnail`` as
     ``Generator`` does; a published one ``rgb`` from -1 to 1. Sides are multiples of 4.

@@ -44,7 +44,7 @@ _FILE_NAME = "transfer.json"
 
 
 def save_transfer(transfer: ParameterFreeTransfer, run_dir: Path) -> None:
-    """Writes what a transfer without a network has learned.
+    """Write what a transfer without a network has learned.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -56,7 +56,7 @@ def save_transfer(transfer: ParameterFreeTransfer, run_dir: Path) -> None:
 
 
 def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
-    """Returns the transfer of a run folder, of whichever kind.
+    """Return the transfer of a run folder, of whichever kind.
 
     Raises:
         InputError: the folder holds none, or its numbers are broken.
@@ -99,7 +99,7 @@ def _load_parameter_free(path: Path) -> Transfer:
 
 
 def _build_transfer(method: ParameterFreeMethod, values: dict[str, Any]) -> Transfer:
-    """Returns a transfer whose numbers belong together.
+    """Return a transfer whose numbers belong together.
 
     Raises:
         ValueError: they do not.
@@ -113,7 +113,7 @@ def _build_transfer(method: ParameterFreeMethod, values: dict[str, Any]) -> Tran
 
 
 def _parse_array(values: object, shape: _Shape) -> NDArray[np.float64]:
-    """Returns finite numbers of this shape, of which None may be any length above 0.
+    """Return finite numbers of this shape, of which None may be any length above 0.
 
     Raises:
         ValueError: they are not.

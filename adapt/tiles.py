@@ -25,7 +25,7 @@ class TileSpan(NamedTuple):
 
 
 def split_into_tiles(length: int, context_px: int, tile_px: int) -> Iterator[TileSpan]:
-    """Yields the tiles along a side, as equal as can be.
+    """Yield the tiles along a side, as equal as can be.
 
     Args:
         length: of the side, pixels; a multiple of ``STRIDE``.

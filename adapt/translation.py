@@ -40,7 +40,7 @@ class Verification:
 
     Attributes:
         limits: that they have to keep to.
-        verifiers: detectors, by names of ``certificate.JUDGES``.
+        verifiers: detectors, by names of ``certificate.VERIFIERS``.
         verifier_digests: of the judges' weights, by the same names.
         perception: the detector that the default translator learns to speak the same to; None without.
         lpips: by which it learns to look the same; None without.
@@ -89,7 +89,7 @@ class IndexedSample(NamedTuple):
 
 
 def index_samples(samples: Sequence[Sample]) -> tuple[IndexedSample, ...]:
-    """Returns pictures with their numbers; later ones of a scene that follow directly are of one film."""
+    """Return pictures with their numbers; later ones of a scene that follow directly are of one film."""
     found: list[IndexedSample] = []
     for index, sample in enumerate(samples):
         is_next = bool(found) and count_frames_between(found[-1].sample, sample) > 0
@@ -104,7 +104,7 @@ def translate_samples(
     stream_path: str,
     verification: Verification,
 ) -> Iterator[TranslatedImage]:
-    """Yields the translation of each picture, in order.
+    """Yield the translation of each picture, in order.
 
     The pictures of a film get the same draw, so that it does not flicker by chance, and each is held
     against the one before it.
@@ -136,7 +136,7 @@ def translate_sample(
     verification: Verification,
     previous_frame: PreviousFrame | str = NOT_A_SEQUENCE,
 ) -> TranslatedImage:
-    """Returns the translation of a sample, measured against it.
+    """Return the translation of a sample, measured against it.
 
     A picture of 16 bits or with transparency keeps both: what the transfer changes of it, as eight
     opaque bits, is added to its colours. One of a single channel stays one, of the brightness of what is made of it.
@@ -173,13 +173,13 @@ def translate_sample(
 
 
 def encode_like(path: Path, rgb: NDArray[np.uint8]) -> bytes:
-    """Returns the file of a picture (h, w, 3) or (h, w): a PNG where another one's file keeps every level."""
+    """Return the file of a picture (h, w, 3) or (h, w): a PNG where another one's file keeps every level."""
     is_kept = path.suffix.lower() in LOSSLESS_SUFFIXES
     return encode_png(rgb) if is_kept else encode_jpeg(rgb, JPEG_QUALITY)
 
 
 def count_frames_between(first: Sample, second: Sample) -> int:
-    """Returns how many pictures of a film the other is after the one; 0 where they are of two."""
+    """Return how many pictures of a film the other is after the one; 0 where they are of two."""
     if (
         first.frame_info is None
         or second.frame_info is None
@@ -192,7 +192,7 @@ def count_frames_between(first: Sample, second: Sample) -> int:
 def _find_previous_frame(
     sample: Sample, previous: tuple[Sample, ImagePair] | None
 ) -> PreviousFrame | str:
-    """Returns the picture before one of a film, or why there is none to compare it with.
+    """Return the picture before one of a film, or why there is none to compare it with.
 
     Args:
         sample: the picture.
@@ -218,7 +218,7 @@ def _find_previous_frame(
 def _encode_translation(
     path: Path, before: NDArray[np.uint8], translated: NDArray[np.uint8]
 ) -> bytes:
-    """Returns the file of a translation, with all that the picture's own file can hold.
+    """Return the file of a translation, with all that the picture's own file can hold.
 
     Args:
         path: of the picture's file.

@@ -32,7 +32,7 @@ from peers.published_cyclegan import PublishedCycleGan
 from scoring_log import RESULTS
 
 from sim2cam.adapt.reference.config import ReferenceConfig, ReferenceMethod
-from sim2cam.adapt.reference.crop import VARIANTS, Cut
+from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.networks import PatchGan, PatchProjector, ResnetGenerator
 from sim2cam.adapt.reference.patches import UnpairedBatchSource
@@ -113,7 +113,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Times every case and writes what came of it."""
+    """Time every case and writes what came of it."""
     _render(arguments.work)
     environment = collect_environment(None, 1)
     cases: list[dict[str, Any]] = []
@@ -147,7 +147,7 @@ def _told(facts: dict[str, Any]) -> str:
 
 
 def _alone(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any]:
-    """Returns what comes of work in a process of its own; where it fails, why: the others are still timed."""
+    """Return what comes of work in a process of its own; where it fails, why: the others are still timed."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as alone:
         try:
@@ -157,7 +157,7 @@ def _alone(work: Callable[..., dict[str, Any]], *given: object) -> dict[str, Any
 
 
 def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str, Any]:
-    """Returns seconds of the clock a step on the first GPU, and its peak of memory.
+    """Return seconds of the clock a step on the first GPU, and its peak of memory.
 
     Args:
         case: the training.
@@ -192,7 +192,7 @@ def timed_on_gpu(case: Case, renders: Path, repeats: int, way: str) -> dict[str,
 
 
 def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
-    """Returns what a step and a translated picture cost; runs in a process of its own."""
+    """Return what a step and a translated picture cost; runs in a process of its own."""
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     game, transfer = _game(case, read_dataset(renders), read_real_images(STYLE), CPU)
@@ -217,7 +217,7 @@ def timed(case: Case, renders: Path, repeats: int) -> dict[str, Any]:
 def _game(
     case: Case, sim: Dataset, real: Dataset, device: torch.device
 ) -> tuple[AdversarialModel | PublishedCycleGan, Transfer]:
-    """Returns a training at step 0 and the translator that it trains."""
+    """Return a training at step 0 and the translator that it trains."""
     if isinstance(case.config, TranslatorConfig):
         buffers = list_common_buffers(sim)
         cache = case.config.cache_bytes
@@ -246,7 +246,7 @@ def _game(
 
 
 def _frame(side: int) -> GBufferFrame:
-    """Returns noise of a size with flat buffers: what it shows costs nothing."""
+    """Return noise of a size with flat buffers: what it shows costs nothing."""
     rng = np.random.default_rng(side)
     rgb = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
     flat = np.ones((side, side), np.float32), np.zeros((side, side), np.uint16)
@@ -254,7 +254,7 @@ def _frame(side: int) -> GBufferFrame:
 
 
 def _cpu_s(work: Callable[[], object], repeats: int) -> list[float]:
-    """Returns CPU seconds of every call after the first."""
+    """Return CPU seconds of every call after the first."""
     work()
     seconds = []
     for _ in range(repeats):

@@ -69,7 +69,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Hides, calibrates, scores and writes."""
+    """Hide, calibrates, scores and writes."""
     start, path = time.monotonic(), arguments.out / "calibrate.json"
     done = kept(path, arguments.photos)
     numbers = range(FIRST, FIRST + arguments.cameras) if arguments.minutes else ()
@@ -120,14 +120,14 @@ class Truth:
 
 
 def kept(path: Path, photos: int) -> dict[str, Any]:
-    """Returns what was measured before of cameras that took as many photos, by their numbers."""
+    """Return what was measured before of cameras that took as many photos, by their numbers."""
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     cameras: dict[str, Any] = known.get("cameras", {})
     return cameras if known.get("photos") == photos else {}
 
 
 def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
-    """Returns a camera's number, and truth, estimate and interval of what was told, by parameter.
+    """Return a camera's number, and truth, estimate and interval of what was told, by parameter.
 
     Of a camera that cannot be drawn or told, why: no later one waits for it.
     """
@@ -142,7 +142,7 @@ def score(hidden: Hidden) -> tuple[int, dict[str, Any]]:
 
 
 def take_photos(number: int, photos: int, root: Path) -> Truth:
-    """Returns what a camera was, whose photos are then in a folder ``photos`` and whose name tells nothing."""
+    """Return what a camera was, whose photos are then in a folder ``photos`` and whose name tells nothing."""
     numbers = hidden_numbers(derive_rng(number, "hidden camera"))
     hand = hand_numbers(derive_rng(number, "hidden camera/hand"))
     seconds = hand["shutter"]["exposure_s"] if hand else None
@@ -161,7 +161,7 @@ def take_photos(number: int, photos: int, root: Path) -> Truth:
 def make_photos(
     recipe: str, photos: int, seed: int, root: Path, exposure_s: float | None = None
 ) -> Path:
-    """Returns a folder ``photos`` of what a recipe's camera takes; their names tell nothing.
+    """Return a folder ``photos`` of what a recipe's camera takes; their names tell nothing.
 
     Args:
         recipe: of the camera and what it sees.
@@ -186,7 +186,7 @@ def make_photos(
 
 
 def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Returns the factors, by group, of one camera whose exposure alone changes."""
+    """Return the factors, by group, of one camera whose exposure alone changes."""
     fisheye = rng.random() < FISHEYES
     bend = rng.normal(0, 0.06)
     numbers: dict[str, dict[str, Any]] = {
@@ -212,7 +212,7 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
             "jpeg_quality": int(rng.integers(70, 99)),
         },
         "lateral_color": {"red": rng.normal(0, 0.001), "blue": rng.normal(0, 0.001)},
-        "processing": {"jpeg_subsampling": str(rng.get_choice(["444", "422", "420"]))},
+        "processing": {"jpeg_subsampling": str(rng.choice(["444", "422", "420"]))},
     }
     if fisheye:
         numbers["fisheye"] = {
@@ -226,7 +226,7 @@ def hidden_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
 
 
 def _with_exposure(jpeg: bytes, seconds: float) -> bytes:
-    """Returns a JPEG file that says how long it was exposed."""
+    """Return a JPEG file that says how long it was exposed."""
     exif = Image.Exif()
     exif.get_ifd(_EXIF_IFD)[_EXPOSURE_TAG] = seconds
     data = exif.tobytes()
@@ -234,7 +234,7 @@ def _with_exposure(jpeg: bytes, seconds: float) -> bytes:
 
 
 def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Returns the factors, by group, of a hand, a rolling shutter and a lamp that flickers; mostly none."""
+    """Return the factors, by group, of a hand, a rolling shutter and a lamp that flickers; mostly none."""
     if rng.random() >= HELD:
         return {}
     exposure = float(np.exp(rng.uniform(np.log(0.004), np.log(0.02))))
@@ -246,7 +246,7 @@ def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
         "shutter": {"exposure_s": exposure, "readout_s": rng.uniform(0.018, 0.035)},
         "motion": dict.fromkeys(names, still) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
         "light": {
-            "flicker_hz": float(rng.get_choice([100.0, 120.0])),
+            "flicker_hz": float(rng.choice([100.0, 120.0])),
             "flicker_phase_rad": {"kind": "uniform", "low": 0.0, "high": 2 * np.pi},
         },
         "lamp": {"flicker": rng.uniform(0.3, 0.9)},
@@ -256,7 +256,7 @@ def hand_numbers(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
 def recipe_text(
     numbers: dict[str, dict[str, Any]], size: tuple[int, int] = (640, 480), base: Path = BASE
 ) -> str:
-    """Returns a recipe with one camera, of these factors and with pictures of this size."""
+    """Return a recipe with one camera, of these factors and with pictures of this size."""
     lines = [f'base = "{base}"', 'name = "hidden"', "[render]"]
     lines += [f"{name} = {pixels}" for name, pixels in zip(("width", "height"), size, strict=True)]
     for group, factors in numbers.items():
@@ -266,14 +266,14 @@ def recipe_text(
 
 
 def _toml(value: Any) -> str:
-    """Returns a number, a word or a distribution as TOML has it."""
+    """Return a number, a word or a distribution as TOML has it."""
     if not isinstance(value, dict):
         return json.dumps(value)
     return f"{{ {', '.join(f'{name} = {json.dumps(part)}' for name, part in value.items())} }}"
 
 
 def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
-    """Returns truth, estimate and interval of each number that was told and means the same in both.
+    """Return truth, estimate and interval of each number that was told and means the same in both.
 
     Words, as of how a JPEG stores colour, have no interval. The exposure's truth is that of the median
     picture.
@@ -300,7 +300,7 @@ def compare(truth: Truth, fit: CameraFit) -> dict[str, Any]:
 
 
 def _alike(camera: Camera) -> Camera:
-    """Returns a camera with the electrons of a sensor that is as noisy, but in all colours alike."""
+    """Return a camera with the electrons of a sensor that is as noisy, but in all colours alike."""
     sensor = camera.sensor
     red, blue = sensor.red_response / sensor.red_gain, sensor.blue_response / sensor.blue_gain
     electrons, read = compute_green_ratios(np.array([red, 1.0, blue]))
@@ -309,7 +309,7 @@ def _alike(camera: Camera) -> Camera:
 
 
 def value_at(camera: Camera, path: str) -> float | str | None:
-    """Returns a number or a word of a camera by its dotted path; 0 where that part is left out."""
+    """Return a number or a word of a camera by its dotted path; 0 where that part is left out."""
     value: Any = camera
     for name in path.split("."):
         value = getattr(value, name, 0.0) if value is not None else 0.0
@@ -317,7 +317,7 @@ def value_at(camera: Camera, path: str) -> float | str | None:
 
 
 def summary(cameras: dict[str, Any]) -> dict[str, Any]:
-    """Returns of each parameter in how many cameras it was told, how well, and how often rightly sure."""
+    """Return of each parameter in how many cameras it was told, how well, and how often rightly sure."""
     names = sorted({name for camera in cameras.values() for name in camera} - {FAILED})
     found: dict[str, Any] = {}
     for name in names:
@@ -336,7 +336,7 @@ def summary(cameras: dict[str, Any]) -> dict[str, Any]:
 
 
 def _holds(entry: dict[str, Any]) -> bool:
-    """Returns whether the interval holds the truth, or the word is the true one."""
+    """Return whether the interval holds the truth, or the word is the true one."""
     if "ci95" not in entry:
         return bool(entry["value"] == entry["truth"])
     return bool(entry["ci95"][0] <= entry["truth"] <= entry["ci95"][1])

@@ -50,7 +50,7 @@ from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.pipeline.verifiers import check_verifiers, load_verifiers, resolve_weights
 from sim2cam.seeds import derive_rng
 
-JUDGES = {"task": "dice", "judge": "dice-judge"}  # weights that ship, by name of the judge
+JUDGES = {"task": "dice", "verifier": "dice-verifier"}  # weights that ship, by name of the judge
 OPINIONS = {f"{judge}_{opinion}" for judge in JUDGES for opinion in certificate.AGREEMENT_MEASURES}
 SIDE_PX = 320
 SEED = 600
@@ -72,7 +72,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Judges every change of every picture and writes what came of it."""
+    """Judge every change of every picture and writes what came of it."""
     cv2.setNumThreads(1)
     limits = load_recipe("dice").adapt.certificate
     weights = tuple((name, resolve_weights(Path(file))) for name, file in JUDGES.items())
@@ -86,8 +86,8 @@ def main(arguments: Arguments) -> None:
     facts = {
         "environment": collect_environment(None, 1),
         "limits": asdict(limits),
-        "judges": {name: compute_digest(path) for name, path in weights},
-        "pictures": len(subjects),
+        "verifiers": {name: compute_digest(path) for name, path in weights},
+        "images": len(subjects),
         "set": SET,
         "saboteurs": saboteurs,
         "benign": benign,
@@ -95,7 +95,7 @@ def main(arguments: Arguments) -> None:
     write_json(RESULTS / "certificate.json", facts)
     write_sheet(subjects[0], RESULTS / "certificate.jpg")
     for found in (*saboteurs, *benign):
-        alone = found["failed_without_judges"]["value"]
+        alone = found["failed_without_verifiers"]["value"]
         print(
             f"{found['name']:<28} failed {found['failed']['value']:.3f} ({alone:.3f} without judges)  "
             f"by {found['by']}"
@@ -103,13 +103,13 @@ def main(arguments: Arguments) -> None:
 
 
 def write_sheet(subject: Subject, path: Path) -> None:
-    """Writes a picture beside what each saboteur makes of it."""
+    """Write a picture beside what each saboteur makes of it."""
     changed = [(name, _changed(name, change, 0, subject)) for name, change in SABOTEURS.items()]
     write_contact_sheet(path, [("as rendered", subject.rgb), *changed])
 
 
 def pictures_of(dataset: Dataset, count: int) -> list[Subject]:
-    """Returns the first pictures of a data set that have an object that is large enough."""
+    """Return the first pictures of a data set that have an object that is large enough."""
     found: list[Subject] = []
     for sample in dataset.samples:
         frame = read_frame(sample)
@@ -127,7 +127,7 @@ def judged(
     limits: CertificateLimits,
     judges: Judges,
 ) -> dict[str, Any]:
-    """Returns how many changed pictures fail, how many sets of them, and by which measures."""
+    """Return how many changed pictures fail, how many sets of them, and by which measures."""
     start = time.process_time()
     found = [_certificate(name, change, i, s, limits, judges) for i, s in enumerate(subjects)]
     seconds = time.process_time() - start
@@ -140,7 +140,7 @@ def judged(
         "failed": estimate_proportion(
             sum(bool(one.failed_measures) for one in found), len(found)
         ).to_json(),
-        "failed_without_judges": estimate_proportion(
+        "failed_without_verifiers": estimate_proportion(
             sum(map(_is_measured, found)), len(found)
         ).to_json(),
         "by": dict(
@@ -154,12 +154,12 @@ def judged(
 
 
 def _is_measured(picture: ImageCertificate) -> bool:
-    """Returns whether a picture fails by what is measured without judges."""
+    """Return whether a picture fails by what is measured without judges."""
     return not OPINIONS.issuperset(picture.failed_measures)
 
 
 def remembering(judge: Verifier) -> Verifier:
-    """Returns a judge that looks at no picture twice: each is changed in many ways."""
+    """Return a judge that looks at no picture twice: each is changed in many ways."""
     seen: dict[bytes, Sequence[Detection]] = {}
 
     def look(rgb: NDArray[np.uint8]) -> Sequence[Detection]:

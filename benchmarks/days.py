@@ -27,7 +27,7 @@ from scoring_log import RESULTS, log_scoring
 from sites import ADAPTED, Site, run_arm
 
 from sim2cam.data.environment import collect_environment
-from sim2cam.data.formats.predictions import DIGESTS
+from sim2cam.data.formats.predictions import DETECTION_ROWS, DIGESTS
 from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset
 from sim2cam.data.writer import write_json
@@ -54,7 +54,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Makes what is missing, seed by seed, and writes the scores of what there is both ways."""
+    """Make what is missing, seed by seed, and writes the scores of what there is both ways."""
     if unknown := set(arguments.arms).difference(arm.name for arm in BY_DAY.variants):
         raise SystemExit(f"--arms: there is no {', '.join(sorted(unknown))}")
     start = time.monotonic()
@@ -72,12 +72,12 @@ def main(arguments: Arguments) -> None:
         {"environment": collect_environment(None, arguments.at_once), **scores},
     )
     log_scoring("by day", scores)
-    for arm in scores["arms"]:
+    for arm in scores["variants"]:
         print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
 
 
 def site_of(day: str, captures: RealImageSplits, work: Path) -> Site:
-    """Returns the site of a way: to learn on a day, without labels, and be scored on the other.
+    """Return the site of a way: to learn on a day, without labels, and be scored on the other.
 
     Args:
         day: one of ``DAYS``.
@@ -100,7 +100,7 @@ def site_of(day: str, captures: RealImageSplits, work: Path) -> Site:
 
 
 def scored(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
-    """Returns the scores of arms on what all sites are scored on, of trainings that are there for each.
+    """Return the scores of arms on what all sites are scored on, of trainings that are there for each.
 
     Args:
         plan: of the trainings.
@@ -124,9 +124,11 @@ def scored(plan: AblationPlan, sites: list[Site]) -> dict[str, Any]:
                 whole = [way for way in ways if way is not None]
                 if len(whole) < len(sites):
                     continue
-                found = {image: boxes for way in whole for image, boxes in way["found"].items()}
+                found = {
+                    image: boxes for way in whole for image, boxes in way[DETECTION_ROWS].items()
+                }
                 data = [record for way in whole for record in way["data"]]
-                facts = whole[0] | {"found": found, "data": data}
+                facts = whole[0] | {DETECTION_ROWS: found, "data": data}
                 facts.pop(DIGESTS, None)  # of one way alone, and held against its photos already
                 write_json(locate_result(Path(folder), arm, seed), facts)
         return score_ablation(plan, together, Path(folder), baseline=BASELINE)

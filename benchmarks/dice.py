@@ -34,6 +34,7 @@ from sim2cam.experiments.ablation import (
     CAMERA,
     CAMERA_TRANSLATED,
     FIXED,
+    PAGE_FILE,
     PSEUDO_LABELLED,
     RANDOMIZED,
     REAL,
@@ -102,7 +103,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Runs what is missing and writes the scores of what is there."""
+    """Run what is missing and writes the scores of what is there."""
     start = time.monotonic()
     captures = splits()
     if strangers := set(arguments.arms).difference(arm.name for arm in PLAN.variants):
@@ -125,7 +126,7 @@ def main(arguments: Arguments) -> None:
     facts = {
         "environment": collect_environment(None, arguments.at_once),
         "planned": [arm.name for arm in PLAN.variants],
-        "notes": list(collect_notes(captures, variant_count=len(scores["arms"]))),
+        "notes": list(collect_notes(captures, variant_count=len(scores["variants"]))),
         **scores,
     }
     write_json(RESULTS / "dice.json", facts)
@@ -138,16 +139,16 @@ def main(arguments: Arguments) -> None:
     write_sheet(columns, RESULTS / "dice" / "translations.jpg")
     page = write_ablation_page(
         read_ablation(RESULTS / "dice.json"),
-        arguments.work / "ladder.html",
+        arguments.work / PAGE_FILE,
         title="What each part of the pipeline is worth on real dice",
     )
-    for arm in scores["arms"]:
+    for arm in scores["variants"]:
         print(f"{arm['name']:<34} AP50 {arm['ap50']['value']:.3f}  seeds {len(arm['seeds'])}")
     print(f"page: {page}")
 
 
 def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
-    """Writes some renders, each beside what transfers make of it, where there are any of both.
+    """Write some renders, each beside what transfers make of it, where there are any of both.
 
     Args:
         columns: the data sets, by what is written above their pictures; samples have the renders' names.
@@ -167,13 +168,13 @@ def write_sheet(columns: Mapping[str, Dataset], path: Path) -> None:
 
 
 def middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns the middle square (``WIDTH_PX``, ``WIDTH_PX``, 3) of a picture."""
+    """Return the middle square (``WIDTH_PX``, ``WIDTH_PX``, 3) of a picture."""
     top, left = ((side - SIDE_PX) // 2 for side in rgb.shape[:2])
     return np.ascontiguousarray(rgb[top : top + SIDE_PX, left : left + SIDE_PX])
 
 
 def splits() -> RealImageSplits:
-    """Returns the splits of the real dice."""
+    """Return the splits of the real dice."""
     names = ("style", "test", "dev", "train")
     style, test, dev, train = (read_real_images(real_folder("dice") / f"{n}.json") for n in names)
     return RealImageSplits(style, test, dev, train)

@@ -88,7 +88,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Compares, and writes after each part."""
+    """Compare, and writes after each part."""
     path = arguments.out / "drift.json"
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     real = locate_data_folder()
@@ -108,7 +108,7 @@ def main(arguments: Arguments) -> None:
 
 
 def hidden(number: int) -> dict[str, Any]:
-    """Returns what is said to have moved of a hidden camera, by what was changed."""
+    """Return what is said to have moved of a hidden camera, by what was changed."""
     numbers, rng = hidden_numbers(derive_rng(number, "hidden camera")), derive_rng(number, "drift")
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -142,7 +142,7 @@ _CHANGES: dict[str, tuple[str, str, Callable[[float], Any]]] = {
 
 
 def changed_recipe(numbers: Numbers, name: str) -> str:
-    """Returns the recipe of a hidden camera of which one thing is changed."""
+    """Return the recipe of a hidden camera of which one thing is changed."""
     if name not in _CHANGES:
         return recipe_text(numbers, (480, 360))
     changed = deepcopy(numbers)
@@ -153,7 +153,7 @@ def changed_recipe(numbers: Numbers, name: str) -> str:
 
 
 def dice(root: Path) -> dict[str, Any]:
-    """Returns what is said to have moved of the phone that took the dice; no label is read."""
+    """Return what is said to have moved of the phone that took the dice; no label is read."""
     names = sorted(
         one["file_name"] for one in json.loads((root / "style.json").read_text())["images"]
     )
@@ -182,7 +182,7 @@ def dice(root: Path) -> dict[str, Any]:
 
 
 def gopro(root: Path) -> dict[str, Any]:
-    """Returns p-value and move of the lens between random halves of photos of a chessboard."""
+    """Return p-value and move of the lens between random halves of photos of a chessboard."""
     rng = derive_rng(0, "drift of gopro")
     captures = next(iter(group_by_camera(list_photo_files(root)[0]).values()))
     photos = [
@@ -199,12 +199,12 @@ def gopro(root: Path) -> dict[str, Any]:
 
 
 def seen(folder: Path) -> list[PhotoMeasurements]:
-    """Returns what is seen in the photos of a folder."""
+    """Return what is seen in the photos of a folder."""
     return measure_photos(list_photo_files(folder)[0], None, _silent)[0]
 
 
 def fit_of(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> CameraFit:
-    """Returns as much of a camera's fit as drift makes use of."""
+    """Return as much of a camera's fit as drift makes use of."""
     header, sightings = photos[0].header, _sightings(photos)
     size = (header.width, header.height)
     try:
@@ -226,13 +226,13 @@ def fit_of(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> Cam
 def moved(
     fit: CameraFit, photos: Sequence[PhotoMeasurements], rng: np.random.Generator
 ) -> list[str]:
-    """Returns the names of what is said to have moved."""
+    """Return the names of what is said to have moved."""
     changes = compare_photos(fit, photos, (fit.width, fit.height), rng)
-    return [change.name for change in changes if change.status == "moved"]
+    return [change.name for change in changes if change.status == "drifted"]
 
 
 def summary(parts: dict[str, Any]) -> dict[str, Any]:
-    """Returns counts: of false alarms, and of what was planted and named."""
+    """Return counts: of false alarms, and of what was planted and named."""
     rendered = [part for name, part in parts.items() if name.startswith("camera")]
     found: dict[str, Any] = {"rendered": _counts(rendered)} if rendered else {}
     if "dice" in parts:
@@ -267,7 +267,7 @@ def _alarms(said: Sequence[Sequence[str]]) -> dict[str, Any]:
 def _change_photos(
     paths: Sequence[Path], name: str, folder: Path, rng: np.random.Generator
 ) -> None:
-    """Writes photos of which one thing is changed, else as they were."""
+    """Write photos of which one thing is changed, else as they were."""
     for path in paths:
         header, rgb = images.read_header(path), images.read_rgb(path)
         quality = estimate_jpeg_quality(header) or 95
@@ -279,7 +279,7 @@ def _change_photos(
 
 
 def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
-    """Returns a photo (h, w, 3) of which one thing is changed in its light."""
+    """Return a photo (h, w, 3) of which one thing is changed in its light."""
     if name == "three quarters of the size":
         return np.asarray(cv2.resize(rgb, None, fx=0.75, fy=0.75, interpolation=cv2.INTER_AREA))
     light = decode_levels(rgb)
@@ -302,7 +302,7 @@ def _changed(rgb: Rgb, name: str, rng: np.random.Generator) -> Rgb:
 
 
 def _some(photos: Sequence[PhotoMeasurements], rng: np.random.Generator) -> list[PhotoMeasurements]:
-    return [photos[i] for i in rng.get_choice(len(photos), NOW, replace=False)]
+    return [photos[i] for i in rng.choice(len(photos), NOW, replace=False)]
 
 
 def _sightings(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
@@ -310,7 +310,7 @@ def _sightings(photos: Sequence[PhotoMeasurements]) -> list[BoardDetection]:
 
 
 def _linked(paths: Sequence[Path], folder: Path) -> Path:
-    """Returns a folder with links to photos."""
+    """Return a folder with links to photos."""
     folder.mkdir()
     for path in paths:
         (folder / path.name).symlink_to(path)

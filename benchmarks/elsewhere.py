@@ -54,15 +54,15 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Renders, scores, writes and prints."""
+    """Render, scores, writes and prints."""
     use_threads(1)
     shipped = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     detector = replace(shipped, card=replace(shipped.card, box_expansion=0.0))  # of people's boxes
     rows = []
     for name, pictures in _places(arguments):
         found = bench(detector, pictures)
-        unlike = found.reliability.to_json()["unlike"]
-        rows.append({"name": name, **found.score.to_json(), "unlike": unlike})
+        ood_rate = found.reliability.to_json()["ood_rate"]
+        rows.append({"name": name, **found.score.to_json(), "ood_rate": ood_rate})
         scores = {key: round(rows[-1][key]["value"], 3) for key in ("ap", "ap50", "agnostic_ap50")}
         print(name, scores, flush=True)
     facts = {
@@ -74,7 +74,7 @@ def main(arguments: Arguments) -> None:
 
 
 def _places(arguments: Arguments) -> Iterator[tuple[str, Dataset]]:
-    """Yields labelled pictures by what they are of."""
+    """Yield labelled pictures by what they are of."""
     for name, recipe in RECIPES.items():
         yield (
             name,

@@ -38,7 +38,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Measures the gap of both recipes."""
+    """Measure the gap of both recipes."""
     captures = read_real_images(real_folder("dice") / "dev.json")
     recipes = {"as drawn": load_recipe("dice"), "fitted": fitted_recipe()}
     ladders = measure_stage_gaps(
@@ -61,7 +61,7 @@ def main(arguments: Arguments) -> None:
             "intervals": "95 %, bootstrap over pictures",
         },
         "cameras": [
-            {"name": name, "steps": [step.to_json() for step in steps]}
+            {"name": name, "stages": [step.to_json() for step in steps]}
             for name, steps in zip(recipes, ladders, strict=True)
         ],
     }
@@ -69,7 +69,7 @@ def main(arguments: Arguments) -> None:
 
 
 def fitted_recipe() -> Recipe:
-    """Returns dice as the camera of the style photos would see them."""
+    """Return dice as the camera of the style photos would see them."""
     photos = read_real_images(real_folder("dice") / "style.json")
     with tempfile.TemporaryDirectory() as folder:
         return load_recipe(write_camera_recipe("dice", photos, Path(folder), SEED))

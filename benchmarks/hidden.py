@@ -76,7 +76,7 @@ class Arguments:
 
 
 def main(arguments: Arguments, plan: AblationPlan = HIDDEN) -> None:
-    """Makes what is missing, camera by camera, and writes the scores of what there is of each."""
+    """Make what is missing, camera by camera, and writes the scores of what there is of each."""
     if strangers := set(arguments.cameras).difference(range(CAMERAS)):
         raise SystemExit(f"--cameras: there is no {', '.join(map(str, sorted(strangers)))}")
     if unknown := set(arguments.arms).difference(arm.name for arm in plan.variants):
@@ -106,22 +106,22 @@ def main(arguments: Arguments, plan: AblationPlan = HIDDEN) -> None:
 
 
 def write_measured(path: Path, made: dict[str, Any]) -> None:
-    """Writes what was measured of a camera beside what is known of the others."""
+    """Write what was measured of a camera beside what is known of the others."""
     before = json.loads(path.read_text(encoding="utf-8"))["cameras"] if path.is_file() else []
     found = {one["camera"]: one for one in (*before, made)}
-    protocol = {"pictures": PICTURES, "size_px": SIZE_PX, "paths": SAMPLES}
+    protocol = {"images": PICTURES, "size_px": SIZE_PX, "paths": SAMPLES}
     write_json(path, {"protocol": protocol, "cameras": [found[one] for one in sorted(found)]})
 
 
 def make_pictures(number: int, folder: Path, at_once: int) -> None:
-    """Makes the captures of a hidden camera, as far as they are missing."""
+    """Make the captures of a hidden camera, as far as they are missing."""
     path = folder.with_name("hidden.toml")
     write_bytes(path, hidden_recipe(number).encode())
     make_sets(load_recipe(str(path)), number, PICTURES, folder, at_once=at_once)
 
 
 def hidden_recipe(number: int) -> str:
-    """Returns the recipe of a hidden camera, and of the table and the light that are usual where it is."""
+    """Return the recipe of a hidden camera, and of the table and the light that are usual where it is."""
     numbers = hidden_numbers(derive_rng(number, "hidden stand-in"))
     for group, factors in habits(derive_rng(number, "hidden stand-in/habits")).items():
         numbers[group] = numbers.get(group, {}) | factors
@@ -129,7 +129,7 @@ def hidden_recipe(number: int) -> str:
 
 
 def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
-    """Returns the factors, by group, of where a camera is used: narrow ranges around what is drawn."""
+    """Return the factors, by group, of where a camera is used: narrow ranges around what is drawn."""
 
     def near(low: float, high: float, half: float) -> dict[str, Any]:
         middle = rng.uniform(low, high)
@@ -139,7 +139,7 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
     return {
         "view": {"die_px": {"kind": "uniform", "low": 30.0, "high": 60.0}},
         "table": {
-            "family": str(rng.get_choice(["wood", "fbm", "value", "stains"])),
+            "family": str(rng.choice(["wood", "fbm", "value", "stains"])),
             "hue": near(0.05, 0.95, 0.04),
             "saturation": near(0.1, 0.6, 0.1),
             "value": near(0.3, 0.8, 0.1),
@@ -161,13 +161,13 @@ def habits(rng: np.random.Generator) -> dict[str, dict[str, Any]]:
 
 
 def site_of(root: Path) -> Site:
-    """Returns the site of a camera, whose captures are there, by the folder of all that is its own."""
+    """Return the site of a camera, whose captures are there, by the folder of all that is its own."""
     captures = split_real_images(root / "photos", origin="stand-in")
     return Site(captures, root, root.with_name("shared"), root / PREDICTIONS_FOLDER)
 
 
 def scored(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
-    """Returns the scores of a camera's arms, and how well the looks of their renders are told from its own."""
+    """Return the scores of a camera's arms, and how well the looks of their renders are told from its own."""
     own = imprints_of(site.captures.style)
     places = {
         arm.name: site.folder_of(arm) / arm.data[-1]
@@ -182,14 +182,14 @@ def scored(plan: AblationPlan, number: int, site: Site) -> dict[str, Any]:
     }
     return {
         **score_ablation(plan, site.captures, site.predictions, baseline=BASELINE),
-        "imprints": {
+        "isp_gaps": {
             arm: {step: gap.to_json() for step, gap in found.items()} for arm, found in gaps.items()
         },
     }
 
 
 def imprints_of(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Returns the imprints (n, ...) of the first pictures, as many as there are without labels."""
+    """Return the imprints (n, ...) of the first pictures, as many as there are without labels."""
     return np.array(
         [
             extract_isp_features(images.read_rgb(s.rgb))
@@ -199,7 +199,7 @@ def imprints_of(pictures: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def _words(found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{arm['name']} AP50 {arm['ap50']['value']:.3f}" for arm in found["arms"])
+    return ", ".join(f"{arm['name']} AP50 {arm['ap50']['value']:.3f}" for arm in found["variants"])
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Watches, writes and prints."""
+    """Watch, writes and prints."""
     recipe = load_recipe("dice")
     recipe = replace(recipe, render=replace(recipe.render, views=VIEWS, channels=CHANNELS))
     facts = collect_environment(get_rasterizer().name, 1)

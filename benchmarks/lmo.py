@@ -2,7 +2,7 @@
 
     python benchmarks/lmo.py [--work DIR] [--device cuda] [--workers N]
 
-It runs the commands that people type: ``render lmo``, ``train lmo --backdrops``, both once more for two trainings that
+It runs the commands that people type: ``render lmo``, ``train lmo --backgrounds``, both once more for two trainings that
 go on from there, ``tune`` by renders that no training saw, ``bench --poses``, once more with ``--refine``, and ``compare``
 for what that is worth. Objects are also seen before renders of other recipes (docs/decisions/0058-other-backdrops.md). Meshes and the 200 test
 photos, which choose nothing, are found in ``$SIM2CAM_REAL/lmo``. Data and trainings go to ``--work`` and are
@@ -46,7 +46,7 @@ class Renders:
 
 
 def _behind(count: int) -> tuple[Renders, ...]:
-    """Returns the pictures behind objects: of each other recipe so many, and of heaps three times as many."""
+    """Return the pictures behind objects: of each other recipe so many, and of heaps three times as many."""
     others = tuple(Renders(recipe, count, seed=2) for recipe in OTHERS)
     return (*others, Renders(str(HERE / "heap.toml"), 3 * count, seed=2))
 
@@ -92,7 +92,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Renders, trains, scores and writes."""
+    """Render, trains, scores and writes."""
     work, workers = arguments.work, str(arguments.workers)
     trained: list[Path] = []
     for training in TRAININGS:
@@ -123,7 +123,7 @@ def main(arguments: Arguments) -> None:
 
 
 def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -> Path:
-    """Returns the weights of a training, which is done where they are missing.
+    """Return the weights of a training, which is done where they are missing.
 
     Args:
         training: what is learned.
@@ -136,14 +136,14 @@ def _trained(training: Training, before: Sequence[Path], arguments: Arguments) -
     data, behind = (_rendered(which, arguments) for which in (training.data, training.behind))
     start = ("--from", *before) if before else ()
     _command(
-        "train", training.recipe, "--data", *data, "--backdrops", *behind, *start, *training.changes,
+        "train", training.recipe, "--data", *data, "--backgrounds", *behind, *start, *training.changes,
         "--out", weights.parent, "--device", arguments.device, "--workers", arguments.workers, "--resume",
     )  # fmt: skip
     return weights
 
 
 def _tuned(weights: Path, arguments: Arguments) -> tuple[Path, dict[str, Any]]:
-    """Returns tuned weights, and what ``tune`` says of them."""
+    """Return tuned weights, and what ``tune`` says of them."""
     out = arguments.work / "tuned"
     shutil.rmtree(out, ignore_errors=True)
     told = _command(
@@ -155,7 +155,7 @@ def _tuned(weights: Path, arguments: Arguments) -> tuple[Path, dict[str, Any]]:
 
 
 def _rendered(which: Sequence[Renders], arguments: Arguments) -> list[Path]:
-    """Returns the folders of pictures, which are rendered where they are missing."""
+    """Return the folders of pictures, which are rendered where they are missing."""
     made = []
     for one in which:
         made.append(arguments.work / f"{Path(one.recipe).stem}-{one.count}-{one.seed}")
@@ -167,17 +167,17 @@ def _rendered(which: Sequence[Renders], arguments: Arguments) -> list[Path]:
 
 
 def _learned(weights: Path) -> dict[str, Any]:
-    """Returns what a training learned from, and how."""
+    """Return what a training learned from, and how."""
     card = load_card(weights)
     return {
-        "pictures": sum(part["images"] for part in card["data"]),
-        "backdrops": card["backdrops"]["images"],
+        "images": sum(part["images"] for part in card["data"]),
+        "background_images": card["background_images"]["images"],
         "config": card["config"],
     }
 
 
 def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, Any]:
-    """Returns the scores of weights, whose poses are written to a file."""
+    """Return the scores of weights, whose poses are written to a file."""
     poses.unlink(missing_ok=True)
     told = _command(
         "bench", weights, "--captures", real_folder("lmo"), "--poses", poses, *how,
@@ -188,7 +188,7 @@ def _bench(weights: Path, poses: Path, workers: str, *how: object) -> dict[str, 
 
 
 def _command(*words: object) -> str:
-    """Returns what a command says to a program.
+    """Return what a command says to a program.
 
     Raises:
         SystemExit: it failed.

@@ -97,7 +97,7 @@ class Fit:
 
 
 def main(arguments: Arguments) -> None:
-    """Fits, writes and prints."""
+    """Fit, writes and prints."""
     root = real_folder("lmo")
     renders = generate(
         load_recipe("lmo"), arguments.work, count=arguments.pictures, seed=SEED, workers=2,
@@ -121,7 +121,7 @@ def _shape(entry: BopModel) -> Shape:
 
 
 def _fits(pictures: Dataset, shapes: Mapping[str, Shape]) -> Iterator[tuple[str, Fit]]:
-    """Yields the fit of every object that is seen whole, with its category."""
+    """Yield the fit of every object that is seen whole, with its category."""
     for sample in pictures.samples:
         rgb = None
         for label in sample.objects or ():
@@ -134,12 +134,12 @@ def _fits(pictures: Dataset, shapes: Mapping[str, Shape]) -> Iterator[tuple[str,
 
 
 def _smoothed(sample: Sample) -> NDArray[np.float32]:
-    """Returns a picture (h, w, 3) without its finest noise."""
+    """Return a picture (h, w, 3) without its finest noise."""
     return np.asarray(cv2.GaussianBlur(read_rgb(sample.rgb), (0, 0), 0.8), np.float32)
 
 
 def _fit(rgb: NDArray[np.float32], sample: Sample, label: ObjectLabel, shape: Shape) -> Fit | None:
-    """Returns the fit of an object; None of one that is small or near the edge of the picture."""
+    """Return the fit of an object; None of one that is small or near the edge of the picture."""
     assert label.pose is not None
     assert isinstance(sample.lens, BrownConrady)
     lens, pose = sample.lens, label.pose.matrix()
@@ -179,7 +179,7 @@ def _fit(rgb: NDArray[np.float32], sample: Sample, label: ObjectLabel, shape: Sh
 def _outline(
     triangles_m: Floats, pose: Floats, camera: Floats
 ) -> tuple[Floats, Floats, float] | None:
-    """Returns places (n, 2) of an outline as a pinhole sees it, a pixel apart, normals outwards, and the side of
+    """Return places (n, 2) of an outline as a pinhole sees it, a pixel apart, normals outwards, and the side of
     a square as large as what is inside, pixels; None of a small one.
     """
     corners = triangles_m.reshape(-1, 3) @ pose[:3, :3].T + pose[:3, 3]
@@ -207,19 +207,19 @@ def _outline(
 
 
 def _seen_by(lens: BrownConrady, camera: Floats, places: Floats) -> Floats:
-    """Returns where a lens shows what its pinhole would show at places (n, 2)."""
+    """Return where a lens shows what its pinhole would show at places (n, 2)."""
     rays = np.column_stack([places, np.ones(len(places))]) @ np.linalg.inv(camera).T
     return lens.project(rays)
 
 
 def _colours(rgb: NDArray[np.float32], places: Floats) -> NDArray[np.float32]:
-    """Returns the colours (n, 3) of a picture at places (n, 2)."""
+    """Return the colours (n, 3) of a picture at places (n, 2)."""
     right, down = places.astype(np.float32).T
     return np.asarray(cv2.remap(rgb, right[None], down[None], cv2.INTER_LINEAR)[0])
 
 
 def _strongest(strength: Callable[[float, Floats], float]) -> tuple[float, Floats]:
-    """Returns the scale and the shift (2,) of which an outline lies on the strongest edges."""
+    """Return the scale and the shift (2,) of which an outline lies on the strongest edges."""
     scales, rights, downs = SCALES, SHIFTS_PX, SHIFTS_PX
     steps = np.array([SCALES[1] - SCALES[0], *2 * [SHIFTS_PX[1] - SHIFTS_PX[0]]])
     for _ in range(1 + HALVINGS):
@@ -231,7 +231,7 @@ def _strongest(strength: Callable[[float, Floats], float]) -> tuple[float, Float
 
 
 def _summary(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
-    """Returns of each category the medians, how often a fitted pose counts as found and how often it ends where
+    """Return of each category the medians, how often a fitted pose counts as found and how often it ends where
     no more was tried; of all the means of categories. Intervals are over pictures.
     """
     names = sorted({fit.picture for _, fit in fits})
@@ -253,13 +253,13 @@ def _summary(fits: Sequence[tuple[str, Fit]]) -> dict[str, Any]:
 
 
 def _mean(pairs: Sequence[tuple[float, Floats]]) -> tuple[float, Floats]:
-    """Returns the mean of numbers, and of their resamples."""
+    """Return the mean of numbers, and of their resamples."""
     values, resampled = zip(*pairs, strict=True)
     return float(np.mean(values)), np.mean(resampled, axis=0)
 
 
 def _numbers(fits: Sequence[Fit], weights: NDArray[np.int64]) -> Numbers:
-    """Returns each number of a category with its resamples, of which each fit has a weight (draws, n)."""
+    """Return each number of a category with its resamples, of which each fit has a weight (draws, n)."""
     numbers: Numbers = {}
     for name in METRICS[:4]:
         values = np.array([getattr(fit, name) for fit in fits])
@@ -273,7 +273,7 @@ def _numbers(fits: Sequence[Fit], weights: NDArray[np.int64]) -> Numbers:
 
 
 def _medians(values: Floats, weights: NDArray[np.int64]) -> Floats:
-    """Returns the median of each resample, of which each value has a row of weights (draws, n)."""
+    """Return the median of each resample, of which each value has a row of weights (draws, n)."""
     order = np.argsort(values)
     reached = np.cumsum(weights[:, order], axis=1)
     middle = np.argmax(2 * reached >= reached[:, -1:], axis=1)

@@ -57,7 +57,7 @@ class Exposed:
 
 
 def main() -> None:
-    """Makes all pictures and both COCO files."""
+    """Make all pictures and both COCO files."""
     recipe = load_recipe(str(Path(__file__).with_name("standin.toml")))
     make_sets(recipe, SEED, PICTURES, RECIPES_FOLDER / "standin", at_once=1)
 
@@ -65,7 +65,7 @@ def main() -> None:
 def make_sets(
     recipe: Recipe, seed: int, pictures: Mapping[str, int], out: Path, *, at_once: int
 ) -> None:
-    """Makes the pictures of sets and their COCO files; only the set ``test`` has labels.
+    """Make the pictures of sets and their COCO files; only the set ``test`` has labels.
 
     Args:
         recipe: of the camera and what it sees.
@@ -100,7 +100,7 @@ def make_sets(
 
 
 def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[ObjectLabel, ...]]]:
-    """Yields index, scene and labels of those that show at least ``MIN_CLEAR_DICE`` dice."""
+    """Yield index, scene and labels of those that show at least ``MIN_CLEAR_DICE`` dice."""
     rasterizer = OpenGLRasterizer("egl")
     index = 0
     while True:
@@ -118,25 +118,25 @@ def scenes(recipe: Recipe, seed: int) -> Iterator[tuple[int, Scene, tuple[Object
 
 
 def expose(unit: Exposed) -> Path:
-    """Returns the file to which a path-traced picture was written."""
+    """Return the file to which a path-traced picture was written."""
     scene = Scene.from_json(unit.scene)
     write_bytes(unit.path, photograph(scene, scene.cameras[0], unit.index))
     return unit.path
 
 
 def photograph(scene: Scene, camera: Camera, seed: int) -> bytes:
-    """Returns the JPEG file of a path-traced picture."""
+    """Return the JPEG file of a path-traced picture."""
     draw = functools.partial(PathTracer(scene).trace, samples_per_pixel=SAMPLES, seed=seed)
     return capture_image(warp_radiance(build_optics(camera), draw), camera.sensor).encoded
 
 
 def is_clear(label: ObjectLabel) -> bool:
-    """Returns whether enough of a die is visible."""
+    """Return whether enough of a die is visible."""
     return label.visible_fraction is not None and label.visible_fraction >= CLEAR_FRACTION
 
 
 def annotation(label: ObjectLabel, image_id: int, recipe: Recipe) -> dict[str, Any]:
-    """Returns a label as COCO has it, without its number."""
+    """Return a label as COCO has it, without its number."""
     return {
         "image_id": image_id,
         "category_id": recipe.categories.index(label.category) + 1,
@@ -152,7 +152,7 @@ def write_coco(
     entries: list[dict[str, Any]],
     annotations: list[dict[str, Any]] | None,
 ) -> None:
-    """Writes a COCO file; without annotations, its images are unlabelled."""
+    """Write a COCO file; without annotations, its images are unlabelled."""
     content: dict[str, Any] = {
         "info": {"description": "sim2cam's stand-in camera: path-traced pictures, not photos"},
         "categories": [{"id": i, "name": name} for i, name in enumerate(recipe.categories, 1)],

@@ -63,7 +63,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Renders, translates, trains, labels, trains again, tunes and writes weights and card."""
+    """Render, translates, trains, labels, trains again, tunes and writes weights and card."""
     parts = parts_of(SHARES, arguments.work, arguments.threads)
     use_threads(arguments.threads)
     run = arguments.work / "runs" / "shipped"
@@ -79,7 +79,7 @@ def main(arguments: Arguments) -> None:
     trained = replace(
         trained, feature_distribution=fit_training_distribution(trained, parts, config)
     )
-    detector = calibrate_detector(tune_detector(trained, dev), dev, "development captures")
+    detector = calibrate_detector(tune_detector(trained, dev), dev, "validation images")
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
     path = SHIPPED_WEIGHTS / "dice.safetensors"
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
@@ -88,21 +88,21 @@ def main(arguments: Arguments) -> None:
 
 
 def found_by(run: Path, dev: Dataset) -> Dataset:
-    """Returns the style photos with what a training finds in them as their labels."""
+    """Return the style photos with what a training finds in them as their labels."""
     trained = load_detector(run / WEIGHTS)
     return pseudo_label(
-        calibrate_detector(tune_detector(trained, dev), dev, "development captures"), splits().style
+        calibrate_detector(tune_detector(trained, dev), dev, "validation images"), splits().style
     )
 
 
 def go_on(parts: WeightedDatasets, config: TrainConfig, before: Path, run: Path) -> AnyDetector:
-    """Returns the detector of a training that begins with the weights of another."""
+    """Return the detector of a training that begins with the weights of another."""
     aids = AuxiliaryData(initial_weights=before / WEIGHTS)
     return train_detector(parts, config, run, auxiliary_data=aids, resume=True, progress=tell)
 
 
 def seen_aside(arguments: Arguments) -> Dataset:
-    """Returns renders of dice seen from the side, made where they are missing."""
+    """Return renders of dice seen from the side, made where they are missing."""
     return generate(
         load_recipe(str(OBLIQUE)), arguments.work / "oblique", count=OBLIQUE_COUNT, seed=OBLIQUE_SEED,
         workers=arguments.threads, resume=True, overwrite=False, progress=lambda _done, _total: None,
@@ -110,14 +110,14 @@ def seen_aside(arguments: Arguments) -> Dataset:
 
 
 def parts_of(shares: dict[str, float], work: Path, threads: int) -> WeightedDatasets:
-    """Returns data sets of the ladder with their shares, made where they are missing."""
+    """Return data sets of the ladder with their shares, made where they are missing."""
     arm = Variant("weights that ship", tuple(shares))
     prepare_data(replace(PLAN, variants=(arm,)), splits(), work, workers=threads)
     return tuple((read_dataset(work / name), share) for name, share in shares.items())
 
 
 def tell(line: TrainProgress) -> None:
-    """Prints a line of the record now and then."""
+    """Print a line of the record now and then."""
     if line.step % 200 == 0:
         left = (line.steps - line.step) * line.step_s / 60
         print(f"{time.strftime('%X')} step {line.step}, {left:.0f} min left, {line.losses}")

@@ -64,7 +64,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Looks, writes and prints."""
+    """Look, writes and prints."""
     use_threads(1)
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     assert isinstance(detector, NativeDetector)
@@ -93,7 +93,7 @@ Judged = tuple[OodThreshold, OodStatistics]
 
 
 def _by_folds(detector: NativeDetector, dev: Dataset) -> Iterator[Judged]:
-    """Yields each development photo with the limits that those of the other folds tell."""
+    """Yield each development photo with the limits that those of the other folds tell."""
     order = derive_rng(SEED, "folds").permutation(len(dev.samples))
     seen = predict_samples(detector, dev, score_floor=SURE)
     for fold in np.array_split(order, FOLDS):
@@ -102,7 +102,7 @@ def _by_folds(detector: NativeDetector, dev: Dataset) -> Iterator[Judged]:
         limit = fit_ood_threshold(
             others,
             {s.name: seen[s.name] for s in others.samples},
-            "development captures",
+            "validation images",
             detector.card,
         )
         assert limit is not None
@@ -113,7 +113,7 @@ def _by_folds(detector: NativeDetector, dev: Dataset) -> Iterator[Judged]:
 
 
 def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]]]:
-    """Yields the other kinds of pictures by their names: of dice first, then broken ones, then others."""
+    """Yield the other kinds of pictures by their names: of dice first, then broken ones, then others."""
     count = arguments.pictures
     for name in RENDERED:
         rendered = generate(
@@ -142,7 +142,7 @@ def _others(arguments: Arguments, dev: Dataset) -> Iterator[tuple[str, list[Rgb]
 
 
 def _read(dataset: Dataset, count: int) -> list[Rgb]:
-    """Returns some pictures of a data set, evenly spread."""
+    """Return some pictures of a data set, evenly spread."""
     places = np.linspace(0, len(dataset.samples) - 1, min(count, len(dataset.samples))).astype(int)
     return [read_rgb(dataset.samples[place].rgb) for place in places]
 
@@ -158,21 +158,21 @@ def _blurred(rgb: Rgb) -> Rgb:
 
 
 def _row(name: str, judged: list[Judged], familiar: list[Judged]) -> dict[str, Any]:
-    """Returns the share of pictures that are unlike, and how well each part tells them from familiar ones."""
-    unlike = estimate_proportion(
+    """Return the share of pictures that are unlike, and how well each part tells them from familiar ones."""
+    ood_rate = estimate_proportion(
         sum(limit.compute_ood_score(one) > 1 for limit, one in judged), len(judged)
     )
     beside = {
         part: _auc(
             [getattr(one, part) for _, one in familiar], [getattr(one, part) for _, one in judged]
         )
-        for part in ("distance", "doubt")
+        for part in ("distance", "uncertainty")
     }
-    return {"name": name, "pictures": len(judged), "unlike": unlike.to_json(), "auc": beside}
+    return {"name": name, "images": len(judged), "ood_rate": ood_rate.to_json(), "auc": beside}
 
 
 def _auc(low: list[float], high: list[float]) -> float:
-    """Returns the chance that one of ``high`` is above one of ``low``; ties count half."""
+    """Return the chance that one of ``high`` is above one of ``low``; ties count half."""
     return float(mannwhitneyu(high, low).statistic) / (len(high) * len(low))
 
 

@@ -94,7 +94,7 @@ class Case:
 
 
 def main(arguments: Arguments) -> None:
-    """Times every case and writes what came of it."""
+    """Time every case and writes what came of it."""
     places = [("cpu", cores) for cores in CORES]
     places += [("cuda", 1)] if torch.cuda.is_available() else []
     cases = [Case("sim2cam", size, *place) for size in arguments.sizes for place in places]
@@ -120,7 +120,7 @@ def main(arguments: Arguments) -> None:
 
 
 def timed(case: Case, repeats: int) -> dict[str, Any]:
-    """Returns what a prediction costs; runs in a process of its own."""
+    """Return what a prediction costs; runs in a process of its own."""
     use_threads(case.cores)
     makers = {
         "sim2cam": _ours, AS_SHIPPED: _shipped, "onnxruntime": _exported, PEER: _ssdlite,
@@ -154,7 +154,7 @@ def _ours(case: Case) -> tuple[Look, int]:
 
 
 def _shipped(case: Case) -> tuple[Look, int]:
-    """Looks at a picture, and at each object in it four times."""
+    """Look at a picture, and at each object in it four times."""
     detector = require_native_detector(
         load_detector(SHIPPED_WEIGHTS / "dice.safetensors", device=case.device), "times"
     )
@@ -198,7 +198,7 @@ def _ssdlite(case: Case) -> tuple[Look, int]:
 
 
 def _picture() -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Returns noise: what a picture shows costs nothing."""
+    """Return noise: what a picture shows costs nothing."""
     return np.random.default_rng(0).integers(0, 256, (SIDE_PX, SIDE_PX, 3), dtype=np.uint8)
 
 

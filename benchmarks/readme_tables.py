@@ -7,7 +7,7 @@ A table stands between ``<!-- NAME-results:begin -->`` and ``<!-- NAME-results:e
 ``results/dice.json``::
 
     {"protocol": {...},
-     "arms": [{"name": "randomized",
+     "variants": [{"name": "randomized",
                "seeds": [{"seed": 0, "ap": 0.41, "ap50": 0.79, "agnostic_ap50": 0.96}, ...],
                "ap": {"value": 0.41, "ci95": [0.38, 0.44]}, "ap50": {...}, "agnostic_ap50": {...}},
               ...]}
@@ -59,7 +59,7 @@ COMPARED = (
     "RGB, depth", "RGB, depth, ids", "all channels", "all channels, 4 samples",
     "all channels, one hard light", "all channels, 4 samples, one hard light",
 )  # fmt: skip
-GAPS = {"sliced": "distance", "detail": "of detail"}
+GAPS = {"sliced_wasserstein": "distance", "detail": "of detail"}
 IMPRINTS = ("lens", "exposure", "tone", "sharpness", "noise", "jpeg")
 UNCHANGED = (
     ("rendered", "same", "hidden cameras, 20 pictures then, 8 now"),
@@ -81,15 +81,16 @@ AGAINST = ("trained on", "AP50", "difference to randomized", "AP", "difference t
 
 
 def dice_table(results: dict[str, Any] | None) -> str:
-    """Returns the core ladder as a Markdown table; arms without results say so.
+    """Return the core ladder as a Markdown table; arms without results say so.
 
     Args:
         results: the content of ``dice.json``, None when it is not there.
     """
     results = results or {}
-    found = {arm["name"]: arm for arm in results.get("arms", [])}
+    found = {arm["name"]: arm for arm in results.get("variants", [])}
     names = [*DICE_ARMS, *(name for name in found if name not in DICE_ARMS)]
-    worth = {one["arm"]: one["words"] for one in results.get("equivalents", {}).get("worth", [])}
+    equivalents = results.get("equivalents", {}).get("variants", [])
+    worth = {one["variant"]: one["summary"] for one in equivalents}
     return _table(
         ("trained on", *SCORES.values(), "as good as labelled photos", "seeds"),
         (_arm_row(name, found.get(name), worth.get(name, "—")) for name in names),
@@ -97,7 +98,7 @@ def dice_table(results: dict[str, Any] | None) -> str:
 
 
 def shipped_table(results: dict[str, Any] | None) -> str:
-    """Returns the scores of the weights that ship as a Markdown table.
+    """Return the scores of the weights that ship as a Markdown table.
 
     Args:
         results: the content of ``shipped.json``, None when it is not there.
@@ -111,34 +112,37 @@ def shipped_table(results: dict[str, Any] | None) -> str:
 
 
 def elsewhere_table(results: dict[str, Any] | None) -> str:
-    """Returns the scores of the weights for dice where they were not trained, as a Markdown table.
+    """Return the scores of the weights for dice where they were not trained, as a Markdown table.
 
     Args:
         results: the content of ``elsewhere.json``, None when it is not there.
     """
     rows = [
-        (one["name"], one["images"], f"{one['objects']:,}", *(_score(one[key]) for key in SCORES), _score(one["unlike"]))
+        (one["name"], one["images"], f"{one['objects']:,}", *(_score(one[key]) for key in SCORES), _score(one["ood_rate"]))
         for one in (results or {}).get("places", [])
     ]  # fmt: skip
     return _table(("pictures", "how many", "dice", *SCORES.values(), "unlike"), rows)
 
 
 def translations_table(results: dict[str, Any] | None) -> str:
-    """Returns what transfers make of renders of dice as a Markdown table.
+    """Return what transfers make of renders of dice as a Markdown table.
 
     Args:
         results: the content of ``translations.json``, None when it is not there.
     """
     rows = []
     for one in (results or {}).get("transfers", []):
-        kept, far = one.get("retention", {}), one["from"] or {}  # none of too few
-        shares = (one.get("rejection"), kept.get("task"), kept.get("judge"))
+        kept, far = one.get("detection_recall", {}), one["from"] or {}  # none of too few
+        shares = (one.get("rejection_rate"), kept.get("task"), kept.get("verifier"))
         rows.append(
             (
                 one["name"],
-                one.get("verdict", "—"),
+                one.get("decision", "—"),
                 *(_score(found) if found else "—" for found in shares),
-                *(_score(far[name]["sliced"]) if name in far else "—" for name in ("style", "dev")),
+                *(
+                    _score(far[name]["sliced_wasserstein"]) if name in far else "—"
+                    for name in ("style", "dev")
+                ),
             )
         )
     return _table(
@@ -151,13 +155,13 @@ def translations_table(results: dict[str, Any] | None) -> str:
 
 
 def novelty_table(results: dict[str, Any] | None) -> str:
-    """Returns which pictures count as unlike those trained on as a Markdown table.
+    """Return which pictures count as unlike those trained on as a Markdown table.
 
     Args:
         results: the content of ``novelty.json``, None when it is not there.
     """
     rows = [
-        (one["name"], one["pictures"], _score(one["unlike"]), f"{auc['distance']:.2f}", f"{auc['doubt']:.2f}")
+        (one["name"], one["images"], _score(one["ood_rate"]), f"{auc['distance']:.2f}", f"{auc['uncertainty']:.2f}")
         for one in (results or {}).get("sets", [])
         for auc in [one["auc"]]
     ]  # fmt: skip
@@ -167,7 +171,7 @@ def novelty_table(results: dict[str, Any] | None) -> str:
 
 
 def lmo_means_table(results: dict[str, Any] | None) -> str:
-    """Returns how well LM-O is read, over all objects, as a Markdown table.
+    """Return how well LM-O is read, over all objects, as a Markdown table.
 
     Args:
         results: the content of ``lmo.json``, None when it is not there.
@@ -182,7 +186,7 @@ def lmo_means_table(results: dict[str, Any] | None) -> str:
 
 
 def lmo_table(results: dict[str, Any] | None) -> str:
-    """Returns how well LM-O is read, over all and by object, as a Markdown table.
+    """Return how well LM-O is read, over all and by object, as a Markdown table.
 
     Args:
         results: the content of ``lmo.json``, None when it is not there.
@@ -225,13 +229,13 @@ def lmo_table(results: dict[str, Any] | None) -> str:
 def _training(learned: dict[str, Any]) -> str:
     config = learned["config"]
     return (
-        f"on {learned['pictures']:,} renders, {learned['backdrops']:,} others behind their objects, for "
+        f"on {learned['images']:,} renders, {learned['background_images']:,} others behind their objects, for "
         f"{config['steps']:,} steps of `{config['architecture']}`"
     )
 
 
 def lmo_truth_table(results: dict[str, Any] | None) -> str:
-    """Returns how well true poses of LM-O fit photos, and those of renders renders, as a Markdown table.
+    """Return how well true poses of LM-O fit photos, and those of renders renders, as a Markdown table.
 
     Args:
         results: the content of ``lmo_truth.json``, None when it is not there.
@@ -261,7 +265,7 @@ def _truth_cells(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def render_table(results: dict[str, Any] | None) -> str:
-    """Returns what rendering costs as Markdown: renderers and aims.
+    """Return what rendering costs as Markdown: renderers and aims.
 
     Args:
         results: the content of ``render.json``, None when it is not there.
@@ -270,7 +274,7 @@ def render_table(results: dict[str, Any] | None) -> str:
 
 
 def render_steps_table(results: dict[str, Any] | None) -> str:
-    """Returns where the time of a picture goes, and what each renderer lacks, as Markdown.
+    """Return where the time of a picture goes, and what each renderer lacks, as Markdown.
 
     Args:
         results: the content of ``render.json``, None when it is not there.
@@ -282,7 +286,7 @@ def render_steps_table(results: dict[str, Any] | None) -> str:
 
 
 def adapt_table(results: dict[str, Any] | None) -> str:
-    """Returns what learned translators cost as a Markdown table.
+    """Return what learned translators cost as a Markdown table.
 
     Args:
         results: the content of ``adapt.json``, None when it is not there.
@@ -297,7 +301,7 @@ def adapt_table(results: dict[str, Any] | None) -> str:
 
 
 def predict_table(results: dict[str, Any] | None) -> str:
-    """Returns what a prediction costs as a Markdown table.
+    """Return what a prediction costs as a Markdown table.
 
     Args:
         results: the content of ``predict.json``, None when it is not there.
@@ -330,7 +334,7 @@ def predict_table(results: dict[str, Any] | None) -> str:
 
 
 def train_table(results: dict[str, Any] | None) -> str:
-    """Returns what a training step of each size of detector costs as a Markdown table.
+    """Return what a training step of each size of detector costs as a Markdown table.
 
     Args:
         results: the content of ``train.json``, None when it is not there.
@@ -359,7 +363,7 @@ def train_table(results: dict[str, Any] | None) -> str:
 
 
 def worlds_table(results: dict[str, Any] | None) -> str:
-    """Returns what the shipped recipes make as a Markdown table.
+    """Return what the shipped recipes make as a Markdown table.
 
     Args:
         results: the content of ``worlds.json``, None when it is not there.
@@ -374,7 +378,7 @@ def worlds_table(results: dict[str, Any] | None) -> str:
 
 
 def rest_table(results: dict[str, Any] | None) -> str:
-    """Returns how still settled scenes lie as a Markdown table.
+    """Return how still settled scenes lie as a Markdown table.
 
     Args:
         results: the content of ``rest.json``, None when it is not there.
@@ -395,7 +399,7 @@ def rest_table(results: dict[str, Any] | None) -> str:
 
 
 def certificate_table(results: dict[str, Any] | None) -> str:
-    """Returns what certificates catch and what they pass as a Markdown table.
+    """Return what certificates catch and what they pass as a Markdown table.
 
     Args:
         results: the content of ``certificate.json``, None when it is not there.
@@ -408,7 +412,7 @@ def certificate_table(results: dict[str, Any] | None) -> str:
 
 
 def gap_table(results: dict[str, Any] | None) -> str:
-    """Returns how far renders look from photos, step by step of the camera, as Markdown.
+    """Return how far renders look from photos, step by step of the camera, as Markdown.
 
     Args:
         results: the content of ``gap.json``, None when it is not there.
@@ -416,24 +420,24 @@ def gap_table(results: dict[str, Any] | None) -> str:
     cameras = (results or {}).get("cameras", [])
     heads = [f"{GAPS[key]}, camera {one['name']}" for one in cameras for key in GAPS]
     rows = []
-    for steps in zip(*(one["steps"] for one in cameras), strict=True):
+    for steps in zip(*(one["stages"] for one in cameras), strict=True):
         gaps = [{**step, "detail": step["aspects"]["detail"]} for step in steps]
-        rows.append((steps[0]["step"], *(_score(gap[key]) for gap in gaps for key in GAPS)))
+        rows.append((steps[0]["stage"], *(_score(gap[key]) for gap in gaps for key in GAPS)))
     return _table(("the camera's steps up to", *(heads or GAPS.values())), rows)
 
 
 def imprint_table(results: dict[str, Any] | None) -> str:
-    """Returns how well renders are told from photos by what each step leaves in them, as Markdown.
+    """Return how well renders are told from photos by what each step leaves in them, as Markdown.
 
     Args:
         results: the content of ``gap.json``, None when it is not there.
     """
     cameras = (results or {}).get("cameras", [])
     rows = (
-        (step["step"], one["name"], *_imprints(step["imprints"]))
-        for steps in zip(*(one["steps"] for one in cameras), strict=True)
+        (step["stage"], one["name"], *_imprints(step["isp_gaps"]))
+        for steps in zip(*(one["stages"] for one in cameras), strict=True)
         for one, step in zip(cameras, steps, strict=True)
-        if "imprints" in step
+        if "isp_gaps" in step
     )
     return _table(
         ("the camera's steps up to", "camera", *(f"by {step}" for step in IMPRINTS)), rows
@@ -441,7 +445,7 @@ def imprint_table(results: dict[str, Any] | None) -> str:
 
 
 def hidden_table(results: dict[str, Any] | None) -> str:
-    """Returns what fitting and translating are worth on hidden cameras as Markdown.
+    """Return what fitting and translating are worth on hidden cameras as Markdown.
 
     Args:
         results: the content of ``hidden.json``, None when it is not there.
@@ -456,14 +460,14 @@ def hidden_table(results: dict[str, Any] | None) -> str:
         (
             (f"camera {one['camera']}, {name}", *_imprints(told))
             for one in cameras
-            for name, told in one["imprints"].items()
+            for name, told in one["isp_gaps"].items()
         ),
     )
     return f"{scores}\n\n{gaps}"
 
 
 def days_table(results: dict[str, Any] | None) -> str:
-    """Returns what fitting and translating are worth on photos of another day as Markdown.
+    """Return what fitting and translating are worth on photos of another day as Markdown.
 
     Args:
         results: the content of ``days.json``, None when it is not there.
@@ -472,9 +476,9 @@ def days_table(results: dict[str, Any] | None) -> str:
 
 
 def _against_baseline(scores: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yields the cells of each arm, beside the baseline; see ``AGAINST``."""
+    """Yield the cells of each arm, beside the baseline; see ``AGAINST``."""
     found = {(one["first"], one["metric"]): one for one in scores["comparisons"]}
-    for arm in scores["arms"]:
+    for arm in scores["variants"]:
         cells = (
             (_score(arm[metric]), _difference(found.get((arm["name"], metric))))
             for metric in ("ap50", "ap")
@@ -491,7 +495,7 @@ def _imprints(told: dict[str, Any]) -> list[str]:
 
 
 def drift_table(results: dict[str, Any] | None) -> str:
-    """Returns how quiet drift is, and what it finds, as Markdown.
+    """Return how quiet drift is, and what it finds, as Markdown.
 
     Args:
         results: the content of ``drift.json``, None when it is not there.
@@ -518,7 +522,7 @@ def drift_table(results: dict[str, Any] | None) -> str:
 
 
 def calibrate_table(results: dict[str, Any] | None) -> str:
-    """Returns how well calibrate tells hidden cameras, number by number, as Markdown.
+    """Return how well calibrate tells hidden cameras, number by number, as Markdown.
 
     Args:
         results: the content of ``calibrate.json``, None when it is not there.
@@ -583,7 +587,7 @@ def _named(counts: dict[str, Any] | None) -> tuple[str, str]:
 
 
 def with_tables(text: str, document: str, results: Path) -> str:
-    """Returns a text with every table renewed from the files in a folder.
+    """Return a text with every table renewed from the files in a folder.
 
     Args:
         text: as it is.
@@ -601,7 +605,7 @@ def with_tables(text: str, document: str, results: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Returns the exit code: 1 if ``--check`` was given and the tables are out of date."""
+    """Return the exit code: 1 if ``--check`` was given and the tables are out of date."""
     outdated = []
     for document in TABLES:
         path = ROOT / document
@@ -621,7 +625,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns a Markdown table; without any row it says so, and what a row lacks stays empty."""
+    """Return a Markdown table; without any row it says so, and what a row lacks stays empty."""
     lines = [list(map(str, row)) for row in rows] or [["not run"]]
     filled = [line + [""] * (len(heads) - len(line)) for line in lines]
     texts = [
@@ -651,7 +655,7 @@ def _score(score: dict[str, Any]) -> str:
 def _certificate_row(found: dict[str, Any]) -> tuple[str, ...]:
     most = sorted(found["by"], key=found["by"].get, reverse=True)
     return (
-        found["name"], _share(found["failed_without_judges"]), _share(found["failed"]),
+        found["name"], _share(found["failed_without_verifiers"]), _share(found["failed"]),
         f"{found['sets_failed']} of {found['sets']}", ", ".join(most[:2]) or "—",
     )  # fmt: skip
 
@@ -662,7 +666,7 @@ def _share(found: dict[str, Any]) -> str:
 
 
 def _gpu_lines(cases: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yields what was measured on a GPU, one line for each case; none without one."""
+    """Yield what was measured on a GPU, one line for each case; none without one."""
     timed = [case for case in cases if "gpu" in case]
     devices = {one["device"] for case in timed for one in case["gpu"].values() if "device" in one}
     for number, case in enumerate(timed):
@@ -712,7 +716,7 @@ def _rest_row(name: str, found: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _renderers(results: dict[str, Any] | None) -> str:
-    """Returns a row for each set of channels of each renderer."""
+    """Return a row for each set of channels of each renderer."""
     tabletops = results["tabletops"] if results else []
     heads = [f"{t['objects']} objects, {t['triangles']:,} triangles" for t in tabletops]
     heads = heads or ["10 objects", "50 objects"]
@@ -725,7 +729,7 @@ def _renderers(results: dict[str, Any] | None) -> str:
 
 
 def _renderer_rows(name: str, runs: list[dict[str, Any]]) -> list[Sequence[str]]:
-    """Returns the rows of one renderer, from its results on each tabletop."""
+    """Return the rows of one renderer, from its results on each tabletop."""
     for run in runs:
         if run["state"] != "ran":
             cure = f": `{run['cure']}`" if "cure" in run else ""
@@ -751,7 +755,7 @@ def _aims(results: dict[str, Any] | None) -> str:
 
 
 def _steps(results: dict[str, Any]) -> str:
-    """Returns the steps of the detection set, and their sum."""
+    """Return the steps of the detection set, and their sum."""
     steps = results["steps"]["steps"]
     rows = [
         (step["step"], f"{step['cpu_ms']['mean']:.1f}", _spread(step["cpu_ms"])) for step in steps
@@ -774,7 +778,7 @@ def _steps(results: dict[str, Any]) -> str:
 
 
 def _floor(results: dict[str, Any]) -> str:
-    """Returns what a picture takes at least, whatever it shows, and how far from it all steps are."""
+    """Return what a picture takes at least, whatever it shows, and how far from it all steps are."""
     rows = [(part["step"], f"{part['cpu_ms']['mean']:.1f}") for part in results["floor"]]
     least = sum(part["cpu_ms"]["mean"] for part in results["floor"])
     taken = sum(step["cpu_ms"]["mean"] for step in results["steps"]["steps"])
@@ -783,7 +787,7 @@ def _floor(results: dict[str, Any]) -> str:
 
 
 def _channels(results: dict[str, Any]) -> str:
-    """Returns what each channel adds to a frame with all channels."""
+    """Return what each channel adds to a frame with all channels."""
     tabletops = results["tabletops"]
     return _table(
         ("sim2cam, CPU-ms added by", *(f"{t['objects']} objects" for t in tabletops)),
@@ -795,7 +799,7 @@ def _channels(results: dict[str, Any]) -> str:
 
 
 def _lacks(results: dict[str, Any]) -> str:
-    """Returns the contact sheet and a line on what each picture lacks."""
+    """Return the contact sheet and a line on what each picture lacks."""
     runs = results["tabletops"][0]["renderers"]
     lines = [f"- {run['name']} lacks {run['lacks']}." for run in runs if run["state"] == "ran"]
     return "![The same frame by every renderer](../benchmarks/results/render/renderers.jpg)\n\n" + (

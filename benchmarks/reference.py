@@ -71,12 +71,12 @@ class Pictures:
     halves: tuple[Floats, Floats]
 
     def traced(self) -> Floats:
-        """Returns the mean of the halves."""
+        """Return the mean of the halves."""
         return (self.halves[0] + self.halves[1]) / np.float32(2)
 
 
 def main(arguments: Arguments) -> None:
-    """Draws, traces, compares, writes and prints."""
+    """Draw, traces, compares, writes and prints."""
     drawn = [draw(index, arguments.paths) for index in range(arguments.scenes)]
     found = {light: compared([scene[light] for scene in drawn]) for light in (STRAIGHT, BOUNCING)}
     facts = {
@@ -93,7 +93,7 @@ def main(arguments: Arguments) -> None:
 
 
 def draw(index: int, paths: int) -> dict[str, Pictures]:
-    """Returns a scene of the recipe from the place of its first camera, in both kinds of light."""
+    """Return a scene of the recipe from the place of its first camera, in both kinds of light."""
     scene = simulate_scene(load_recipe("dice"), SEED, index).scene
     return {
         STRAIGHT: pictures(on_black(scene), 2, paths),
@@ -102,7 +102,7 @@ def draw(index: int, paths: int) -> dict[str, Pictures]:
 
 
 def pictures(scene: Scene, segments: int, paths: int) -> Pictures:
-    """Returns a scene rasterized, and traced with paths of so many segments."""
+    """Return a scene rasterized, and traced with paths of so many segments."""
     view = pinhole(scene)
     get_rasterizer().load(scene)
     tracer = PathTracer(scene, max_depth=segments)
@@ -111,7 +111,7 @@ def pictures(scene: Scene, segments: int, paths: int) -> Pictures:
 
 
 def on_black(scene: Scene) -> Scene:
-    """Returns the scene on a table that reflects nothing."""
+    """Return the scene on a table that reflects nothing."""
     table, *others = scene.bodies
     texture = replace(table.material.texture, family="plain", color_a=BLACK, color_b=BLACK)
     material = replace(table.material, texture=texture)
@@ -119,14 +119,14 @@ def on_black(scene: Scene) -> Scene:
 
 
 def pinhole(scene: Scene) -> PinholeView:
-    """Returns what a pinhole would see from the place of a scene's first camera."""
+    """Return what a pinhole would see from the place of a scene's first camera."""
     width, height = SIZE_PX
     middle = ((width - 1) / 2, (height - 1) / 2)
     return PinholeView(scene.cameras[0].pose, width, height, FOCAL_PX, *middle)
 
 
 def compared(drawn: list[Pictures]) -> dict[str, Any]:
-    """Returns percentiles of the relative error and of the noise in it, and the ratio of the means."""
+    """Return percentiles of the relative error and of the noise in it, and the ratio of the means."""
     ratios = [float(p.rasterized.mean() / p.traced().mean()) for p in drawn]
     return {
         "relative_error": percentiles([relative(p.rasterized, p.traced(), p) for p in drawn]),
@@ -140,20 +140,20 @@ def compared(drawn: list[Pictures]) -> dict[str, Any]:
 
 
 def relative(one: Floats, other: Floats, pictures: Pictures) -> Floats:
-    """Returns the difference (h, w) of two pictures over the traced one."""
+    """Return the difference (h, w) of two pictures over the traced one."""
     level = pictures.traced().mean(axis=-1)
     apart = np.abs(one.mean(axis=-1) - other.mean(axis=-1))
     return np.asarray(apart / np.maximum(level, level.mean() / 10), np.float32)
 
 
 def percentiles(values: list[Floats]) -> dict[str, float]:
-    """Returns some percentiles of the values of all pictures, by name."""
+    """Return some percentiles of the values of all pictures, by name."""
     found = np.percentile(np.concatenate([v.ravel() for v in values]), PERCENTILES)
     return {f"p{p}": float(value) for p, value in zip(PERCENTILES, found, strict=True)}
 
 
 def row(scene: dict[str, Pictures]) -> NDArray[np.uint8]:
-    """Returns the pictures of a scene side by side, equally exposed in each kind of light."""
+    """Return the pictures of a scene side by side, equally exposed in each kind of light."""
     shown = []
     for found in scene.values():
         gain = GREY / found.traced().mean()

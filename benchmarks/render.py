@@ -72,7 +72,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Measures, writes and prints."""
+    """Measure, writes and prints."""
     load = [os.getloadavg()[0]]
     tabletops = compare(arguments)
     tell("steps of the detection set")
@@ -95,7 +95,7 @@ def main(arguments: Arguments) -> None:
 
 
 def compare(arguments: Arguments) -> list[dict[str, Any]]:
-    """Returns what every renderer did on every tabletop, and writes the contact sheet."""
+    """Return what every renderer did on every tabletop, and writes the contact sheet."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for name, objects in TABLETOPS.items():
@@ -133,7 +133,7 @@ def _compare(arguments: Arguments, tabletop: Tabletop, folder: Path) -> dict[str
 
 
 def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> None:
-    """Writes the pictures of all renderers that ran as one."""
+    """Write the pictures of all renderers that ran as one."""
     programs = {contender.name: contender.program for contender in CONTENDERS}
     ran = [result["name"] for result in renderers if result["state"] == "ran"]
     drawn = [(name, picture(folder / programs[name])) for name in ran]
@@ -141,7 +141,7 @@ def write_sheet(folder: Path, renderers: list[dict[str, Any]], out: Path) -> Non
 
 
 def machine_facts(arguments: Arguments) -> dict[str, Any]:
-    """Returns what this ran on, and how much of it."""
+    """Return what this ran on, and how much of it."""
     counts = {key: value for key, value in asdict(arguments).items() if isinstance(value, int)}
     facts = collect_environment(get_rasterizer().name, 1) | {"counts": counts}
     del facts["command"]  # names where the peers lie
@@ -149,7 +149,7 @@ def machine_facts(arguments: Arguments) -> dict[str, Any]:
 
 
 def aims(results: dict[str, Any]) -> list[dict[str, str]]:
-    """Returns what was aimed at beside what was measured; on the tabletop with most triangles.
+    """Return what was aimed at beside what was measured; on the tabletop with most triangles.
 
     Where the aim is one light with shadows, as peers have, that is what ours is measured in, too.
     """
@@ -197,7 +197,7 @@ def _ratio(theirs: float | None, ours: float) -> str:
 
 
 def tell(line: str) -> None:
-    """Says what is going on."""
+    """Say what is going on."""
     print(line, file=sys.stderr, flush=True)
 
 

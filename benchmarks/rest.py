@@ -54,7 +54,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Makes, measures and writes, one recipe after the other."""
+    """Make, measures and writes, one recipe after the other."""
     if strangers := set(arguments.recipes).difference(SETTLED):
         raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
     facts = collect_environment(None, arguments.workers)
@@ -73,7 +73,7 @@ def main(arguments: Arguments) -> None:
 
 
 def measured() -> dict[str, Any]:
-    """Returns what is known of each recipe that was measured, by its name."""
+    """Return what is known of each recipe that was measured, by its name."""
     path = RESULTS / "rest.json"
     if not path.is_file():
         return {}

@@ -50,7 +50,7 @@ Change = Callable[[Subject, np.random.Generator], Rgb]
 
 
 def shift(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture moved by 3 pixels in some direction."""
+    """Return the picture moved by 3 pixels in some direction."""
     angle = rng.uniform(0, 2 * np.pi)
     matrix = np.array([[1, 0, _SHIFT_PX * np.cos(angle)], [0, 1, _SHIFT_PX * np.sin(angle)]])
     return _rgb(
@@ -59,7 +59,7 @@ def shift(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def erase(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture without one of its larger objects: what is around it is grown over it."""
+    """Return the picture without one of its larger objects: what is around it is grown over it."""
     label = subject.large[int(rng.integers(len(subject.large)))]
     mask = (subject.ids == label.instance_id).astype(np.uint8)
     hole = cv2.dilate(mask, np.ones((7, 7), np.uint8))
@@ -67,7 +67,7 @@ def erase(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture with its objects in colours of other classes; their brightness stays.
+    """Return the picture with its objects in colours of other classes; their brightness stays.
 
     Of a palette of evenly spaced hues, one a class, every object takes the one furthest from its
     own.
@@ -85,13 +85,13 @@ def swap_colours(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def invert(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the negative."""
+    """Return the negative."""
     del rng
     return 255 - subject.rgb
 
 
 def mirror_half(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns one half beside its own mirror image."""
+    """Return one half beside its own mirror image."""
     del rng
     left = subject.rgb[:, : subject.rgb.shape[1] // 2]
     rest = subject.rgb.shape[1] - left.shape[1]
@@ -101,7 +101,7 @@ def mirror_half(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def hallucinate(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture with a copy of an object, turned, where none was."""
+    """Return the picture with a copy of an object, turned, where none was."""
     label = subject.large[int(rng.integers(len(subject.large)))]
     x0, y0, x1, y1 = (int(side) for side in label.box_xyxy)
     patch = np.rot90(subject.rgb[y0:y1, x0:x1])
@@ -119,15 +119,15 @@ def hallucinate(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def checkerboard(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture under the grid of 2 or 4 pixels that transposed convolutions leave."""
-    period = int(rng.get_choice([2, 4]))
+    """Return the picture under the grid of 2 or 4 pixels that transposed convolutions leave."""
+    period = int(rng.choice([2, 4]))
     cells = np.indices(subject.rgb.shape[:2]) // (period // 2)
     signs = np.asarray(1.0 - 2.0 * (cells.sum(axis=0) % 2))
     return _rgb(subject.rgb + _GRID_LEVELS * signs[:, :, None])
 
 
 def wave(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture under a grid of waves of any period from 3 to 16 pixels."""
+    """Return the picture under a grid of waves of any period from 3 to 16 pixels."""
     period, phase = rng.uniform(3, 16), rng.uniform(0, 2 * np.pi)
     down, right = (
         np.sin(2 * np.pi * np.arange(side) / period + phase) for side in subject.rgb.shape[:2]
@@ -136,7 +136,7 @@ def wave(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def wipe(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture in which the mark that stands out most of an object is painted over."""
+    """Return the picture in which the mark that stands out most of an object is painted over."""
     inside, place = _marked(subject, rng)
     hole = np.zeros(inside.shape, np.uint8)
     cv2.circle(hole, place, max(3, round(0.12 * float(np.sqrt(inside.sum())))), 1, -1)
@@ -146,7 +146,7 @@ def wipe(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def slip(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture in which what an object shows inside its outline moved by 3 pixels."""
+    """Return the picture in which what an object shows inside its outline moved by 3 pixels."""
     inside, _ = _marked(subject, rng)
     made = subject.rgb.copy()
     made[inside] = shift(subject, rng)[inside]
@@ -156,7 +156,7 @@ def slip(subject: Subject, rng: np.random.Generator) -> Rgb:
 def _marked(
     subject: Subject, rng: np.random.Generator
 ) -> tuple[NDArray[np.bool_], tuple[int, int]]:
-    """Returns the inside (h, w) of an object with a mark, and where (x, y) that stands out most.
+    """Return the inside (h, w) of an object with a mark, and where (x, y) that stands out most.
 
     Of objects without any, that with the clearest is taken.
     """
@@ -177,7 +177,7 @@ def _marked(
 
 
 def seam(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture of which one tile is brighter than the others."""
+    """Return the picture of which one tile is brighter than the others."""
     middle = int(rng.integers(subject.rgb.shape[1] // 4, 3 * subject.rgb.shape[1] // 4))
     made = subject.rgb.astype(np.float32)
     made[:, middle:] += 8.0
@@ -185,35 +185,35 @@ def seam(subject: Subject, rng: np.random.Generator) -> Rgb:
 
 
 def identity(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture as it is."""
+    """Return the picture as it is."""
     del rng
     return subject.rgb
 
 
 def expose(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture exposed for longer or shorter, by up to 0.7 stops."""
+    """Return the picture exposed for longer or shorter, by up to 0.7 stops."""
     return _coded(2.0 ** rng.uniform(-0.7, 0.7) * SRGB_TO_LINEAR[subject.rgb])
 
 
 def balance(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture under another white balance."""
+    """Return the picture under another white balance."""
     gains = np.array([rng.uniform(0.75, 1.3), 1.0, rng.uniform(0.7, 1.35)], np.float32)
     return _coded(gains * SRGB_TO_LINEAR[subject.rgb])
 
 
 def blur(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture through a softer lens."""
+    """Return the picture through a softer lens."""
     return _rgb(cv2.GaussianBlur(subject.rgb, (0, 0), rng.uniform(0.3, 1.1)))
 
 
 def add_noise(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture with noise of 1 to 8 levels."""
+    """Return the picture with noise of 1 to 8 levels."""
     noise = rng.normal(0, rng.uniform(1, 8), subject.rgb.shape)
     return _rgb(subject.rgb + noise)
 
 
 def compress(subject: Subject, rng: np.random.Generator) -> Rgb:
-    """Returns the picture after another JPEG of quality 55 to 97."""
+    """Return the picture after another JPEG of quality 55 to 97."""
     return decode_image(encode_jpeg(subject.rgb, int(rng.integers(55, 98))))
 
 
@@ -250,7 +250,7 @@ def _rgb(values: NDArray[np.generic]) -> Rgb:
 
 
 def _coded(linear: NDArray[np.float32]) -> Rgb:
-    """Returns sRGB of linear light."""
+    """Return sRGB of linear light."""
     clipped = linear.clip(0, 1)
     coded = np.where(clipped <= 0.0031308, 12.92 * clipped, 1.055 * clipped ** (1 / 2.4) - 0.055)
     return _rgb(255 * coded)

@@ -26,14 +26,16 @@ def log_scoring(what: str, scores: Mapping[str, Any]) -> None:
     """
     line: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "what": what}
     line |= {name: scores[name] for name in _HEADLINES if name in scores}
-    if "arms" in scores:
-        line["arms"] = {arm["name"]: (arm.get("ap50") or {}).get("value") for arm in scores["arms"]}
+    if "variants" in scores:
+        line["variants"] = {
+            arm["name"]: (arm.get("ap50") or {}).get("value") for arm in scores["variants"]
+        }
     with (RESULTS / "dice_test_log.jsonl").open("a") as log:
         log.write(json.dumps(short(line)) + "\n")
 
 
 def short(found: dict[str, Any]) -> dict[str, Any]:
-    """Returns the same with as many digits of its numbers as the results keep."""
+    """Return the same with as many digits of its numbers as the results keep."""
     text = json.dumps(found)
     rounded: dict[str, Any] = json.loads(
         text, parse_float=lambda t: float(f"{float(t):.{DIGITS}g}")
@@ -42,7 +44,7 @@ def short(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def real_folder(name: str) -> Path:
-    """Returns where real captures lie: ``$SIM2CAM_REAL/NAME``, or without the variable where ``sim2cam fetch`` put
+    """Return where real captures lie: ``$SIM2CAM_REAL/NAME``, or without the variable where ``sim2cam fetch`` put
     them.
 
     Raises:

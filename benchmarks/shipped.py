@@ -21,7 +21,7 @@ from sim2cam.models.inference.detector import SHIPPED_WEIGHTS, load_detector
 
 
 def main() -> None:
-    """Scores, writes and prints."""
+    """Score, writes and prints."""
     detector = load_detector(SHIPPED_WEIGHTS / "dice.safetensors")
     captures = real_folder("dice")
     results = {
@@ -29,7 +29,7 @@ def main() -> None:
         for split in ("dev", "test")
     }
     scores = {
-        split: {**found.score.to_json(), "unlike": found.reliability.to_json()["unlike"]}
+        split: {**found.score.to_json(), "ood_rate": found.reliability.to_json()["ood_rate"]}
         for split, found in results.items()
     }
     facts = {

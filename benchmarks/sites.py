@@ -44,12 +44,12 @@ class Site:
     predictions: Path
 
     def folder_of(self, arm: Variant) -> Path:
-        """Returns where data and trainings of an arm are."""
+        """Return where data and trainings of an arm are."""
         return self.shared if arm.all_data == (RANDOMIZED,) else self.root
 
 
 def run_arm(plan: AblationPlan, arm: Variant, site: Site, *, at_once: int, minutes: float) -> None:
-    """Trains an arm, unless it was, and writes what it finds in the captures of a site.
+    """Train an arm, unless it was, and writes what it finds in the captures of a site.
 
     Args:
         plan: of the trainings.

@@ -72,7 +72,7 @@ class Case:
 
 
 def main(arguments: Arguments) -> None:
-    """Renders what is missing, trains, writes and prints."""
+    """Render what is missing, trains, writes and prints."""
     renders = arguments.work / "sim"
     generate(
         load_recipe("dice"), renders, count=PICTURES, seed=0, workers=max(CORES),
@@ -96,7 +96,7 @@ def main(arguments: Arguments) -> None:
 
 
 def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
-    """Returns what a training costs, in a process of its own."""
+    """Return what a training costs, in a process of its own."""
     use_threads(case.cores)
     config = replace(load_recipe("dice").train, architecture=case.size, steps=arguments.steps)
     told: list[tuple[TrainProgress, float, float]] = []
@@ -128,7 +128,7 @@ def measure(case: Case, renders: Path, arguments: Arguments) -> dict[str, Any]:
 
 
 def making_ms(categories: tuple[str, ...], config: TrainConfig, renders: Path) -> list[float]:
-    """Returns the CPU milliseconds of making each of some batches, of pictures that are decoded already."""
+    """Return the CPU milliseconds of making each of some batches, of pictures that are decoded already."""
     maker = build_batch_maker(((read_dataset(renders), 1.0),), categories, Tasks(), config)
     for step in range(BATCHES):
         maker.make(step)

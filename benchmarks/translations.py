@@ -47,8 +47,8 @@ Looks = NDArray[np.float64]
 SEED = 100
 PHOTOS = ("style", "dev")
 """Splits: those that transfers were fitted to, and others."""
-JUDGES = {"task": "dice", "judge": "dice-judge"}
-AIMS = {"rejection": 0.05, "retention": 0.97}
+JUDGES = {"task": "dice", "verifier": "dice-verifier"}
+AIMS = {"rejection_rate": 0.05, "detection_recall": 0.97}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Translates, measures, writes and prints."""
+    """Translate, measures, writes and prints."""
     use_threads(1)
     renders = read_dataset(arguments.work / "randomized").take(arguments.pictures)
     captures = {name: read_real_images(real_folder("dice") / f"{name}.json") for name in PHOTOS}
@@ -76,9 +76,9 @@ def main(arguments: Arguments) -> None:
     columns = {"render": renders}
     facts = {
         "environment": collect_environment(None, 1),
-        "judges": JUDGES,
+        "verifiers": JUDGES,
         "aims": AIMS,
-        "pictures": len(renders.samples),
+        "images": len(renders.samples),
         "photos": {name: len(looks) for name, looks in photos.items()},
         "transfers": rows,
     }
@@ -99,7 +99,7 @@ def main(arguments: Arguments) -> None:
 def measure(
     run: Path, renders: Dataset, far: Callable[[Looks], dict[str, Any]], out: Path
 ) -> dict[str, Any]:
-    """Returns what a transfer makes of renders; how far that is from photos is None, with why, of too few."""
+    """Return what a transfer makes of renders; how far that is from photos is None, with why, of too few."""
     weights = tuple((name, resolve_weights(Path(file))) for name, file in JUDGES.items())
     certificate = apply_transfer(
         run,
@@ -116,10 +116,10 @@ def measure(
     retention = {name: certificate.estimate_detection_recall(name) for name in JUDGES}
     measured = {
         "name": run.name,
-        "verdict": certificate.decision,
+        "decision": certificate.decision,
         "kept": certificate.accepted_count,
-        "rejection": certificate.rejection_rate.to_json(),
-        "retention": {name: one and one.to_json() for name, one in retention.items()},
+        "rejection_rate": certificate.rejection_rate.to_json(),
+        "detection_recall": {name: one and one.to_json() for name, one in retention.items()},
     }
     if certificate.accepted_count < MIN_IMAGES:
         why = f"{certificate.accepted_count} pictures were kept, and {MIN_IMAGES} are needed"
@@ -128,7 +128,7 @@ def measure(
 
 
 def _gaps(photos: Mapping[str, Looks], before: Looks, looks: Looks) -> dict[str, Any]:
-    """Returns how far looks are from those of each set of photos, but not from themselves."""
+    """Return how far looks are from those of each set of photos, but not from themselves."""
     found = {}
     for name, own in photos.items():
         if own is not looks:
@@ -136,7 +136,10 @@ def _gaps(photos: Mapping[str, Looks], before: Looks, looks: Looks) -> dict[str,
             gap = measure_domain_gap(
                 scale.transform(looks), scale.transform(own), derive_rng(SEED, "translations")
             )
-            found[name] = {"sliced": gap.sliced_wasserstein.to_json(), "auc": gap.auc.to_json()}
+            found[name] = {
+                "sliced_wasserstein": gap.sliced_wasserstein.to_json(),
+                "auc": gap.auc.to_json(),
+            }
     return {"from": found}
 
 

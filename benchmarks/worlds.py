@@ -48,7 +48,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Makes, measures and writes, one recipe after the other."""
+    """Make, measures and writes, one recipe after the other."""
     if strangers := set(arguments.recipes).difference(RECIPES):
         raise SystemExit(f"--recipes: there is no {', '.join(sorted(strangers))}")
     facts = collect_environment(get_rasterizer().name, arguments.workers)
@@ -65,7 +65,7 @@ def main(arguments: Arguments) -> None:
 
 
 def measured() -> dict[str, dict[str, Any]]:
-    """Returns what is known of each recipe that was measured, by its name."""
+    """Return what is known of each recipe that was measured, by its name."""
     path = RESULTS / "worlds.json"
     if not path.is_file():
         return {}

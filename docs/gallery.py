@@ -35,7 +35,7 @@ RECIPE --preview` shows. `make gallery` draws this page.
 
 
 def main(names: list[str]) -> None:
-    """Draws the pictures of these recipes, and writes the page of all that there are."""
+    """Draw the pictures of these recipes, and writes the page of all that there are."""
     shipped = sorted(path.stem for path in RECIPES_FOLDER.glob("*.toml"))
     for name in names or shipped:
         drawn, file = picture_of(name), FOLDER / f"{name}.jpg"
@@ -48,7 +48,7 @@ def main(names: list[str]) -> None:
 
 
 def write_page(shipped: list[str]) -> None:
-    """Writes the page of those that have a picture."""
+    """Write the page of those that have a picture."""
     parts = [PAGE]
     for name in shipped:
         if (FOLDER / f"{name}.jpg").is_file():
@@ -59,7 +59,7 @@ def write_page(shipped: list[str]) -> None:
 
 
 def picture_of(name: str) -> bytes:
-    """Returns the samples of a recipe side by side, as a JPEG as good as its size allows."""
+    """Return the samples of a recipe side by side, as a JPEG as good as its size allows."""
     with tempfile.TemporaryDirectory() as folder:
         sheet = build_sample_sheet(render_preview(load_recipe(name), Path(folder, name), seed=SEED))
     height = round(sheet.shape[0] * WIDTH_PX / sheet.shape[1])
@@ -70,7 +70,7 @@ def picture_of(name: str) -> bytes:
 
 
 def _told(recipe: Path) -> str:
-    """Returns what a recipe's first lines say of it."""
+    """Return what a recipe's first lines say of it."""
     lines = recipe.read_text(encoding="utf-8").splitlines()
     first = next(i for i, line in enumerate(lines) if not line.startswith("#"))
     return "\n".join(line.removeprefix("# ") for line in lines[:first])

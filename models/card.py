@@ -29,6 +29,21 @@ from sim2cam.models.training.datasets import DatasetRecord
 _MAX_ENLARGEMENT = 32
 """Times by which a card may have images or boxes enlarged."""
 
+_RENAMED_KEYS = {
+    "magnification": "input_scale",
+    "box_margin": "box_expansion",
+    "reader": "roi_classifier",
+    "start": "initial_weights",
+    "captures": "target_images",
+    "backdrops": "background_images",
+    "looks": "evaluations",
+    "scaling": "score_calibration",
+    "pictures": "image_digests",
+    "sizes_px": "box_size_range_px",
+    "novelty": "ood_threshold",
+}
+"""Keys of cards of earlier versions, and what they are called now. Tensors were renamed with them."""
+
 
 @dataclass(frozen=True)
 class OodThreshold:
@@ -48,23 +63,23 @@ class OodThreshold:
     distance: float
     false_positive_rate: float
     images: int
-    measured_on: Literal["held-out pictures", "development captures"]
+    measured_on: Literal["held-out images", "validation images"]
     tile_px: int
     uncertainty: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuses limits that pictures cannot be held against.
+        """Refuse limits that pictures cannot be held against.
 
         Raises:
             UsageError: naming the value.
         """
-        for name in ("distance", "tile_px", "doubt"):
+        for name in ("distance", "tile_px", "uncertainty"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"novelty.{name} must be above 0, not {value}")
+                raise UsageError(f"ood_threshold.{name} must be above 0, not {value}")
 
     def compute_ood_score(self, statistics: OodStatistics) -> float:
-        """Returns how unlike a picture is: the larger of what it has over the limit of that."""
+        """Return how unlike a picture is: the larger of what it has over the limit of that."""
         of_doubt = 0.0 if self.uncertainty is None else statistics.uncertainty / self.uncertainty
         return max(statistics.distance / self.distance, of_doubt)
 
@@ -172,22 +187,23 @@ class DetectorCard:
         return select_roi_views(poses=bool(self.objects), flips=flips)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the card as JSON values, without later keys that it does not use."""
+        """Return the card as JSON values, without later keys that it does not use."""
         return {n: v for n, v in asdict(self).items() if v or n not in OMITTED_WHEN_UNSET}
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
-    """Returns the card that a JSON file holds.
+    """Return the card that a JSON file holds.
 
     Args:
         path: the file, for the errors.
         card: its content.
 
     Raises:
-        CheckpointError: not a detector's card, a key missing or of the wrong type, an unknown
-            architecture, a scaling that cannot be, or objects or keypoints that are not those of
+        CheckpointError: not a detector's card, a card of an earlier version, a key missing or of the wrong
+            type, an unknown architecture, a scaling that cannot be, or objects or keypoints that are not those of
             the categories.
     """
+    _check_renamed_keys(path, card)
     read = parse_card(path, card, DetectorCard, "a detector")
     if read.architecture not in ARCHITECTURES:
         _check_torchvision_card(path, read)
@@ -209,6 +225,17 @@ def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
     return read
 
 
+def _check_renamed_keys(path: Path, card: dict[str, Any]) -> None:
+    """Refuse the card of an earlier version, whose old keys would otherwise be ignored."""
+    old = next((key for key in _RENAMED_KEYS if key in card), None)
+    if old is not None:
+        raise CheckpointError(
+            path,
+            f"key '{old}' is of an earlier version of sim2cam, which now has '{_RENAMED_KEYS[old]}': download "
+            "or convert the weights again.",
+        )
+
+
 def _check_torchvision_card(path: Path, card: DetectorCard) -> None:
     known = list_torchvision_architectures()
     if card.architecture not in known:
@@ -225,8 +252,8 @@ def _check_torchvision_card(path: Path, card: DetectorCard) -> None:
 def _check_numbers(path: Path, card: DetectorCard) -> None:
     """Refuse numbers with which images or boxes would have impossible sizes."""
     bounds = {
-        "magnification": (1 / _MAX_ENLARGEMENT, _MAX_ENLARGEMENT),
-        "box_margin": (-0.5, _MAX_ENLARGEMENT),
+        "input_scale": (1 / _MAX_ENLARGEMENT, _MAX_ENLARGEMENT),
+        "box_expansion": (-0.5, _MAX_ENLARGEMENT),
     }
     for name, (low, high) in bounds.items():
         if not low <= getattr(card, name) <= high:
@@ -241,13 +268,15 @@ def _check_score_calibration(
 ) -> None:
     if not 0 < calibration.temperature < math.inf:
         raise CheckpointError(
-            path, f"scaling.temperature must be above 0, not {calibration.temperature}."
+            path, f"score_calibration.temperature must be above 0, not {calibration.temperature}."
         )
     if set(calibration.offsets) != set(categories):
         raise CheckpointError(
             path,
-            f"scaling.offsets are of {', '.join(calibration.offsets)}, but must be of each category: "
+            f"score_calibration.offsets are of {', '.join(calibration.offsets)}, but must be of each category: "
             f"{', '.join(categories)}.",
         )
     if not all(map(math.isfinite, calibration.offsets.values())):
-        raise CheckpointError(path, f"scaling.offsets must be finite, not {calibration.offsets}.")
+        raise CheckpointError(
+            path, f"score_calibration.offsets must be finite, not {calibration.offsets}."
+        )

@@ -69,5 +69,5 @@ __all__ = [
 
 
 def has_operators() -> bool:
-    """Returns whether torchvision's compiled operators load, which its detection models need."""
+    """Return whether torchvision's compiled operators load, which its detection models need."""
     return bool(sys.modules["torchvision"].extension._has_ops())

@@ -67,7 +67,7 @@ class Placeable:
     part_spheres: tuple[tuple[Vec3, float], ...] = ()
 
     def get_bounding_spheres(self) -> list[tuple[NDArray[np.float64], float]]:
-        """Returns balls around its parts where it stands: places (3,) and radii."""
+        """Return balls around its parts where it stands: places (3,) and radii."""
         found = self.part_spheres or ((self.center_m, self.radius_m),)
         return [(self.body.pose.apply(np.array([place]))[0], radius) for place, radius in found]
 
@@ -97,7 +97,7 @@ class Placeables:
 
 
 def make_placeables(factors: FactorValues, assets: Sequence[AssetInfo]) -> Placeables:
-    """Returns everything that is let go.
+    """Return everything that is let go.
 
     Args:
         factors: everything that chance decided.
@@ -117,7 +117,7 @@ def make_placeables(factors: FactorValues, assets: Sequence[AssetInfo]) -> Place
 
 
 def make_hands(factors: FactorValues) -> list[Body]:
-    """Returns the hands that are held over the objects, where they are."""
+    """Return the hands that are held over the objects, where they are."""
     return [
         _make_hand_body(factors, i)
         for i in range(int(factors.get_float_or("layout/hand_count", 0)))
@@ -155,7 +155,7 @@ def _make_fixtures(factors: FactorValues, assets: Sequence[AssetInfo]) -> list[P
 
 
 def compute_position(factors: FactorValues, path: str, radius: str, angle: str) -> Vec3:
-    """Returns a place on the table, the radius over that in which objects are dropped."""
+    """Return a place on the table, the radius over that in which objects are dropped."""
     r = factors.get_float("layout/region_m") * factors.get_float(f"{path}/{radius}")
     turn = factors.get_float(f"{path}/{angle}")
     return r * math.cos(turn), r * math.sin(turn), 0.0
@@ -192,7 +192,7 @@ def _make_die(factors: FactorValues, i: int) -> Placeable:
 
 
 def _select_asset(factors: FactorValues, path: str, assets: Sequence[AssetInfo]) -> AssetInfo:
-    """Returns the asset that was drawn, with its joints as they were."""
+    """Return the asset that was drawn, with its joints as they were."""
     (facts,) = (one for one in assets if one.name == factors.get_str(f"{path}/asset"))
     return facts.pose_joints(factors.get_named(f"{path}/joints"))
 
@@ -389,7 +389,7 @@ def _make_label(factors: FactorValues, path: str, text: str) -> PackageLabel:
 
 
 def _get_card_images(factors: FactorValues, path: str) -> tuple[ImageFile | None, ImageFile | None]:
-    """Returns the pictures of a card's face and of its back."""
+    """Return the pictures of a card's face and of its back."""
     if not factors.values.get(f"{path}/pictured", False):
         return None, None
     by_stem = {PurePath(name).stem: facts.file for name, facts in factors.surface_images.items()}
@@ -405,7 +405,7 @@ def _make_solid_body(
     rotation: Quaternion,
     surface: Material,
 ) -> Body:
-    """Returns a body of one stuff that is to be found."""
+    """Return a body of one stuff that is to be found."""
     return Body(
         path,
         asset,
@@ -422,7 +422,7 @@ def _make_solid_body(
 def _compute_dynamics(
     factors: FactorValues, path: str, size_m: Vec3, measured_offset_m: Vec3 = _ORIGIN
 ) -> dict[str, Any]:
-    """Returns how a body moves when it is let go, where its mass lies and what the air takes away.
+    """Return how a body moves when it is let go, where its mass lies and what the air takes away.
 
     Args:
         factors: everything that chance decided.
@@ -465,7 +465,7 @@ def _make_distractor(factors: FactorValues, i: int, assets: Sequence[AssetInfo])
 
 
 def _make_distractor_body(factors: FactorValues, i: int, asset: Asset, mass_kg: float) -> Body:
-    """Returns a distractor where it is let go, standing as its shape or file has it."""
+    """Return a distractor where it is let go, standing as its shape or file has it."""
     path = f"distractor/{i}"
     place = compute_position(factors, path, "radius", "angle_rad")
     return Body(
@@ -555,7 +555,7 @@ def _wrap_centered(body: Body, size_m: Vec3, radius_m: float) -> Placeable:
 
 
 def _compute_rotation(factors: FactorValues, path: str) -> Quaternion:
-    """Returns a uniform rotation from three uniform numbers (Shoemake 1992), or one about the vertical."""
+    """Return a uniform rotation from three uniform numbers (Shoemake 1992), or one about the vertical."""
     if f"{path}/yaw_rad" in factors.values:
         return _compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad"))
     a, b, c = (factors.get_float(f"{path}/rotation_{name}") for name in "abc")
@@ -569,7 +569,7 @@ def _compute_yaw_rotation(yaw_rad: float) -> Quaternion:
 
 
 def _compute_leaning_rotation(factors: FactorValues, path: str) -> Quaternion:
-    """Returns a rotation that leans what was turned about the vertical."""
+    """Return a rotation that leans what was turned about the vertical."""
     lean, way = factors.get_float(f"{path}/lean_rad"), factors.get_float(f"{path}/lean_angle_rad")
     axis = np.array([-math.sin(way), math.cos(way), 0.0])
     turn = Rotation.from_euler("z", factors.get_float(f"{path}/yaw_rad"))
@@ -577,7 +577,7 @@ def _compute_leaning_rotation(factors: FactorValues, path: str) -> Quaternion:
 
 
 def _compute_die_colors(factors: FactorValues, i: int) -> tuple[Color, Color]:
-    """Returns the linear colours of body and pips.
+    """Return the linear colours of body and pips.
 
     Pips are moved towards white or black until they are ``pip_contrast`` from what they stand on, both
     colours of a body that is mottled, or else as far as they can be.
@@ -602,6 +602,6 @@ def _compute_die_colors(factors: FactorValues, i: int) -> tuple[Color, Color]:
 
 
 def _mix_colors(first: Color, second: Color, share: float) -> Color:
-    """Returns a colour with a share of another one."""
+    """Return a colour with a share of another one."""
     r, g, b = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
     return r, g, b

@@ -26,7 +26,7 @@ class Intervention:
         return bool(self.settings) or any(self.resamples.values())
 
     def count_resamples(self, path: str) -> int:
-        """Returns how often a factor is drawn again."""
+        """Return how often a factor is drawn again."""
         return sum(
             times
             for name, times in self.resamples.items()
@@ -34,17 +34,17 @@ class Intervention:
         )
 
     def get_setting(self, path: str) -> Value | None:
-        """Returns what a factor is set to; None when it is not."""
+        """Return what a factor is set to; None when it is not."""
         if not self.settings:  # as in nearly every scene; this is asked of every factor
             return None
         return self.settings.get(path, self.settings.get(_strip_instance(path)))
 
     def list_instances(self) -> tuple[str, ...]:
-        """Returns what it names of a single instance of a group: ``die/3``, ``die/3/edge_m``."""
+        """Return what it names of a single instance of a group: ``die/3``, ``die/3/edge_m``."""
         return tuple(n for n in (*self.resamples, *self.settings) if _strip_instance(n) != n)
 
     def resample_again(self) -> Intervention:
-        """Returns the change with each of its groups drawn once more."""
+        """Return the change with each of its groups drawn once more."""
         return replace(self, resamples={name: times + 1 for name, times in self.resamples.items()})
 
 

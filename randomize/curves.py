@@ -35,7 +35,7 @@ _ARM_RADII = (0.08, 0.13, 0.24)
 
 
 def make_cable(factors: FactorValues, path: str) -> Tubes:
-    """Returns a cable that lies level, around the centre of its mass.
+    """Return a cable that lies level, around the centre of its mass.
 
     Its direction swings along its length, by two waves.
     """
@@ -52,7 +52,7 @@ def make_cable(factors: FactorValues, path: str) -> Tubes:
 
 
 def make_hand(factors: FactorValues, path: str) -> Tubes:
-    """Returns a hand and its arm, with the tip of its straight middle finger at the origin."""
+    """Return a hand and its arm, with the tip of its straight middle finger at the origin."""
     length, curl = factors.get_float(f"{path}/length_m"), factors.get_float(f"{path}/curl_rad")
     spread = factors.get_float(f"{path}/spread_rad")
     index = _POINTING_CURL if factors.get_bool(f"{path}/pointing") else 1.0
@@ -73,7 +73,7 @@ def make_hand(factors: FactorValues, path: str) -> Tubes:
 
 
 def _make_finger(finger_index: int, curl_rad: float, spread_rad: float) -> Floats:
-    """Returns wrist, palm, knuckle, joints and tip (6, 3) of a finger."""
+    """Return wrist, palm, knuckle, joints and tip (6, 3) of a finger."""
     x, y = _KNUCKLES[finger_index]
     down = np.cumsum(curl_rad * np.array(_JOINT_CURL_RATIOS))
     turn = spread_rad * _FINGER_SPREAD_RATIOS[finger_index]
@@ -86,7 +86,7 @@ def _make_finger(finger_index: int, curl_rad: float, spread_rad: float) -> Float
 
 
 def _interpolate_joints(joints: Floats, radii: Floats) -> tuple[Floats, Floats]:
-    """Returns points (n, 3) of a smooth line through joints (m, 3), and the radius at each."""
+    """Return points (n, 3) of a smooth line through joints (m, 3), and the radius at each."""
     at = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(joints, axis=0), axis=1))])
     steps = np.arange((len(joints) - 1) * _POINTS_PER_JOINT + 1) / _POINTS_PER_JOINT
     along = np.interp(steps, np.arange(len(joints)), at)

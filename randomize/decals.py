@@ -20,7 +20,7 @@ _DEFAULT_LENGTH = 8
 
 
 def add_decals(bodies: Sequence[Body], factors: FactorValues) -> tuple[Body, ...]:
-    """Returns the bodies with the decals that were drawn; what none of them can carry is left out."""
+    """Return the bodies with the decals that were drawn; what none of them can carry is left out."""
     found = list(bodies)
     for i in range(int(factors.get_float_or("layout/decal_count", 0))):
         path = f"decal/{i}"
@@ -54,12 +54,12 @@ def _make_decal(factors: FactorValues, path: str, sides: int) -> Decal:
 
 
 def _pick_index(factors: FactorValues, path: str, count: int) -> int:
-    """Returns which of so many a share, 0 to 1, stands for."""
+    """Return which of so many a share, 0 to 1, stands for."""
     return min(int(factors.get_float(path) * count), count - 1)
 
 
 def _make_random_text(factors: FactorValues, path: str) -> str:
-    """Returns a line that means nothing, as of a lot or a shelf life."""
+    """Return a line that means nothing, as of a lot or a shelf life."""
     rng = np.random.default_rng(factors.get_int(f"{path}/seed"))
     length = int(factors.get_float_or(f"{path}/length", _DEFAULT_LENGTH))
     return "".join(_CHARACTERS[n] for n in rng.integers(len(_CHARACTERS), size=length))

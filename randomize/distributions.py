@@ -70,11 +70,11 @@ class Constant(DistributionBase):
     kind: Literal["constant"] = "constant"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns the value."""
+        """Return the value."""
         return self.value
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the value."""
+        """Return the value."""
         return (self.value,)
 
 
@@ -90,11 +90,11 @@ class Uniform(DistributionBase):
         _require(self.low <= self.high, f"uniform needs low <= high, not {self.low} > {self.high}")
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns a number in [low, high)."""
+        """Return a number in [low, high)."""
         return float(context.rng.uniform(self.low, self.high))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns both ends."""
+        """Return both ends."""
         return float(self.low), float(self.high)
 
 
@@ -113,11 +113,11 @@ class LogUniform(DistributionBase):
         )
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns a number in [low, high)."""
+        """Return a number in [low, high)."""
         return float(math.exp(context.rng.uniform(math.log(self.low), math.log(self.high))))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns both ends."""
+        """Return both ends."""
         return float(self.low), float(self.high)
 
 
@@ -136,7 +136,7 @@ class Normal(DistributionBase):
         _require(self.low < self.high, f"normal needs low < high, not {self.low} >= {self.high}")
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns a number in [low, high]."""
+        """Return a number in [low, high]."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
         share = context.rng.random()
         if low > 0:  # in the lower half the normal law keeps its digits
@@ -146,7 +146,7 @@ class Normal(DistributionBase):
         return min(max(self.mean + self.std * between, self.low), self.high)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns both ends."""
+        """Return both ends."""
         return float(self.low), float(self.high)
 
 
@@ -169,15 +169,15 @@ class Curve(DistributionBase):
         )
 
     def get_positions(self) -> np.ndarray:
-        """Returns the values (n,) of the points."""
+        """Return the values (n,) of the points."""
         return np.array([place for place, _ in self.points])
 
     def get_weights(self) -> np.ndarray:
-        """Returns the weights (n,) of the points."""
+        """Return the weights (n,) of the points."""
         return np.array([weight for _, weight in self.points])
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns a number between the first and the last value, by the inverse of the integral."""
+        """Return a number between the first and the last value, by the inverse of the integral."""
         x, y = self.get_positions(), self.get_weights()
         areas = np.cumsum(np.diff(x) * (y[1:] + y[:-1]) / 2)
         below = context.rng.random() * areas[-1]
@@ -190,7 +190,7 @@ class Curve(DistributionBase):
         return float(min(x[i] + step, x[i + 1]))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the first and the last value."""
+        """Return the first and the last value."""
         return float(self.points[0][0]), float(self.points[-1][0])
 
 
@@ -206,11 +206,11 @@ class Integers(DistributionBase):
         _require(self.low <= self.high, f"integers needs low <= high, not {self.low} > {self.high}")
 
     def sample(self, context: SamplingContext) -> int:
-        """Returns a whole number in [low, high]."""
+        """Return a whole number in [low, high]."""
         return int(context.rng.integers(self.low, self.high, endpoint=True))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns both ends."""
+        """Return both ends."""
         return self.low, self.high
 
 
@@ -235,14 +235,14 @@ class Choice(DistributionBase):
             )
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns one of the options."""
+        """Return one of the options."""
         if not self.weights:
             return self.options[int(context.rng.integers(len(self.options)))]
         shares = np.cumsum(self.weights) / sum(self.weights)
         return self.options[int(np.searchsorted(shares, context.rng.random(), side="right"))]
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the options."""
+        """Return the options."""
         return self.options
 
 
@@ -254,11 +254,11 @@ class Sum(DistributionBase):
     kind: Literal["sum"] = "sum"
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns the sum of their draws."""
+        """Return the sum of their draws."""
         return sum(_require_numbers(self.kind, (part.sample(context) for part in self.of)))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the least and the greatest sum."""
+        """Return the least and the greatest sum."""
         parts = [_require_numbers(self.kind, part.compute_extremes(lookup)) for part in self.of]
         return sum(map(min, parts)), sum(map(max, parts))
 
@@ -271,11 +271,11 @@ class Product(DistributionBase):
     kind: Literal["product"] = "product"
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns the product of their draws."""
+        """Return the product of their draws."""
         return math.prod(_require_numbers(self.kind, (part.sample(context) for part in self.of)))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the least and the greatest product."""
+        """Return the least and the greatest product."""
         ends: Values = (1, 1)
         for part in self.of:
             found = _require_numbers(self.kind, part.compute_extremes(lookup))
@@ -295,12 +295,12 @@ class Power(DistributionBase):
     kind: Literal["power"] = "power"
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns its draw to the exponent."""
+        """Return its draw to the exponent."""
         (base,) = _require_numbers(self.kind, [self.of.sample(context)])
         return float(base**self.exponent)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the powers of both ends; refuses bases of which it is not defined."""
+        """Return the powers of both ends; refuses bases of which it is not defined."""
         found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
         low, high = min(found), max(found)
         least = "above 0" if self.exponent < 0 else "0 or more"
@@ -324,16 +324,16 @@ class Clip(DistributionBase):
         _require(self.low <= self.high, f"clip needs low <= high, not {self.low} > {self.high}")
 
     def sample(self, context: SamplingContext) -> float:
-        """Returns its draw, in [low, high]."""
+        """Return its draw, in [low, high]."""
         return self._clamp(*_require_numbers(self.kind, [self.of.sample(context)]))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns both ends, clipped."""
+        """Return both ends, clipped."""
         found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
         return self._clamp(min(found)), self._clamp(max(found))
 
     def _clamp(self, value: float) -> float:
-        """Returns the value in [low, high]; a whole one stays int where its bound is whole."""
+        """Return the value in [low, high]; a whole one stays int where its bound is whole."""
         moved = min(max(value, self.low), self.high)
         is_whole = isinstance(value, int) and float(moved).is_integer()
         return int(moved) if is_whole else moved
@@ -347,11 +347,11 @@ class Rounded(DistributionBase):
     kind: Literal["rounded"] = "rounded"
 
     def sample(self, context: SamplingContext) -> int:
-        """Returns its draw as a whole number."""
+        """Return its draw as a whole number."""
         return round(_require_numbers(self.kind, [self.of.sample(context)])[0])
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns both ends, rounded."""
+        """Return both ends, rounded."""
         found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
         return round(min(found)), round(max(found))
 
@@ -366,11 +366,11 @@ class Same(DistributionBase):
     kind: Literal["same"] = "same"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns the other factor's value."""
+        """Return the other factor's value."""
         return context.get_value(self.factor)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns the other factor's."""
+        """Return the other factor's."""
         return lookup(self.factor)
 
 
@@ -382,11 +382,11 @@ class Shared(DistributionBase):
     kind: Literal["shared"] = "shared"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns what every instance draws."""
+        """Return what every instance draws."""
         return self.of.sample(context.shared)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns those of what is shared."""
+        """Return those of what is shared."""
         return self.of.compute_extremes(lookup)
 
 
@@ -403,7 +403,7 @@ class Given(DistributionBase):
     kind: Literal["given"] = "given"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns the draw of the case that holds."""
+        """Return the draw of the case that holds."""
         case = self.cases.get(format_case(context.get_value(self.factor)), self.otherwise)
         assert case is not None  # extremes has refused what no case covers
         return case.sample(context)
@@ -453,12 +453,12 @@ class Each(DistributionBase):
         _require(len(self.of) > 0, "each needs at least one instance")
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns the draw of that of the instance's number."""
+        """Return the draw of that of the instance's number."""
         number = int(context.instance or 0)
         return self.of[min(number, len(self.of) - 1)].sample(context)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns those of all instances."""
+        """Return those of all instances."""
         return tuple(value for part in self.of for value in part.compute_extremes(lookup))
 
 
@@ -478,11 +478,11 @@ class Column(DistributionBase):
         _require(len(self.values) > 0, "column needs at least one value")
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns the value in the row that was drawn."""
+        """Return the value in the row that was drawn."""
         return self.values[context.sample_row(self.table, len(self.values))]
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns all values."""
+        """Return all values."""
         return self.values
 
 
@@ -504,11 +504,11 @@ class Quota(DistributionBase):
         check_shares(self.kind, self.shares, len(self.of))
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns the draw of the stratum that the scene belongs to."""
+        """Return the draw of the stratum that the scene belongs to."""
         return self.of[context.assign_stratum(self.shares or (1,) * len(self.of))].sample(context)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns those of all strata."""
+        """Return those of all strata."""
         return tuple(value for part in self.of for value in part.compute_extremes(lookup))
 
 
@@ -531,7 +531,7 @@ class Schedule(DistributionBase):
         )
 
     def sample(self, context: SamplingContext) -> Value:
-        """Returns a draw of what holds at the scene's index."""
+        """Return a draw of what holds at the scene's index."""
         later = next((i for i, (start, _) in enumerate(self.over) if start > context.index), None)
         if later in (0, None):
             return self.over[0 if later == 0 else -1][1].sample(context)
@@ -542,12 +542,12 @@ class Schedule(DistributionBase):
         )
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Returns those of all its distributions."""
+        """Return those of all its distributions."""
         return tuple(value for _, part in self.over for value in part.compute_extremes(lookup))
 
 
 def as_distribution(value: Any) -> Any:
-    """Returns a plain number, word or yes/no as a constant, and everything else as it is."""
+    """Return a plain number, word or yes/no as a constant, and everything else as it is."""
     return Constant(value) if isinstance(value, bool | int | float | str) else value
 
 
@@ -561,7 +561,7 @@ Distribution = Annotated[
 
 
 def iterate_parts(distribution: Distribution) -> Iterator[Distribution]:
-    """Yields a distribution and all that it is made of."""
+    """Yield a distribution and all that it is made of."""
     yield distribution
     for entry in fields(distribution):
         for part in _iterate_distributions(getattr(distribution, entry.name)):
@@ -569,7 +569,7 @@ def iterate_parts(distribution: Distribution) -> Iterator[Distribution]:
 
 
 def to_toml(distribution: Distribution) -> str:
-    """Returns a distribution as a recipe writes it, on one line."""
+    """Return a distribution as a recipe writes it, on one line."""
     if isinstance(distribution, Constant):
         return _format_toml(distribution.value)
     return _format_toml(_ADAPTER.dump_python(distribution, exclude_none=True))
@@ -579,7 +579,7 @@ _ADAPTER: TypeAdapter[Distribution] = TypeAdapter(Distribution)
 
 
 def format_case(value: Value) -> str:
-    """Returns how a case of ``given`` names a value: ``wood``, ``true``, ``3`` for 3.0, too."""
+    """Return how a case of ``given`` names a value: ``wood``, ``true``, ``3`` for 3.0, too."""
     if isinstance(value, bool):
         return str(value).lower()
     is_whole = isinstance(value, float) and value.is_integer()
@@ -601,7 +601,7 @@ def _is_possible_case(name: str, extremes: Values) -> bool:
 
 
 def _is_number_within(name: str, numbers: Sequence[float]) -> bool:
-    """Returns whether a case, as ``format_case`` writes it, is one of the numbers between some."""
+    """Return whether a case, as ``format_case`` writes it, is one of the numbers between some."""
     try:
         value = float(name)
     except ValueError:
@@ -612,7 +612,7 @@ def _is_number_within(name: str, numbers: Sequence[float]) -> bool:
 
 
 def check_shares(kind: str, shares: tuple[int, ...], count: int) -> None:
-    """Refuses shares that do not fit so many strata.
+    """Refuse shares that do not fit so many strata.
 
     Raises:
         ValueError: naming them.
@@ -687,7 +687,7 @@ def _require_numbers(kind: str, values: Any) -> list[float]:
 
 
 def _invert_truncated_normal(low: float, high: float, quantile: float) -> float:
-    """Returns the number below which a share lies of the normal law from low to high.
+    """Return the number below which a share lies of the normal law from low to high.
 
     Low is 0 or less. Where next to nothing of the law lies below high, logarithms of shares keep digits
     that the shares themselves do not have.

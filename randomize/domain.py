@@ -1123,7 +1123,7 @@ class Domain:
 
 
 def iterate_factors(group: Any) -> Iterator[tuple[str, Distribution]]:
-    """Yields the factors of a group and their distributions, without those that are left out.
+    """Yield the factors of a group and their distributions, without those that are left out.
 
     What a factor has for each of several names is a factor each: ``joints.elbow``.
     """
@@ -1136,7 +1136,7 @@ def iterate_factors(group: Any) -> Iterator[tuple[str, Distribution]]:
 
 
 def get_factor(domain: Domain, path: str) -> Distribution:
-    """Returns the distribution of the factor that a path (``die/3/edge_m``) leads to."""
+    """Return the distribution of the factor that a path (``die/3/edge_m``) leads to."""
     group, *_, factor = path.split("/")
     name, _, key = factor.partition(".")
     found = getattr(getattr(domain, group), name)

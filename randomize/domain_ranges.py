@@ -46,7 +46,7 @@ class FactorRange:
     upper_bound: float
 
     def to_position(self, value: float) -> float:
-        """Returns the place of a value."""
+        """Return the place of a value."""
         low, high = (
             self._to_coordinate(self.distribution.low),
             self._to_coordinate(self.distribution.high),
@@ -54,7 +54,7 @@ class FactorRange:
         return (self._to_coordinate(value) - low) / (high - low)
 
     def from_position(self, position: float) -> float:
-        """Returns the value at a place."""
+        """Return the value at a place."""
         low, high = (
             self._to_coordinate(self.distribution.low),
             self._to_coordinate(self.distribution.high),
@@ -64,12 +64,12 @@ class FactorRange:
         return min(max(value, self.lower_bound), self.upper_bound)
 
     def compute_limits(self) -> tuple[float, float]:
-        """Returns the places of the lowest and the highest end that it may be given."""
+        """Return the places of the lowest and the highest end that it may be given."""
         low, high = self.to_position(self.lower_bound), self.to_position(self.upper_bound)
         return max(-MAX_SHIFT, low), min(1 + MAX_SHIFT, high)
 
     def rescale(self, low: float, high: float) -> RangeDistribution:
-        """Returns the distribution from one place to another; whole numbers take in both."""
+        """Return the distribution from one place to another; whole numbers take in both."""
         least, most = self.from_position(low), self.from_position(high)
         match self.distribution:
             case Integers():
@@ -90,7 +90,7 @@ _ROUNDING = 1e-6
 
 
 def find_ranges(domain: Domain, names: Collection[str] = ()) -> tuple[FactorRange, ...]:
-    """Returns the factors of a domain that are drawn from one range, in its order.
+    """Return the factors of a domain that are drawn from one range, in its order.
 
     Args:
         domain: with its distributions.
@@ -115,7 +115,7 @@ def find_ranges(domain: Domain, names: Collection[str] = ()) -> tuple[FactorRang
 
 
 def replace_distributions(domain: Domain, distributions: Mapping[str, Distribution]) -> Domain:
-    """Returns a domain in which some factors, by their paths, are drawn from other distributions."""
+    """Return a domain in which some factors, by their paths, are drawn from other distributions."""
     groups: dict[str, dict[str, Distribution]] = {}
     for path, distribution in distributions.items():
         group, factor = path.split("/")
@@ -125,7 +125,7 @@ def replace_distributions(domain: Domain, distributions: Mapping[str, Distributi
 
 
 def collect_values(path: str, values: Mapping[str, Value]) -> list[float]:
-    """Returns what one scene drew of a factor, over all instances of its group."""
+    """Return what one scene drew of a factor, over all instances of its group."""
     group, factor = path.split("/")
     return [
         float(value)

@@ -53,7 +53,7 @@ class FactorHistogram:
 def sample_factor_histograms(
     domain: Domain, seed: int, *, count: int, views: int
 ) -> tuple[FactorHistogram, ...]:
-    """Returns what the first ``count`` scenes draw of every factor, in the order of the domain.
+    """Return what the first ``count`` scenes draw of every factor, in the order of the domain.
 
     Drafts that would not settle count too: it is what is drawn, not what is left of it.
 
@@ -70,7 +70,7 @@ def sample_factor_histograms(
 def compute_factor_histograms(
     domain: Domain, scenes: Iterable[Mapping[str, Value]]
 ) -> tuple[FactorHistogram, ...]:
-    """Returns what some scenes drew of every factor, in the order of the domain.
+    """Return what some scenes drew of every factor, in the order of the domain.
 
     Args:
         domain: the distributions.
@@ -119,7 +119,7 @@ def _compute_histogram(
 
 
 def _compute_bin_edges(extremes: Sequence[float], numbers: Sequence[float]) -> tuple[float, ...]:
-    """Returns edges of equal bins; a few whole numbers have one each, in its middle."""
+    """Return edges of equal bins; a few whole numbers have one each, in its middle."""
     low, high = min(extremes), max(extremes)
     are_whole = all(float(value).is_integer() for value in (low, high, *numbers))
     if are_whole and high - low < 2 * _BINS:

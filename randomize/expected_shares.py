@@ -35,7 +35,7 @@ from sim2cam.randomize.sampling_context import Value
 def compute_bin_probabilities(
     domain: Domain, distribution: Distribution, edges: Sequence[float]
 ) -> NDArray[np.float64] | None:
-    """Returns the shares (n - 1,) of draws between each two of n neighbouring edges.
+    """Return the shares (n - 1,) of draws between each two of n neighbouring edges.
 
     The upper edge of each bin belongs to the next one. None where there is no closed form: of sums,
     products, powers and schedules.
@@ -54,7 +54,7 @@ def compute_bin_probabilities(
 def compute_value_probabilities(
     domain: Domain, distribution: Distribution
 ) -> Mapping[Value, float] | None:
-    """Returns the share of each value of a distribution of words or of yes and no.
+    """Return the share of each value of a distribution of words or of yes and no.
 
     None where there is no closed form.
 
@@ -69,7 +69,7 @@ def compute_value_probabilities(
 
 
 def _compute_cdf(domain: Domain, distribution: Distribution, x: float) -> float:
-    """Returns the share of draws that are less than x."""
+    """Return the share of draws that are less than x."""
     match distribution:
         case Constant(value):
             share = float(float(value) < x)
@@ -119,7 +119,7 @@ def _collect_probabilities(domain: Domain, distribution: Distribution) -> dict[V
 def _decompose_mixture(
     domain: Domain, distribution: Distribution
 ) -> list[tuple[Distribution, float]]:
-    """Returns the parts that a distribution is a mixture of, with their shares."""
+    """Return the parts that a distribution is a mixture of, with their shares."""
     match distribution:
         case Choice(options, weights):
             return _normalize_weights([Constant(option) for option in options], weights)
@@ -140,7 +140,7 @@ def _decompose_mixture(
 
 
 def _has_nested_references(distribution: Given) -> bool:
-    """Returns whether what is drawn in a case may depend on which case it is."""
+    """Return whether what is drawn in a case may depend on which case it is."""
     return any(
         isinstance(part, Same | Given)
         for part in iterate_parts(distribution)

@@ -30,7 +30,7 @@ _OVERCAST_SKY, _CLEAR_SKY = (0.4, 6500.0), (0.75, 12000.0)  # transmittance and 
 
 @functools.lru_cache(maxsize=4096)
 def compute_blackbody_color(kelvin: float) -> Color:
-    """Returns the linear sRGB of a black body of a temperature, of luminance 1.
+    """Return the linear sRGB of a black body of a temperature, of luminance 1.
 
     Planck's law, seen by the CIE 1931 observer as Wyman, Sloan and Shirley (2013, "Simple analytic
     approximations to the CIE XYZ color matching functions") have it. What is redder or bluer than
@@ -44,7 +44,7 @@ def compute_blackbody_color(kelvin: float) -> Color:
 
 
 def compute_tint(kelvin: float, white_k: float) -> Color:
-    """Returns the colour of a light for a camera to which light of another temperature is white.
+    """Return the colour of a light for a camera to which light of another temperature is white.
 
     Its channels are scaled one by one (von Kries), and their mean is 1.
     """
@@ -73,7 +73,7 @@ class Daylight:
 def compute_daylight(
     hour: float, day: float, latitude_rad: float, transmittance: float, white_k: float
 ) -> Daylight:
-    """Returns the light of a time and place; dark at night.
+    """Return the light of a time and place; dark at night.
 
     The sun's beam and what the air scatters of it follow Campbell and Norman (1998, "An introduction
     to environmental biophysics", chapter 11), the sun's colour Rayleigh's law. That skies go from
@@ -105,7 +105,7 @@ def compute_daylight(
 
 
 def compute_sun_position(hour: float, day: float, latitude_rad: float) -> tuple[float, float]:
-    """Returns elevation and azimuth (from north over east) of the sun."""
+    """Return elevation and azimuth (from north over east) of the sun."""
     tilt = -math.radians(23.44) * math.cos(2 * math.pi * (day + 10) / 365)
     turn = math.radians(15) * (hour - 12)
     east = -math.cos(tilt) * math.sin(turn)
@@ -119,13 +119,13 @@ def compute_sun_position(hour: float, day: float, latitude_rad: float) -> tuple[
 
 
 def compute_air_mass(elevation_rad: float) -> float:
-    """Returns how much air lies before the sun, over that straight up (Kasten and Young 1989)."""
+    """Return how much air lies before the sun, over that straight up (Kasten and Young 1989)."""
     degrees = math.degrees(elevation_rad)
     return 1 / (math.sin(elevation_rad) + 0.50572 * math.pow(degrees + 6.07995, -1.6364))
 
 
 def direction_vector(elevation_rad: float, azimuth_rad: float) -> Vec3:
-    """Returns the unit vector in that direction, the azimuth from x to y."""
+    """Return the unit vector in that direction, the azimuth from x to y."""
     level = math.cos(elevation_rad)
     return (
         level * math.cos(azimuth_rad),
@@ -135,12 +135,12 @@ def direction_vector(elevation_rad: float, azimuth_rad: float) -> Vec3:
 
 
 def _compute_rayleigh_depth() -> Floats:
-    """Returns how deep the air is for the three colours (3,), by the fourth power of the wavelength."""
+    """Return how deep the air is for the three colours (3,), by the fourth power of the wavelength."""
     return np.asarray(0.0088 * _RGB_WAVELENGTHS_UM**-4.0)
 
 
 def _compute_color_matching(nm: Floats) -> Floats:
-    """Returns the colour matching functions (3, n) at wavelengths (n,)."""
+    """Return the colour matching functions (3, n) at wavelengths (n,)."""
 
     def lobe(height: float, middle: float, left: float, right: float) -> Floats:
         rate = np.where(nm < middle, left, right)

@@ -61,7 +61,7 @@ class _FreeSpace:
 def arrange_bodies(
     placeables: Placeables, factors: FactorValues, half_extents_m: Floats
 ) -> list[Body]:
-    """Returns the bodies where they are let go: cables that lie below, distractors, targets, covers.
+    """Return the bodies where they are let go: cables that lie below, distractors, targets, covers.
 
     Args:
         placeables: where they were drawn.
@@ -92,7 +92,7 @@ def _arrange_by_layout(
     factors: FactorValues,
     space: _FreeSpace,
 ) -> list[Body]:
-    """Returns distractors and targets as the layout's arrangement has them."""
+    """Return distractors and targets as the layout's arrangement has them."""
     match factors.values.get("layout/arrangement", "throw"):
         case "pile":
             piled = [_set_at_rest(_move_to_center(thing, _PILE_RADIUS_SHARE)) for thing in targets]
@@ -132,7 +132,7 @@ def _arrange_on_shelf(
     factors: FactorValues,
     space: _FreeSpace,
 ) -> list[Body]:
-    """Puts things on the boards of a shelf, one after another."""
+    """Put things on the boards of a shelf, one after another."""
     count = factors.get_int("layout/shelf_count")
     things = [*distractors, *map(_lay_flat, targets)]
     found = []
@@ -149,7 +149,7 @@ def _arrange_on_shelf(
 def _place_cables(
     cables: Sequence[Placeable], half_extents_m: Floats, floor_m: float
 ) -> tuple[list[Body], float]:
-    """Returns cables that lie, one above the other, below all else, and the height of what they take."""
+    """Return cables that lie, one above the other, below all else, and the height of what they take."""
     bodies = []
     for cable in cables:
         x, y = np.clip(
@@ -165,7 +165,7 @@ def _place_cables(
 
 
 def _place_above(covers: Sequence[Placeable], top_m: float) -> list[Body]:
-    """Returns things above a height, one above the other."""
+    """Return things above a height, one above the other."""
     bodies = []
     for cover in covers:
         x, y, _ = cover.body.pose.position_m
@@ -179,7 +179,7 @@ def _place_above(covers: Sequence[Placeable], top_m: float) -> list[Body]:
 def _lift_apart(
     placeables: Sequence[Placeable], factors: FactorValues, space: _FreeSpace
 ) -> list[Body]:
-    """Lifts things so that no bounding spheres overlap when they are let go.
+    """Lift things so that no bounding spheres overlap when they are let go.
 
     Targets that do not fall come first, just above the distractors.
     """
@@ -210,7 +210,7 @@ def _lift_apart(
 def _find_free_height(
     spheres: Sequence[BoundingSphere], x: float, y: float, z: float, radius: float
 ) -> float:
-    """Returns the height from z on at which a ball overlaps none of those placed, lowest first."""
+    """Return the height from z on at which a ball overlaps none of those placed, lowest first."""
     for centre, other in spheres:
         gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
         if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
@@ -221,7 +221,7 @@ def _find_free_height(
 def _compute_top_height(
     spheres: Sequence[BoundingSphere], x: float, y: float, radius: float, floor_m: float
 ) -> float:
-    """Returns a height below which nothing is left of those placed, as far as they are near."""
+    """Return a height below which nothing is left of those placed, as far as they are near."""
     tops = (
         float(centre[2]) + other
         for centre, other in spheres
@@ -233,7 +233,7 @@ def _compute_top_height(
 def _place_side_by_side(
     groups: Sequence[Sequence[Placeable]], factors: FactorValues, space: _FreeSpace
 ) -> list[Body]:
-    """Puts the things of each group on each other, and the groups beside one another.
+    """Put the things of each group on each other, and the groups beside one another.
 
     A group for which there is no room lies above those that it covers.
     """
@@ -271,7 +271,7 @@ def _place_side_by_side(
 def _find_height_over_obstacles(
     obstacles: Sequence[BoundingSphere], group: Sequence[Placeable], position: Floats, top: float
 ) -> float:
-    """Returns the height from ``top`` on at which things on each other touch nothing that is fixed."""
+    """Return the height from ``top`` on at which things on each other touch nothing that is fixed."""
     half = sum(float(np.ptp(_compute_corners(thing)[:, 2])) + _STACK_GAP_M for thing in group) / 2
     radius = math.hypot(half, max(map(_compute_footprint_radius_m, group)))
     balls = sorted(obstacles, key=_get_height_m)
@@ -285,7 +285,7 @@ def _get_height_m(sphere: BoundingSphere) -> float:
 
 
 def _separate_discs(centers: Floats, radii: Floats, half_extents_m: Floats) -> Floats:
-    """Returns places (n, 2) near those given at which discs of these radii do not overlap.
+    """Return places (n, 2) near those given at which discs of these radii do not overlap.
 
     Where there is no room for all, some still do.
     """
@@ -310,7 +310,7 @@ def _separate_discs(centers: Floats, radii: Floats, half_extents_m: Floats) -> F
 
 
 def _lay_flat(placeable: Placeable) -> Placeable:
-    """Returns a thing at rest, that axis of its own upright that nearly is."""
+    """Return a thing at rest, that axis of its own upright that nearly is."""
     rotation = placeable.body.pose.rotation()
     axes = rotation.as_matrix()
     nearest = int(np.abs(axes[2]).argmax())
@@ -328,7 +328,7 @@ def _set_at_rest(placeable: Placeable) -> Placeable:
 
 
 def _move_to_center(placeable: Placeable, share: float) -> Placeable:
-    """Returns a thing at a share of its way from the middle."""
+    """Return a thing at a share of its way from the middle."""
     pose = placeable.body.pose
     moved = replace(pose, position_m=vec3(np.multiply(pose.position_m, share)))
     return replace(placeable, body=replace(placeable.body, pose=moved))
@@ -342,19 +342,19 @@ def _compute_stack_offset(placeable: Placeable, factors: FactorValues) -> Floats
 
 
 def _compute_corners(placeable: Placeable) -> Floats:
-    """Returns the corners (8, 3) of a thing's box from its origin, turned as it is."""
+    """Return the corners (8, 3) of a thing's box from its origin, turned as it is."""
     ends = zip(placeable.box_min_m, placeable.box_max_m, strict=True)
     return np.asarray(placeable.body.pose.rotation().apply(list(itertools.product(*ends))))
 
 
 def _compute_footprint_radius_m(placeable: Placeable) -> float:
-    """Returns the radius of the upright tube around a thing's box."""
+    """Return the radius of the upright tube around a thing's box."""
     flat = _compute_corners(placeable)[:, :2]
     return float(np.linalg.norm(flat - flat.mean(axis=0), axis=1).max())
 
 
 def _place_sphere_at(placeable: Placeable, centre: Floats) -> Body:
-    """Returns the body of a thing whose ball is around a place."""
+    """Return the body of a thing whose ball is around a place."""
     off = (
         placeable.body.pose.rotation().apply(placeable.center_m) if any(placeable.center_m) else 0.0
     )

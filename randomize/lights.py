@@ -31,7 +31,7 @@ _WHITE_K = 6504.0
 
 
 def make_environment(factors: FactorValues, skies: Sequence[EnvironmentMapInfo]) -> Environment:
-    """Returns the light of a scene.
+    """Return the light of a scene.
 
     Args:
         factors: everything that chance decided.
@@ -89,7 +89,7 @@ def _make_lamp(factors: FactorValues, path: str) -> Lamp:
 
 
 def _compute_light_color(factors: FactorValues, path: str, level: float) -> Color:
-    """Returns a light's linear colour: of its temperature, or of its warmth.
+    """Return a light's linear colour: of its temperature, or of its warmth.
 
     One step of warmth halves blue against red.
     """
@@ -116,7 +116,7 @@ def _get_flicker_depth(factors: FactorValues, path: str) -> float | None:
 def _replace_with_sky_image(
     light: Environment, factors: FactorValues, facts: EnvironmentMapInfo
 ) -> Environment:
-    """Returns the light with a picture for its sky, whose sun is its one lamp."""
+    """Return the light with a picture for its sky, whose sun is its one lamp."""
     level, turn = factors.get_float("sky/level"), factors.get_float("sky/turn_rad")
     scale = level / facts.radiance
     sun = facts.sun if factors.values.get("sky/sun", True) else None
@@ -133,7 +133,7 @@ def _rotate_lamp(lamp: Lamp, turn_rad: float, scale: float) -> Lamp:
 
 
 def _add_window(light: Environment, factors: FactorValues) -> Environment:
-    """Returns the light with what comes through a window: the sky, and the sun where it looks in."""
+    """Return the light with what comes through a window: the sky, and the sun where it looks in."""
     hour, day, latitude, clearness = (
         factors.get_float(f"window/{name}")
         for name in ("hour", "day", "latitude_rad", "transmittance")
@@ -157,7 +157,7 @@ def _make_window_light(factors: FactorValues, radiance: Color) -> AreaLight:
 
 
 def _make_window_sun(factors: FactorValues, outdoor_light: Daylight, level: float) -> Lamp | None:
-    """Returns the sun as a lamp where the middle of the table sees it through the window."""
+    """Return the sun as a lamp where the middle of the table sees it through the window."""
     turn = factors.get_float("window/azimuth_rad")
     # scenes count azimuths from x to y, compasses the other way round
     around = turn - (outdoor_light.azimuth_rad - factors.get_float("window/facing_rad"))

@@ -381,7 +381,7 @@ def check_domain(
 
 
 def list_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
-    """Returns what built-in objects besides dice can be labelled as, by ``scene.objects`` kind."""
+    """Return what built-in objects besides dice can be labelled as, by ``scene.objects`` kind."""
     found: dict[str, set[str]] = {}
     if domain.block is not None:
         sides = [_list_extremes(domain, f"block/0/{name}") for name in ("width", "height")]
@@ -412,7 +412,7 @@ def _can_show_backs(domain: Domain) -> bool:
 
 
 def _list_extremes(domain: Domain, path: str) -> set[Value]:
-    """Returns the extreme values of a factor; all of them where it is a word."""
+    """Return the extreme values of a factor; all of them where it is a word."""
     place = f"domain.{path.replace('/0', '').replace('/', '.')}"
     return set(compute_extremes(domain, get_factor(domain, path), place))
 
@@ -425,7 +425,7 @@ def check_settings(
     skies: Collection[str] = (),
     surface_images: Collection[str] = (),
 ) -> None:
-    """Refuses to set what the domain does not have, or to what it cannot be.
+    """Refuse to set what the domain does not have, or to what it cannot be.
 
     Args:
         domain: with all its distributions.
@@ -453,7 +453,7 @@ def check_settings(
 
 
 def _check_required_groups(domain: Domain) -> None:
-    """Refuses a domain that throws nothing, or lacks what its counts ask for."""
+    """Refuse a domain that throws nothing, or lacks what its counts ask for."""
     layout, view = domain.layout, domain.view
     counts = [name for name in _REQUIRED_BY_COUNT if name not in _UNLABELLED_COUNTS]
     if all(getattr(layout, name) is None for name in counts):
@@ -482,7 +482,7 @@ def _check_required_groups(domain: Domain) -> None:
 
 
 def _check_surface_finish(domain: Domain) -> None:
-    """Refuses relief and wear of surfaces that cannot show them."""
+    """Refuse relief and wear of surfaces that cannot show them."""
     for field in fields(domain):
         group = getattr(domain, field.name)
         if not isinstance(group, SurfaceFactors):
@@ -498,7 +498,7 @@ def _check_surface_finish(domain: Domain) -> None:
 
 
 def _check_card_images(domain: Domain, surface_images: Collection[str]) -> None:
-    """Refuses cards that are to show pictures of which there are none."""
+    """Refuse cards that are to show pictures of which there are none."""
     if domain.card is None or domain.card.pictured is None:
         return
     if True not in _list_extremes(domain, "card/0/pictured"):
@@ -513,7 +513,7 @@ def _check_card_images(domain: Domain, surface_images: Collection[str]) -> None:
 
 
 def _check_decals(domain: Domain) -> None:
-    """Refuses decals on what no scene has."""
+    """Refuse decals on what no scene has."""
     if domain.decal is None:
         return
     for place in sorted(map(str, _list_extremes(domain, "decal/0/on"))):
@@ -528,7 +528,7 @@ def _check_decals(domain: Domain) -> None:
 
 
 def _check_clutter(domain: Domain) -> None:
-    """Refuses clutter that never comes, and none where it may come."""
+    """Refuse clutter that never comes, and none where it may come."""
     can_come = ASSET_SHAPE in _list_extremes(domain, "distractor/0/shape")
     if can_come and domain.distractor.asset is None:
         raise ValueError(
@@ -543,7 +543,7 @@ def _check_clutter(domain: Domain) -> None:
 
 
 def _check_lamps(domain: Domain) -> None:
-    """Refuses more lamps than leave room for the sun in a window."""
+    """Refuse more lamps than leave room for the sun in a window."""
     most = max(
         map(float, compute_extremes(domain, domain.light.lamp_count, "domain.light.lamp_count"))
     )
@@ -552,7 +552,7 @@ def _check_lamps(domain: Domain) -> None:
 
 
 def _check_depth_camera(domain: Domain, group: DepthCameraFactors) -> None:
-    """Refuses factors that no kind has, and those of a kind that together are impossible."""
+    """Refuse factors that no kind has, and those of a kind that together are impossible."""
     given = {
         name: compute_extremes(domain, distribution, f"domain.depth_camera.{name}")
         for name, distribution in iterate_factors(group)
@@ -577,7 +577,7 @@ def _check_depth_camera(domain: Domain, group: DepthCameraFactors) -> None:
 
 
 def _check_glare(domain: Domain, group: GlareFactors) -> None:
-    """Refuses shares that together may be more than all light."""
+    """Refuse shares that together may be more than all light."""
     most = {
         name: max(float(value) for value in compute_extremes(domain, d, f"domain.glare.{name}"))
         for name, d in iterate_factors(group)
@@ -589,7 +589,7 @@ def _check_glare(domain: Domain, group: GlareFactors) -> None:
 
 
 def get_bounds(path: str) -> tuple[float, float]:
-    """Returns the least and the greatest number that a factor may be, by its path."""
+    """Return the least and the greatest number that a factor may be, by its path."""
     group, *_, factor = path.split("/")
     return _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor.partition(".")[0], _UNBOUNDED)
 

@@ -27,13 +27,13 @@ _FAMILIES_ADAPTER: TypeAdapter[dict[str, dict[str, Distribution]]] = TypeAdapter
 
 @functools.cache
 def load_families() -> Mapping[str, Mapping[str, Distribution]]:
-    """Returns the distributions of each family's factors, by its name."""
+    """Return the distributions of each family's factors, by its name."""
     text = Path(__file__).with_name("material_families.toml").read_text(encoding="utf-8")
     return _FAMILIES_ADAPTER.validate_python(tomllib.loads(text))
 
 
 def expand_families(domain: Domain) -> Domain:
-    """Returns a domain whose surfaces follow their ``material``, where they have one.
+    """Return a domain whose surfaces follow their ``material``, where they have one.
 
     Each factor that a family has becomes one distribution for each material; other materials keep
     the recipe's, and what a recipe leaves out is 0 there.

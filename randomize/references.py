@@ -20,7 +20,7 @@ from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, get_factor, itera
 
 
 def check_references(domain: Domain) -> None:
-    """Refuses paths that lead nowhere, and tables and quotas that do not fit together.
+    """Refuse paths that lead nowhere, and tables and quotas that do not fit together.
 
     Raises:
         ValueError: naming the factor and what is wrong with it.
@@ -40,7 +40,7 @@ def check_references(domain: Domain) -> None:
 def check_parts(
     domain: Domain, distribution: Distribution, location: str, *, has_instances: bool
 ) -> None:
-    """Refuses a distribution that refers to what is not there, or has two quotas.
+    """Refuse a distribution that refers to what is not there, or has two quotas.
 
     Args:
         domain: which it belongs to.
@@ -75,7 +75,7 @@ def check_path(
     location: str = "",
     require_factor: bool = True,
 ) -> None:
-    """Refuses a path that leads to no factor.
+    """Refuse a path that leads to no factor.
 
     Args:
         domain: in which it should lead to one.
@@ -112,7 +112,7 @@ def check_path(
 
 
 def compute_extremes(domain: Domain, distribution: Distribution, location: str) -> Values:
-    """Returns the values between which, or among which, all draws of a distribution lie.
+    """Return the values between which, or among which, all draws of a distribution lie.
 
     Args:
         domain: with sound references.

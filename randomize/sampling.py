@@ -58,23 +58,23 @@ class FactorValues:
     surface_images: Mapping[str, TextureImageInfo] = field(default_factory=dict)
 
     def get_float(self, path: str) -> float:
-        """Returns a drawn number."""
+        """Return a drawn number."""
         return float(self.values[path])
 
     def get_int(self, path: str) -> int:
-        """Returns a drawn whole number."""
+        """Return a drawn whole number."""
         return int(self.values[path])
 
     def get_str(self, path: str) -> str:
-        """Returns a drawn word."""
+        """Return a drawn word."""
         return str(self.values[path])
 
     def get_float_or(self, path: str, default: float) -> float:
-        """Returns a drawn number, or another one where its factor is left out."""
+        """Return a drawn number, or another one where its factor is left out."""
         return float(self.values.get(path, default))
 
     def has_group(self, group: str) -> bool:
-        """Returns whether the domain has a group, of which one instance is named: ``motion/0``."""
+        """Return whether the domain has a group, of which one instance is named: ``motion/0``."""
         return group in self._group_paths
 
     @functools.cached_property
@@ -84,7 +84,7 @@ class FactorValues:
         return frozenset(above | {group.partition("/")[0] for group in above})
 
     def get_named(self, path: str) -> dict[str, float]:
-        """Returns the drawn numbers of a factor that has one for each of several names."""
+        """Return the drawn numbers of a factor that has one for each of several names."""
         head = f"{path}."
         return {
             key.removeprefix(head): float(value)
@@ -93,7 +93,7 @@ class FactorValues:
         }
 
     def get_bool(self, path: str) -> bool:
-        """Returns a drawn yes or no."""
+        """Return a drawn yes or no."""
         return bool(self.values[path])
 
 
@@ -106,7 +106,7 @@ def sample_factors(
     attempt: int = 0,
     intervention: Intervention = NO_INTERVENTION,
 ) -> FactorValues:
-    """Returns everything chance decides for scene ``index``.
+    """Return everything chance decides for scene ``index``.
 
     Args:
         domain: the distributions.
@@ -141,7 +141,7 @@ def sample_factors(
 
 
 def check_instances(domain: Domain, intervention: Intervention, views: int) -> None:
-    """Refuses a change of an instance that no scene can have.
+    """Refuse a change of an instance that no scene can have.
 
     Args:
         domain: the distributions.
@@ -161,7 +161,7 @@ def check_instances(domain: Domain, intervention: Intervention, views: int) -> N
 
 
 def _compute_max_count(domain: Domain, path: str, intervention: Intervention) -> int:
-    """Returns the most that a count can be."""
+    """Return the most that a count can be."""
     if path in intervention.settings:
         return int(intervention.settings[path])
     distribution = get_factor(domain, path)
@@ -179,7 +179,7 @@ def sample_distribution(
     attempt: int = 0,
     intervention: Intervention = NO_INTERVENTION,
 ) -> Value:
-    """Returns a draw of a distribution that is no factor but may refer to factors.
+    """Return a draw of a distribution that is no factor but may refer to factors.
 
     Args:
         domain: the distributions of the factors.
@@ -210,13 +210,13 @@ class _FactorSampler:
     values: dict[str, Value] = field(default_factory=dict)
 
     def get_value(self, path: str) -> Value:
-        """Returns the value of a factor, whether the scene has that many of its group or not."""
+        """Return the value of a factor, whether the scene has that many of its group or not."""
         if path not in self.values:
             self.values[path] = self._sample_value(path)
         return self.values[path]
 
     def sample(self, path: str, distribution: Distribution) -> Value:
-        """Returns a draw of a distribution from the stream of a path."""
+        """Return a draw of a distribution from the stream of a path."""
         redraws = self.intervention.count_resamples(path)
         rng = derive_rng(self.seed, path, scene_index=self.index, attempt=self.attempt + redraws)
         return distribution.sample(

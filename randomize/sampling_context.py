@@ -48,7 +48,7 @@ class SamplingContext:
         return replace(self, rng=rng, path=path)
 
     def clone(self) -> SamplingContext:
-        """Returns one that gives what this one is going to give, and leaves this one as it is."""
+        """Return one that gives what this one is going to give, and leaves this one as it is."""
         other = replace(self, rng=copy.deepcopy(self.rng))
         if "shared" in vars(self):
             vars(other)["shared"] = self.shared.clone()
@@ -60,16 +60,16 @@ class SamplingContext:
         return next((part for part in self.path.split("/") if part.isdecimal()), None)
 
     def get_value(self, path: str) -> Value:
-        """Returns the value of another factor; ``*`` in its path is this one's own number."""
+        """Return the value of another factor; ``*`` in its path is this one's own number."""
         return self.lookup(path.replace("*", self.instance or "*"))
 
     def sample_row(self, table: str, count: int) -> int:
-        """Returns one of ``count`` rows, the same for all factors of an instance that ask for it."""
+        """Return one of ``count`` rows, the same for all factors of an instance that ask for it."""
         path = "/".join(["table", table, *([self.instance] if self.instance else [])])
         return int(self._stream(path, self.index, self.attempt + self.resamples).integers(count))
 
     def assign_stratum(self, shares: Sequence[int]) -> int:
-        """Returns which stratum the scene belongs to; see ``compute_stratum``. No attempt changes it."""
+        """Return which stratum the scene belongs to; see ``compute_stratum``. No attempt changes it."""
         return compute_stratum(self.seed, f"quota/{self.path}", self.index, shares, self.resamples)
 
     def _stream(self, path: str, index: int, attempt: int) -> np.random.Generator:
@@ -79,7 +79,7 @@ class SamplingContext:
 def compute_stratum(
     seed: int, path: str, index: int, shares: Sequence[int], resamples: int = 0
 ) -> int:
-    """Returns which stratum a scene belongs to, from 0.
+    """Return which stratum a scene belongs to, from 0.
 
     Scenes come in blocks of ``sum(shares)``; in each of them every stratum has exactly its share,
     in an order of the block's own. It depends on the arguments alone: nothing is counted.

@@ -59,7 +59,7 @@ def build_scene(
     skies: Sequence[EnvironmentMapInfo] = (),
     surface_images: Sequence[TextureImageInfo] = (),
 ) -> Scene:
-    """Returns the scene, not yet settled.
+    """Return the scene, not yet settled.
 
     Args:
         factors: everything that chance decided.
@@ -108,7 +108,7 @@ def _make_supports(factors: FactorValues) -> list[Body]:
 
 
 def _make_background_image(factors: FactorValues) -> list[Body]:
-    """Returns the photo behind the scene, where one was drawn."""
+    """Return the photo behind the scene, where one was drawn."""
     facts = get_surface_image(factors, "backdrop")
     if facts is None:
         return []
@@ -138,7 +138,7 @@ def _make_walls(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
 
 
 def _make_shelf(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
-    """Returns the boards, the sides and the back of a shelf on the table."""
+    """Return the boards, the sides and the back of a shelf on the table."""
     count, gap, thick = (
         factors.get_int("layout/shelf_count"),
         factors.get_float("layout/wall_m"),
@@ -173,7 +173,7 @@ def _make_slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) ->
 
 
 def _compute_half_extents(factors: FactorValues) -> np.ndarray:
-    """Returns the half sides (2,) inside which bodies are let go: those of what has walls."""
+    """Return the half sides (2,) inside which bodies are let go: those of what has walls."""
     if factors.get_str("layout/surface") in ("table", "mat"):
         return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
     side = factors.get_float("layout/surface_side_m")
@@ -183,7 +183,7 @@ def _compute_half_extents(factors: FactorValues) -> np.ndarray:
 def _make_camera(
     factors: FactorValues, view: int, width: int, height: int, length_m: float
 ) -> Camera:
-    """Returns a camera of a scene whose middle object, by size, is so long."""
+    """Return a camera of a scene whose middle object, by size, is so long."""
     path = f"view/{view}"
     half = factors.get_float(f"{path}/fov_rad") / 2
     focal_px = width / 2 / (half if factors.has_group(f"fisheye/{view}") else math.tan(half))
@@ -210,7 +210,7 @@ def _make_camera(
 
 
 def _get_reference_length(factors: FactorValues, path: str, length_m: float) -> tuple[float, float]:
-    """Returns a length in metres, and the pixels that it covers in a picture of the reference width."""
+    """Return a length in metres, and the pixels that it covers in a picture of the reference width."""
     if f"{path}/die_px" in factors.values:
         return _REFERENCE_DIE_M, factors.get_float(f"{path}/die_px")
     return length_m, factors.get_float(f"{path}/object_px")
@@ -224,7 +224,7 @@ def _make_shutter(factors: FactorValues, view: int) -> Shutter | None:
 
 
 def _make_twist(factors: FactorValues, view: int, pose: Pose) -> Twist | None:
-    """Returns how a camera at this pose moves in the world."""
+    """Return how a camera at this pose moves in the world."""
     path = f"motion/{view}"
     if not factors.has_group(path):
         return None
@@ -247,7 +247,7 @@ def _make_depth_camera(factors: FactorValues, view: int) -> AnyDepthCamera | Non
 
 
 def _collect_fields(factors: FactorValues, path: str, part_type: type[Any]) -> dict[str, Any]:
-    """Returns what was drawn of a part of a camera, by the names of its fields."""
+    """Return what was drawn of a part of a camera, by the names of its fields."""
     found: dict[str, Any] = {}
     for field in fields(part_type):
         value = factors.values.get(f"{path}/{field.name}")
@@ -258,7 +258,7 @@ def _collect_fields(factors: FactorValues, path: str, part_type: type[Any]) -> d
 
 
 def _make_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part:
-    """Returns a part of a camera of what was drawn of it; the rest is as that kind has it."""
+    """Return a part of a camera of what was drawn of it; the rest is as that kind has it."""
     return part_type(**_collect_fields(factors, path, part_type))
 
 
@@ -267,7 +267,7 @@ def _make_optional_part(factors: FactorValues, path: str, part_type: type[Part])
 
 
 def _make_glass(factors: FactorValues, view: int, distance_m: float) -> LensEffects | None:
-    """Returns the glass of a camera that looks at a point at a distance; None without any part."""
+    """Return the glass of a camera that looks at a point at a distance; None without any part."""
     glass = LensEffects(
         defocus=_make_defocus(factors, view, distance_m),
         lateral_color=_make_optional_part(factors, f"lateral_color/{view}", LateralColor),

@@ -81,7 +81,7 @@ def shoot(
     outputs: Collection[OutputName],
     previous: PreviousSettings | None = None,
 ) -> Frame:
-    """Returns the frame that a camera takes of the scene loaded in the rasterizer.
+    """Return the frame that a camera takes of the scene loaded in the rasterizer.
 
     Args:
         scene: settled.
@@ -129,7 +129,7 @@ def shoot(
 
 
 def compute_flow_channel(source: RenderedView, target: RenderedView) -> NDArray[np.float32]:
-    """Returns the channel (h, w, 3) of the flow from one shot to another, forward or backward."""
+    """Return the channel (h, w, 3) of the flow from one shot to another, forward or backward."""
     found = compute_flow(source, target)
     seen = (source.gbuffer["bodies"] > 0) & np.isfinite(found.offset_px).all(axis=-1)
     state = np.where(found.visible, FLOW_VISIBLE, FLOW_OCCLUDED)
@@ -140,7 +140,7 @@ def compute_flow_channel(source: RenderedView, target: RenderedView) -> NDArray[
 def track_labelled_points(
     points_m: Mapping[str, NDArray[np.float64]], view: RenderedView
 ) -> PointTracks:
-    """Returns where points of labelled bodies are in a shot.
+    """Return where points of labelled bodies are in a shot.
 
     Args:
         points_m: (n, 3) of each, in its own frame, by its name.
@@ -163,7 +163,7 @@ def track_labelled_points(
 def compute_sensor_radiance(
     exposure: ExposureResult, haze: Haze | None, camera: Camera
 ) -> NDArray[np.float32]:
-    """Returns the radiance (h, w, 3) that reaches the sensor through air and glass.
+    """Return the radiance (h, w, 3) that reaches the sensor through air and glass.
 
     Args:
         exposure: what the camera gathers without them, with ``compute_depth_m``.
@@ -219,7 +219,7 @@ def _render_right_camera(
     rasterizer: Rasterizer,
     outputs: Collection[OutputName],
 ) -> tuple[bytes, dict[ChannelName, NDArray[Any]]]:
-    """Returns the file of the right eye's picture, and the channels that lead there.
+    """Return the file of the right eye's picture, and the channels that lead there.
 
     Args:
         left: the left eye's picture.
@@ -238,7 +238,7 @@ def _render_right_camera(
 
 
 def _compute_object_coordinates(view: RenderedView, ids: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Returns the points (h, w, 3) of labelled bodies over their extents; NaN elsewhere."""
+    """Return the points (h, w, 3) of labelled bodies over their extents; NaN elsewhere."""
     points = compute_object_points(view)
     found = np.full(points.shape, np.nan, np.float32)
     numbers = assign_label_ids(view.scene)
@@ -251,7 +251,7 @@ def _compute_object_coordinates(view: RenderedView, ids: NDArray[np.uint16]) -> 
 
 
 def render_labels(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> tuple[ObjectLabel, ...]:
-    """Returns the labels of the frame that ``shoot`` would take, without its picture."""
+    """Return the labels of the frame that ``shoot`` would take, without its picture."""
     drawn = render_ground_truth(scene, camera, rasterizer, LABEL_CHANNELS)
     return annotate(scene, camera, convert_to_instance_ids(scene, drawn["bodies"]), drawn["cover"])
 
@@ -259,7 +259,7 @@ def render_labels(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> tuple
 def annotate(
     scene: Scene, camera: Camera, ids: NDArray[np.uint16], amodal_bits: NDArray[np.uint32]
 ) -> tuple[ObjectLabel, ...]:
-    """Returns the labels of all visible objects, in the order of their ids.
+    """Return the labels of all visible objects, in the order of their ids.
 
     Args:
         scene: settled.
@@ -307,7 +307,7 @@ def _annotate_body(
 
 
 def get_category(body: Body) -> str:
-    """Returns what a body is labelled as, where and as it lies."""
+    """Return what a body is labelled as, where and as it lies."""
     match body.asset:
         case Die():
             return find_upward_face(body.asset, body.pose)[0]

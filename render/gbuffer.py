@@ -36,13 +36,13 @@ GBuffer = Mapping[Channel, NDArray[Any]]
 
 
 def decode_amodal_mask(amodal_bits: NDArray[np.uint32], label_id: int) -> NDArray[np.bool_]:
-    """Returns the pixels (h, w) behind which a labelled body lies, seen or not."""
+    """Return the pixels (h, w) behind which a labelled body lies, seen or not."""
     word, bit = divmod(label_id - 1, BITS_PER_WORD)
     return np.asarray((amodal_bits[..., word] >> np.uint32(bit)) & 1 > 0)
 
 
 def find_amodal_boxes(amodal_bits: NDArray[np.uint32]) -> dict[int, Box]:
-    """Returns the boxes of the pixels behind which each labelled body lies, by its number."""
+    """Return the boxes of the pixels behind which each labelled body lies, by its number."""
     rows, columns = (
         np.bitwise_or.reduce(amodal_bits, axis=axis) for axis in (1, 0)
     )  # (h or w, words)

@@ -54,12 +54,12 @@ class Rasterizer(Protocol):
         """The channels that it can give."""
 
     def load(self, scene: Scene) -> None:
-        """Makes a scene the one that is drawn."""
+        """Make a scene the one that is drawn."""
 
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Returns channels of a view.
+        """Return channels of a view.
 
         Args:
             view: what is seen.
@@ -73,7 +73,7 @@ class Rasterizer(Protocol):
 
 @functools.cache
 def get_rasterizer() -> Rasterizer:
-    """Returns this process's rasterizer: OpenGL through EGL, or pybullet's where there is none.
+    """Return this process's rasterizer: OpenGL through EGL, or pybullet's where there is none.
 
     ``SIM2CAM_BACKEND`` (``egl``, ``osmesa``, ``tiny``, or ``mitsuba`` for path-traced light) decides
     otherwise. It is made once and never torn down: a second EGL context in a process disturbs the
@@ -120,13 +120,13 @@ def _create_tiny() -> Rasterizer:
 
 
 def assign_label_ids(scene: Scene) -> dict[str, int]:
-    """Returns the number (from 1) of each labelled body, by name."""
+    """Return the number (from 1) of each labelled body, by name."""
     targets = [body.name for body in scene.bodies if body.is_target]
     return {name: number for number, name in enumerate(targets, start=1)}
 
 
 def convert_to_instance_ids(scene: Scene, body_ids: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    """Returns the numbers (h, w) of the labelled bodies among the bodies (h, w) seen, 0 elsewhere."""
+    """Return the numbers (h, w) of the labelled bodies among the bodies (h, w) seen, 0 elsewhere."""
     numbers = assign_label_ids(scene)
     by_body = [0, *(numbers.get(body.name, 0) for body in scene.bodies)]
     return np.array(by_body, np.uint16)[body_ids]
@@ -135,7 +135,7 @@ def convert_to_instance_ids(scene: Scene, body_ids: NDArray[np.uint32]) -> NDArr
 def check_channels(
     name: str, requested: Collection[Channel], supported: frozenset[Channel]
 ) -> None:
-    """Refuses channels that a rasterizer cannot give.
+    """Refuse channels that a rasterizer cannot give.
 
     Raises:
         BackendError: naming one and those that it gives.
@@ -148,5 +148,5 @@ def check_channels(
 
 
 def count_amodal_words(scene: Scene) -> int:
-    """Returns how many 32-bit words hold one bit for each labelled body, at least 1."""
+    """Return how many 32-bit words hold one bit for each labelled body, at least 1."""
     return max(1, -(-len(assign_label_ids(scene)) // BITS_PER_WORD))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import os
 import signal
 import sys
@@ -67,9 +68,9 @@ _Command = (
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Bench, tyro.conf.subcommand("bench")]
     | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[Ablate, tyro.conf.subcommand("ladder")]
+    | Annotated[Ablate, tyro.conf.subcommand("ablate")]
     | Annotated[Predict, tyro.conf.subcommand("predict")]
-    | Annotated[PseudoLabel, tyro.conf.subcommand("label")]
+    | Annotated[PseudoLabel, tyro.conf.subcommand("pseudo-label")]
     | Annotated[
         _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
     ]
@@ -78,12 +79,38 @@ _Command = (
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
 _REPEATABLE_FLAG = "--set"
+_RENAMED = {  # names of earlier releases, by which old scripts still call
+    "ladder": "ablate",
+    "label": "pseudo-label",
+    "ablate --arms": "--variants",
+    "ablate --ignore": "--ignore-unmatched",
+    "ablate --pictures": "--count",
+    "adapt apply --judge": "--verifier",
+    "adapt train --dev": "--validation",
+    "adapt train --judge": "--verifier",
+    "bench --ignore": "--ignore-unmatched",
+    "calibrate --run": "--monitor",
+    "domain show --pictures": "--images",
+    "drift --run": "--monitor",
+    "predict --score": "--min-score",
+    "pseudo-label --score": "--min-score",
+    "render --no-pictures": "--no-images",
+    "render --pictures": "--images",
+    "render --redraw": "--resample",
+    "scenes run --renew": "--update",
+    "train --backdrops": "--backgrounds",
+    "train --dev": "--validation",
+    "train --first-weights": "--initial-mix",
+    "train --ignore": "--ignore-unmatched",
+    "train --weights": "--mix",
+    "tune --ignore": "--ignore-unmatched",
+}
 _PYTHON_FORMATWARNING = warnings.formatwarning
 _TYRO_CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
+    """Return the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:  # whoever reads has seen enough, as `head` has
@@ -101,14 +128,16 @@ def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         sys.stdout.write(f"sim2cam {__version__}\n")
         return 0
-    command: Any = tyro.cli(
-        _Command,
-        prog="sim2cam",
-        description="Turn simulated scenes into perception models that work on your camera.",
-        args=arguments,
-        config=_TYRO_CONFIG,
-    )
+    command: Any = None
     try:
+        _check_renamed(arguments)
+        command = tyro.cli(
+            _Command,
+            prog="sim2cam",
+            description="Turn simulated scenes into perception models that work on your camera.",
+            args=arguments,
+            config=_TYRO_CONFIG,
+        )
         _check_repeated_flags(arguments)
         _check_launch(command)
         with _preserve_interrupts():
@@ -131,7 +160,7 @@ def _run(arguments: list[str]) -> int:
 
 @contextmanager
 def _preserve_interrupts() -> Iterator[None]:
-    """Raises KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
+    """Raise KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
 
     C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
     whatever that raised as an error of its own. Clusters and containers ask by SIGTERM, a terminal that
@@ -167,21 +196,44 @@ def _preserve_interrupts() -> Iterator[None]:
 
 
 def _check_repeated_flags(arguments: list[str]) -> None:
-    """Refuses a flag that is given twice: the last one alone would count.
+    """Refuse a flag that is given twice: the last one alone would count.
 
     Raises:
         UsageError: with the flag.
     """
-    flags = [
-        text.partition("=")[0].replace("_", "-") for text in arguments if text.startswith("--")
-    ]
+    flags = _list_flags(arguments)
     for flag in flags:
         if flags.count(flag) > 1 and flag != _REPEATABLE_FLAG:
             raise UsageError(f"{flag} is given twice. Give it once, with all its values.")
 
 
+def _check_renamed(arguments: list[str]) -> None:
+    """Refuse commands and flags of earlier releases.
+
+    Raises:
+        UsageError: with their names of today.
+    """
+    words = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments[:2]))
+    sentences = []
+    if words and words[0] in _RENAMED:
+        sentences.append(f"The command {words[0]} is now {_RENAMED[words[0]]}.")
+        words[0] = _RENAMED[words[0]]
+    for flag in dict.fromkeys(_list_flags(arguments)):
+        for command in (" ".join(words[:1]), " ".join(words)):
+            if f"{command} {flag}" in _RENAMED:
+                sentences.append(f"{flag} is now {_RENAMED[f'{command} {flag}']}.")
+                break
+    if sentences:
+        raise UsageError(" ".join(sentences))
+
+
+def _list_flags(arguments: list[str]) -> list[str]:
+    """Return the long flags without their values, as help texts spell them."""
+    return [text.partition("=")[0].replace("_", "-") for text in arguments if text.startswith("--")]
+
+
 def _check_launch(command: object) -> None:
-    """Refuses commands that several processes would all do alike, into one folder.
+    """Refuse commands that several processes would all do alike, into one folder.
 
     Raises:
         UsageError: torchrun has started several.
@@ -200,7 +252,7 @@ def _format_warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Returns what is printed of a warning: of a flaw of a user's file no line of our source."""
+    """Return what is printed of a warning: of a flaw of a user's file no line of our source."""
     if issubclass(category, RepairWarning):
         return escape_controls(f"sim2cam: {message}\n")
     return escape_controls(_PYTHON_FORMATWARNING(message, category, filename, lineno, line))

@@ -85,7 +85,7 @@ class LensError(Sim2CamError, ValueError):
 
 
 def suggest_name(name: str, allowed: Iterable[str]) -> str:
-    """Returns the allowed names, led by the closest one: ``Did you mean 'a'? Allowed: a, b``."""
+    """Return the allowed names, led by the closest one: ``Did you mean 'a'? Allowed: a, b``."""
     options = sorted(allowed)
     close = difflib.get_close_matches(name, options, n=1)
     hint = f"Did you mean '{close[0]}'? " if close else ""

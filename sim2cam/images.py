@@ -67,7 +67,7 @@ _DECODE_ERRORS = (OSError, SyntaxError, ValueError)  # what Pillow raises on dam
 
 
 def read_size(path: Path) -> tuple[int, int]:
-    """Returns (width, height) in pixels as shown upright, from the header where that is enough.
+    """Return (width, height) in pixels as shown upright, from the header where that is enough.
 
     Raises:
         InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
@@ -115,7 +115,7 @@ class ImageHeader:
 
 
 def read_header(path: Path) -> ImageHeader:
-    """Returns what a file says of its image, without decoding the pixels.
+    """Return what a file says of its image, without decoding the pixels.
 
     Raises:
         InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
@@ -140,7 +140,7 @@ _MAX_EXIF_CHARACTERS = 200  # characters of an entry that are kept
 
 
 def _read_exif(path: Path, image: Image.Image) -> dict[str, str | float]:
-    """Returns the entries of EXIF that are numbers or words."""
+    """Return the entries of EXIF that are numbers or words."""
     try:
         exif = image.getexif()
         entries = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
@@ -171,7 +171,7 @@ def read_mode(path: Path) -> str:
 
 
 def read_orientation(path: Path) -> int:
-    """Returns the EXIF orientation of a file, 1 (upright) to 8.
+    """Return the EXIF orientation of a file, 1 (upright) to 8.
 
     Raises:
         InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
@@ -197,7 +197,7 @@ def get_file_size(path: Path) -> int:
 
 
 def compute_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file.
+    """Return the SHA-256 of a file.
 
     Raises:
         InputError: there is none, or a larger one than any image.
@@ -206,7 +206,7 @@ def compute_digest(path: Path) -> str:
 
 
 def check_digest(path: Path, digest: str) -> None:
-    """Refuses a file that does not hold what it held when it was brought in.
+    """Refuse a file that does not hold what it held when it was brought in.
 
     Raises:
         InputError: it does not, or is missing.
@@ -306,14 +306,14 @@ class FullDepthImage:
     alpha: NDArray[Any] | None
 
     def add_levels(self, levels: NDArray[np.int16]) -> FullDepthImage:
-        """Returns the picture with levels (height, width, 3), of 255, added to its colours."""
+        """Return the picture with levels (height, width, 3), of 255, added to its colours."""
         most = int(np.iinfo(self.rgb.dtype).max)
         sums = self.rgb.astype(np.int32) + most // 255 * levels.astype(np.int32)
         return FullDepthImage(sums.clip(0, most).astype(self.rgb.dtype), self.alpha)
 
 
 def read_full_depth(path: Path) -> FullDepthImage | None:
-    """Returns the colours of a PNG, TIFF or WebP file at full depth, and its transparency, upright.
+    """Return the colours of a PNG, TIFF or WebP file at full depth, and its transparency, upright.
 
     None for other files, for those of eight opaque bits, of which ``read_rgb`` tells all, and for TIFF
     files that are not stored upright, which Pillow and OpenCV do not turn alike.
@@ -343,7 +343,7 @@ def read_full_depth(path: Path) -> FullDepthImage | None:
 
 
 def _read_rgba(image: Image.Image) -> FullDepthImage:
-    """Returns the layers of a transparent image by Pillow: OpenCV multiplies the colours of TIFF files by what
+    """Return the layers of a transparent image by Pillow: OpenCV multiplies the colours of TIFF files by what
     they hide, and loses what grey ones hide.
     """
     upright = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))
@@ -351,7 +351,7 @@ def _read_rgba(image: Image.Image) -> FullDepthImage:
 
 
 def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
-    """Returns the frames of a video one after another, RGB uint8 (height, width, 3), upright.
+    """Return the frames of a video one after another, RGB uint8 (height, width, 3), upright.
 
     Raises:
         InputError: the file is missing, not a video, without a frame, or of more than ``MAX_PIXELS``.
@@ -366,7 +366,7 @@ def _open_video(path: Path) -> cv2.VideoCapture:
 
 
 def read_frame_rate_hz(path: Path) -> float | None:
-    """Returns how many frames of a video are shown in a second; None where the file does not tell."""
+    """Return how many frames of a video are shown in a second; None where the file does not tell."""
     capture = _open_video(path)
     try:
         rate_hz = capture.get(cv2.CAP_PROP_FPS)
@@ -376,7 +376,7 @@ def read_frame_rate_hz(path: Path) -> float | None:
 
 
 def watch_camera(source: int | str) -> Iterator[NDArray[np.uint8]]:
-    """Returns the frames of a camera as they come, RGB uint8 (height, width, 3).
+    """Return the frames of a camera as they come, RGB uint8 (height, width, 3).
 
     Args:
         source: number of a camera of this computer, or the address of one in a network or of a video.
@@ -391,7 +391,7 @@ def watch_camera(source: int | str) -> Iterator[NDArray[np.uint8]]:
 
 
 def read_16bit(path: Path, *, channels: int = 1) -> NDArray[np.uint16]:
-    """Returns a 16-bit PNG (height, width), or (height, width, 3) in the order red, green, blue.
+    """Return a 16-bit PNG (height, width), or (height, width, 3) in the order red, green, blue.
 
     Args:
         path: the file.
@@ -415,7 +415,7 @@ def read_16bit(path: Path, *, channels: int = 1) -> NDArray[np.uint16]:
 
 
 def read_palette_indices(path: Path) -> NDArray[np.uint8]:
-    """Returns the numbers (height, width) of the pixels of a picture with a palette, or of a grey one.
+    """Return the numbers (height, width) of the pixels of a picture with a palette, or of a grey one.
 
     Raises:
         InputError: the file is missing, truncated or no such picture.
@@ -430,7 +430,7 @@ def read_palette_indices(path: Path) -> NDArray[np.uint8]:
 
 
 def read_linear_rgb(path: Path) -> NDArray[np.float32]:
-    """Returns linear RGB float32 (height, width, 3): of a Radiance .hdr file, or of an ordinary one.
+    """Return linear RGB float32 (height, width, 3): of a Radiance .hdr file, or of an ordinary one.
 
     Raises:
         InputError: the file is missing, damaged, no image, or larger than ``MAX_PIXELS``.
@@ -458,7 +458,7 @@ def read_linear_rgb(path: Path) -> NDArray[np.float32]:
 
 @contextmanager
 def allow_large_textures() -> Iterator[None]:
-    """Lets libraries that open images themselves open those of up to ``MAX_TEXTURE_PX`` both ways."""
+    """Let libraries that open images themselves open those of up to ``MAX_TEXTURE_PX`` both ways."""
     usual = Image.MAX_IMAGE_PIXELS
     Image.MAX_IMAGE_PIXELS = MAX_TEXTURE_PX**2 // 2  # Pillow refuses twice as many
     try:
@@ -520,7 +520,7 @@ def open_texture(data: bytes, path: Path) -> Image.Image | None:
 def encode_jpeg(
     rgb: NDArray[np.uint8], quality: int, subsampling: Literal["444", "422", "420"] = "420"
 ) -> bytes:
-    """Returns the JPEG file of an RGB image or of a single-channel one.
+    """Return the JPEG file of an RGB image or of a single-channel one.
 
     Args:
         rgb: (height, width, 3), or (height, width).
@@ -534,12 +534,12 @@ def encode_jpeg(
 
 
 def detect_suffix(data: bytes) -> Literal[".jpg", ".png"]:
-    """Returns how the name of a picture's file ends, of a JPEG or PNG that this module encoded."""
+    """Return how the name of a picture's file ends, of a JPEG or PNG that this module encoded."""
     return ".png" if data.startswith(b"\x89PNG") else ".jpg"
 
 
 def decode_image(data: bytes) -> NDArray[np.uint8]:
-    """Returns the RGB image (height, width, 3) of a JPEG or PNG file that this module encoded.
+    """Return the RGB image (height, width, 3) of a JPEG or PNG file that this module encoded.
 
     Raises:
         ValueError: the bytes are neither, or not whole.
@@ -554,20 +554,20 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
 
 
 def encode_full_depth(image: FullDepthImage) -> bytes:
-    """Returns the PNG file of a picture with its transparency, at full depth."""
+    """Return the PNG file of a picture with its transparency, at full depth."""
     bgr = image.rgb[..., ::-1]
     pixels = bgr if image.alpha is None else np.dstack([bgr, image.alpha])
     return _encode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
 def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
-    """Returns the PNG file of an RGB image or of a single-channel one, of 8 or 16 bits."""
+    """Return the PNG file of an RGB image or of a single-channel one, of 8 or 16 bits."""
     stored = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
     return _encode(".png", stored, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
 def _flatten_alpha(image: Image.Image) -> NDArray[np.uint8]:
-    """Returns RGB of eight bits (height, width, 3), laid over white."""
+    """Return RGB of eight bits (height, width, 3), laid over white."""
     if image.mode.startswith("I"):
         image = Image.fromarray(_convert_grey(image))
     if _has_alpha(image):
@@ -587,7 +587,7 @@ def _has_alpha(image: Image.Image) -> bool:
 
 
 def _orient_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Returns pixels (height, width, ...) upright, by their EXIF orientation."""
+    """Return pixels (height, width, ...) upright, by their EXIF orientation."""
     if orientation in _TRANSPOSED_ORIENTATIONS:
         pixels = pixels.swapaxes(0, 1)
     if orientation in _FLIPPED_Y_ORIENTATIONS:

@@ -10,7 +10,7 @@ import numpy as np
 def derive_rng(
     seed: int, path: str, *, scene_index: int = 0, attempt: int = 0
 ) -> np.random.Generator:
-    """Returns the generator of one factor of one scene.
+    """Return the generator of one factor of one scene.
 
     It depends on nothing but its arguments, so a sample is the same on any worker, in any order,
     after any resume, and alone.
@@ -32,5 +32,5 @@ def derive_rng(
 
 
 def derive_seed(seed: int, path: str) -> int:
-    """Returns a 63-bit seed for generators that are not numpy's (torch, albumentations)."""
+    """Return a 63-bit seed for generators that are not numpy's (torch, albumentations)."""
     return int(derive_rng(seed, path).integers(2**63))

@@ -237,7 +237,7 @@ BAD = {
     "category the detector does not know": (
         lambda folder: captures(folder, name="six"),
         bench,
-        ": category 'six' is not one of those told apart: 1, 2. Add --map six=NAME, or --ignore to "
+        ": category 'six' is not one of those told apart: 1, 2. Add --map six=NAME, or --ignore-unmatched to "
         "leave such objects out.",
     ),
     "category that training data lack": (
@@ -250,7 +250,7 @@ BAD = {
         renders_and_captures,
         train_with_captures,
         "/photos: categories six are not those of {folder}/data: 1, 2. Rename them with --map, "
-        "leave out others with --ignore, or add those that no picture shows to the data's list of "
+        "leave out others with --ignore-unmatched, or add those that no picture shows to the data's list of "
         "categories.",
     ),
     "category that the data set does not list": (
@@ -262,8 +262,8 @@ BAD = {
     "wrong key": (
         recipe("[render]\nwidht = 100"),
         read_recipe,
-        "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, film, "
-        "height, rest, views, width",
+        "/mine.toml: unknown key 'render.widht'. Did you mean 'width'? Allowed: channels, "
+        "height, rest, sequence, views, width",
     ),
     "wrong key of a distribution": (
         recipe('[domain.layout]\naspect = {kind = "uniform", low = 0.5, hihg = 1.0}'),
@@ -293,7 +293,7 @@ BAD = {
         recipe("[render]\nwidth = 3"),
         read_recipe,
         "/mine.toml: 'render': width and height must be 16 to 4096, not 3x640 (found "
-        '{"rest": {"grip": 0.2, "taps": 6}, "width": 3}).',
+        '{"rest": {"friction_scale": 0.2, "max_restarts": 6}, "width": 3}).',
     ),
     "impossible training": (
         recipe("[train]\nsteps = -1"),

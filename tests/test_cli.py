@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sim2cam import cli
 from sim2cam.cli import main
 from sim2cam.errors import RepairWarning
 
@@ -100,7 +101,7 @@ def test_stdout_holds_the_result_and_nothing_else(tmp_path):
         "render", str(tmp_path / "r.toml"), "--out", str(tmp_path / "d"), "--count", "2", "--json"
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["pictures"] == 2
+    assert json.loads(done.stdout)["images"] == 2
     assert "renderer: " in done.stderr
 
 
@@ -128,6 +129,56 @@ def test_a_full_folder_is_refused_without_a_word_of_what_to_do(rendered, capsys)
     )
 
 
+RENAMED = [
+    # (arguments as of earlier releases, what is said)
+    ("ladder dice", "The command ladder is now ablate."),
+    ("ladder dice --arms core --pictures=4", "The command ladder is now ablate. --arms is now --variants. --pictures is now --count."),
+    ("label dice photos --score 0.3", "The command label is now pseudo-label. --score is now --min-score."),
+    ("ablate dice --arms core", "--arms is now --variants."),
+    ("ablate dice --pictures 4", "--pictures is now --count."),
+    ("ablate dice --ignore", "--ignore is now --ignore-unmatched."),
+    ("adapt train --judge x", "--judge is now --verifier."),
+    ("adapt train --dev x", "--dev is now --validation."),
+    ("adapt apply run --judge x", "--judge is now --verifier."),
+    ("bench dice --ignore", "--ignore is now --ignore-unmatched."),
+    ("calibrate photos --run dice", "--run is now --monitor."),
+    ("domain show dice --pictures all", "--pictures is now --images."),
+    ("drift camera.json photos --run dice", "--run is now --monitor."),
+    ("predict dice photos --score 0.3", "--score is now --min-score."),
+    ("pseudo-label dice photos --score 0.3", "--score is now --min-score."),
+    ("render dice --no-pictures", "--no-pictures is now --no-images."),
+    ("render dice --pictures", "--pictures is now --images."),
+    ("render dice --redraw light", "--redraw is now --resample."),
+    ("scenes run kept --renew", "--renew is now --update."),
+    ("train dice --backdrops hall", "--backdrops is now --backgrounds."),
+    ("train dice --dev x", "--dev is now --validation."),
+    ("train dice --first_weights 1", "--first-weights is now --initial-mix."),
+    ("train dice --ignore", "--ignore is now --ignore-unmatched."),
+    ("train dice --weights 1 2", "--weights is now --mix."),
+    ("tune dice photos --ignore", "--ignore is now --ignore-unmatched."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), RENAMED)
+def test_an_old_name_is_answered_with_the_new_one(arguments, message, capsys):
+    assert main(arguments.split()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_every_renamed_command_and_flag_is_tested():
+    def is_tested(old):
+        command, _, flag = old.partition(" --")
+        return any(a.startswith(command) and flag in a.replace("_", "-") for a, _ in RENAMED)
+
+    assert all(map(is_tested, cli._RENAMED))
+
+
+def test_a_flag_that_another_command_renamed_keeps_its_meaning(tmp_path, capsys):
+    command = ["domain", "fit", "dice", "--captures", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert main([*command, "--weights", "none.safetensors"]) == 1
+    assert "is now" not in capsys.readouterr().err
+
+
 USAGE = [
     # (arguments, end of the message), all with exit code 2
     (["render", "dcie", "--out", "x", "--count", "1"], "Did you mean 'dice'?"),
@@ -140,7 +191,7 @@ USAGE = [
         "channel 'right' needs a [domain.stereo]",
     ),
     (
-        ["render", "dice", "--out", "x", "--count", "1", "--redraw", "light,ligth"],
+        ["render", "dice", "--out", "x", "--count", "1", "--resample", "light,ligth"],
         "unknown group 'ligth'. Did you mean 'light'? Allowed: ",
     ),
     (
@@ -151,7 +202,7 @@ USAGE = [
         ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],
         "--set light/warmth: give FACTOR=VALUE, as light/warmth=0.5.",
     ),
-    (["train", "dice", "--data", "a", "b", "--weights", "1", "--out", "x"], "give one each"),
+    (["train", "dice", "--data", "a", "b", "--mix", "1", "--out", "x"], "give one each"),
     (
         ["train", "dice", "--data", "a", "--data", "b", "--out", "x"],
         "--data is given twice. Give it once, with all its values.",
@@ -187,11 +238,11 @@ def test_unreadable_commands_exit_with_2(arguments):
 def test_counterfactuals_pair_with_what_was_rendered(rendered, tmp_path):
     render = ["render", str(rendered.parent / "small.toml"), "--count", "4", "--out"]
     out = tmp_path / "d"
-    changes = ["--redraw", "light,table", "--set", "die/mirrored=true", "sensor/blur_px=1"]
+    changes = ["--resample", "light,table", "--set", "die/mirrored=true", "sensor/blur_px=1"]
     assert main([*render, str(out), *changes, "-q"]) == 0
     header = json.loads((out / "dataset.json").read_text())
     assert header["change"] == {
-        "redraws": {"light": 1, "table": 1},
+        "resamples": {"light": 1, "table": 1},
         "settings": {"die/mirrored": True, "sensor/blur_px": 1},
     }
     for path in sorted(rendered.glob("shards/*/depth/*.png")):

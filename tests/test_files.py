@@ -24,8 +24,8 @@ from sim2cam.files import (
 HOLD = """
 import sys, time
 from pathlib import Path
-from sim2cam.files import locked
-with locked(Path(sys.argv[1])):
+from sim2cam.files import lock_folder
+with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """

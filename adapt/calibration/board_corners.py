@@ -47,7 +47,7 @@ class BoardDetection:
 
 
 def detect_board(photo: str, grey: Grey, board: Board | None) -> BoardDetection | None:
-    """Returns the board in a photo; None where there is none.
+    """Return the board in a photo; None where there is none.
 
     Args:
         photo: its name.
@@ -66,7 +66,7 @@ def detect_board(photo: str, grey: Grey, board: Board | None) -> BoardDetection 
 
 
 def detect_marker_dictionary(grey: Grey) -> str | None:
-    """Returns the dictionary of most of the markers in a photo; None where there are hardly any."""
+    """Return the dictionary of most of the markers in a photo; None where there are hardly any."""
     small, _ = _downscale_image(grey)
     counts = {name: len(_detect_markers(small, name)[0]) for name in MARKER_COUNTS}
     name = max(counts, key=lambda name: counts[name])
@@ -74,7 +74,7 @@ def detect_marker_dictionary(grey: Grey) -> str | None:
 
 
 def select_common_shape(detections: Sequence[BoardDetection]) -> tuple[int, int] | None:
-    """Returns the inner corners of the chessboard that most photos show whole; None without any."""
+    """Return the inner corners of the chessboard that most photos show whole; None without any."""
     shapes = Counter(s.pattern_shape for s in detections if s.pattern_shape)
     return max(shapes, key=lambda shape: (shapes[shape], shape)) if shapes else None
 
@@ -82,7 +82,7 @@ def select_common_shape(detections: Sequence[BoardDetection]) -> tuple[int, int]
 def detect_full_chessboard(
     photo: str, grey: Grey, pattern_shape: tuple[int, int]
 ) -> BoardDetection | None:
-    """Returns a chessboard of known shape, also where its squares are few pixels or bend much."""
+    """Return a chessboard of known shape, also where its squares are few pixels or bend much."""
     small, scale = _downscale_image(grey)
     found, corners = cv2.findChessboardCorners(small, pattern_shape)
     pixels = (
@@ -112,7 +112,7 @@ def _detect_chessboard(photo: str, grey: Grey) -> BoardDetection | None:
 
 
 def _make_grid_points(pattern_shape: Sequence[int]) -> Floats:
-    """Returns the inner corners (n, 3) of a chessboard row by row, in squares."""
+    """Return the inner corners (n, 3) of a chessboard row by row, in squares."""
     rows, columns = np.indices((pattern_shape[1], pattern_shape[0])).reshape(2, -1)
     return np.column_stack([columns, rows, np.zeros(len(rows))]).astype(np.float64)
 
@@ -146,7 +146,7 @@ def _detect_marker_corners(grey: Grey, board: Board) -> tuple[Floats, Floats] | 
 
 
 def _to_board_points(board: Board, columns: Floats, rows: Floats) -> Floats:
-    """Returns points (n, 3) so many squares right of and below the pattern's corner."""
+    """Return points (n, 3) so many squares right of and below the pattern's corner."""
     y = -rows * board.square_m
     return np.column_stack([columns * board.square_m, y, np.zeros(len(rows))])
 
@@ -154,7 +154,7 @@ def _to_board_points(board: Board, columns: Floats, rows: Floats) -> Floats:
 def _detect_markers(
     grey: Grey, dictionary: str, *, refine: bool = False
 ) -> tuple[Sequence[NDArray[Any]], list[int]]:
-    """Returns corners (4, 2) of the markers of a dictionary, and their numbers."""
+    """Return corners (4, 2) of the markers of a dictionary, and their numbers."""
     options = cv2.aruco.DetectorParameters()
     if refine:
         options.cornerRefinementMethod = cv2.aruco.CORNER_REFINE_SUBPIX
@@ -169,7 +169,7 @@ def _get_aruco_dictionary(name: str) -> cv2.aruco.Dictionary:
 
 
 def _downscale_image(grey: Grey) -> tuple[Grey, float]:
-    """Returns a photo no larger than is searched, and the pixels of the photo to one of it."""
+    """Return a photo no larger than is searched, and the pixels of the photo to one of it."""
     scale = max(1.0, max(grey.shape) / _DETECTION_SIDE_PX)
     if scale == 1:
         return grey, scale
@@ -178,7 +178,7 @@ def _downscale_image(grey: Grey) -> tuple[Grey, float]:
 
 
 def _refine_corners(grey: Grey, corners: NDArray[Any], scale: float) -> Floats | None:
-    """Returns corners (n, 2) found in a smaller photo as exactly as the photo shows them.
+    """Return corners (n, 2) found in a smaller photo as exactly as the photo shows them.
 
     None where they lie as no board's do: outside the photo, or not in even rows. The chessboard detector's own places are off by 0.16 px in renders of boards, all of a photo together by
     0.05; these are by 0.06 and 0.01.
@@ -198,7 +198,7 @@ def _refine_corners(grey: Grey, corners: NDArray[Any], scale: float) -> Floats |
 
 
 def _is_regular_grid(corners: NDArray[Any]) -> bool:
-    """Returns whether steps from corner to corner (rows, columns, 2) change little along each line."""
+    """Return whether steps from corner to corner (rows, columns, 2) change little along each line."""
     for axis in (0, 1):
         steps = np.diff(corners, axis=axis)
         bends = np.linalg.norm(np.diff(steps, axis=axis), axis=-1)
@@ -210,7 +210,7 @@ def _is_regular_grid(corners: NDArray[Any]) -> bool:
 
 
 def _compute_window(corners: NDArray[Any]) -> tuple[int, int]:
-    """Returns half the window in which a corner is refined: as large as others leave room for."""
+    """Return half the window in which a corner is refined: as large as others leave room for."""
     apart = min(float(np.linalg.norm(np.diff(corners, axis=i), axis=-1).min()) for i in (0, 1))
     half = int(np.clip(_WINDOW_SHARE * apart, 2, _MAX_WINDOW_PX))
     return half, half

@@ -98,7 +98,7 @@ def fit_bundle(
     model: LensModel,
     initial: BundleFit | None = None,
 ) -> BundleFit:
-    """Returns the lens of a model that explains sightings best.
+    """Return the lens of a model that explains sightings best.
 
     Args:
         detections: at least two.
@@ -130,7 +130,7 @@ def fit_bundle(
 
 
 def compute_held_out_residuals(detection: BoardDetection, lens: FittableLens) -> Floats:
-    """Returns the residuals (n, 2) of a photo that the lens was not fitted to, its board at its best.
+    """Return the residuals (n, 2) of a photo that the lens was not fitted to, its board at its best.
 
     Raises:
         LensError: the lens does not see the board.
@@ -152,7 +152,7 @@ def _minimize_cost(
     *,
     fix_lens: bool = False,
 ) -> tuple[Floats, Floats]:
-    """Returns the numbers of the lens and the poses at the least weighted sum of squares."""
+    """Return the numbers of the lens and the poses at the least weighted sum of squares."""
     damping, cost = (
         _INITIAL_DAMPING,
         _compute_cost(_compute_residuals(detections, model, parameters, poses), weights),
@@ -219,7 +219,7 @@ def _build_normal_equations(
 def _solve_step(
     equations: _NormalEquations, damping: float, *, fix_lens: bool
 ) -> tuple[Floats, Floats]:
-    """Returns the damped step of the lens (p,) and of the poses (photos, 6)."""
+    """Return the damped step of the lens (p,) and of the poses (photos, 6)."""
     pose = equations.pose_hessian + damping * equations.pose_hessian * np.eye(6)
     solved = np.linalg.solve(pose, equations.pose_gradient[..., None])[..., 0]  # (photos, 6)
     if fix_lens:
@@ -241,7 +241,7 @@ def _estimate_covariance(
     poses: Floats,
     weights: Sequence[Floats],
 ) -> Floats:
-    """Returns the covariance (p, p) of the lens's numbers; 1.96 of its deviations hold 95 %.
+    """Return the covariance (p, p) of the lens's numbers; 1.96 of its deviations hold 95 %.
 
     Corners of a photo are off together, so that the numbers' variance is also told from how they move as
     one photo after another is left out (the jackknife of clusters, CR3 of Bell and McCaffrey 2002, "Bias
@@ -281,7 +281,7 @@ def _estimate_covariance(
 
 
 def _compute_correlation(covariance: Floats) -> Floats:
-    """Returns the correlations of a covariance (p, p); 0 with what never varies."""
+    """Return the correlations of a covariance (p, p); 0 with what never varies."""
     variances = np.diag(covariance)
     unit = np.sqrt(variances, where=variances > 0, out=np.full(len(variances), np.inf))
     found = covariance / unit / unit[:, None]
@@ -292,7 +292,7 @@ def _compute_correlation(covariance: Floats) -> Floats:
 def _compute_jacobians(
     detections: Sequence[BoardDetection], model: LensModel, parameters: Floats, poses: Floats
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Returns derivatives of each photo's residuals by the lens (2n, p) and its pose (2n, 6), and them."""
+    """Return derivatives of each photo's residuals by the lens (2n, p) and its pose (2n, 6), and them."""
     steps = _DERIVATIVE_STEP * np.maximum(1, np.abs(parameters))
     by_lens = [
         _compute_residuals(detections, model, parameters + step * unit, poses)
@@ -314,7 +314,7 @@ def _compute_jacobians(
 def _compute_residuals(
     detections: Sequence[BoardDetection], model: LensModel, parameters: Floats, poses: Floats
 ) -> list[Floats]:
-    """Returns how far expected corners are from those seen (2n,), of each photo."""
+    """Return how far expected corners are from those seen (2n,), of each photo."""
     lens = make_lens(model.lens_type, model.free_parameters, parameters)
     return [part[0] for part in _project_residuals(detections, lens, poses[None])]
 
@@ -322,7 +322,7 @@ def _compute_residuals(
 def _project_residuals(
     detections: Sequence[BoardDetection], lens: FittableLens, poses: Floats
 ) -> list[Floats]:
-    """Returns the residuals (ways, 2n) of each photo with its board at poses (ways, photos, 6)."""
+    """Return the residuals (ways, 2n) of each photo with its board at poses (ways, photos, 6)."""
     ways, photos = poses.shape[:2]
     turns = Rotation.from_rotvec(poses[..., :3].reshape(-1, 3)).as_matrix()
     turned = turns.reshape(ways, photos, 3, 3).swapaxes(2, 3)
@@ -335,7 +335,7 @@ def _project_residuals(
 
 
 def _compute_huber_weights(residuals: Sequence[Floats]) -> list[Floats]:
-    """Returns the weights of residuals: less the farther they are beyond what is usual."""
+    """Return the weights of residuals: less the farther they are beyond what is usual."""
     usual = 1.4826 * float(np.median(np.abs(np.concatenate(residuals))))
     bound = _HUBER_STDS * max(usual, _MIN_STD_PX)
     return [np.minimum(1, bound / np.maximum(np.abs(part), 1e-12)) for part in residuals]
@@ -348,7 +348,7 @@ def _compute_cost(residuals: Sequence[Floats], weights: Sequence[Floats]) -> flo
 def make_lens(
     lens_type: type[FittableLens], parameter_names: Sequence[str], parameters: Floats
 ) -> FittableLens:
-    """Returns the lens with these numbers; the others are 0."""
+    """Return the lens with these numbers; the others are 0."""
     return lens_type(**dict(zip(parameter_names, parameters.tolist(), strict=True)))
 
 
@@ -359,7 +359,7 @@ def _compute_rms(residuals: Floats) -> float:
 def _estimate_initial(
     detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> tuple[FittableLens, Floats]:
-    """Returns a pinhole with its middle in the picture's, and the poses of the boards before it."""
+    """Return a pinhole with its middle in the picture's, and the poses of the boards before it."""
     flags = (
         cv2.CALIB_FIX_ASPECT_RATIO | cv2.CALIB_FIX_PRINCIPAL_POINT | cv2.CALIB_ZERO_TANGENT_DIST
         | cv2.CALIB_FIX_K1 | cv2.CALIB_FIX_K2 | cv2.CALIB_FIX_K3
@@ -381,7 +381,7 @@ def _estimate_initial(
 
 
 def _estimate_pose(detection: BoardDetection, lens: FittableLens) -> Floats:
-    """Returns about where a board is (6,), from the rays of its corners."""
+    """Return about where a board is (6,), from the rays of its corners."""
     ahead, plane = center_rays(lens.unproject(detection.corners_px))
     _, turn, place = cv2.solvePnP(detection.points_m, plane, np.eye(3), None)
     back = ahead.inv()

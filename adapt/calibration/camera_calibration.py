@@ -110,7 +110,7 @@ def calibrate(
     progress: Callable[[int, int], None] = lambda done, total: None,
     monitor: DetectorMonitor | None = None,
 ) -> CameraFit:
-    """Returns what captures tell of the camera that took most of them.
+    """Return what captures tell of the camera that took most of them.
 
     Args:
         path: a folder of photos, one photo, or captures as ``read_real_images`` takes them.
@@ -126,7 +126,7 @@ def calibrate(
 
 
 def calibrate_files(files: Iterable[Path], path: Path, rng: np.random.Generator) -> CameraFit:
-    """Returns what photos tell of the camera that took most of them; see ``calibrate``.
+    """Return what photos tell of the camera that took most of them; see ``calibrate``.
 
     Args:
         files: of the photos; chessboards are found in them.
@@ -193,7 +193,7 @@ def _estimate_lens(
     captures: Sequence[PhotoFile],
     board: Board | None,
 ) -> tuple[FittedLens | None, list[ParameterEstimate]]:
-    """Returns the lens and its numbers; with a word why not where there are too few boards."""
+    """Return the lens and its numbers; with a word why not where there are too few boards."""
     if len(detections) < MIN_BOARD_PHOTOS:
         note = _explain_missing_lens(photos, len(detections), captures, board)
         return None, [ParameterEstimate("lens.fx_px", None, note=note)]
@@ -226,7 +226,7 @@ def _explain_missing_lens(
     captures: Sequence[PhotoFile],
     board: Board | None,
 ) -> str:
-    """Returns why there are so few boards: perhaps the camera was turned between, or they have markers and
+    """Return why there are so few boards: perhaps the camera was turned between, or they have markers and
     were not told.
     """
     seen = sum(photo.board_detection is not None for photo in photos)
@@ -243,7 +243,7 @@ def _explain_missing_lens(
 def _estimate_sensor(
     photos: Sequence[PhotoMeasurements], captures: Sequence[PhotoFile], rng: np.random.Generator
 ) -> tuple[list[ParameterEstimate], SensorSamples]:
-    """Returns the numbers of the sensor, and the sensors that may be it."""
+    """Return the numbers of the sensor, and the sensors that may be it."""
     stored = [photo.jpeg_encoding for photo in photos if photo.jpeg_encoding is not None]
     quality = round(np.median([one.quality for one in stored])) if stored else _LOSSLESS_QUALITY
     subsampling = _estimate_subsampling(stored)
@@ -291,7 +291,7 @@ def _estimate_exposure(
     white_gains: Sequence[ParameterEstimate],
     rng: np.random.Generator,
 ) -> ParameterEstimate:
-    """Returns the exposure. Contrast bends light around middle grey, so what is told is multiplied there."""
+    """Return the exposure. Contrast bends light around middle grey, so what is told is multiplied there."""
     stops, over_grey = _compute_exposure_stops(photos, white_gains)
     found = estimate_parameter("sensor.exposure_ev", stops, rng, factors, _BLACK_NOTE, over_grey)
     if found.ci95 is None:
@@ -309,7 +309,7 @@ def _sample_exposures(
     white_gains: Sequence[ParameterEstimate],
     rng: np.random.Generator,
 ) -> Floats:
-    """Returns the exposures (n,) with which cameras of these contrasts (n,) show photos as bright as they are."""
+    """Return the exposures (n,) with which cameras of these contrasts (n,) show photos as bright as they are."""
     stops = np.stack(_compute_exposure_stops(photos, white_gains))
     known = stops[:, np.isfinite(stops[0])]
     picks = rng.integers(known.shape[1], size=(len(contrasts), known.shape[1]))
@@ -320,7 +320,7 @@ def _sample_exposures(
 def _compute_exposure_stops(
     photos: Sequence[PhotoMeasurements], white_gains: Sequence[ParameterEstimate]
 ) -> tuple[Floats, Floats]:
-    """Returns the exposures (photos,) without what errors of the white balance add, and how many stops over
+    """Return the exposures (photos,) without what errors of the white balance add, and how many stops over
     middle grey each was told at.
     """
     gains = [gain.value if isinstance(gain.value, float) else 1.0 for gain in white_gains]
@@ -334,7 +334,7 @@ def _compute_exposure_stops(
 def _estimate_vignetting(
     photos: Sequence[PhotoMeasurements], factors: Floats, rng: np.random.Generator
 ) -> ParameterEstimate:
-    """Returns the light that corners lose: the lens's, and what light scenes have there themselves."""
+    """Return the light that corners lose: the lens's, and what light scenes have there themselves."""
     lost = estimate_parameter(
         "sensor.vignetting", [p.vignetting for p in photos], rng, factors, _NO_EVEN_LIGHT_NOTE
     )
@@ -349,7 +349,7 @@ _SCENE_FALLOFF = 0.06
 
 
 def _estimate_subsampling(encodings: Sequence[JpegEncoding]) -> Subsampling | None:
-    """Returns how most photos store colour, of files; of pixels, how most do that tell it."""
+    """Return how most photos store colour, of files; of pixels, how most do that tell it."""
     found = Counter(
         one.subsampling for one in encodings if one.subsampling or not one.is_from_pixels
     )
@@ -359,7 +359,7 @@ def _estimate_subsampling(encodings: Sequence[JpegEncoding]) -> Subsampling | No
 def _explain_missing_subsampling(
     captures: Sequence[PhotoFile], encodings: Sequence[JpegEncoding]
 ) -> str:
-    """Returns why it is not told how many samples of colour most photos have."""
+    """Return why it is not told how many samples of colour most photos have."""
     if not encodings:
         return _NO_JPEG_NOTE
     if all(capture.header.is_grey for capture in captures):
@@ -384,7 +384,7 @@ def _get_source_note(encodings: Sequence[JpegEncoding]) -> str:
 def _estimate_white_balance(
     photos: Sequence[PhotoMeasurements], rng: np.random.Generator
 ) -> list[ParameterEstimate]:
-    """Returns the gains of red and blue: from boards, which are white, or else from all scenes."""
+    """Return the gains of red and blue: from boards, which are white, or else from all scenes."""
     boards = np.array([photo.board_white for photo in photos])
     on_boards = int(np.isfinite(boards).all(axis=1).sum()) >= MIN_BOARD_PHOTOS
     values = np.log(boards if on_boards else np.array([photo.metered_white for photo in photos]))
@@ -411,7 +411,7 @@ def _estimate_white_balance(
 
 
 def _estimate_rounding_error(photos: Sequence[PhotoMeasurements]) -> float:
-    """Returns by how much the log of a ratio of two lights may be off, as levels are whole numbers and JPEG
+    """Return by how much the log of a ratio of two lights may be off, as levels are whole numbers and JPEG
     takes colours in steps: what is nearly grey is grey in every photo.
     """
     steps = [p.header.quantization[1][0] for p in photos if len(p.header.quantization) > 1]
@@ -434,7 +434,7 @@ def _estimate_noise_and_sharpness(
     white_gains: Sequence[ParameterEstimate],
     rng: np.random.Generator,
 ) -> tuple[list[ParameterEstimate], SensorSamples]:
-    """Returns what the chart tells of noise, filters and sharpness, and the sensors that may be it.
+    """Return what the chart tells of noise, filters and sharpness, and the sensors that may be it.
 
     Args:
         photos: what is seen in each.
@@ -477,7 +477,7 @@ def _estimate_noise_and_sharpness(
 
 
 def _explain_undetermined(fit: SensorFit, *, is_color: bool) -> dict[str, str]:
-    """Returns why photos do not tell each number of a sensor, if they do not, and what to take."""
+    """Return why photos do not tell each number of a sensor, if they do not, and what to take."""
     untold = dict.fromkeys(FITTED_PARAMETERS, _UNDETERMINED_NOISE_NOTE) | dict.fromkeys(
         FITTED_COLOR_PARAMETERS, _UNDETERMINED_COLOR_NOISE_NOTE
     )
@@ -490,7 +490,7 @@ def _explain_undetermined(fit: SensorFit, *, is_color: bool) -> dict[str, str]:
 
 
 def _get_parameter_path(name: str) -> str:
-    """Returns where a number of the chart's sensors is in a camera."""
+    """Return where a number of the chart's sensors is in a camera."""
     part = "sensor.processing" if name == "chroma_blur_px" else "sensor"
     return f"{part}.{name}"
 

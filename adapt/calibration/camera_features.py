@@ -77,7 +77,7 @@ CAMERA_STATISTICS = (
 """All that photos have themselves."""
 
 OOD_STATISTIC = CameraStatistic(
-    "run.novelty",
+    "detector.ood_score",
     "novelty to the detector",
     "of its limit",
     0.02,
@@ -85,7 +85,7 @@ OOD_STATISTIC = CameraStatistic(
     is_scene_dependent=True,
 )
 CONFIDENCE_STATISTIC = CameraStatistic(
-    "run.confidence",
+    "detector.confidence",
     "the detector's confidence",
     "of 1",
     0.02,
@@ -97,7 +97,7 @@ DETECTOR_STATISTICS = (OOD_STATISTIC, CONFIDENCE_STATISTIC)
 
 
 def tabulate_statistics(photos: Sequence[PhotoMeasurements]) -> dict[str, StatisticRows]:
-    """Returns the traits of photos, by name."""
+    """Return the traits of photos, by name."""
     found = [_compute_statistics(photo) for photo in photos]
     return {
         trait.name: tuple(_to_row(one[trait.name]) for one in found) for trait in CAMERA_STATISTICS
@@ -105,7 +105,7 @@ def tabulate_statistics(photos: Sequence[PhotoMeasurements]) -> dict[str, Statis
 
 
 def measure_image_statistics(rgb: NDArray[np.uint8]) -> dict[str, Floats]:
-    """Returns the traits of a picture (h, w, 3), by name; NaN where it does not tell.
+    """Return the traits of a picture (h, w, 3), by name; NaN where it does not tell.
 
     Those that stand in files are not told.
     """
@@ -145,7 +145,7 @@ def _compute_statistics(photo: PhotoMeasurements) -> dict[str, Floats]:
 
 
 def _select_noise_tiles(tiles: FlatTiles) -> FlatTiles:
-    """Returns the tiles that hold nothing but noise: one photo's flattest may still show things."""
+    """Return the tiles that hold nothing but noise: one photo's flattest may still show things."""
     even = tiles.coarse_variance < tiles.semivariance[:, 1] + _MAX_SHADING_VARIANCE
     return FlatTiles(
         tiles.bins[even],

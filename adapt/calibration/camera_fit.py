@@ -16,7 +16,7 @@ from sim2cam.data.writer import write_json
 from sim2cam.errors import InputError, suggest_name
 from sim2cam.scene.sensor import FileFormat, Subsampling
 
-VERSION = 3
+VERSION = 4
 
 StatisticRows = tuple[tuple[float | None, ...], ...]
 """A trait of photos: a row for each; None where the photo does not tell."""
@@ -147,58 +147,60 @@ class CameraFit:
         names = [finding.name for finding in self.estimates]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f"findings: {twice[0]} is there twice")
+            raise ValueError(f"estimates: {twice[0]} is there twice")
         for finding in self.estimates:
             _check_estimate(finding)
         for name, values in self.sensor_samples.items():
             if name not in JOINT_PARAMETERS:
                 raise ValueError(
-                    f"sensors: '{name}' is none of theirs. {suggest_name(name, JOINT_PARAMETERS)}"
+                    f"sensor_samples: '{name}' is none of theirs. {suggest_name(name, JOINT_PARAMETERS)}"
                 )
             least, most = NUMERIC_LIMITS[name]
             if not values or min(values) < least or max(values) > most:
-                raise ValueError(f"sensors: {name} is {least:g} to {most:g}, of one sensor or more")
+                raise ValueError(
+                    f"sensor_samples: {name} is {least:g} to {most:g}, of one sensor or more"
+                )
         if len({len(values) for values in self.sensor_samples.values()}) > 1:
-            raise ValueError("sensors: every number has as many values as the others")
+            raise ValueError("sensor_samples: every number has as many values as the others")
         for name, rows in self.statistics.items():
             if len(rows) != self.photos or len(set(map(len, rows))) > 1:
-                raise ValueError(f"traits: {name} has a row, as long as others, of each photo")
+                raise ValueError(f"statistics: {name} has a row, as long as others, of each photo")
 
     def get_estimate(self, name: str) -> ParameterEstimate:
-        """Returns what is known of a number; nothing where it was not asked for."""
+        """Return what is known of a number; nothing where it was not asked for."""
         return next((f for f in self.estimates if f.name == name), ParameterEstimate(name, None))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         found: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
         return {"version": VERSION, **found}
 
 
 def _check_estimate(estimate: ParameterEstimate) -> None:
-    """Refuses what is no number of a camera, or cannot be one."""
+    """Refuse what is no number of a camera, or cannot be one."""
     name, value = estimate.name, estimate.value
     if name not in NUMERIC_LIMITS and name not in CATEGORICAL_VALUES:
         raise ValueError(
-            f"findings: '{name}' is no number of a camera. {suggest_name(name, NUMERIC_LIMITS)}"
+            f"estimates: '{name}' is no number of a camera. {suggest_name(name, NUMERIC_LIMITS)}"
         )
     if value is None:
         return
     if name in CATEGORICAL_VALUES:
         if value not in CATEGORICAL_VALUES[name]:
             raise ValueError(
-                f"findings: {name} is {', '.join(CATEGORICAL_VALUES[name])}, not {value}"
+                f"estimates: {name} is {', '.join(CATEGORICAL_VALUES[name])}, not {value}"
             )
         return
     least, most = NUMERIC_LIMITS[name]
     if isinstance(value, str) or not least <= value <= most:
-        raise ValueError(f"findings: {name} is {least:g} to {most:g}, not {value}")
+        raise ValueError(f"estimates: {name} is {least:g} to {most:g}, not {value}")
 
 
 _ADAPTER: TypeAdapter[CameraFit] = TypeAdapter(CameraFit)
 
 
 def write_camera(path: Path, fit: CameraFit) -> None:
-    """Writes ``camera.json``.
+    """Write ``camera.json``.
 
     Raises:
         OutputError: the file cannot be written.
@@ -207,7 +209,7 @@ def write_camera(path: Path, fit: CameraFit) -> None:
 
 
 def read_camera(path: Path) -> CameraFit:
-    """Returns what ``write_camera`` wrote.
+    """Return what ``write_camera`` wrote.
 
     Raises:
         InputError: it is missing, broken, or of another version.

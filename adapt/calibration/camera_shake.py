@@ -16,7 +16,7 @@ and filters leave 0.05 to 0.2 of it, by nothing that a photo tells."""
 
 
 def sample_shake_px(anisotropies: Floats, rng: np.random.Generator, count: int) -> Floats:
-    """Returns draws (count,) of how far the picture moves in an exposure, pixels.
+    """Return draws (count,) of how far the picture moves in an exposure, pixels.
 
     That is the standard deviation along the picture's x and along its y, of all photos. Blur that is
     the same every way is no part of it. Where still cameras may look so, the draws reach 0.

@@ -42,7 +42,7 @@ class DetectorMonitor:
     def measure_statistics(
         self, photos: Sequence[PhotoMeasurements], captures: Sequence[PhotoFile]
     ) -> dict[str, StatisticRows]:
-        """Returns what it says of photos, as traits by name.
+        """Return what it says of photos, as traits by name.
 
         Args:
             photos: that are looked at.

@@ -57,7 +57,7 @@ _INTERVAL_STDS = 2 * 1.96  # standard deviations in an interval
 
 
 def make_recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
-    """Returns the tables of a recipe that draws cameras around a fit, as far as the fit tells them.
+    """Return the tables of a recipe that draws cameras around a fit, as far as the fit tells them.
 
     Lenses are drawn whole, and so are sensors, as their numbers are sure together. All other numbers follow
     normal laws that are as wide as they are unsure and as they differ from photo to photo; numbers without an
@@ -90,7 +90,7 @@ def make_recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
 
 
 def remove_camera_factors(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
-    """Returns a recipe's tables without what a fit has measured already, so that nothing is done twice.
+    """Return a recipe's tables without what a fit has measured already, so that nothing is done twice.
 
     What the photos do not tell stays: glare, dirt and drops.
     """
@@ -147,7 +147,7 @@ def _make_distribution(estimate: ParameterEstimate, factor: str) -> dict[str, An
 
 
 def _make_motion_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
-    """Returns the groups of shutter and motion, where hands are seen to move the picture."""
+    """Return the groups of shutter and motion, where hands are seen to move the picture."""
     exposure, spin = fit.get_estimate("shutter.exposure_s"), fit.get_estimate("twist.spin_rad_s")
     if exposure.ci95 is None or not isinstance(spin.value, float):
         return {}
@@ -177,7 +177,7 @@ _ZERO = {"kind": "constant", "value": 0.0}
 
 
 def _make_lens_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
-    """Returns the groups that decide the lens: columns of one table, a row for each lens."""
+    """Return the groups that decide the lens: columns of one table, a row for each lens."""
     if fit.lens is None:
         return {}
     rng, width = derive_rng(0, _LENS_TABLE), fit.width

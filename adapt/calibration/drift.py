@@ -68,12 +68,12 @@ class DriftReport:
     @property
     def drifted(self) -> tuple[str, ...]:
         """Names of what moved."""
-        return tuple(change.name for change in self.shifts if change.status == "moved")
+        return tuple(change.name for change in self.shifts if change.status == "drifted")
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values, led by the names of what moved."""
+        """Return all of it as JSON values, led by the names of what moved."""
         found: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
-        return {"moved": list(self.drifted), **found}
+        return {"drifted": list(self.drifted), **found}
 
 
 _ADAPTER: TypeAdapter[DriftReport] = TypeAdapter(DriftReport)
@@ -87,7 +87,7 @@ def detect_drift(
     progress: Callable[[int, int], None] = lambda done, total: None,
     monitor: DetectorMonitor | None = None,
 ) -> DriftReport:
-    """Returns what became of a camera since it was calibrated.
+    """Return what became of a camera since it was calibrated.
 
     Args:
         fit: of then.
@@ -104,7 +104,7 @@ def detect_drift(
     if monitor is not None and monitor.digest != fit.monitor_digest:
         which = "other weights" if fit.monitor_digest else "no detector"
         raise UsageError(
-            f"--run: {which} answered of the photos of then. Calibrate again, with --run and these weights."
+            f"--monitor: {which} answered of the photos of then. Calibrate again, with --monitor and these weights."
         )
     captures, refused = list_photo_files(path)
     seen = measure_one_camera(captures, board, progress, fit.camera)
@@ -121,14 +121,14 @@ def detect_drift(
 
 
 def _compare_metadata(fit: CameraFit, camera: str, software_name: str) -> list[ParameterShift]:
-    """Returns what the files say of the camera, where that is not what they said then."""
+    """Return what the files say of the camera, where that is not what they said then."""
     found = []
     if camera != fit.camera:
         note = f"{fit.camera} then, {camera} now"
-        found.append(ParameterShift("camera", "camera and size", "moved", note=note))
+        found.append(ParameterShift("camera", "camera and size", "drifted", note=note))
     if fit.software and software_name and software_name != fit.software:
         note = f"{fit.software} then, {software_name} now"
-        found.append(ParameterShift("software", "software of the camera", "moved", note=note))
+        found.append(ParameterShift("software", "software of the camera", "drifted", note=note))
     return found
 
 
@@ -139,7 +139,7 @@ def compare_photos(
     rng: np.random.Generator,
     detector_statistics: Mapping[str, StatisticRows] = MappingProxyType({}),
 ) -> list[ParameterShift]:
-    """Returns what became of a camera, as photos of one size show it; see ``drift``.
+    """Return what became of a camera, as photos of one size show it; see ``drift``.
 
     Args:
         fit: of then.
@@ -175,7 +175,7 @@ def compare_lens(
     image_size: tuple[int, int],
     rng: np.random.Generator,
 ) -> ParameterShift:
-    """Returns what became of the lens by Hotelling's test.
+    """Return what became of the lens by Hotelling's test.
 
     Args:
         fit: of then.
@@ -185,7 +185,7 @@ def compare_lens(
     """
     counts = (fit.boards - len(fit.rotated_boards), len(detections))
     blank = ParameterShift(
-        LENS_NAME, "lens", "untold", unit="px, mean over the picture", photo_counts=counts
+        LENS_NAME, "lens", "undetermined", unit="px, mean over the picture", photo_counts=counts
     )
     if fit.lens is None:
         return replace(blank, photo_counts=(0, counts[1]), note=_NO_LENS_NOTE)
@@ -226,7 +226,7 @@ def compare_lens(
 def _sample_confidence_ellipsoid(
     offset: Floats, covariance: Floats, bound: float, rng: np.random.Generator
 ) -> Floats:
-    """Returns numbers (n, k) at the edge of what a test does not refuse: where Hotelling's statistic of their
+    """Return numbers (n, k) at the edge of what a test does not refuse: where Hotelling's statistic of their
     distance to ``offset`` is the bound.
     """
     directions = rng.normal(size=(_ELLIPSOID_SAMPLES, len(offset)))
@@ -248,7 +248,7 @@ _PARTIAL_VIEW_NOTE = "the lens of now does not see the whole picture. Take 15 ph
 
 
 def _compute_lens_shift_px(lens: FittedLens, offset: Floats, image_size: tuple[int, int]) -> float:
-    """Returns how far points of a picture move when a lens's numbers do; NaN if it cannot see them."""
+    """Return how far points of a picture move when a lens's numbers do; NaN if it cannot see them."""
     x, y = (np.linspace(0, n - 1, _GRID_POINTS) for n in image_size)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     try:

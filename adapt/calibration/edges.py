@@ -62,7 +62,7 @@ class EdgeProfile:
 
 
 def find_edges(grey: NDArray[np.uint8], max_edges: int = MAX_EDGES) -> list[EdgeProfile]:
-    """Returns the clearest straight steps of a photo, the steepest first.
+    """Return the clearest straight steps of a photo, the steepest first.
 
     Args:
         grey: (h, w).
@@ -93,7 +93,7 @@ def find_edges(grey: NDArray[np.uint8], max_edges: int = MAX_EDGES) -> list[Edge
 
 
 def fit_edges(edges: Sequence[EdgeProfile]) -> Floats:
-    """Returns blur (pixels), sharpening and the way across (radians) of steps (n, 3).
+    """Return blur (pixels), sharpening and the way across (radians) of steps (n, 3).
 
     Those that no step explains are left out.
     """
@@ -129,7 +129,7 @@ def fit_edges(edges: Sequence[EdgeProfile]) -> Floats:
 
 
 def estimate_blur_anisotropy(edge_fits: Floats) -> Floats:
-    """Returns by how much steps one way are wider than those at right angles, and how unsure it is.
+    """Return by how much steps one way are wider than those at right angles, and how unsure it is.
 
     Those are half the difference of their variances, and the variance of that (2,); NaN where too few
     steps stand both ways. Motion of (x, y) pixels along those ways adds x^2 / 12 to the one and y^2 / 12 to
@@ -168,7 +168,7 @@ _MIN_STD_PX2 = 0.03  # square pixels, standard deviation of a step's squared blu
 
 
 def _render_profiles(parameters: Floats) -> Floats:
-    """Returns the levels (n, 57) of steps: of both sides, where, blur, sharpening (n, 5)."""
+    """Return the levels (n, 57) of steps: of both sides, where, blur, sharpening (n, 5)."""
     dark, bright = decode_levels(parameters[:, :1]), decode_levels(parameters[:, 1:2])
     middle, blur, sharpening = parameters[:, 2:3], parameters[:, 3:4], parameters[:, 4:]
     width = np.sqrt(blur**2 + _PIXEL_VARIANCE)
@@ -178,7 +178,7 @@ def _render_profiles(parameters: Floats) -> Floats:
 
 
 def _extract_edge(levels: NDArray[Any], dx: NDArray[Any], dy: NDArray[Any]) -> EdgeProfile | None:
-    """Returns the step on which the middle of a window (n, n) lies; None unless it is clear."""
+    """Return the step on which the middle of a window (n, n) lies; None unless it is clear."""
     tensor = [float((a * b).sum()) for a, b in ((dx, dx), (dx, dy), (dy, dy))]
     turn = 0.5 * np.arctan2(2 * tensor[1], tensor[0] - tensor[2])
     if (

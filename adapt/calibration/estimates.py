@@ -30,7 +30,7 @@ def estimate_parameter(
     missing_note: str = "",
     scaled_values: Sequence[float] | Floats | None = None,
 ) -> ParameterEstimate:
-    """Returns the median of what photos say, each draw of it times a factor that nobody knows.
+    """Return the median of what photos say, each draw of it times a factor that nobody knows.
 
     Of fewer than ``_MIN_BOOTSTRAP_PHOTOS`` photos its interval is Student's of their mean, since resampling them would hardly
     move it.
@@ -65,19 +65,19 @@ def estimate_parameter(
 
 
 def format_too_few(photos: int) -> str:
-    """Returns that more photos are needed than those few."""
+    """Return that more photos are needed than those few."""
     tell = "1 photo tells it" if photos == 1 else f"{photos} photos tell it"
     return f"{tell}, {MIN_CALIBRATION_PHOTOS} are needed. Take 10 photos or more."
 
 
 def estimate_from_samples(name: str, samples: Floats) -> ParameterEstimate:
-    """Returns the median of draws of a number and the interval that holds 95 % of them."""
+    """Return the median of draws of a number and the interval that holds 95 % of them."""
     low, middle, high = np.quantile(samples, (0.025, 0.5, 0.975)).tolist()
     return ParameterEstimate(name, middle, (low, high))
 
 
 def compute_photo_std(values: Sequence[float] | Floats) -> float | None:
-    """Returns the standard deviation of those that are known; None of fewer than two."""
+    """Return the standard deviation of those that are known; None of fewer than two."""
     known = np.asarray(values)[np.isfinite(values)]
     if len(known) < 2:
         return None

@@ -28,7 +28,7 @@ more that is than what waves of one more and of one fewer have."""
 
 
 def measure_row_profile(rgb: NDArray[np.uint8]) -> Floats:
-    """Returns the log of light (rows,) by which all of each row of a photo (h, w, 3) differs."""
+    """Return the log of light (rows,) by which all of each row of a photo (h, w, 3) differs."""
     green = rgb[..., 1].astype(np.float32)
     size = (_PROFILE_COLUMNS, _PROFILE_ROWS)
     small = np.asarray(cv2.resize(green, size, interpolation=cv2.INTER_AREA), np.float32)
@@ -42,7 +42,7 @@ def measure_row_profile(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def estimate_band_count(profiles: Floats) -> float | None:
-    """Returns how many bands a picture has from top to bottom; None where none are seen.
+    """Return how many bands a picture has from top to bottom; None where none are seen.
 
     Args:
         profiles: (photos, rows) of ``measure_row_profile``.
@@ -62,7 +62,7 @@ def estimate_band_count(profiles: Floats) -> float | None:
 
 @cache
 def _make_band_basis() -> tuple[Floats, Floats]:
-    """Returns what is smooth (rows, 4), and waves without it (cycles, 2, rows), of unit length."""
+    """Return what is smooth (rows, 4), and waves without it (cycles, 2, rows), of unit length."""
     place = (np.arange(_PROFILE_ROWS) + 0.5) / _PROFILE_ROWS
     smooth = np.linalg.qr(np.vander(place, _SMOOTH_COEFFICIENTS))[0]
     pairs = np.stack(

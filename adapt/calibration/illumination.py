@@ -54,7 +54,7 @@ class ToneStatistics:
 
 
 def estimate_vignetting(rgb: Rgb) -> float:
-    """Returns the share of light that corners lose, as a ``Sensor`` has it; NaN where nothing is even.
+    """Return the share of light that corners lose, as a ``Sensor`` has it; NaN where nothing is even.
 
     Light of scenes changes from tile to tile as often outwards as inwards, so what it changes outwards
     in the median is the lens's (after Zheng et al. 2008, "Single-image vignetting correction using
@@ -97,7 +97,7 @@ def estimate_vignetting(rgb: Rgb) -> float:
 def _compute_neighbor_differences(
     log_light: Floats, squared_radius: Floats, is_valid: NDArray[np.bool_], axis: int
 ) -> tuple[Floats, Floats, Floats]:
-    """Returns of neighbours how much light and place change, and their middle place."""
+    """Return of neighbours how much light and place change, and their middle place."""
     first, second = (np.s_[:-1], np.s_[1:]) if axis == 0 else (np.s_[:, :-1], np.s_[:, 1:])
     both = is_valid[first] & is_valid[second] & (squared_radius[second] != squared_radius[first])
     middle = (squared_radius[first] + squared_radius[second]) / 2
@@ -109,7 +109,7 @@ def _compute_neighbor_differences(
 
 
 def estimate_lateral_color(rgb: Rgb) -> Floats:
-    """Returns by which share red and blue (2,) are larger than green; NaN where no edges tell.
+    """Return by which share red and blue (2,) are larger than green; NaN where no edges tell.
 
     In each tile the colour is a straight line of green and of its change away from the middle.
 
@@ -158,7 +158,7 @@ def estimate_lateral_color(rgb: Rgb) -> Floats:
 
 
 def measure_board_white(rgb: Rgb, detection: BoardDetection) -> Floats:
-    """Returns the light of red and of blue over that of green (2,) on a chessboard's light squares.
+    """Return the light of red and of blue over that of green (2,) on a chessboard's light squares.
 
     NaN where they are too bright or too few.
 
@@ -185,7 +185,7 @@ def measure_board_white(rgb: Rgb, detection: BoardDetection) -> Floats:
 
 
 def measure_exposure(rgb: Rgb) -> tuple[float, float, Floats]:
-    """Returns what the renderer's meter says of a photo (h, w, 3).
+    """Return what the renderer's meter says of a photo (h, w, 3).
 
     Stops over the exposure that it would choose; stops over middle grey of what it goes by there; and the
     light of red and blue over that of green (2,) in what it would take for white, of what is not clipped. NaN
@@ -212,7 +212,7 @@ def measure_exposure(rgb: Rgb) -> tuple[float, float, Floats]:
 
 
 def measure_tones(rgb: Rgb) -> ToneStatistics:
-    """Returns how light and colour of a photo (h, w, 3) are spread."""
+    """Return how light and colour of a photo (h, w, 3) are spread."""
     size = (max(1, rgb.shape[1] // _TONE_TILE_PX), max(1, rgb.shape[0] // _TONE_TILE_PX))
     light = decode_levels(cv2.resize(rgb, size, interpolation=cv2.INTER_AREA))
     grey = light.mean(axis=-1)

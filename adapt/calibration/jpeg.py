@@ -54,13 +54,13 @@ class JpegEncoding:
 
 
 def read_jpeg_encoding(header: ImageHeader) -> JpegEncoding | None:
-    """Returns what a file's tables tell; None of a file that is no JPEG."""
+    """Return what a file's tables tell; None of a file that is no JPEG."""
     quality = estimate_jpeg_quality(header)
     return None if quality is None else JpegEncoding(quality, header.subsampling)
 
 
 def estimate_jpeg_quality(header: ImageHeader) -> int | None:
-    """Returns the quality, 1 to 100, at which our encoder's tables are nearest; None without tables.
+    """Return the quality, 1 to 100, at which our encoder's tables are nearest; None without tables.
 
     Cameras have tables of their own; nearest is by the mean ratio of the steps for brightness.
     """
@@ -71,13 +71,13 @@ def estimate_jpeg_quality(header: ImageHeader) -> int | None:
 
 
 def _find_nearest_quality(steps: Floats, coefficient_indices: NDArray[np.intp]) -> int:
-    """Returns the quality at which our encoder's steps for brightness, in some places, are nearest."""
+    """Return the quality at which our encoder's steps for brightness, in some places, are nearest."""
     ratios = np.log(_compute_quantization_tables()[:, coefficient_indices]) - np.log(steps)
     return int(np.abs(ratios).mean(axis=1).argmin()) + 1
 
 
 def estimate_jpeg_encoding(rgb: NDArray[np.uint8]) -> JpegEncoding | None:
-    """Returns as which JPEG pixels were stored before they came into a file that is none.
+    """Return as which JPEG pixels were stored before they came into a file that is none.
 
     Coefficients of blocks lie near multiples of the step that they were stored in (Fan and de Queiroz
     2003), and of each the likeliest is taken. None of pixels that were never a JPEG, that were cropped,
@@ -101,7 +101,7 @@ def estimate_jpeg_encoding(rgb: NDArray[np.uint8]) -> JpegEncoding | None:
 
 
 def _estimate_step(coefficients: Floats) -> float:
-    """Returns the step of which coefficients (n,) are multiples; NaN where they are of none."""
+    """Return the step of which coefficients (n,) are multiples; NaN where they are of none."""
     clear = coefficients[np.abs(coefficients) > _MIN_COEFFICIENT]
     if len(clear) < _MIN_COEFFICIENTS:
         return np.nan
@@ -114,7 +114,7 @@ def _estimate_step(coefficients: Floats) -> float:
 
 
 def _estimate_subsampling(window: Floats, is_clipped: NDArray[np.bool_]) -> Subsampling | None:
-    """Returns the samples of colour that pixels (h, w, 3) were stored with; None where colours are too even
+    """Return the samples of colour that pixels (h, w, 3) were stored with; None where colours are too even
     to tell.
     """
     near = maximum_filter(is_clipped, _CLIPPED_PX)
@@ -129,7 +129,7 @@ def _estimate_subsampling(window: Floats, is_clipped: NDArray[np.bool_]) -> Subs
 
 
 def _compute_upsampling_residual(plane: Floats, axis: int) -> float:
-    """Returns how far the levels of a plane (h, w) lie, all but a few, from what half as many samples give."""
+    """Return how far the levels of a plane (h, w) lie, all but a few, from what half as many samples give."""
     lines = np.moveaxis(plane, axis, 0)
     lines = lines[: len(lines) // 2 * 2]
     samples = _downsample_chroma(lines, 0)
@@ -142,7 +142,7 @@ def _compute_upsampling_residual(plane: Floats, axis: int) -> float:
 
 
 def _downsample_chroma(plane: Floats, axis: int) -> Floats:
-    """Returns the samples that stood for two pixels each: decoders spread them by 3/4 and 1/4."""
+    """Return the samples that stood for two pixels each: decoders spread them by 3/4 and 1/4."""
     lines = np.moveaxis(plane, axis, 0)
     lines = lines[: len(lines) // 2 * 2]
     ends = np.concatenate([lines[:1], lines, lines[-1:]])
@@ -151,7 +151,7 @@ def _downsample_chroma(plane: Floats, axis: int) -> Floats:
 
 
 def _compute_likelihood_gain(coefficients: Floats, step: float) -> float:
-    """Returns the gain of the log-likelihood when values are multiples of a step, rounded, and not anything."""
+    """Return the gain of the log-likelihood when values are multiples of a step, rounded, and not anything."""
     times = np.round(coefficients / step)
     off = (coefficients - step * times) / _ROUNDING_STD
     density = step / _ROUNDING_STD / np.sqrt(2 * np.pi) * np.exp(-(off**2) / 2) * (times != 0)
@@ -159,7 +159,7 @@ def _compute_likelihood_gain(coefficients: Floats, step: float) -> float:
 
 
 def _split_blocks(plane: NDArray[Any]) -> NDArray[Any]:
-    """Returns the whole blocks (n, 8, 8) of a plane (h, w)."""
+    """Return the whole blocks (n, 8, 8) of a plane (h, w)."""
     rows, columns = (side // _BLOCK_PX for side in plane.shape)
     whole = plane[: rows * _BLOCK_PX, : columns * _BLOCK_PX]
     return whole.reshape(rows, _BLOCK_PX, columns, _BLOCK_PX).swapaxes(1, 2).reshape(-1, 8, 8)
@@ -167,7 +167,7 @@ def _split_blocks(plane: NDArray[Any]) -> NDArray[Any]:
 
 @cache
 def _compute_quantization_tables() -> Floats:
-    """Returns our encoder's steps (100, 64) for brightness, by quality."""
+    """Return our encoder's steps (100, 64) for brightness, by quality."""
     black = np.zeros((8, 8, 3), np.uint8)
     found = []
     with tempfile.TemporaryDirectory() as folder:

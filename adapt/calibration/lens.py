@@ -96,13 +96,13 @@ class FittedLens:
         self.to_lens()
 
     def to_lens(self) -> FittableLens:
-        """Returns the lens itself."""
+        """Return the lens itself."""
         return make_lens(
             _LENS_TYPES[self.kind], self.parameter_names, np.array(self.parameter_values)
         )
 
     def sample(self, rng: np.random.Generator, image_size: tuple[int, int]) -> FittableLens:
-        """Returns a lens that might as well be it, and sees the whole picture of that size."""
+        """Return a lens that might as well be it, and sees the whole picture of that size."""
         for _ in range(_MAX_SAMPLING_ATTEMPTS):
             numbers = rng.multivariate_normal(self.parameter_values, self.covariance, method="eigh")
             try:
@@ -128,7 +128,7 @@ LENS_PARAMETERS = tuple(
 def fit_lens(
     detections: Sequence[BoardDetection], image_size: tuple[int, int], rng: np.random.Generator
 ) -> FittedLens:
-    """Returns the lens of photos of a board.
+    """Return the lens of photos of a board.
 
     Args:
         detections: at least ``MIN_BOARD_PHOTOS``.
@@ -160,7 +160,7 @@ def fit_lens(
 
 
 def _check_well_determined(fit: BundleFit, image_size: tuple[int, int]) -> None:
-    """Refuses a lens that the boards do not tell, or that does not tell where boards are.
+    """Refuse a lens that the boards do not tell, or that does not tell where boards are.
 
     Raises:
         LensError: naming what is wrong with the photos.
@@ -193,7 +193,7 @@ than one."""
 def refit_lens(
     lens: FittedLens, detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> BundleFit:
-    """Returns the lens of the same model that other photos of a board tell.
+    """Return the lens of the same model that other photos of a board tell.
 
     Args:
         lens: whose model it is.
@@ -217,7 +217,7 @@ def refit_lens(
 def _fit_with_parents(
     name: str, detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> BundleFit:
-    """Returns the fit of a model that starts where those that it extends end."""
+    """Return the fit of a model that starts where those that it extends end."""
     simpler = _PARENT_MODELS[name]
     start = None if simpler is None else _fit_with_parents(simpler, detections, image_size)
     model = next(model for model in LENS_MODELS if model.name == name)
@@ -227,7 +227,7 @@ def _fit_with_parents(
 def _remove_outliers(
     detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> tuple[list[BoardDetection], dict[str, float]]:
-    """Returns the sightings that a flexible lens explains, and the errors of the others."""
+    """Return the sightings that a flexible lens explains, and the errors of the others."""
     judge = next(model for model in LENS_MODELS if model.name == _OUTLIER_MODEL)
     good = list(detections)
     outliers: dict[str, float] = {}
@@ -250,7 +250,7 @@ def _fit_models(
     image_size: tuple[int, int],
     folds: Sequence[NDArray[np.intp]],
 ) -> tuple[dict[str, BundleFit], dict[str, Floats]]:
-    """Returns the fits of models, and the errors (photos,) of those that see the whole picture.
+    """Return the fits of models, and the errors (photos,) of those that see the whole picture.
 
     A model is tried where the simpler one that it extends was worth its numbers.
     """
@@ -271,7 +271,7 @@ def _fit_models(
 
 
 def _improves_on_parent(name: str | None, errors: Mapping[str, Floats]) -> bool:
-    """Returns whether a model foretold photos left out better than the one it extends."""
+    """Return whether a model foretold photos left out better than the one it extends."""
     before = _PARENT_MODELS.get(name or "")
     if name is None or before is None or not {name, before} <= errors.keys():
         return True
@@ -285,7 +285,7 @@ def _cross_validate(
     full_fit: BundleFit,
     folds: Sequence[NDArray[np.intp]],
 ) -> Floats:
-    """Returns the mean squared error (photos,) of each photo under the fit to other folds."""
+    """Return the mean squared error (photos,) of each photo under the fit to other folds."""
     found = np.zeros(len(detections))
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(detections)), fold)
@@ -298,7 +298,7 @@ def _cross_validate(
 
 
 def _select_model(errors: Mapping[str, Floats]) -> str:
-    """Returns the first of the models that is no worse than the best, by more than their difference is sure.
+    """Return the first of the models that is no worse than the best, by more than their difference is sure.
 
     Brown's comes before the fisheye: without tangential numbers a fisheye takes its middle elsewhere, and is
     sure of it.
@@ -322,7 +322,7 @@ def _compute_corner_coverage(
 
 
 def _check_full_view(lens: FittableLens, image_size: tuple[int, int]) -> None:
-    """Refuses a lens that does not see the whole picture."""
+    """Refuse a lens that does not see the whole picture."""
     lens.unproject(np.array(list(_iterate_border_points(image_size)), dtype=np.float64))
 
 

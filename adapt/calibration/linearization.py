@@ -28,7 +28,7 @@ _SHOULDER_RANGE = 1 - _SHOULDER
 
 
 def decode_levels(levels: NDArray[Any]) -> Floats:
-    """Returns linear light, 0 to 1 and a little more, of levels, 0 to 255."""
+    """Return linear light, 0 to 1 and a little more, of levels, 0 to 255."""
     share = np.clip(np.asarray(levels, np.float64) / 255, 0, 1)
     light = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     bent = np.maximum((1 - light) / _SHOULDER_RANGE, 1e-3)
@@ -38,7 +38,7 @@ def decode_levels(levels: NDArray[Any]) -> Floats:
 
 
 def encode_levels(radiance: NDArray[Any]) -> Floats:
-    """Returns levels, 0 to 255, of linear light."""
+    """Return levels, 0 to 255, of linear light."""
     given = np.clip(np.asarray(radiance, np.float64), 0, None)
     bent = np.where(
         given > _SHOULDER,

@@ -50,7 +50,7 @@ class FlatTiles:
 
 
 def extract_flat_tiles(rgb: NDArray[np.uint8], *, is_color: bool = True) -> FlatTiles:
-    """Returns flat tiles of a photo by the mean of its colours' levels, from all over it.
+    """Return flat tiles of a photo by the mean of its colours' levels, from all over it.
 
     That is what no change of saturation moves.
 
@@ -77,24 +77,24 @@ _CLIPPED_LEVEL = 252
 
 
 def estimate_noise(photos: Sequence[FlatTiles]) -> Floats:
-    """Returns half the mean squared difference of levels (bins, lags); NaN where nothing is flat.
+    """Return half the mean squared difference of levels (bins, lags); NaN where nothing is flat.
 
     Tiles are taken for flat by what is coarse in them, and looked at by what is fine, so that those with
     little noise are hardly favoured.
     """
-    return _compute_low_quantile(photos, "fine")
+    return _compute_low_quantile(photos, "semivariance")
 
 
 def estimate_color_noise(photos: Sequence[FlatTiles]) -> Floats:
-    """Returns the same of differences of colours (bins, 3 x lags), by tiles that are grey."""
-    return _compute_low_quantile(photos, "color")
+    """Return the same of differences of colours (bins, 3 x lags), by tiles that are grey."""
+    return _compute_low_quantile(photos, "color_semivariance")
 
 
 def _compute_low_quantile(photos: Sequence[FlatTiles], name: str) -> Floats:
-    """Returns a low quantile (bins, lags) of what flat tiles that know it show."""
+    """Return a low quantile (bins, lags) of what flat tiles that know it show."""
     bins, coarse, values = (
         np.concatenate([getattr(tiles, part) for tiles in photos])
-        for part in ("bins", "coarse", name)
+        for part in ("bins", "coarse_variance", name)
     )
     known = np.isfinite(values).all(axis=1)
     found = np.full((len(LEVEL_BINS) - 1, values.shape[1]), np.nan)
@@ -107,7 +107,7 @@ def _compute_low_quantile(photos: Sequence[FlatTiles], name: str) -> Floats:
 
 
 def _select_flat(coarse_variance: Singles) -> NDArray[np.bool_]:
-    """Returns which tiles of one bin (n,) are flat, by their coarse variances (n,)."""
+    """Return which tiles of one bin (n,) are flat, by their coarse variances (n,)."""
     if not len(coarse_variance):
         return np.zeros(0, bool)
     return np.asarray(
@@ -118,14 +118,14 @@ def _select_flat(coarse_variance: Singles) -> NDArray[np.bool_]:
 
 
 def _subsample_evenly(tiles: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Returns so many of tiles as are kept, evenly."""
+    """Return so many of tiles as are kept, evenly."""
     return tiles[
         np.linspace(0, len(tiles) - 1, min(len(tiles), _MAX_TILES_PER_BIN)).round().astype(np.intp)
     ]
 
 
 def _split_tiles(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns square tiles (n, side, side, 3), evenly from all over the photo."""
+    """Return square tiles (n, side, side, 3), evenly from all over the photo."""
     rows, columns = (n // _TILE_PX for n in rgb.shape[:2])
     cut = rgb[: rows * _TILE_PX, : columns * _TILE_PX].reshape(rows, _TILE_PX, columns, _TILE_PX, 3)
     tiles = cut.swapaxes(1, 2).reshape(-1, _TILE_PX, _TILE_PX, 3)
@@ -133,14 +133,14 @@ def _split_tiles(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _compute_coarse_variance(tiles: Singles) -> Singles:
-    """Returns the variance (n,) of the means of a tile's sixteen parts."""
+    """Return the variance (n,) of the means of a tile's sixteen parts."""
     part = _TILE_PX // 4
     means = tiles.reshape(-1, 4, part, 4, part).mean(axis=(2, 4))
     return np.asarray(means.var(axis=(1, 2)))
 
 
 def _compute_color_semivariance(colors: NDArray[np.uint8]) -> Singles:
-    """Returns what ``FlatTiles.color`` is of tiles (n, side, side, 3)."""
+    """Return what ``FlatTiles.color`` is of tiles (n, side, side, 3)."""
     levels = colors.astype(np.float32)
     planes = [levels[..., first] - levels[..., second] for first, second in _COLOR_PAIRS]
     found = [_compute_semivariance(plane, *lag) for plane in planes for lag in COLOR_LAGS]
@@ -151,7 +151,7 @@ def _compute_color_semivariance(colors: NDArray[np.uint8]) -> Singles:
 
 
 def _compute_semivariance(tiles: Singles, a: int, b: int) -> Singles:
-    """Returns half the mean squared difference (n,) at a distance, both ways round."""
+    """Return half the mean squared difference (n,) at a distance, both ways round."""
     ways = {(a, b), (b, a)}
     found = []
     for down, across in ways:

@@ -57,7 +57,7 @@ class ParameterShift:
 
     name: str
     description: str
-    status: Literal["moved", "still", "untold"]
+    status: Literal["drifted", "stable", "undetermined"]
     shift: float | None = None
     ci95: tuple[float, float] | None = None
     unit: str = ""
@@ -71,7 +71,7 @@ def compare_statistics(
     after: Mapping[str, StatisticRows],
     rng: np.random.Generator,
 ) -> list[ParameterShift]:
-    """Returns what became of traits, each by itself: their p-values are not yet Holm's.
+    """Return what became of traits, each by itself: their p-values are not yet Holm's.
 
     Args:
         before, after: of photos of then and of now; without a detector's answers of now, those are not compared.
@@ -87,7 +87,7 @@ def compare_statistics(
 
 
 def classify_shifts(shifts: Sequence[ParameterShift]) -> list[ParameterShift]:
-    """Returns what moved, what did not and what is not told, of changes with p-values of their own.
+    """Return what moved, what did not and what is not told, of changes with p-values of their own.
 
     Those of which so few photos tell that no exchange of them, however large the shift, could show it among
     so many comparisons are not told.
@@ -102,24 +102,24 @@ def classify_shifts(shifts: Sequence[ParameterShift]) -> list[ParameterShift]:
     ]
     adjusted = apply_holm_correction([c.p_value for c in told if c.p_value is not None])
     judged = [
-        replace(c, p_value=p, status="moved" if p <= ALPHA else "still")
+        replace(c, p_value=p, status="drifted" if p <= ALPHA else "stable")
         for c, p in zip(told, adjusted, strict=True)
     ]
     by_name = {change.name: change for change in judged}
     found = [by_name.get(c.name) or _mark_undetermined(c, sure) for c in shifts]
-    order = ("moved", "still", "untold")
+    order = ("drifted", "stable", "undetermined")
     return sorted(found, key=lambda c: (order.index(c.status), c.p_value or 0.0))
 
 
 def _select_rows(statistics: Mapping[str, StatisticRows], statistic: CameraStatistic) -> Floats:
-    """Returns a trait (photos, columns); of no photos where it is not there in that form."""
+    """Return a trait (photos, columns); of no photos where it is not there in that form."""
     rows = statistics.get(statistic.name, ())
     kept = rows if all(len(row) == statistic.columns for row in rows) else ()
     return np.array(kept, np.float64).reshape(-1, statistic.columns)
 
 
 def _center_columns(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Returns one number of each photo that tells a trait: the mean of its columns, each centred.
+    """Return one number of each photo that tells a trait: the mean of its columns, each centred.
 
     The centres are those of all photos together, so that those of then and of now can be exchanged.
     """
@@ -130,20 +130,24 @@ def _center_columns(before: Floats, after: Floats) -> tuple[Floats, Floats]:
 
 
 def _average_rows(values: Floats) -> Floats:
-    """Returns the mean (n,) of what is known in each row that holds any."""
+    """Return the mean (n,) of what is known in each row that holds any."""
     return np.array([row[np.isfinite(row)].mean() for row in values if np.isfinite(row).any()])
 
 
 def _estimate_shift(
     statistic: CameraStatistic, before: Floats, after: Floats, rng: np.random.Generator
 ) -> ParameterShift:
-    """Returns the shift of a trait by Hodges and Lehmann's estimate, and how sure it is.
+    """Return the shift of a trait by Hodges and Lehmann's estimate, and how sure it is.
 
     The p-value is that of a shift no larger than the least that counts.
     """
     counts = (len(before), len(after))
     blank = ParameterShift(
-        statistic.name, statistic.description, "untold", unit=statistic.unit, photo_counts=counts
+        statistic.name,
+        statistic.description,
+        "undetermined",
+        unit=statistic.unit,
+        photo_counts=counts,
     )
     if min(counts) < _MIN_PHOTOS:
         return blank
@@ -172,7 +176,7 @@ def _compute_median_difference(before: Floats, after: Floats) -> float:
 
 
 def _compute_p_value(before: Floats, after: Floats, rng: np.random.Generator) -> float:
-    """Returns the two-sided p-value of Wilcoxon's rank sum over exchanges of photos."""
+    """Return the two-sided p-value of Wilcoxon's rank sum over exchanges of photos."""
     ranks = rankdata(np.concatenate([before, after]))
     if np.ptp(ranks) == 0:
         return 1.0
@@ -189,18 +193,18 @@ def _compute_p_value(before: Floats, after: Floats, rng: np.random.Generator) ->
 
 
 def _compute_min_p_value(before: int, after: int) -> float:
-    """Returns the least p-value that exchanges of so many photos can give."""
+    """Return the least p-value that exchanges of so many photos can give."""
     return max(2 / math.comb(before + after, after), 2 / (_MAX_PERMUTATIONS + 1))
 
 
 def _mark_undetermined(shift: ParameterShift, significance: float) -> ParameterShift:
-    """Returns a change of which these photos tell nothing, with those that would."""
+    """Return a change of which these photos tell nothing, with those that would."""
     then, now = shift.photo_counts
     trait = next(
         (t for t in (*CAMERA_STATISTICS, *DETECTOR_STATISTICS) if t.name == shift.name), None
     )
     if trait is None:
-        return replace(shift, status="untold", shift=None, ci95=None, p_value=None)
+        return replace(shift, status="undetermined", shift=None, ci95=None, p_value=None)
     enough = [
         n
         for n in range(_MIN_PHOTOS, _MAX_REQUESTED_PHOTOS)
@@ -214,7 +218,7 @@ def _mark_undetermined(shift: ParameterShift, significance: float) -> ParameterS
     return ParameterShift(
         shift.name,
         shift.description,
-        "untold",
+        "undetermined",
         unit=shift.unit,
         photo_counts=shift.photo_counts,
         note=note,

@@ -140,7 +140,7 @@ class PhotoMeasurements:
 
 
 def list_photo_files(path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
-    """Returns the captures of a folder, a photo or a list of photos, and why files were left out.
+    """Return the captures of a folder, a photo or a list of photos, and why files were left out.
 
     Raises:
         InputError: there is nothing there, or nothing that can be used.
@@ -149,7 +149,7 @@ def list_photo_files(path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
 
 
 def open_photo_files(files: Iterable[Path], path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
-    """Returns the captures in files, and why files were left out.
+    """Return the captures in files, and why files were left out.
 
     Args:
         files: of photos.
@@ -173,7 +173,7 @@ def open_photo_files(files: Iterable[Path], path: Path) -> tuple[list[PhotoFile]
 
 
 def group_by_camera(captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]:
-    """Returns the captures of each camera, that with most captures first."""
+    """Return the captures of each camera, that with most captures first."""
     found: dict[str, list[PhotoFile]] = {}
     for capture in captures:
         found.setdefault(capture.camera, []).append(capture)
@@ -181,7 +181,7 @@ def group_by_camera(captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]
 
 
 def group_by_encoding(captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]:
-    """Returns captures of one name by how their files are written, most first.
+    """Return captures of one name by how their files are written, most first.
 
     That tells cameras apart where files do not say what took them; where they do, all are of one
     camera.
@@ -196,7 +196,7 @@ def group_by_encoding(captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile
 
 
 def _group_by_quality(name: str, captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]:
-    """Returns captures by their JPEG quality, where that falls into clear groups; else all by the name."""
+    """Return captures by their JPEG quality, where that falls into clear groups; else all by the name."""
     qualities = np.array([estimate_jpeg_quality(capture.header) or 0 for capture in captures])
     values = np.unique(qualities)
     groups = np.split(values, np.flatnonzero(np.diff(values) >= _MIN_QUALITY_GAP) + 1)
@@ -213,13 +213,13 @@ def _group_by_quality(name: str, captures: Sequence[PhotoFile]) -> dict[str, lis
 
 
 def get_common_software(captures: Sequence[PhotoFile]) -> str:
-    """Returns what most captures say of the camera's software; nothing where they are silent."""
+    """Return what most captures say of the camera's software; nothing where they are silent."""
     named = Counter(str(capture.header.exif.get("Software", "")) for capture in captures)
     return named.most_common(1)[0][0]
 
 
 def subsample_evenly(captures: Sequence[PhotoFile]) -> list[PhotoFile]:
-    """Returns as many captures as are looked at closely, from the first to the last."""
+    """Return as many captures as are looked at closely, from the first to the last."""
     header = captures[0].header
     large = max(_MIN_LARGE_PHOTOS, _MAX_TOTAL_PIXELS // (header.width * header.height))
     count = min(len(captures), MAX_PHOTOS, large)
@@ -229,7 +229,7 @@ def subsample_evenly(captures: Sequence[PhotoFile]) -> list[PhotoFile]:
 def measure_photos(
     captures: Sequence[PhotoFile], board: Board | None, progress: Callable[[int, int], None]
 ) -> tuple[list[PhotoMeasurements], dict[str, str]]:
-    """Returns what is seen in captures, and why some were left out.
+    """Return what is seen in captures, and why some were left out.
 
     Args:
         captures: of one camera.
@@ -278,7 +278,7 @@ def measure_one_camera(
     progress: Callable[[int, int], None],
     preferred_camera: str = "",
 ) -> CameraPhotos:
-    """Returns what is seen in those of a camera: in those of most of which any can be read.
+    """Return what is seen in those of a camera: in those of most of which any can be read.
 
     Args:
         captures: of any cameras.
@@ -313,7 +313,7 @@ def measure_one_camera(
 def select_common_size(
     photos: Sequence[PhotoMeasurements], orientation: int | None
 ) -> tuple[int, int]:
-    """Returns the width and height of most photos that were taken with the camera held one way.
+    """Return the width and height of most photos that were taken with the camera held one way.
 
     Args:
         photos: of one camera.
@@ -324,7 +324,7 @@ def select_common_size(
 
 
 def select_common_orientation(photos: Sequence[PhotoMeasurements]) -> int | None:
-    """Returns the EXIF orientation of most photos with a board; None without any.
+    """Return the EXIF orientation of most photos with a board; None without any.
 
     Upright pictures of a camera that was held upside down, or turned the other way, show the middle of its
     lens elsewhere: what is fitted to both is neither.
@@ -338,7 +338,7 @@ def select_common_orientation(photos: Sequence[PhotoMeasurements]) -> int | None
 def split_by_orientation(
     photos: Sequence[PhotoMeasurements], orientation: int | None
 ) -> tuple[list[BoardDetection], dict[str, int]]:
-    """Returns the boards in photos of an EXIF orientation, and the orientations of others by name."""
+    """Return the boards in photos of an EXIF orientation, and the orientations of others by name."""
     boards: list[BoardDetection] = []
     turned: dict[str, int] = {}
     for photo in photos:
@@ -357,7 +357,7 @@ def measure_photo(
     name: str = "",
     detection: BoardDetection | None = None,
 ) -> PhotoMeasurements:
-    """Returns what is seen in a picture (h, w, 3).
+    """Return what is seen in a picture (h, w, 3).
 
     Args:
         rgb: its pixels.
@@ -407,7 +407,7 @@ def _list_files(path: Path) -> list[Path]:
 
 
 def _name_files(files: Sequence[Path]) -> dict[str, Path]:
-    """Returns files by their paths from the folder that holds all of them; each file once."""
+    """Return files by their paths from the folder that holds all of them; each file once."""
     places = {file.absolute(): file for file in files}
     folder = os.path.commonpath([place.parent for place in places]) if places else ""
     return {place.relative_to(folder).as_posix(): file for place, file in places.items()}
@@ -439,7 +439,7 @@ def _measure_photo_file(
 def _complete_board(
     photo: PhotoMeasurements, path: Path, pattern_shape: tuple[int, int]
 ) -> PhotoMeasurements:
-    """Returns a photo with the whole board, where a part or none was found and it shows the whole."""
+    """Return a photo with the whole board, where a part or none was found and it shows the whole."""
     if photo.board_detection is not None and photo.board_detection.pattern_shape == pattern_shape:
         return photo
     grey = np.ascontiguousarray(images.read_rgb(path)[..., 1])
@@ -451,7 +451,7 @@ def _complete_board(
 
 
 def _measure_border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
-    """Returns how many columns and rows at each side hold one level, as where a sensor is masked."""
+    """Return how many columns and rows at each side hold one level, as where a sensor is masked."""
     columns = rgb.swapaxes(0, 1)
     return (
         _count_dead_lines(columns),
@@ -462,5 +462,5 @@ def _measure_border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
 
 
 def _count_dead_lines(lines: NDArray[np.uint8]) -> int:
-    """Returns how many of the first lines (n, m, 3) hold one level each."""
+    """Return how many of the first lines (n, m, 3) hold one level each."""
     return sum(1 for _ in takewhile(lambda line: line.std(axis=0).max() < _MAX_DEAD_STD, lines))

@@ -103,7 +103,7 @@ def fit_sensor(
     subsampling: Subsampling,
     rng: np.random.Generator,
 ) -> SensorFit:
-    """Returns the sensor of photos.
+    """Return the sensor of photos.
 
     Args:
         features: the marks of each.
@@ -167,7 +167,7 @@ _EDGE_PARAMETERS = ("sharpening", "blur_px")
 def _select_parameters(
     unit_values: Floats, ranges: Ranges, names: Container[str]
 ) -> dict[str, Floats]:
-    """Returns those of the numbers (n,) that are wanted, of places (n, p) in their ranges."""
+    """Return those of the numbers (n,) that are wanted, of places (n, p) in their ranges."""
     numbers = _scale_to_ranges(unit_values, ranges).T
     return {name: each for name, each in zip(ranges, numbers, strict=True) if name in names}
 
@@ -175,7 +175,7 @@ def _select_parameters(
 def _convert_joint_to_green(
     grey_samples: dict[str, Floats], color_samples: Mapping[str, Floats] | None = None
 ) -> dict[str, Floats]:
-    """Returns sensors (n,) with electrons and read noise of green, and the responses that go with them.
+    """Return sensors (n,) with electrons and read noise of green, and the responses that go with them.
 
     Args:
         grey_samples: numbers of sensors that are as noisy in every colour; without electrons they stay as they are.
@@ -202,7 +202,7 @@ def _fit_color(
     base_sensor: Sensor,
     rng: np.random.Generator,
 ) -> tuple[_AbcResult | None, Floats]:
-    """Returns the places in ``COLOR_PRIOR_RANGES`` of sensors that show colour as the photos do, None of photos
+    """Return the places in ``COLOR_PRIOR_RANGES`` of sensors that show colour as the photos do, None of photos
     without any; and those (n, p) of the nearest of them in ``PRIOR_RANGES``.
 
     Args:
@@ -237,7 +237,7 @@ def _with_color_response(
     chroma_blur_px: float,
     saturation: float,
 ) -> Sensor:
-    """Returns a sensor with other responses that is as noisy on the mean of grey's colours."""
+    """Return a sensor with other responses that is as noisy on the mean of grey's colours."""
     responses = np.array([red_response, 1.0, blue_response])
     electrons, read = compute_green_ratios(responses)
     assert sensor.processing is not None
@@ -253,7 +253,7 @@ def _with_color_response(
 
 
 def compute_green_ratios(responses: Floats) -> tuple[Floats, Floats]:
-    """Returns electrons and read noise of green over those of a sensor as noisy in every colour.
+    """Return electrons and read noise of green over those of a sensor as noisy in every colour.
 
     Args:
         responses: (..., 3) of red, green and blue.
@@ -265,7 +265,7 @@ def compute_green_ratios(responses: Floats) -> tuple[Floats, Floats]:
 def _convert_marginals_to_green(
     samples: dict[str, Floats], color_samples: Mapping[str, Floats], rng: np.random.Generator
 ) -> None:
-    """Turns electrons and read noise, in place, from those of all colours alike into green's."""
+    """Turn electrons and read noise, in place, from those of all colours alike into green's."""
     red, blue = (color_samples[name] for name in RESPONSE_PARAMETERS)
     shares = compute_green_ratios(np.stack([red, np.ones_like(red), blue], axis=-1))
     for name, share in zip(_ELECTRON_PARAMETERS, shares, strict=True):
@@ -296,7 +296,7 @@ def _run_abc(
     weights: Floats,
     rng: np.random.Generator,
 ) -> _AbcResult:
-    """Returns what came of trying places in ranges.
+    """Return what came of trying places in ranges.
 
     Args:
         compute_errors: gives how far places (n, count) are off, mark by mark.
@@ -332,7 +332,7 @@ def _run_abc(
 def _select_determined(
     unit_values: Floats, ranges: Ranges, names: Sequence[str]
 ) -> dict[str, Floats]:
-    """Returns the numbers (n,) that are told, of places in their ranges (n, p).
+    """Return the numbers (n,) that are told, of places in their ranges (n, p).
 
     Draws are never moved to an end of a range: where they come near to none of a thing, none is meant.
     """
@@ -349,7 +349,7 @@ def _select_determined(
 
 
 def _find_at_bounds(unit_values: Floats, ranges: Ranges) -> frozenset[str]:
-    """Returns the numbers whose places in their ranges (n, p) reach an end of what is tried.
+    """Return the numbers whose places in their ranges (n, p) reach an end of what is tried.
 
     No sensor has less than none of a thing, or a stronger filter than the strongest.
     """
@@ -365,13 +365,13 @@ def _find_at_bounds(unit_values: Floats, ranges: Ranges) -> frozenset[str]:
 def _standardize_errors(
     simulated: Floats, observed: Floats, tolerances: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Returns how far what sensors show (n, marks) is from the photos, in standard deviations."""
+    """Return how far what sensors show (n, marks) is from the photos, in standard deviations."""
     scattered = simulated + rng.standard_normal(simulated.shape) * tolerances
     return np.asarray((np.nan_to_num(scattered) - observed) / tolerances)
 
 
 def _regression_adjust(unit_values: Floats, errors: Floats) -> Floats:
-    """Returns the draws (n, p) moved to where they would look like the photos."""
+    """Return the draws (n, p) moved to where they would look like the photos."""
     weights = 1 - (_compute_distance(errors) / (_compute_distance(errors).max() * (1 + 1e-9))) ** 2
     logits = np.log(
         np.clip(unit_values, 1e-3, 1 - 1e-3) / (1 - np.clip(unit_values, 1e-3, 1 - 1e-3))
@@ -397,7 +397,7 @@ def _compute_distance(errors: Floats) -> Floats:
 def _summarize_features(
     features: Sequence[SensorFeatures], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Returns the marks of photos together, and how sure they are at best."""
+    """Return the marks of photos together, and how sure they are at best."""
     middle, scatter = _bootstrap(_pool_features, features, rng)
     least = np.append(np.full(len(middle) - 2, _NOISE_TOLERANCE), _EDGE_TOLERANCES)
     return middle, np.hypot(least, scatter)
@@ -406,14 +406,14 @@ def _summarize_features(
 def _bootstrap(
     summarize: Callable[[Sequence[Item]], Floats], items: Sequence[Item], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Returns marks of photos together, and their standard deviation over resampled photos."""
+    """Return marks of photos together, and their standard deviation over resampled photos."""
     count = len(items)
     draws = [summarize([items[i] for i in rng.integers(count, size=count)]) for _ in range(30)]
     return summarize(items), np.ma.masked_invalid(draws).std(axis=0).filled(0.0)
 
 
 def _pool_features(features: Sequence[SensorFeatures]) -> Floats:
-    """Returns the log of grain and the medians of edges (bins x lags + 2,)."""
+    """Return the log of grain and the medians of edges (bins x lags + 2,)."""
     edges = np.array([one.edge_blur_sharpening for one in features])
     known = edges[np.isfinite(edges).all(axis=1)]
     middle = np.median(known, axis=0) if len(known) else np.full(2, np.nan)
@@ -422,7 +422,7 @@ def _pool_features(features: Sequence[SensorFeatures]) -> Floats:
 
 
 def _pool_color_noise(photo_tiles: Sequence[FlatTiles], bins: NDArray[np.intp]) -> Floats:
-    """Returns the log of the grain of colours (3 x lags,), its mean over bins that are known."""
+    """Return the log of the grain of colours (3 x lags,), its mean over bins that are known."""
     noise = np.ma.masked_invalid(np.log(estimate_color_noise(photo_tiles)[bins] + _MIN_NOISE))
     return np.asarray(noise.mean(axis=0).filled(np.nan))
 
@@ -437,7 +437,7 @@ def _make_sensor(base_sensor: Sensor, unit_values: Floats) -> Sensor:
 
 
 def _scale_to_ranges(unit_values: Floats, ranges: Ranges) -> Floats:
-    """Returns numbers (..., p) of their places in their ranges, 0 to 1."""
+    """Return numbers (..., p) of their places in their ranges, 0 to 1."""
     bent = np.array([name in _LOG_SCALE_PARAMETERS for name in ranges])
     ends = np.array(list(ranges.values()), np.float64).T
     ends[:, bent] = np.log(ends[:, bent])

@@ -50,7 +50,7 @@ def estimate_shutter(
     lens: FittedLens | None,
     rng: np.random.Generator,
 ) -> list[ParameterEstimate]:
-    """Returns exposure, reading of the rows, and spin of the camera.
+    """Return exposure, reading of the rows, and spin of the camera.
 
     Args:
         photos: what is seen in those that are looked at closely.
@@ -72,7 +72,7 @@ def estimate_shutter(
 def estimate_readout(
     photos: Sequence[PhotoMeasurements], rng: np.random.Generator
 ) -> ParameterEstimate:
-    """Returns how long it takes to read all rows, by bands of lamps, where there are any."""
+    """Return how long it takes to read all rows, by bands of lamps, where there are any."""
     rows = np.array([photo.row_profile for photo in photos])
     count = estimate_band_count(rows) if len(rows) >= MIN_CALIBRATION_PHOTOS else None
     if count is None:
@@ -94,7 +94,7 @@ def estimate_spin(
     lens: FittedLens | None,
     rng: np.random.Generator,
 ) -> ParameterEstimate:
-    """Returns how fast hands turn the camera, as they blur edges one way."""
+    """Return how fast hands turn the camera, as they blur edges one way."""
     smears = np.array([photo.sensor_features.blur_anisotropy for photo in photos])
     known = np.isfinite(smears).all(axis=1)
     if known.sum() < MIN_CALIBRATION_PHOTOS:

@@ -55,7 +55,7 @@ class SensorFeatures:
 
 
 def measure_sensor_features(rgb: NDArray[np.uint8], *, is_color: bool = True) -> SensorFeatures:
-    """Returns the marks of a picture.
+    """Return the marks of a picture.
 
     Args:
         rgb: (h, w, 3).
@@ -67,7 +67,7 @@ def measure_sensor_features(rgb: NDArray[np.uint8], *, is_color: bool = True) ->
 
 
 def simulate_chart_features(sensor: Sensor) -> SensorFeatures:
-    """Returns the marks of the chart as a sensor shows it, whatever its exposure."""
+    """Return the marks of the chart as a sensor shows it, whatever its exposure."""
     return SensorFeatures(
         simulate_chart_tiles(sensor),
         *_measure_edges(_render_chart(_make_checkerboard(), sensor), MAX_EDGES),
@@ -75,12 +75,12 @@ def simulate_chart_features(sensor: Sensor) -> SensorFeatures:
 
 
 def simulate_chart_tiles(sensor: Sensor) -> FlatTiles:
-    """Returns the flat tiles of the chart alone."""
+    """Return the flat tiles of the chart alone."""
     return extract_flat_tiles(_render_chart(_make_flat_chart(), sensor))
 
 
 def _measure_edges(rgb: NDArray[np.uint8], max_edges: int) -> tuple[Floats, Floats]:
-    """Returns blur and sharpening of the steepest edges, and the smear of so many."""
+    """Return blur and sharpening of the steepest edges, and the smear of so many."""
     grey = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
     edges = find_edges(grey, max_edges)
     steepest, others = (fit_edges(part) for part in (edges[:MAX_EDGES], edges[MAX_EDGES:]))
@@ -96,7 +96,7 @@ _MAX_ANISOTROPY_EDGES = 160  # the steepest are those that are not smeared
 
 
 def _render_chart(radiance: NDArray[np.float32], sensor: Sensor) -> NDArray[np.uint8]:
-    """Returns a picture (h, w, 3) in which light of 1 is white."""
+    """Return a picture (h, w, 3) in which light of 1 is white."""
     exposure = float(np.log2(1 / choose_settings(radiance, None).gain))
     exposed = replace(sensor, exposure_ev=exposure, vignetting=0.0)
     return images.decode_image(capture_image(radiance.copy(), exposed).encoded)
@@ -104,7 +104,7 @@ def _render_chart(radiance: NDArray[np.float32], sensor: Sensor) -> NDArray[np.u
 
 @cache
 def _make_flat_chart() -> NDArray[np.float32]:
-    """Returns the light (h, w, 3) of flat greys, one in the middle of each bin of levels."""
+    """Return the light (h, w, 3) of flat greys, one in the middle of each bin of levels."""
     middles = (LEVEL_BINS[1:] + LEVEL_BINS[:-1]) / 2
     greys = [np.full(_FLAT_PX, light) for light in decode_levels(middles)]
     half = len(greys) // 2
@@ -113,7 +113,7 @@ def _make_flat_chart() -> NDArray[np.float32]:
 
 @cache
 def _make_checkerboard() -> NDArray[np.float32]:
-    """Returns the light (h, w, 3) of checks that stand askew."""
+    """Return the light (h, w, 3) of checks that stand askew."""
     y, x = (
         np.mgrid[: _CHECKERBOARD_PX * _OVERSAMPLING, : _CHECKERBOARD_PX * _OVERSAMPLING] + 0.5
     ) / _OVERSAMPLING

@@ -18,7 +18,7 @@ _CLIPPED_LEVELS = (2, 253)
 
 
 def measure_added_structure(pair: ImagePair) -> float:
-    """Returns the contrast of the strongest structure that the picture before lacks, in levels.
+    """Return the contrast of the strongest structure that the picture before lacks, in levels.
 
     The standard deviation after in a window, times the share of it that the window before does not
     explain, whatever its tones, brightness and contrast became.
@@ -28,9 +28,9 @@ def measure_added_structure(pair: ImagePair) -> float:
 
 
 def measure_lost_structure(pair: ImagePair) -> list[float | None]:
-    """Returns of each object the contrast of the strongest structure within it that is gone, in levels.
+    """Return of each object the contrast of the strongest structure within it that is gone, in levels.
 
-    The mirror image of ``added_levels``: the standard deviation before in a window, as the picture's
+    The mirror image of ``added_structure_levels``: the standard deviation before in a window, as the picture's
     tones became, times the share of it that the window after does not explain. Writing that was wiped
     off or moved is told so. None of an object too small to have an inside.
     """
@@ -40,7 +40,7 @@ def measure_lost_structure(pair: ImagePair) -> list[float | None]:
 
 
 def _max_inside_object(values: Floats, region: ObjectRegion) -> float | None:
-    """Returns the most of values (h, w) within an object, away from its outline."""
+    """Return the most of values (h, w) within an object, away from its outline."""
     within = np.pad(region.mask.astype(np.uint8), 1)  # beyond its window is not the object
     inside = (
         cv2.erode(within, np.ones((2 * _BOUNDARY_MARGIN_PX + 1,) * 2, np.uint8))[1:-1, 1:-1] > 0
@@ -49,7 +49,7 @@ def _max_inside_object(values: Floats, region: ObjectRegion) -> float | None:
 
 
 def measure_grid_artefact(pair: ImagePair) -> float | None:
-    """Returns the amplitude of the strongest wave that a grid has brought, in levels.
+    """Return the amplitude of the strongest wave that a grid has brought, in levels.
 
     A grid of any period up to ``_MAX_PERIOD_PX`` is a peak of the spectrum: by how much the amplitude of a
     frequency is higher after than before, as tones became, above the median around it. Noise, edges and
@@ -68,7 +68,7 @@ def measure_grid_artefact(pair: ImagePair) -> float | None:
 
 
 def _compute_amplitude_spectrum(luma: Floats) -> Floats:
-    """Returns the amplitude of each wave of a picture (h, w // 2 + 1), its mean in the middle of a side."""
+    """Return the amplitude of each wave of a picture (h, w // 2 + 1), its mean in the middle of a side."""
     fine = luma - cv2.GaussianBlur(luma, (0, 0), _MAX_PERIOD_PX / 3)
     window = np.outer(*(np.hanning(side) for side in luma.shape))
     waves = 2 * np.abs(np.fft.rfft2(fine * window)) / window.sum()
@@ -76,7 +76,7 @@ def _compute_amplitude_spectrum(luma: Floats) -> Floats:
 
 
 def measure_seam_step(pair: ImagePair) -> float | None:
-    """Returns the largest step in brightness along a whole row or column that was not there before.
+    """Return the largest step in brightness along a whole row or column that was not there before.
 
     None of a picture without a row or column that is flat enough for a step to be told from what it shows.
     """
@@ -87,7 +87,7 @@ def measure_seam_step(pair: ImagePair) -> float | None:
 
 
 def measure_clipped_fraction(pair: ImagePair) -> float:
-    """Returns how much more of the picture, or of its objects, is without light or at its end."""
+    """Return how much more of the picture, or of its objects, is without light or at its end."""
     clipped = [
         ((rgb <= _CLIPPED_LEVELS[0]) | (rgb >= _CLIPPED_LEVELS[1])).any(axis=2)
         for rgb in (pair.before, pair.after)
@@ -100,7 +100,7 @@ def measure_clipped_fraction(pair: ImagePair) -> float:
 
 
 def _measure_column_step(before: Floats, change: Floats) -> float | None:
-    """Returns the largest step of a change from one column to the next, the median over its rows.
+    """Return the largest step of a change from one column to the next, the median over its rows.
 
     None where no column is mostly flat.
     """

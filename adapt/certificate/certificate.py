@@ -34,27 +34,29 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.boxes import Box
 from sim2cam.metrics.bootstrap import CONFIDENCE_LEVEL, Estimate
 
-VERIFIERS = ("task", "judge")
-AGREEMENT_MEASURES = ("retained", "vanished", "hallucinated")
+VERIFIERS = ("task", "verifier")
+AGREEMENT_MEASURES = ("detection_recall", "missed_detections", "hallucinated_detections")
 OBJECT_MEASURES = (
-    "displacement_px",
-    "correlation",
-    "outline_recall",
+    "object_shift_px",
+    "structure_correlation",
+    "edge_recall",
     "colour_shift",
-    "lost_levels",
-    *(f"{judge}_{name}" for judge in VERIFIERS for name in AGREEMENT_MEASURES),
+    "lost_structure_levels",
+    *(f"{verifier}_{name}" for verifier in VERIFIERS for name in AGREEMENT_MEASURES),
 )
-_NEW_OBJECT_MEASURES = tuple(f"{judge}_hallucinated" for judge in VERIFIERS)  # none that were there
+_NEW_OBJECT_MEASURES = tuple(
+    f"{verifier}_hallucinated_detections" for verifier in VERIFIERS
+)  # none that were there
 MEASURES = (
     *OBJECT_MEASURES,
-    "picture_correlation",
-    "added_levels",
-    "grid_levels",
-    "seam_levels",
-    "clipped_share",
-    "warp_levels",
+    "image_correlation",
+    "added_structure_levels",
+    "grid_artefact_levels",
+    "seam_step_levels",
+    "clipped_fraction",
+    "warping_error_levels",
 )
-_LOWER_BOUND_SUFFIXES = ("correlation", "recall", "retained")
+_LOWER_BOUND_SUFFIXES = ("correlation", "recall")
 
 NOT_A_SEQUENCE = "it is no picture of a film"
 
@@ -85,7 +87,7 @@ class ImageCertificate:
 
     Attributes:
         name: of the picture.
-        checks: by the names of ``DISTANCE_TITLES``, all of them.
+        checks: by the names of ``MEASURES``, all of them.
         agreements: of the judges, by their names.
     """
 
@@ -138,7 +140,7 @@ class DatasetCertificate:
         return estimate_proportion(len(self.rejected_images), len(self.images))
 
     def estimate_detection_recall(self, verifier: str) -> Estimate | None:
-        """Returns the share of objects that a judge finds again; None when it found none before."""
+        """Return the share of objects that a judge finds again; None when it found none before."""
         opinions = [p.agreements[verifier] for p in self.images if verifier in p.agreements]
         found = sum(opinion.reference_detections for opinion in opinions)
         return (
@@ -174,14 +176,14 @@ class DatasetCertificate:
         return "certified" if 2 * seen >= max(1, self.accepted_count) else "appearance only"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the certificate as JSON values, led by what it comes to."""
+        """Return the certificate as JSON values, led by what it comes to."""
         retention = {judge: self.estimate_detection_recall(judge) for judge in self.verifiers}
         return {
-            "verdict": self.decision,
-            "faults": list(self.violations),
+            "decision": self.decision,
+            "violations": list(self.violations),
             "rejected": len(self.rejected_images),
-            "rejection": self.rejection_rate.to_json(),
-            "retention": {name: kept.to_json() for name, kept in retention.items() if kept},
+            "rejection_rate": self.rejection_rate.to_json(),
+            "detection_recall": {name: kept.to_json() for name, kept in retention.items() if kept},
             **asdict(self),
         }
 
@@ -195,7 +197,7 @@ def certify(
     verifiers: Mapping[str, Verifier],
     previous_frame: PreviousFrame | str = NOT_A_SEQUENCE,
 ) -> ImageCertificate:
-    """Returns what is measured of a translated picture.
+    """Return what is measured of a translated picture.
 
     Args:
         name: of the picture.
@@ -211,12 +213,12 @@ def certify(
         | _check_verifiers(opinions, limits)
         | _check_image(pair, limits)
     )
-    findings["warp_levels"] = _check_sequence(previous_frame, pair, limits)
+    findings["warping_error_levels"] = _check_sequence(previous_frame, pair, limits)
     return ImageCertificate(name, {measure: findings[measure] for measure in MEASURES}, opinions)
 
 
 def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificate:
-    """Returns the certificate of ``SetCertificate.to_json``.
+    """Return the certificate of ``DatasetCertificate.to_json``.
 
     Args:
         path: the file, for the errors.
@@ -229,7 +231,7 @@ def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificat
 
 
 def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
-    """Returns the certificate of a picture; ``asdict`` gives its JSON values.
+    """Return the certificate of a picture; ``asdict`` gives its JSON values.
 
     Args:
         path: the file, for the errors.
@@ -242,18 +244,18 @@ def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
 
 
 def is_lower_bound(measure: str) -> bool:
-    """Returns whether what is below the limit of a measure breaks it, not what is above."""
+    """Return whether what is below the limit of a measure breaks it, not what is above."""
     return measure.rpartition("_")[2] in _LOWER_BOUND_SUFFIXES
 
 
 def get_limit(measure: str, limits: CertificateLimits) -> float:
-    """Returns the limit of a measure; judges share theirs."""
+    """Return the limit of a measure; judges share theirs."""
     judge, _, opinion = measure.partition("_")
     return float(getattr(limits, opinion if judge in VERIFIERS else measure))
 
 
 def estimate_proportion(successes: int, total: int) -> Estimate:
-    """Returns a share with its 95 % interval (Wilson 1927)."""
+    """Return a share with its 95 % interval (Wilson 1927)."""
     interval = binomtest(successes, max(total, 1)).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
     return Estimate(successes / max(total, 1), (float(interval.low), float(interval.high)))
 
@@ -261,11 +263,16 @@ def estimate_proportion(successes: int, total: int) -> Estimate:
 def _check_objects(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitCheck]:
     placed = [place for place in match_objects(pair) if place is not None]
     measured: tuple[tuple[str, Callable[..., float], Sequence[float | None], str], ...] = (
-        ("displacement_px", max, [place.shift_px for place in placed], "has contrast"),
-        ("correlation", min, [place.correlation for place in placed], "has contrast"),
-        ("outline_recall", min, measure_edge_recalls(pair), "has an outline that is seen"),
+        ("object_shift_px", max, [place.shift_px for place in placed], "has contrast"),
+        ("structure_correlation", min, [place.correlation for place in placed], "has contrast"),
+        ("edge_recall", min, measure_edge_recalls(pair), "has an outline that is seen"),
         ("colour_shift", max, measure_colour_shifts(pair), "shows enough of its colour"),
-        ("lost_levels", max, measure_lost_structure(pair), "is large enough to have an inside"),
+        (
+            "lost_structure_levels",
+            max,
+            measure_lost_structure(pair),
+            "is large enough to have an inside",
+        ),
     )
     findings = {}
     for name, worst, values, needed in measured:
@@ -280,7 +287,7 @@ def _check_objects(pair: ImagePair, limits: CertificateLimits) -> dict[str, Limi
 def _explain_missing_measure(measure: str, pair: ImagePair, requirement: str) -> str:
     if pair.regions is None:
         return "there are no labels"
-    if measure == "outline_recall" and pair.ids is None:
+    if measure == "edge_recall" and pair.ids is None:
         return "the labels have neither an image of instance ids nor masks"
     return f"no object {requirement}" if pair.regions else "there is no object"
 
@@ -288,7 +295,7 @@ def _explain_missing_measure(measure: str, pair: ImagePair, requirement: str) ->
 def _check_verifiers(
     agreements: Mapping[str, DetectorAgreement], limits: CertificateLimits
 ) -> dict[str, LimitCheck]:
-    """Returns what judges say; an object that one of them loses is kept where another one speaks for it."""
+    """Return what judges say; an object that one of them loses is kept where another one speaks for it."""
     findings: dict[str, LimitCheck] = {}
     for judge in VERIFIERS:
         opinion = agreements.get(judge)
@@ -310,28 +317,38 @@ def _check_verifier(
         share_kept = (
             agreement.retained + agreement.retained_by_other_verifiers
         ) / agreement.reference_detections
-        retained = _check_limit(f"{verifier}_retained", share_kept, limits)
+        retained = _check_limit(f"{verifier}_detection_recall", share_kept, limits)
     vanished = _skip_check("it finds no object before")
     if agreement.reference_detections:
         lost = agreement.missed - agreement.detected_by_other_verifiers
-        vanished = _check_limit(f"{verifier}_vanished", lost, limits)
-    hallucinated = _check_limit(f"{verifier}_hallucinated", agreement.hallucinated, limits)
-    return {"retained": retained, "vanished": vanished, "hallucinated": hallucinated}
+        vanished = _check_limit(f"{verifier}_missed_detections", lost, limits)
+    hallucinated = _check_limit(
+        f"{verifier}_hallucinated_detections", agreement.hallucinated, limits
+    )
+    return {
+        "detection_recall": retained,
+        "missed_detections": vanished,
+        "hallucinated_detections": hallucinated,
+    }
 
 
 def _check_image(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitCheck]:
     measured: tuple[tuple[str, float | None, str], ...] = (
-        ("picture_correlation", measure_image_correlation(pair), "it has next to no contrast"),
+        ("image_correlation", measure_image_correlation(pair), "it has next to no contrast"),
         (
-            "grid_levels",
+            "grid_artefact_levels",
             measure_grid_artefact(pair),
             f"a side of it is shorter than {MIN_SIDE_PX} px",
         ),
-        ("seam_levels", measure_seam_step(pair), "no row or column of it is flat enough"),
+        ("seam_step_levels", measure_seam_step(pair), "no row or column of it is flat enough"),
     )
     findings = {
-        "added_levels": _check_limit("added_levels", measure_added_structure(pair), limits),
-        "clipped_share": _check_limit("clipped_share", measure_clipped_fraction(pair), limits),
+        "added_structure_levels": _check_limit(
+            "added_structure_levels", measure_added_structure(pair), limits
+        ),
+        "clipped_fraction": _check_limit(
+            "clipped_fraction", measure_clipped_fraction(pair), limits
+        ),
     }
     for name, value, lacking in measured:
         findings[name] = (
@@ -348,7 +365,7 @@ def _check_sequence(
     value = measure_warping_error(previous_frame, pair)
     if value is None:
         return _skip_check("hardly anything of it is seen in the picture before")
-    return _check_limit("warp_levels", value, limits)
+    return _check_limit("warping_error_levels", value, limits)
 
 
 def _check_limit(measure: str, value: float, limits: CertificateLimits) -> LimitCheck:

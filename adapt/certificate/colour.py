@@ -20,7 +20,7 @@ _SATURATION_FACTORS = np.geomspace(
 
 
 def measure_colour_shifts(pair: ImagePair) -> list[float | None]:
-    """Returns how far each object's colour moved against that around it, apart from saturation.
+    """Return how far each object's colour moved against that around it, apart from saturation.
 
     Colours are logarithms of red over green and blue over green, so that neither exposure nor white
     balance moves an object's colour against its surroundings. None of an object of which, or around
@@ -51,6 +51,6 @@ def _measure_colour_shift(
 
 
 def _compute_log_chroma(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Returns the mean colour (2,) of pixels (n, 3): logarithms of red and blue over green."""
+    """Return the mean colour (2,) of pixels (n, 3): logarithms of red and blue over green."""
     red, green, blue = np.log(pixels.mean(axis=0) + _DARK_OFFSET)
     return np.array([red - green, blue - green])

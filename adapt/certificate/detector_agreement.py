@@ -54,7 +54,7 @@ def compare_detections(
     after: NDArray[np.uint8],
     labelled_boxes: Sequence[Box] | None,
 ) -> dict[str, DetectorAgreement]:
-    """Returns what judges find of a picture after a translation, against what they found before.
+    """Return what judges find of a picture after a translation, against what they found before.
 
     Args:
         verifiers: the detectors, by name.
@@ -137,7 +137,7 @@ def _match_detections(
 def _find_retained_by_others(
     matches: _VerifierMatches, others: Sequence[_VerifierMatches]
 ) -> NDArray[np.bool_]:
-    """Returns which objects (n,) of a judge are among those that others knew as the same, and retain."""
+    """Return which objects (n,) of a judge are among those that others knew as the same, and retain."""
     found = np.zeros(len(matches.reference_detections), np.bool_)
     for other in others:
         overlaps = (
@@ -156,14 +156,14 @@ def _find_retained_by_others(
 
 
 def _find_overlapping(detections: Sequence[Detection], boxes: Sequence[Box]) -> NDArray[np.bool_]:
-    """Returns which detections (n,) lie where one of some boxes does."""
+    """Return which detections (n,) lie where one of some boxes does."""
     return np.asarray((_compute_ious(detections, _stack_boxes(boxes)) >= MATCH_IOU).any(axis=1))
 
 
 def _match_categories(
     detections: Sequence[Detection], others: Sequence[Detection]
 ) -> NDArray[np.bool_]:
-    """Returns which of two lots of detections are of one category (n, m)."""
+    """Return which of two lots of detections are of one category (n, m)."""
     alike = [[one.category == other.category for other in others] for one in detections]
     return np.array(alike, np.bool_).reshape(len(detections), len(others))
 

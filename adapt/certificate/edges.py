@@ -18,7 +18,7 @@ _NEIGHBOUR_OFFSETS = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 
 
 
 def measure_edge_recalls(pair: ImagePair) -> list[float | None]:
-    """Returns the share of each object's seen outline that is still seen, 0 to 1.
+    """Return the share of each object's seen outline that is still seen, 0 to 1.
 
     Looked for is an edge of the same direction, not flatter than the rest of the picture became,
     within a pixel. None of an object whose outline was hardly seen.
@@ -59,14 +59,14 @@ def _measure_edge_recall(
 
 
 def _compute_gradients(rgb: NDArray[np.uint8]) -> Floats:
-    """Returns the slope (h, w, 3, 2) of each channel to the right and down, levels a pixel."""
+    """Return the slope (h, w, 3, 2) of each channel to the right and down, levels a pixel."""
     smooth = cv2.GaussianBlur(rgb.astype(np.float32), (0, 0), 1.0)
     slopes = [cv2.Scharr(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 32) for x in (1, 0)]
     return np.stack(slopes, axis=3)
 
 
 def _estimate_gradient_gain(gradients_before: Floats, gradients_after: Floats) -> float:
-    """Returns how much steeper the seen edges of the whole picture became, 0.1 to 1."""
+    """Return how much steeper the seen edges of the whole picture became, 0.1 to 1."""
     some = np.s_[::_GAIN_STRIDE_PX, ::_GAIN_STRIDE_PX]
     first, then = (
         np.linalg.norm(slopes[some], axis=3) for slopes in (gradients_before, gradients_after)
@@ -76,7 +76,7 @@ def _estimate_gradient_gain(gradients_before: Floats, gradients_after: Floats) -
 
 
 def _extract_boundary_mask(ids: NDArray[np.uint16]) -> NDArray[np.bool_]:
-    """Returns the pixels (h, w) of objects beside which something else is."""
+    """Return the pixels (h, w) of objects beside which something else is."""
     whole = ids.astype(np.int32)
     edge = np.pad(whole, 1, mode="edge")
     sides = (edge[:-2, 1:-1], edge[2:, 1:-1], edge[1:-1, :-2], edge[1:-1, 2:])

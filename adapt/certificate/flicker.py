@@ -37,7 +37,7 @@ class PreviousFrame:
 
 
 def measure_warping_error(previous_frame: PreviousFrame, current: ImagePair) -> float | None:
-    """Returns how far a translated picture is from the one before it beyond what its source explains.
+    """Return how far a translated picture is from the one before it beyond what its source explains.
 
     Both are compared where the renderer's flow says that they show the same point, the earlier one
     warped onto this one (the warp error of Lai et al., 2018, with a true flow and true occlusions).
@@ -70,7 +70,7 @@ def measure_warping_error(previous_frame: PreviousFrame, current: ImagePair) -> 
 def _compute_warping_error(
     images: Sequence[Floats], map_xy: tuple[Floats, Floats], covisible: NDArray[np.bool_]
 ) -> float:
-    """Returns the mean square of what differs of two pictures, without noise, where both show the same."""
+    """Return the mean square of what differs of two pictures, without noise, where both show the same."""
     earlier, now = (cv2.GaussianBlur(picture, (0, 0), NOISE_SIGMA_PX) for picture in images)
     warped = cv2.remap(earlier, *map_xy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return float(np.square(now - warped)[covisible].mean())

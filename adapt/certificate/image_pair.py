@@ -37,7 +37,7 @@ class ObjectRegion:
     mask: NDArray[np.bool_]
 
     def pad_window(self, margin_px: int, shape: tuple[int, ...], *, border_px: int = 0) -> Window:
-        """Returns the window with a margin, cut where the picture, less a border, ends."""
+        """Return the window with a margin, cut where the picture, less a border, ends."""
         return (
             _pad_side(self.window[0], margin_px, border_px, shape[0]),
             _pad_side(self.window[1], margin_px, border_px, shape[1]),
@@ -114,7 +114,7 @@ def extract_object_regions(
     ids: NDArray[np.uint16] | None,
     shape: tuple[int, ...],
 ) -> tuple[ObjectRegion, ...] | None:
-    """Returns where labelled objects are; None where there are no labels.
+    """Return where labelled objects are; None where there are no labels.
 
     Args:
         objects: the labels; groups are left out.
@@ -151,7 +151,7 @@ def _convert_to_luma(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def estimate_tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
-    """Returns what each level (256,) became on average, of pixels of about that level.
+    """Return what each level (256,) became on average, of pixels of about that level.
 
     Args:
         levels: before, of any shape.
@@ -171,7 +171,7 @@ def _box_filter(values: Floats) -> Floats:
 
 
 def band_pass_filter(luma: Floats) -> Floats:
-    """Returns brightness (h, w) without what is finer or coarser than objects show."""
+    """Return brightness (h, w) without what is finer or coarser than objects show."""
     fine, coarse = (
         cv2.GaussianBlur(luma, (0, 0), width) for width in (NOISE_SIGMA_PX, _ILLUMINATION_SIGMA_PX)
     )

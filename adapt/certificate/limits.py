@@ -58,11 +58,11 @@ class CertificateLimits:
 
 
 _FIELD_RANGES = {
-    "correlation": (-1.0, 1.0),
-    "picture_correlation": (-1.0, 1.0),
-    "outline_recall": (0.0, 1.0),
-    "clipped_share": (0.0, 1.0),
-    "retained": (0.0, 1.0),
-    "rejected": (0.0, 1.0),
-    "set_retained": (0.0, 1.0),
+    "structure_correlation": (-1.0, 1.0),
+    "image_correlation": (-1.0, 1.0),
+    "edge_recall": (0.0, 1.0),
+    "clipped_fraction": (0.0, 1.0),
+    "detection_recall": (0.0, 1.0),
+    "rejected_fraction": (0.0, 1.0),
+    "dataset_detection_recall": (0.0, 1.0),
 }

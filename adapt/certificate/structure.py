@@ -32,12 +32,12 @@ class TemplateMatch(NamedTuple):
 
 
 def match_objects(pair: ImagePair) -> list[TemplateMatch | None]:
-    """Returns the place of each object; None of one that has no contrast or lies at the edge."""
+    """Return the place of each object; None of one that has no contrast or lies at the edge."""
     return [_match_template(*pair.band_pass_luma, region) for region in pair.regions or ()]
 
 
 def measure_image_correlation(pair: ImagePair) -> float | None:
-    """Returns the correlation of the whole picture before and after, -1 to 1; negative is inverted.
+    """Return the correlation of the whole picture before and after, -1 to 1; negative is inverted.
 
     Of detail, as objects' is: a shadow or the dark corners of a lens change it little. None of a picture
     with next to no contrast.
@@ -49,7 +49,7 @@ def measure_image_correlation(pair: ImagePair) -> float | None:
 
 
 def _match_template(before: Floats, after: Floats, region: ObjectRegion) -> TemplateMatch | None:
-    """Returns the place by normalized correlation, its peak refined by a parabola."""
+    """Return the place by normalized correlation, its peak refined by a parabola."""
     rows, columns = region.pad_window(MARGIN_PX, before.shape, border_px=SEARCH_RADIUS_PX)
     template = before[rows, columns]
     if min(template.shape) < _MIN_SIDE_PX or template.std() < MIN_CONTRAST:
@@ -70,7 +70,7 @@ def _match_template(before: Floats, after: Floats, region: ObjectRegion) -> Temp
 
 
 def _refine_peak(values: NDArray[np.float64], index: int) -> float:
-    """Returns where, from -0.5 to 0.5 beside a highest value, a parabola is highest."""
+    """Return where, from -0.5 to 0.5 beside a highest value, a parabola is highest."""
     if not 0 < index < len(values) - 1:
         return 0.0
     left, middle, right = values[index - 1 : index + 2]

@@ -39,7 +39,7 @@ class ReferenceConfig:
     cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuses values that cannot be trained with.
+        """Refuse values that cannot be trained with.
 
         Raises:
             UsageError: naming the value.

@@ -51,7 +51,7 @@ class Conv3x3(nn.Conv2d):
         self._edges = (padding,) * 4
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns (n, outputs, h, w); as the library does it on GPUs, in graphs that are exported for any
+        """Return (n, outputs, h, w); as the library does it on GPUs, in graphs that are exported for any
         size, and where tiles do not fit or pay. On ``meta``, where memory is told, tiles count as on the CPU.
         """
         padded = functional.pad(features, self._edges)
@@ -67,7 +67,7 @@ class ImageConv(nn.Conv2d):
     """A convolution from or to the few channels of a picture: a pixel's lie side by side in memory."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns what ``nn.Conv2d`` does."""
+        """Return what ``nn.Conv2d`` does."""
         if features.device.type != "cpu":
             return super().forward(features)
         by_pixels = features.contiguous(memory_format=torch.channels_last)
@@ -104,26 +104,26 @@ class _Winograd(torch.autograd.Function):
 
 
 def _both_ways(matrix: Tensor, squares: Tensor) -> Tensor:
-    """Returns what a matrix (k, s) makes of rows and of columns of squares (s * s, ...): (k * k, m)."""
+    """Return what a matrix (k, s) makes of rows and of columns of squares (s * s, ...): (k * k, m)."""
     matrix, side = matrix.to(squares), matrix.shape[1]
     rows = matrix @ squares.reshape(side, -1)
     return (matrix @ rows.view(len(matrix), side, -1)).flatten(0, 1)
 
 
 def _kernels(weight: Tensor) -> Tensor:
-    """Returns the numbers of kernels (36, o, i)."""
+    """Return the numbers of kernels (36, o, i)."""
     return _both_ways(_OF_KERNEL, weight.permute(2, 3, 0, 1)).view(-1, *weight.shape[:2])
 
 
 def _tiles(features: Tensor) -> Tensor:
-    """Returns the numbers of tiles (36, tiles, i) of features (n, i, h + 2, w + 2)."""
+    """Return the numbers of tiles (36, tiles, i) of features (n, i, h + 2, w + 2)."""
     pixels = features.permute(0, 2, 3, 1).contiguous()
     tiles = pixels.unfold(1, _SIDE, _STEP).unfold(2, _SIDE, _STEP).permute(4, 5, 0, 1, 2, 3)
     return _both_ways(_OF_TILE, tiles).view(_SIDE**2, -1, features.shape[1])
 
 
 def _overlaid(numbers: Tensor, features: Tensor) -> Tensor:
-    """Returns what the slope by the numbers of tiles (36, tiles, i) is by the features, of their shape."""
+    """Return what the slope by the numbers of tiles (36, tiles, i) is by the features, of their shape."""
     batch, channels, height, width = features.shape
     down, right = height - _OVERLAP, width - _OVERLAP
     tiles = _both_ways(_OF_TILE.T, numbers).view(
@@ -139,7 +139,7 @@ def _overlaid(numbers: Tensor, features: Tensor) -> Tensor:
 
 
 def _of_products(slope: Tensor) -> Tensor:
-    """Returns what the slope by the pixels (n, o, h, w) is by the products (36, tiles, o)."""
+    """Return what the slope by the pixels (n, o, h, w) is by the products (36, tiles, o)."""
     batch, channels, height, width = slope.shape
     tiles = slope.view(batch, channels, height // _STEP, _STEP, width // _STEP, _STEP)
     pixels = tiles.permute(3, 5, 0, 2, 4, 1)

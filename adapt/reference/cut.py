@@ -94,7 +94,7 @@ class Cut:
         self._optimisers = {name: build_adam(n.parameters()) for name, n in self._networks.items()}
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Teaches the discriminator, then the generator and the projector."""
+        """Teach the discriminator, then the generator and the projector."""
         sim, real = self._batches.sample_local_batch(step, self._device)
         rng = derive_rng(self._config.seed, "reference/cut", scene_index=step)
         learning_rate = compute_learning_rate(
@@ -115,32 +115,32 @@ class Cut:
         return {name: value.detach() for name, value in scalars.items()}
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Returns the patches of a step, from -1 to 1."""
+        """Return the patches of a step, from -1 to 1."""
         sim, real = self._batches.sample_global_batch(step)
         return {"sim": sim, "real": real}
 
     def get_state(self) -> TensorGroups:
-        """Returns networks and optimisers."""
+        """Return networks and optimisers."""
         groups: TensorGroups = {}
         for name, network in self._networks.items():
             groups |= collect_network_state(name, network, self._optimisers[name])
         return groups
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Becomes the game that ``state`` was taken of."""
+        """Become the game that ``state`` was taken of."""
         for name, network in self._networks.items():
             restore_network_state(groups, name, network, self._optimisers[name])
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Returns those of the generator."""
+        """Return those of the generator."""
         return self.generator.state_dict()
 
     def build_transfer(self) -> ReferenceTranslator:
-        """Returns the translator of these, as it would be loaded."""
+        """Return the translator of these, as it would be loaded."""
         return snapshot_translator(self.generator, self._device)
 
     def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Returns the discriminator's mean verdict."""
+        """Return the discriminator's mean verdict."""
         return compute_mean_realness(self._discriminator, rgb, self._device)
 
     def _compute_generator_losses(
@@ -165,7 +165,7 @@ class Cut:
     def _compute_nce_loss(
         self, before: Tensor, after: Tensor, rng: np.random.Generator, *, is_flipped: bool
     ) -> Tensor:
-        """Returns the mean over layers of how hard places are to find again."""
+        """Return the mean over layers of how hard places are to find again."""
         found = self.generator.extract_features(after)
         if is_flipped:
             found = [features.flip(3) for features in found]
@@ -178,7 +178,7 @@ class Cut:
 
 
 def _sample_locations(features: Tensor, rng: np.random.Generator) -> Tensor:
-    """Returns up to ``_PLACES`` different indices into the pixels of features (n, c, h, w)."""
+    """Return up to ``_LOCATIONS_PER_LAYER`` different indices into the pixels of features (n, c, h, w)."""
     count = features.shape[2] * features.shape[3]
     chosen = rng.permutation(count)[:_LOCATIONS_PER_LAYER]
     return torch.from_numpy(chosen).to(features.device)

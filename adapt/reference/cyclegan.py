@@ -59,7 +59,7 @@ class CycleGan:
         return self._domains["real"].generator
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Teaches both generators, then both discriminators."""
+        """Teach both generators, then both discriminators."""
         sim, real = self._batches.sample_local_batch(step, self._device)
         learning_rate = compute_learning_rate(
             step, self._config.steps, constant_fraction=CONSTANT_FRACTION
@@ -87,12 +87,12 @@ class CycleGan:
         return scalars | {"mean_change": change}
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Returns the patches of a step, from -1 to 1."""
+        """Return the patches of a step, from -1 to 1."""
         sim, real = self._batches.sample_global_batch(step)
         return {"sim": sim, "real": real}
 
     def get_state(self) -> TensorGroups:
-        """Returns networks, optimisers and pools."""
+        """Return networks, optimisers and pools."""
         groups: TensorGroups = {}
         for name, side in self._domains.items():
             groups |= collect_network_state(
@@ -101,11 +101,11 @@ class CycleGan:
             groups |= collect_network_state(
                 f"{name} discriminator", side.discriminator, side.discriminator_optimiser
             )
-            groups[f"{name} pool"] = {"pictures": side.pool.images}
+            groups[f"{name} pool"] = {"images": side.pool.images}
         return groups
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Becomes the game that ``state`` was taken of."""
+        """Become the game that ``state`` was taken of."""
         for name, side in self._domains.items():
             restore_network_state(
                 groups, f"{name} generator", side.generator, side.generator_optimiser
@@ -113,23 +113,23 @@ class CycleGan:
             restore_network_state(
                 groups, f"{name} discriminator", side.discriminator, side.discriminator_optimiser
             )
-            side.pool.images = groups[f"{name} pool"]["pictures"].to(self._device)
+            side.pool.images = groups[f"{name} pool"]["images"].to(self._device)
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Returns those of the generator of captures."""
+        """Return those of the generator of captures."""
         return self.generator.state_dict()
 
     def build_transfer(self) -> ReferenceTranslator:
-        """Returns the translator of these, as it would be loaded."""
+        """Return the translator of these, as it would be loaded."""
         return snapshot_translator(self.generator, self._device)
 
     def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Returns the mean verdict of the discriminator of captures."""
+        """Return the mean verdict of the discriminator of captures."""
         return compute_mean_realness(self._domains["real"].discriminator, rgb, self._device)
 
 
 def discriminator_loss(discriminator: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
-    """Returns half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
+    """Return half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
     verdicts = discriminator(torch.cat([real, fake.detach()]))
     on_captured, on_fake = verdicts.split([len(real), len(fake)])
     return 0.5 * (lsgan_loss(on_captured, is_real=True) + lsgan_loss(on_fake, is_real=False))
@@ -139,7 +139,7 @@ def discriminator_loss(discriminator: nn.Module, real: Tensor, fake: Tensor) -> 
 def compute_mean_realness(
     discriminator: nn.Module, rgb: NDArray[np.uint8], device: torch.device
 ) -> float:
-    """Returns how captured a picture (h, w, 3) looks to a discriminator, on average over places."""
+    """Return how captured a picture (h, w, 3) looks to a discriminator, on average over places."""
     picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(127.5) - np.float32(1.0))
     return float(discriminator(picture.to(device)).mean())
 
@@ -152,7 +152,7 @@ def _update_generators(
     identity_outputs: tuple[Tensor, Tensor],
     learning_rate: float,
 ) -> dict[str, Tensor]:
-    """Returns the generators' losses after a step.
+    """Return the generators' losses after a step.
 
     Args:
         to_real, to_sim: the players.

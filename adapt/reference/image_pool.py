@@ -20,7 +20,7 @@ class ImagePool:
         self.images = torch.empty((0, 3, side, side), device=device)
 
     def swap(self, new_images: Tensor, rng: np.random.Generator) -> Tensor:
-        """Returns as many pictures (n, 3, h, w) as came: each, or one of the pool in its stead.
+        """Return as many pictures (n, 3, h, w) as came: each, or one of the pool in its stead.
 
         While the pool fills, pictures are kept and returned. Then every second one, by chance, takes
         the place of one of the pool, which is returned.

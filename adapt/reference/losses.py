@@ -14,12 +14,12 @@ _MASKED_SIMILARITY = -10.0  # similarity that the place itself gets among the ot
 
 
 def lsgan_loss(scores: Tensor, *, is_real: bool) -> Tensor:
-    """Returns how far verdicts are from 1 (captured) or 0 (LSGAN; Mao et al., 2017)."""
+    """Return how far verdicts are from 1 (captured) or 0 (LSGAN; Mao et al., 2017)."""
     return (scores - float(is_real)).square().mean()
 
 
 def patch_nce_loss(after: Tensor, before: Tensor) -> Tensor:
-    """Returns the mean cross-entropy of finding each place again (PatchNCE; Park et al., 2020).
+    """Return the mean cross-entropy of finding each place again (PatchNCE; Park et al., 2020).
 
     A place of the translation has to be liker to its own place in the source than to the other
     places of the same picture.

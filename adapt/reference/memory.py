@@ -20,11 +20,11 @@ class _Sizes:
         self._config = config
 
     def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Returns those of both sides."""
+        """Return those of both sides."""
         return self.sample_global_batch(step)
 
     def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Returns the same."""
+        """Return the same."""
         return _pictures(self._config, self._config.batch), _pictures(
             self._config, self._config.batch
         )
@@ -33,7 +33,7 @@ class _Sizes:
 def estimate_reference_memory(
     method: ReferenceMethod, config: ReferenceConfig, sim: Dataset, real: Dataset
 ) -> MemoryEstimate:
-    """Returns what a training takes (``estimate_memory``), with pools that are full.
+    """Return what a training takes (``estimate_memory``), with pools that are full.
 
     Args:
         method: whose networks.
@@ -42,7 +42,7 @@ def estimate_reference_memory(
     """
     game = build_reference_model(method, config, _Sizes(config), META)
     state = game.get_state()
-    pools = {name: {"pictures": _pictures(config, POOL_SIZE)} for name in state if "pool" in name}
+    pools = {name: {"images": _pictures(config, POOL_SIZE)} for name in state if "pool" in name}
     game.load_state(state | pools)
     return estimate_memory(
         game, sum(estimate_cached_bytes(s, (), config.cache_bytes) for s in (sim, real))

@@ -60,12 +60,12 @@ class ResnetGenerator(nn.Module):
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        """Returns the translation (n, 3, h, w) of pictures, both from -1 to 1."""
+        """Return the translation (n, 3, h, w) of pictures, both from -1 to 1."""
         translated: Tensor = self.layers(image)
         return translated
 
     def extract_features(self, image: Tensor) -> list[Tensor]:
-        """Returns the features (n, c, h', w') of the ``COMPARED`` layers."""
+        """Return the features (n, c, h', w') of the ``NCE_LAYERS`` layers."""
         found, features = [], image
         for number, layer in enumerate(list(self.layers)[: NCE_LAYERS[-1] + 1]):
             features = layer(features)
@@ -86,7 +86,7 @@ class InstanceNorm(nn.GroupNorm):
         self.fixed_statistics: tuple[Tensor, Tensor] | None = None
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns features (n, c, h, w) of mean 0 and variance 1."""
+        """Return features (n, c, h, w) of mean 0 and variance 1."""
         if self.is_measuring:
             variance, mean = torch.var_mean(features, (0, 2, 3), correction=0, keepdim=True)
             self.fixed_statistics = mean, (variance + self.eps).rsqrt()
@@ -98,7 +98,7 @@ class InstanceNorm(nn.GroupNorm):
 
 @contextmanager
 def fix_norm_statistics(generator: ResnetGenerator, crops: Tensor) -> Iterator[None]:
-    """Lets parts of a picture be normed as the whole is, by crops of it (n, 3, side, side), from -1 to 1.
+    """Let parts of a picture be normed as the whole is, by crops of it (n, 3, side, side), from -1 to 1.
 
     All crops together are normed at each layer, as if they were the picture.
     """
@@ -129,7 +129,7 @@ class ResnetBlock(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns the features with what the block adds."""
+        """Return the features with what the block adds."""
         added: Tensor = self.layers(features)
         return features + added
 
@@ -161,7 +161,7 @@ class PatchGan(nn.Module):
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        """Returns verdicts (n, 1, h', w') on pictures (n, 3, h, w): 1 where they look captured."""
+        """Return verdicts (n, 1, h', w') on pictures (n, 3, h, w): 1 where they look captured."""
         verdict: Tensor = self.layers(image)
         return verdict
 
@@ -181,7 +181,7 @@ class PatchProjector(nn.Module):
         )
 
     def forward(self, features: Sequence[Tensor], locations: Sequence[Tensor]) -> list[Tensor]:
-        """Returns unit vectors (n, p, 256) of each layer.
+        """Return unit vectors (n, p, 256) of each layer.
 
         Args:
             features: (n, c, h, w) of each layer.
@@ -208,18 +208,18 @@ class BlurPool(nn.Module):
         self.register_buffer("kernel", kernel, persistent=False)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns the smaller features."""
+        """Return the smaller features."""
         padded = functional.pad(features, (1, 1, 1, 1), mode="reflect")
         return functional.conv2d(padded, self.kernel, stride=2, groups=features.shape[1])
 
 
 def list_nce_channels(width: int) -> tuple[int, ...]:
-    """Returns the channels of the ``COMPARED`` layers."""
+    """Return the channels of the ``NCE_LAYERS`` layers."""
     return (3, 2 * width, 4 * width, 4 * width, 4 * width)
 
 
 def initialise_weights(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> None:
-    """Draws the weights of convolutions and linear layers; offsets become zero.
+    """Draw the weights of convolutions and linear layers; offsets become zero.
 
     Args:
         network: all of whose layers are drawn.

@@ -19,11 +19,11 @@ class BatchSource(Protocol):
     """Patches of renders and of captures (n, 3, side, side), from -1 to 1, of each step."""
 
     def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Returns the part of ``whole`` that is this process's."""
+        """Return the part of ``whole`` that is this process's."""
         ...
 
     def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Returns those of all processes."""
+        """Return those of all processes."""
         ...
 
 
@@ -38,13 +38,13 @@ class UnpairedBatchSource:
         ]
 
     def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Returns the part of ``whole`` that is this process's."""
+        """Return the part of ``whole`` that is this process's."""
         ours = slice_batch(self._config.batch)
         sim, real = (patches[ours].to(device) for patches in self.sample_global_batch(step))
         return sim, real
 
     def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Returns patches of renders and of captures (n, 3, side, side), from -1 to 1."""
+        """Return patches of renders and of captures (n, 3, side, side), from -1 to 1."""
         rng = derive_rng(self._config.seed, "reference/batch", scene_index=step)
         sim, real = (self._sample_patches(source, rng) for source in self._sources)
         return sim, real

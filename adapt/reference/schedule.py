@@ -14,14 +14,14 @@ _BETAS = (0.5, 0.999)
 
 
 def build_adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
-    """Returns the optimiser of all networks of the papers."""
+    """Return the optimiser of all networks of the papers."""
     taught = list(parameters)
     is_fused = all(one.device.type != "meta" for one in taught)  # which no kernel is for
     return torch.optim.Adam(taught, _LEARNING_RATE, _BETAS, fused=is_fused)
 
 
 def compute_learning_rate(step: int, steps: int, *, constant_fraction: float) -> float:
-    """Returns the learning rate of a step, counted from 0.
+    """Return the learning rate of a step, counted from 0.
 
     Args:
         step: 0 to ``steps`` - 1.
@@ -36,7 +36,7 @@ def compute_learning_rate(step: int, steps: int, *, constant_fraction: float) ->
 def step_optimisers(
     optimisers: Iterable[torch.optim.Optimizer], loss: Tensor, learning_rate: float
 ) -> None:
-    """Takes one step down a loss with this rate, in the parameters of all these optimisers."""
+    """Take one step down a loss with this rate, in the parameters of all these optimisers."""
     optimisers = tuple(optimisers)
     for optimiser in optimisers:
         for group in optimiser.param_groups:

@@ -45,7 +45,7 @@ def train_reference(
     progress: Callable[[TranslatorProgress], None] | None = None,
     checkpoint_s: float = 300.0,
 ) -> ReferenceTranslator:
-    """Returns the translator whose weights are then in ``run_dir/weights.safetensors``.
+    """Return the translator whose weights are then in ``run_dir/weights.safetensors``.
 
     They are chosen as those of ``train_translator``.
 
@@ -67,7 +67,7 @@ def train_reference(
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
             batch.
-        RunawayError: a loss is no longer finite.
+        DivergenceError: a loss is no longer finite.
     """
     contest = build_checkpoint_selector(sim, real, config, verification)
     digests = {"sim": compute_image_digests(sim), "real": compute_image_digests(real)}
@@ -100,7 +100,7 @@ def train_reference(
 def build_reference_model(
     method: ReferenceMethod, config: ReferenceConfig, batches: BatchSource, device: torch.device
 ) -> AdversarialModel:
-    """Returns the game of a published method at step 0."""
+    """Return the game of a published method at step 0."""
     if method == "cyclegan":
         return CycleGan(config, batches, device)
     return Cut(config, VARIANTS[method], batches, device)

@@ -51,9 +51,9 @@ class ReferenceTranslator:
 
     @torch.inference_mode()
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the translated image, RGB of the size of ``frame``; nothing is drawn of ``rng``.
+        """Return the translated image, RGB of the size of ``frame``; nothing is drawn of ``rng``.
 
-        Its right and lower edge are repeated up to a multiple of ``STRIDE``, and at least ``LEAST_PX``,
+        Its right and lower edge are repeated up to a multiple of ``STRIDE``, and at least ``MIN_PX``,
         then cut off again. Pictures of more than ``MAX_UNTILED_PX`` go through the generator tile by tile, nearly as
         if there had been one: what norms a picture is measured on crops that are spread over it.
         """
@@ -68,7 +68,7 @@ class ReferenceTranslator:
         return np.ascontiguousarray(levels.cpu().numpy())
 
     def _translate_tiled(self, image: Tensor) -> Tensor:
-        """Returns the translation of a large picture (1, 3, h, w), both from -1 to 1."""
+        """Return the translation of a large picture (1, 3, h, w), both from -1 to 1."""
         made, reach_px = torch.empty_like(image), self.generator.receptive_radius_px
         with fix_norm_statistics(self.generator, extract_grid_crops(image)):
             for rows in split_into_tiles(image.shape[2], reach_px, TILE_PX):
@@ -80,7 +80,7 @@ class ReferenceTranslator:
 
 
 def extract_grid_crops(image: Tensor) -> Tensor:
-    """Returns square crops (n, 3, side, side) spread over a picture (1, 3, h, w), in rows, which overlap where it
+    """Return square crops (n, 3, side, side) spread over a picture (1, 3, h, w), in rows, which overlap where it
     is too narrow.
     """
     side = min(CROP_PX, *image.shape[2:])
@@ -93,7 +93,7 @@ def extract_grid_crops(image: Tensor) -> Tensor:
 
 
 def load_reference(path: Path, *, device: str = "cpu") -> ReferenceTranslator:
-    """Returns a published translator, ready to be applied.
+    """Return a published translator, ready to be applied.
 
     Args:
         path: the folder of a training, or a weights file with its card beside it.
@@ -119,17 +119,17 @@ def load_reference(path: Path, *, device: str = "cpu") -> ReferenceTranslator:
 
 
 def build_translator(generator: ResnetGenerator, device: torch.device) -> ReferenceTranslator:
-    """Returns a generator, ready to be applied."""
+    """Return a generator, ready to be applied."""
     return ReferenceTranslator(generator.to(device).eval().requires_grad_(False), device)
 
 
 def snapshot_translator(generator: ResnetGenerator, device: torch.device) -> ReferenceTranslator:
-    """Returns a copy of a generator that goes on being trained, as it would be loaded."""
+    """Return a copy of a generator that goes on being trained, as it would be loaded."""
     stored = copy.deepcopy(generator)
     stored.load_state_dict(to_half_precision(generator.state_dict()))
     return build_translator(stored, device)
 
 
 def build_generator(method: ReferenceMethod, config: ReferenceConfig) -> ResnetGenerator:
-    """Returns the generator of a configuration, its weights not yet drawn."""
+    """Return the generator of a configuration, its weights not yet drawn."""
     return ResnetGenerator(width=config.width, blocks=config.blocks, antialias=method != "cyclegan")

@@ -58,8 +58,8 @@ MIN_REAL_IMAGES = 20
 LOG_INTERVAL_STEPS = 10
 
 _SELECTED, _CANDIDATE, _PENDING_METRICS = (
-    "chosen",
-    "contender",
+    "selected",
+    "candidate",
     "record",
 )  # groups of a checkpoint's tensors
 _WARMUP_DIVISOR = 4  # a training is not warned of in its first part of so many,
@@ -77,8 +77,8 @@ class TranslatorProgress:
         steps: steps in all.
         scalars: means since the last line of what the game measures: its losses by name, and the
             ``mean_change`` of a render (of a range of 1). Where a candidate was judged, its
-            ``aside_passed``, ``aside_distance``, ``aside_known_auc`` and, with labels, ``aside_probe`` (see
-            ``CandidateScores``).
+            ``held_out_accepted``, ``held_out_distance``, ``held_out_overfit_auc`` and, with labels,
+            ``held_out_probe_accuracy`` (see ``CandidateScores``).
         step_s: seconds a step since the last line, waiting for data included.
         warnings: signs that the training goes wrong, in words.
     """
@@ -101,23 +101,23 @@ class AdversarialModel(CandidateModel, Protocol):
     chance_loss: tuple[str, float]
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Returns the scalars of this step, which depends on nothing but the state and ``step``."""
+        """Return the scalars of this step, which depends on nothing but the state and ``step``."""
         ...
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Returns what a step is taught with, by name; on the CPU."""
+        """Return what a step is taught with, by name; on the CPU."""
         ...
 
     def get_state(self) -> TensorGroups:
-        """Returns all that the next step depends on, in named groups of named tensors."""
+        """Return all that the next step depends on, in named groups of named tensors."""
         ...
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Becomes the game that ``state`` was taken of."""
+        """Become the game that ``state`` was taken of."""
         ...
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Returns the weights that would ship."""
+        """Return the weights that would ship."""
         ...
 
 
@@ -147,7 +147,7 @@ def train_adversarial(
     progress: Callable[[TranslatorProgress], None] | None,
     checkpoint_s: float,
 ) -> AdversarialResult:
-    """Plays a game to its last step, from its checkpoint where there is one, and returns what ships.
+    """Play a game to its last step, from its checkpoint where there is one, and returns what ships.
 
     Args:
         model: at step 0.
@@ -166,7 +166,7 @@ def train_adversarial(
         CheckpointError: the checkpoint is broken or of another training, or of other pictures.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         InputError: a picture cannot be read.
-        RunawayError: a loss is no longer finite; the batch lies in ``run_dir``.
+        DivergenceError: a loss is no longer finite; the batch lies in ``run_dir``.
         BackendError: a GPU's memory is full.
     """
     step, standings = 0, _CandidateTracker(selector, model)
@@ -228,10 +228,10 @@ def train_adversarial(
 def _average_metrics(
     record: MetricsLog, step: int, model: AdversarialModel, run_dir: Path
 ) -> tuple[dict[str, float], float]:
-    """Returns the means since the last line, and seconds a step.
+    """Return the means since the last line, and seconds a step.
 
     Raises:
-        RunawayError: one is not finite; the batch lies in ``run_dir``.
+        DivergenceError: one is not finite; the batch lies in ``run_dir``.
     """
     try:
         return record.take_means(step)
@@ -250,7 +250,7 @@ def _write_sample_images(
     sample_steps: Sequence[int],
     step: int,
 ) -> None:
-    """Writes what becomes of the same few renders, after steps at which that is shown, and before all."""
+    """Write what becomes of the same few renders, after steps at which that is shown, and before all."""
     if not sample_steps or step not in (0, *sample_steps) or not is_main_process():
         return
     shown = selector.split.sim_held_out.samples or selector.split.sim.samples
@@ -274,7 +274,7 @@ class _CandidateTracker:
         if not self._selector.split.candidate_steps:
             return {}
         judged = {
-            "certificate": {"limits": asdict(jury.limits), "judges": dict(jury.verifier_digests)}
+            "certificate": {"limits": asdict(jury.limits), "verifiers": dict(jury.verifier_digests)}
         }
         return judged if jury.dev is None else judged | {"dev": compute_labelled_digest(jury.dev)}
 
@@ -290,7 +290,7 @@ class _CandidateTracker:
         return {names[step]: weights for step, weights in self._candidate_weights.items()}
 
     def load_state(self, facts: Mapping[str, Any], groups: TensorGroups) -> None:
-        """Becomes the standings that ``facts`` and ``groups`` were taken of, and takes its own out of these."""
+        """Become the standings that ``facts`` and ``groups`` were taken of, and takes its own out of these."""
         found = facts.get("candidates", [])
         self._candidates = TypeAdapter(list[CandidateScores]).validate_python(found)
         self._candidate_weights = {
@@ -298,7 +298,7 @@ class _CandidateTracker:
         }
 
     def evaluate_step(self, step: int) -> dict[str, float]:
-        """Returns the scalars of the candidate of this step; none where none is judged."""
+        """Return the scalars of the candidate of this step; none where none is judged."""
         if step not in self._selector.split.candidate_steps:
             return {}
         candidate = self._selector.evaluate(step, self._model)
@@ -309,18 +309,19 @@ class _CandidateTracker:
             for at in self._name_groups()
         }
         scalars = {
-            "aside_passed": candidate.accepted / len(self._selector.split.sim_held_out.samples),
-            "aside_distance": candidate.distance,
-            "aside_known_auc": candidate.overfit_auc,
+            "held_out_accepted": candidate.accepted
+            / len(self._selector.split.sim_held_out.samples),
+            "held_out_distance": candidate.distance,
+            "held_out_overfit_auc": candidate.overfit_auc,
         }
         return (
             scalars
             if candidate.probe_accuracy is None
-            else scalars | {"aside_probe": candidate.probe_accuracy}
+            else scalars | {"held_out_probe_accuracy": candidate.probe_accuracy}
         )
 
     def _name_groups(self) -> dict[int, str]:
-        """Returns the groups of weights that may ship, by step."""
+        """Return the groups of weights that may ship, by step."""
         if not self._candidates:
             return {}
         best = select_best(self._candidates)
@@ -330,7 +331,7 @@ class _CandidateTracker:
         }
 
     def collect_warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
-        """Returns what goes wrong by the last lines."""
+        """Return what goes wrong by the last lines."""
         last = lines[-1]
         if last.step * _WARMUP_DIVISOR < last.steps:
             return []
@@ -339,7 +340,7 @@ class _CandidateTracker:
         return list(diagnose_training(recent, latest, self._model.chance_loss))
 
     def select_weights(self, lines: Sequence[TranslatorProgress], steps: int) -> AdversarialResult:
-        """Returns what ships."""
+        """Return what ships."""
         warnings = tuple(lines[-1].warnings) if lines else ()
         parts = self._selector.split
         if not self._candidates:
@@ -370,7 +371,7 @@ _NO_IMPROVEMENT_WARNING = (
 def collect_network_state(
     name: str, network: nn.Module, optimiser: torch.optim.Optimizer
 ) -> TensorGroups:
-    """Returns the groups ``name`` and ``name optimiser`` of a network and what trains it."""
+    """Return the groups ``name`` and ``name optimiser`` of a network and what trains it."""
     return {
         name: network.state_dict(),
         f"{name} optimiser": collect_optimizer_state(network, optimiser),
@@ -380,13 +381,13 @@ def collect_network_state(
 def restore_network_state(
     groups: TensorGroups, name: str, network: nn.Module, optimiser: torch.optim.Optimizer
 ) -> None:
-    """Puts back what ``collect_network_state`` returned."""
+    """Put back what ``collect_network_state`` returned."""
     network.load_state_dict(groups[name])
     restore_optimizer(network, optimiser, groups[f"{name} optimiser"])
 
 
 def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
-    """Returns the training's record; empty when there is none, short of a line cut by a crash.
+    """Return the training's record; empty when there is none, short of a line cut by a crash.
 
     Raises:
         InputError: it is not that of a translator's training.
@@ -402,7 +403,7 @@ def build_checkpoint_selector(
     *,
     is_paired: bool = False,
 ) -> CheckpointSelector:
-    """Returns the contest of a training's candidates; its ``parts`` say what is trained on.
+    """Return the contest of a training's candidates; its ``parts`` say what is trained on.
 
     Args:
         sim, real: renders and captures.
@@ -428,7 +429,7 @@ def split_training_images(
     verifier_count: int,
     is_paired: bool,
 ) -> TrainingSplit:
-    """Returns what a training learns from and what it is judged by, as ``parts_of`` does.
+    """Return what a training learns from and what it is judged by, as ``parts_of`` does.
 
     Args:
         sim, real: renders and captures.
@@ -450,7 +451,7 @@ def split_training_images(
 
 
 def check_image_counts(sim: Dataset, real: Dataset) -> None:
-    """Refuses what no translator is trained on.
+    """Refuse what no translator is trained on.
 
     Raises:
         InputError: no renders, or fewer than ``MIN_REAL_IMAGES`` captures.

@@ -30,11 +30,11 @@ class CandidateModel(Protocol):
     """A training between two steps, by what it would ship."""
 
     def build_transfer(self) -> Transfer:
-        """Returns what would ship."""
+        """Return what would ship."""
         ...
 
     def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Returns how captured a picture (h, w, 3) looks to the discriminator; more is surer."""
+        """Return how captured a picture (h, w, 3) looks to the discriminator; more is surer."""
         ...
 
 
@@ -53,7 +53,7 @@ class CheckpointSelector:
         self.seed = seed
 
     def evaluate(self, step: int, model: CandidateModel) -> CandidateScores:
-        """Returns what the weights after a step are worth.
+        """Return what the weights after a step are worth.
 
         Raises:
             InputError: a picture cannot be read.
@@ -88,7 +88,7 @@ class CheckpointSelector:
         )
 
     def _probed(self, translated: Sequence[NDArray[np.uint8]]) -> float | None:
-        """Returns the score of the probe by translations; None without one."""
+        """Return the score of the probe by translations; None without one."""
         if self._probe is None:
             return None
         labels = [sample.objects or () for sample in self.split.sim_held_out.samples]
@@ -101,7 +101,7 @@ class CheckpointSelector:
         )
 
     def _resampled(self, looks: Floats) -> tuple[float, ...]:
-        """Returns distances from captures that are drawn again, the same for all; none without a probe."""
+        """Return distances from captures that are drawn again, the same for all; none without a probe."""
         if self.verification.dev is None:
             return ()
         count = len(self._captures)

@@ -128,7 +128,7 @@ def split_held_out(
     verifier_count: int,
     is_paired: bool = False,
 ) -> TrainingSplit:
-    """Returns what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
+    """Return what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
 
     Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
     but no more than a third. Where judging so many renders would take too much of the time, they are fewer,
@@ -180,14 +180,14 @@ def split_held_out(
 
 
 def select_best(candidates: Sequence[CandidateScores]) -> CandidateScores:
-    """Returns the candidate that ships: of the ``contenders`` the one with the best probe, then the nearest."""
+    """Return the candidate that ships: of the ``find_contenders`` the one with the best probe, then the nearest."""
     return max(
         find_contenders(candidates), key=lambda c: (c.probe_accuracy or 0.0, -c.distance, c.step)
     )
 
 
 def find_contenders(candidates: Sequence[CandidateScores]) -> tuple[CandidateScores, ...]:
-    """Returns the candidates among which a probe decides: one that is none of them never will be again.
+    """Return the candidates among which a probe decides: one that is none of them never will be again.
 
     Of those whose pictures keep to the limits of a set, these are all that are not surely further from the
     captures than another one; without a probe, the nearest. If none keeps to them, it is the one of which most
@@ -204,7 +204,7 @@ def find_contenders(candidates: Sequence[CandidateScores]) -> tuple[CandidateSco
 
 
 def _is_further(one: CandidateScores, other: CandidateScores) -> bool:
-    """Returns whether one is surely further from the captures: also from those that were drawn again."""
+    """Return whether one is surely further from the captures: also from those that were drawn again."""
     if one.distance <= other.distance:
         return False
     apart = compute_paired_difference(
@@ -216,7 +216,7 @@ def _is_further(one: CandidateScores, other: CandidateScores) -> bool:
 def build_selection(
     split: TrainingSplit, candidates: Sequence[CandidateScores], source_distance: float
 ) -> CheckpointSelection:
-    """Returns which of some candidates ships, and why."""
+    """Return which of some candidates ships, and why."""
     best = select_best(candidates)
     keep = sum(not candidate.violations for candidate in candidates)
     near = len(find_contenders(candidates))
@@ -243,19 +243,19 @@ def build_selection(
 
 
 def read_training_outcome(run_dir: Path) -> TrainingOutcome:
-    """Returns what came of the training in a folder.
+    """Return what came of the training in a folder.
 
     Raises:
         CheckpointError: there is no card of a translator, or it does not say.
     """
     path = run_dir / WEIGHTS
     return parse_card(
-        get_card_path(path), load_card(path).get("ending") or {}, TrainingOutcome, "a translator"
+        get_card_path(path), load_card(path).get("outcome") or {}, TrainingOutcome, "a translator"
     )
 
 
 def _ranked(dataset: Dataset) -> Groups:
-    """Returns pictures by their hashes; copies, and renders of one scene, stay together."""
+    """Return pictures by their hashes; copies, and renders of one scene, stay together."""
     groups: dict[str, list[Sample]] = {}
     for sample in dataset.samples:
         key = f"scene {sample.scene_index}" if sample.digest else compute_sample_digest(sample)
@@ -273,7 +273,7 @@ def _wanted(dataset: Dataset) -> int:
 
 
 def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], Groups]:
-    """Returns the samples of the first groups, whole, and the other groups."""
+    """Return the samples of the first groups, whole, and the other groups."""
     picked: list[Sample] = []
     rest = []
     for group in groups:
@@ -287,7 +287,7 @@ def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], 
 def _partners(
     sim: Dataset, real: Dataset, renders: Sequence[Sample]
 ) -> tuple[tuple[Sample, ...], Groups]:
-    """Returns the captures in the places of some renders, and the groups of the others."""
+    """Return the captures in the places of some renders, and the groups of the others."""
     of = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
     theirs = {of[sample.name] for sample in renders}
     rest = [[s for s in group if s.name not in theirs] for group in _ranked(real)]
@@ -302,7 +302,7 @@ def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
 def schedule_evaluations(
     steps: int, max_count: int, log_interval_steps: int, *, min_interval_steps: int
 ) -> tuple[int, ...]:
-    """Returns the steps of a training after which it is looked at, evenly spread and ending with the last.
+    """Return the steps of a training after which it is looked at, evenly spread and ending with the last.
 
     They are at most ``MAX_CANDIDATES``, and none where that leaves fewer than two.
 

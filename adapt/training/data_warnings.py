@@ -23,7 +23,7 @@ _MAX_GREY_SPREAD = 2  # that rounding lets the colours of a grey pixel differ by
 
 
 def find_data_warnings(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str, ...]:
-    """Returns what a translator would learn from captures that nobody wants of it, in words.
+    """Return what a translator would learn from captures that nobody wants of it, in words.
 
     Captures are compared with renders by what they show, and asked whether they hold colour. Each picture
     of either side is read, once.
@@ -60,7 +60,7 @@ def find_data_warnings(sim: Dataset, real: Dataset, *, paired: bool = False) -> 
 
 
 def _inspect_image(rgb: NDArray[np.uint8]) -> tuple[HashBits, bool]:
-    """Returns the fingerprint of a picture, and whether no pixel of it has colour, whatever its file could
+    """Return the fingerprint of a picture, and whether no pixel of it has colour, whatever its file could
     hold.
     """
     return compute_perceptual_hash(rgb), bool(np.ptp(rgb, axis=2).max() <= _MAX_GREY_SPREAD)

@@ -22,7 +22,7 @@ def diagnose_training(
     candidate: CandidateScores | None,
     chance_loss: tuple[str, float],
 ) -> Iterator[str]:
-    """Yields what goes wrong, in words with what to do about it.
+    """Yield what goes wrong, in words with what to do about it.
 
     Args:
         recent_metrics: scalars of the record, of the last part of the training.

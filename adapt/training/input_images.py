@@ -10,14 +10,14 @@ from sim2cam.errors import CheckpointError, InputError
 from sim2cam.learn.checkpoint import load_extra_state
 from sim2cam.learn.run_folder import CHECKPOINT
 
-IMAGE_DIGESTS = "pictures"
+IMAGE_DIGESTS = "image_digests"
 """The fact of a checkpoint that has the digests of pictures by their names, of each side."""
 
 _MAX_LISTED = 3
 
 
 def check_images_unchanged(run_dir: Path, image_digests: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuses to go on with other pictures than a training was begun with, by name.
+    """Refuse to go on with other pictures than a training was begun with, by name.
 
     Nothing is refused where there is no checkpoint, or one that does not say.
 
@@ -45,7 +45,7 @@ def check_images_unchanged(run_dir: Path, image_digests: Mapping[str, Mapping[st
 
 @contextmanager
 def explain_unreadable_images() -> Iterator[None]:
-    """Says what to do when a picture that is learned from cannot be read any more.
+    """Say what to do when a picture that is learned from cannot be read any more.
 
     Raises:
         InputError: it cannot.

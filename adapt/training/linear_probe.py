@@ -51,7 +51,7 @@ class LinearProbe:
         self._features, self._categories = self._extract_features(pictures)
 
     def score(self, labelled_images: Iterable[ImageWithLabels]) -> float:
-        """Returns the balanced accuracy on the captures, 0 to 1, of what is learned of pictures (h, w, 3) with
+        """Return the balanced accuracy on the captures, 0 to 1, of what is learned of pictures (h, w, 3) with
         their labels: the mean over categories of the share that is told right; 0 of pictures without objects.
         """
         looks, names = self._extract_features(labelled_images)
@@ -64,7 +64,7 @@ class LinearProbe:
     def _extract_features(
         self, labelled_images: Iterable[ImageWithLabels]
     ) -> tuple[Floats, NDArray[np.str_]]:
-        """Returns the looks (n, d) of crops, the same places of the same picture each time, and their
+        """Return the looks (n, d) of crops, the same places of the same picture each time, and their
         categories (n,).
         """
         looks, names = [], []
@@ -77,17 +77,17 @@ class LinearProbe:
 
 
 def check_probe_labels(sim: Dataset, dev: Dataset) -> None:
-    """Refuses captures of which a probe can tell nothing.
+    """Refuse captures of which a probe can tell nothing.
 
     Raises:
         InputError: captures or renders without labels, or no category in common.
     """
-    for side, what in ((dev, "of --dev"), (sim, "of --sim")):
+    for side, what in ((dev, "of --validation"), (sim, "of --sim")):
         if any(sample.objects is None for sample in side.samples):
             raise InputError(
                 side.root,
                 f"pictures {what} have no labels, so nothing can be asked of them. Label them, or leave out "
-                "--dev.",
+                "--validation.",
             )
     theirs, ours = (
         {label.category for s in side.samples for label in s.objects or () if _is_usable(label)}
@@ -102,7 +102,7 @@ def check_probe_labels(sim: Dataset, dev: Dataset) -> None:
 
 
 def compute_labelled_digest(dataset: Dataset) -> str:
-    """Returns the SHA-256 over pictures and what is asked of them.
+    """Return the SHA-256 over pictures and what is asked of them.
 
     Raises:
         InputError: a picture cannot be read.
@@ -119,7 +119,7 @@ def compute_labelled_digest(dataset: Dataset) -> str:
 def extract_crops(
     rgb: RGB, objects: Sequence[ObjectLabel], rng: np.random.Generator
 ) -> Iterator[tuple[str, RGB]]:
-    """Yields category and square crop (``LEAST_PX``, ``LEAST_PX``, 3) of each object, and of as many places that
+    """Yield category and square crop (``MIN_SIDE_PX``, ``MIN_SIDE_PX``, 3) of each object, and of as many places that
     show none, as far as there is room.
 
     Args:
@@ -150,7 +150,7 @@ def extract_crops(
 def classify_by_ridge(
     features: Floats, categories: NDArray[np.str_], query_features: Floats
 ) -> NDArray[np.str_]:
-    """Returns the categories (m,) that least squares give to features (m, d), learned of others.
+    """Return the categories (m,) that least squares give to features (m, d), learned of others.
 
     Args:
         features: (n, d), to be learned of.
@@ -174,7 +174,7 @@ def classify_by_ridge(
 
 
 def compute_balanced_accuracy(truth: NDArray[np.str_], predictions: NDArray[np.str_]) -> float:
-    """Returns the mean over categories of the share of their items (n,) that was found as such."""
+    """Return the mean over categories of the share of their items (n,) that was found as such."""
     return float(
         np.mean([(predictions[truth == name] == name).mean() for name in np.unique(truth)])
     )

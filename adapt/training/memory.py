@@ -57,7 +57,7 @@ class MemoryEstimate:
 
 
 def estimate_memory(model: AdversarialModel, images_bytes: int) -> MemoryEstimate:
-    """Returns what a training takes, less what a detector takes that is looked through or that judges, and the
+    """Return what a training takes, less what a detector takes that is looked through or that judges, and the
     translations of renders of more than some megapixels.
 
     Two steps are played, since before the second there are neither gradients nor moments, and since torch
@@ -94,7 +94,7 @@ class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Returns what the operation does."""
+        """Return what the operation does."""
         found = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(found):
             if isinstance(tensor, Tensor):
@@ -110,7 +110,7 @@ class _Living(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _resident_bytes() -> int:
-    """Returns what this process holds now."""
+    """Return what this process holds now."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
     except OSError:  # not Linux

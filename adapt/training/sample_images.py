@@ -26,7 +26,7 @@ _FILE_NAME = SAMPLES_PATTERN.replace("*", "{step:06d}")
 def write_sample_images(
     run_dir: Path, step: int, samples: Sequence[Sample], transfer: Transfer | None, seed: int
 ) -> None:
-    """Writes the middle parts of the first samples, translated, side by side.
+    """Write the middle parts of the first samples, translated, side by side.
 
     Args:
         run_dir: of the training.
@@ -48,14 +48,14 @@ def write_sample_images(
 
 
 def list_sample_images(run_dir: Path) -> dict[int, Path]:
-    """Returns the pictures of a training by their steps, in order; 0 is before it."""
+    """Return the pictures of a training by their steps, in order; 0 is before it."""
     return {
         int(path.stem.rpartition("-")[2]): path for path in sorted(run_dir.glob(SAMPLES_PATTERN))
     }
 
 
 def crop_centre(frame: GBufferFrame) -> GBufferFrame:
-    """Returns the middle ``WIDTH_PX`` of a frame, all of it where it is smaller."""
+    """Return the middle ``WIDTH_PX`` of a frame, all of it where it is smaller."""
     rows, columns = (
         slice(start, start + SIDE_PX)
         for start in (max(0, (side - SIDE_PX) // 2) for side in frame.rgb.shape[:2])
@@ -69,6 +69,6 @@ def crop_centre(frame: GBufferFrame) -> GBufferFrame:
 
 
 def encode_strip(images: Sequence[NDArray[np.uint8]]) -> bytes:
-    """Returns the JPEG file of pictures (h, w, 3) side by side, as high as the lowest of them."""
+    """Return the JPEG file of pictures (h, w, 3) side by side, as high as the lowest of them."""
     height = min(picture.shape[0] for picture in images)
     return encode_jpeg(np.hstack([picture[:height] for picture in images]), _JPEG_QUALITY)

@@ -36,7 +36,7 @@ class FourierTransfer:
 
     @classmethod
     def fit(cls, style_images: Iterable[NDArray[np.uint8]], *, radius: int = 3) -> FourierTransfer:
-        """Returns the transfer towards these RGB images, of any sizes.
+        """Return the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image, one is too small, or the radius is negative.
@@ -48,7 +48,7 @@ class FourierTransfer:
         )
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the changed image, RGB of the size of ``frame``."""
+        """Return the changed image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.amplitudes)))
         height, width = frame.rgb.shape[:2]
         radius = min(self.radius, (min(height, width) - 1) // 2)
@@ -73,7 +73,7 @@ def _compute_amplitude(rgb: NDArray[np.uint8], radius: int) -> NDArray[np.float6
 
 
 def _build_window(radius: int) -> NDArray[np.float64]:
-    """Returns the weight of the swap (2 radius + 1, 2 radius + 1): 1 at the centre, 0 at radius."""
+    """Return the weight of the swap (2 radius + 1, 2 radius + 1): 1 at the centre, 0 at radius."""
     if radius == 0:
         return np.zeros((1, 1))
     frequency = np.arange(-radius, radius + 1)
@@ -82,7 +82,7 @@ def _build_window(radius: int) -> NDArray[np.float64]:
 
 
 def _compute_low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
-    """Returns the lowest coefficients (3, 2 radius + 1, 2 radius + 1) of an image (h, w, 3).
+    """Return the lowest coefficients (3, 2 radius + 1, 2 radius + 1) of an image (h, w, 3).
 
     Only these few change, so a whole transform would be wasted.
     """
@@ -93,13 +93,13 @@ def _compute_low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
 
 
 def _invert_spectrum(spectrum: Spectrum, height: int, width: int) -> NDArray[np.float64]:
-    """Returns the image (height, width, 3) of the lowest coefficients."""
+    """Return the image (height, width, 3) of the lowest coefficients."""
     radius = spectrum.shape[1] // 2
     rows, columns = _build_fourier_basis(height, radius), _build_fourier_basis(width, radius)
     return np.asarray(np.einsum("yf,cfg,xg->yxc", rows, spectrum, columns, optimize=True).real)
 
 
 def _build_fourier_basis(size: int, radius: int) -> Spectrum:
-    """Returns the waves (size, 2 radius + 1) of frequency -radius to radius."""
+    """Return the waves (size, 2 radius + 1) of frequency -radius to radius."""
     frequency = np.arange(-radius, radius + 1)
     return np.asarray(np.exp(2j * np.pi * np.arange(size)[:, None] * frequency[None, :] / size))

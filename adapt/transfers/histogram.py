@@ -32,7 +32,7 @@ class HistogramTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> HistogramTransfer:
-        """Returns the transfer towards these RGB images, of any sizes.
+        """Return the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -42,7 +42,7 @@ class HistogramTransfer:
         )
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the recoloured image, RGB of the size of ``frame``."""
+        """Return the recoloured image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.quantiles)))
         pooled = self.quantiles.mean(axis=0)
         target = pooled + self.variety * (self.quantiles[index] - pooled)
@@ -58,7 +58,7 @@ def _compute_channel_quantiles(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
 def _build_lookup_table(
     channel: NDArray[np.uint8], target: NDArray[np.float64]
 ) -> NDArray[np.uint8]:
-    """Returns what each level (256,) becomes: the mean of the target over its share of the pixels."""
+    """Return what each level (256,) becomes: the mean of the target over its share of the pixels."""
     ends = np.concatenate([[0.0], np.bincount(channel.ravel(), minlength=256).cumsum()])
     ends /= ends[-1]
     area = np.concatenate([[0.0], target.cumsum()]) / len(target)

@@ -35,7 +35,7 @@ class MklTransfer:
 
     @classmethod
     def fit(cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> MklTransfer:
-        """Returns the transfer towards these RGB images, of any sizes.
+        """Return the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -53,7 +53,7 @@ class MklTransfer:
         return mean, self.covariances.mean(axis=0) + apart.T @ apart / len(apart)
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the recoloured image, RGB of the size of ``frame``."""
+        """Return the recoloured image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.means)))
         mean, covariance = self.pooled_statistics
         mean = mean + self.variety * (self.means[index] - mean)
@@ -64,7 +64,7 @@ class MklTransfer:
 
 
 def compute_transport_map(source_covariance: Floats, target_covariance: Floats) -> Floats:
-    """Returns the symmetric matrix (3, 3) that moves one covariance (3, 3) to another, least.
+    """Return the symmetric matrix (3, 3) that moves one covariance (3, 3) to another, least.
 
     It stretches no direction more than three times.
     """

@@ -42,7 +42,7 @@ class ReinhardTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> ReinhardTransfer:
-        """Returns the transfer towards these RGB images, of any sizes.
+        """Return the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -58,7 +58,7 @@ class ReinhardTransfer:
         return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the recoloured image, RGB of the size of ``frame``."""
+        """Return the recoloured image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.means)))
         mean, deviation = self.pooled_statistics
         mean = mean + self.variety * (self.means[index] - mean)
@@ -67,7 +67,7 @@ class ReinhardTransfer:
 
 
 def compute_style_statistics(style_images: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
-    """Returns mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
+    """Return mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
 
     Raises:
         Sim2CamError: there is no style image.
@@ -81,7 +81,7 @@ def compute_style_statistics(style_images: Iterable[NDArray[np.uint8]]) -> NDArr
 def match_colour_statistics(
     rgb: NDArray[np.uint8], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.uint8]:
-    """Returns an RGB image with this mean (3,) and standard deviation (3,) in l-alpha-beta.
+    """Return an RGB image with this mean (3,) and standard deviation (3,) in l-alpha-beta.
 
     No contrast becomes more than three times as high or low.
     """
@@ -94,7 +94,7 @@ def match_colour_statistics(
 
 
 def rgb_to_ruderman_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Returns l-alpha-beta (height, width, 3) of an RGB image, taken as it is coded.
+    """Return l-alpha-beta (height, width, 3) of an RGB image, taken as it is coded.
 
     One grey level is added, so that black has a logarithm.
     """

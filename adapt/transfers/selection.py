@@ -31,7 +31,7 @@ class TransferScore:
         method: its name.
         accepted: translations that keep to every limit of the certificate.
         distance: of their looks from those of the captures, the sliced Wasserstein distance in standard
-            deviations; None where fewer than ``LEAST_PICTURES`` or ``MIN_ACCEPTED_FRACTION`` of them are kept.
+            deviations; None where fewer than ``MIN_IMAGES`` or ``MIN_ACCEPTED_FRACTION`` of them are kept.
     """
 
     method: ParameterFreeMethod
@@ -61,7 +61,7 @@ class TransferSelection:
         return min(told)[1] if told else None
 
     def describe(self) -> str:
-        """Returns which transfer is taken and why, or why none is."""
+        """Return which transfer is taken and why, or why none is."""
         if self.method is None:
             return (
                 f"no transfer is chosen: none keeps half of the translations of {self.render_count} renders, and "
@@ -76,7 +76,7 @@ class TransferSelection:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return asdict(self)
 
 
@@ -89,13 +89,13 @@ def select_transfer(
     verification: Verification,
     seed: int,
 ) -> TransferSelection:
-    """Returns the transfer whose translations look most like captures; the same renders, draws and
+    """Return the transfer whose translations look most like captures; the same renders, draws and
     directions for each.
 
     Args:
         transfers: by their names.
         renders: what is translated; of more than ``MAX_RENDERS`` the first.
-        captures: at least ``LEAST_PICTURES``.
+        captures: at least ``MIN_IMAGES``.
         split: what these are called.
         verification: what translations have to pass.
         seed: of the draws.

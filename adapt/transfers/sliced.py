@@ -37,7 +37,7 @@ class SlicedTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> SlicedTransfer:
-        """Returns the transfer towards these RGB images, of any sizes.
+        """Return the transfer towards these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -48,7 +48,7 @@ class SlicedTransfer:
         )
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the recoloured image, RGB of the size of ``frame``."""
+        """Return the recoloured image, RGB of the size of ``frame``."""
         target = self._sample_target(rng)
         places = (np.arange(QUANTILES) + 0.5) / QUANTILES
         moved = frame.rgb.reshape(-1, 3).astype(np.float64)
@@ -65,7 +65,7 @@ class SlicedTransfer:
         return np.asarray(rgb, np.uint8)
 
     def _sample_target(self, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Returns colours (COLOURS, 3), each of the drawn image or of any one."""
+        """Return colours (COLOURS, 3), each of the drawn image or of any one."""
         n = len(self.colours)
         of_drawn = rng.random(COLOURS_PER_IMAGE) < self.variety
         image = np.where(of_drawn, rng.integers(n), rng.integers(n, size=COLOURS_PER_IMAGE))
@@ -73,6 +73,6 @@ class SlicedTransfer:
 
 
 def _subsample_rows(pixels: NDArray[Any]) -> NDArray[np.float64]:
-    """Returns COLOURS evenly spaced rows of pixels (n, 3)."""
+    """Return COLOURS evenly spaced rows of pixels (n, 3)."""
     rows = np.rint(np.linspace(0, len(pixels) - 1, COLOURS_PER_IMAGE)).astype(int)
     return np.asarray(pixels[rows], np.float64)

@@ -34,7 +34,7 @@ class StyleRandomization:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, spread: float = 1.5
     ) -> StyleRandomization:
-        """Returns the transfer to looks around those of these RGB images, of any sizes.
+        """Return the transfer to looks around those of these RGB images, of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -43,13 +43,13 @@ class StyleRandomization:
         return cls(means, deviations, spread)
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the recoloured image, RGB of the size of ``frame``."""
+        """Return the recoloured image, RGB of the size of ``frame``."""
         return match_colour_statistics(frame.rgb, *self.sample_statistics(rng))
 
     def sample_statistics(
         self, rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns mean and standard deviation (3,) of a look in l-alpha-beta."""
+        """Return mean and standard deviation (3,) of a look in l-alpha-beta."""
         looks = np.hstack([self.means, np.log(self.deviations + _LOG_OFFSET)])  # (n, 6)
         middle = looks.mean(axis=0)
         # a random mixture of the deviations has their covariance

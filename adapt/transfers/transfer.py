@@ -44,12 +44,12 @@ class Transfer(Protocol):
     """Changes how an image looks and leaves everything where it is, so its labels stay true."""
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the changed image, RGB of the size of ``frame``; the same for an equal rng."""
+        """Return the changed image, RGB of the size of ``frame``; the same for an equal rng."""
         ...
 
 
 def stack_style_statistics(statistics: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Returns what was found of each style image, stacked along the first axis.
+    """Return what was found of each style image, stacked along the first axis.
 
     Raises:
         Sim2CamError: there is no style image.
@@ -61,7 +61,7 @@ def stack_style_statistics(statistics: Iterable[NDArray[np.float64]]) -> NDArray
 
 
 def read_frame(sample: Sample) -> GBufferFrame:
-    """Returns the image of a sample with the buffers that the sample has.
+    """Return the image of a sample with the buffers that the sample has.
 
     Raises:
         InputError: a file is missing or broken, or a buffer has another size than the image.
@@ -83,7 +83,7 @@ _BUFFER_CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordin
 
 
 def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """Returns a channel of a sample, as ``channels.read`` does; None where it has none.
+    """Return a channel of a sample, as ``channels.read`` does; None where it has none.
 
     Args:
         sample: whose.

@@ -39,7 +39,7 @@ class Augmentation:
 
 
 def sample_augmentation(rng: np.random.Generator, count: int, patch_px: int) -> Augmentation:
-    """Returns a draw for ``count`` square patches."""
+    """Return a draw for ``count`` square patches."""
     reach = int(patch_px * _SHIFT_FRACTION)
     return Augmentation(
         rng.uniform(-_BRIGHTNESS, _BRIGHTNESS, count).astype(np.float32),
@@ -51,7 +51,7 @@ def sample_augmentation(rng: np.random.Generator, count: int, patch_px: int) -> 
 
 
 def augment(rgb: Tensor, augmentation: Augmentation) -> Tensor:
-    """Returns the patches (n, 3, side, side), 0 to 1, as the draw changes them."""
+    """Return the patches (n, 3, side, side), 0 to 1, as the draw changes them."""
 
     def column(values: NDArray[np.float32]) -> Tensor:
         return torch.from_numpy(values).to(rgb.device).view(-1, 1, 1, 1)

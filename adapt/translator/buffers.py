@@ -33,7 +33,7 @@ _SOURCE_CHANNELS: Mapping[str, ChannelName] = {
 
 
 def list_common_buffers(dataset: Dataset) -> tuple[str, ...]:
-    """Returns the names of the buffers that every sample has: of ``BUFFER_CHANNELS``, then masks of the
+    """Return the names of the buffers that every sample has: of ``BUFFER_CHANNELS``, then masks of the
     categories where there are two to ``MAX_CATEGORIES``.
     """
     samples = dataset.samples
@@ -49,17 +49,17 @@ def list_common_buffers(dataset: Dataset) -> tuple[str, ...]:
 
 
 def is_buffer(name: str) -> bool:
-    """Returns whether there is a buffer of this name."""
+    """Return whether there is a buffer of this name."""
     return name in BUFFER_CHANNELS or name.startswith(CATEGORY_PREFIX)
 
 
 def count_channels(names: tuple[str, ...]) -> int:
-    """Returns how many channels these buffers are together."""
+    """Return how many channels these buffers are together."""
     return sum(BUFFER_CHANNELS.get(name, 1) for name in names)
 
 
 def flip_buffers(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArray[np.float16]:
-    """Returns the channels (c, height, width) of these buffers as a mirrored scene has them.
+    """Return the channels (c, height, width) of these buffers as a mirrored scene has them.
 
     Left and right change places, and a normal that pointed to the right points to the left.
     """
@@ -73,7 +73,7 @@ def flip_buffers(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArra
 
 
 def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
-    """Refuses a sample that lacks one of these buffers, without reading any.
+    """Refuse a sample that lacks one of these buffers, without reading any.
 
     Raises:
         InputError: naming the picture.
@@ -96,7 +96,7 @@ def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
 
 
 def build_buffer_channels(frame: GBufferFrame, names: tuple[str, ...]) -> Floats:
-    """Returns the channels (c, height, width) of these buffers, from -1 to 1.
+    """Return the channels (c, height, width) of these buffers, from -1 to 1.
 
     Raises:
         Sim2CamError: the frame lacks one of them.
@@ -112,7 +112,7 @@ def _encode_buffer(frame: GBufferFrame, name: str) -> Floats:
 
 
 def _encode_depth(frame: GBufferFrame) -> Floats:
-    """Returns how near everything is: 0 at the median depth of the image, -1 far away."""
+    """Return how near everything is: 0 at the median depth of the image, -1 far away."""
     depth_m = _require_buffer(frame.depth_m, "depth")
     seen = depth_m > 0
     median = np.median(depth_m[seen]) if seen.any() else 1.0
@@ -121,7 +121,7 @@ def _encode_depth(frame: GBufferFrame) -> Floats:
 
 
 def _encode_objects(frame: GBufferFrame) -> Floats:
-    """Returns where labelled objects are, and the pixels at their outlines."""
+    """Return where labelled objects are, and the pixels at their outlines."""
     ids = _require_buffer(frame.ids, "ids")
     outline = np.zeros(ids.shape, bool)
     for axis in (0, 1):
@@ -133,19 +133,19 @@ def _encode_objects(frame: GBufferFrame) -> Floats:
 
 
 def _encode_normals(frame: GBufferFrame) -> Floats:
-    """Returns the normals, 0 where nothing is."""
+    """Return the normals, 0 where nothing is."""
     return _to_planes(_require_buffer(frame.normals, "normals"))
 
 
 def _encode_coordinates(frame: GBufferFrame) -> Floats:
-    """Returns where on its object each pixel is, -1 to 1 along each side, 0 where nothing is."""
+    """Return where on its object each pixel is, -1 to 1 along each side, 0 where nothing is."""
     return np.nan_to_num(
         _to_planes(2.0 * _require_buffer(frame.coordinates, "coordinates") - 1.0), nan=0.0
     )
 
 
 def _encode_category(frame: GBufferFrame, category: str) -> Floats:
-    """Returns where objects of a category are."""
+    """Return where objects of a category are."""
     if frame.categories is None:
         raise Sim2CamError(
             "The translator was trained with categories, and the image has no labels. Label its "

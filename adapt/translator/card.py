@@ -50,13 +50,13 @@ class TranslatorCard:
     stored_as: Literal["float16"] = "float16"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the card as JSON values."""
+        """Return the card as JSON values."""
         facts = asdict(self) | {"config": self.config.to_json()}
         return facts if self.perception else {n: v for n, v in facts.items() if n != "perception"}
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> TranslatorCard:
-    """Returns the card that a JSON file holds.
+    """Return the card that a JSON file holds.
 
     Args:
         path: the file, for the errors.

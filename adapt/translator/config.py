@@ -14,7 +14,8 @@ MAX_BOUND = 0.3  # with more, a translator could turn colours round or paint obj
 LpipsNetwork = Literal["vgg", "alex", "squeeze"]
 
 OMITTED_DEFAULTS = (
-    "perception_weight", "nce_weight", "flow_weight", "scales", "bfloat16", "unshared_weight",
+    "perception_weight", "nce_weight", "flow_weight", "discriminator_scales", "bfloat16",
+    "structure_residual_weight",
     "lpips_weight", "lpips_network", "compile",
 )  # fmt: skip
 """Left out of files where they are the usual ones: cards and checkpoints of before have none."""
@@ -25,13 +26,13 @@ _MIN_VALUES = {
     "steps": 1,
     "seed": 0,
     "batch": 1,
-    "parts": 1,
+    "accumulation_steps": 1,
     "blocks": 1,
-    "scales": 1,
+    "discriminator_scales": 1,
     "adversarial_weight": 0,
     "identity_weight": 0,
     "structure_weight": 0,
-    "unshared_weight": 0,
+    "structure_residual_weight": 0,
     "range_weight": 0,
     "paired_weight": 0,
     "perception_weight": 0,
@@ -116,7 +117,7 @@ class TranslatorConfig:
     cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuses values that cannot be trained with.
+        """Refuse values that cannot be trained with.
 
         Raises:
             UsageError: naming the value.
@@ -128,12 +129,12 @@ class TranslatorConfig:
         check_minimums(self, _MIN_VALUES)
         if self.patch_px >> (self.discriminator_scales - 1) < _MIN_SCALED_PX:
             raise UsageError(
-                f"scales must leave {_MIN_SCALED_PX} pixels or more of a patch of {self.patch_px}, which "
+                f"discriminator_scales must leave {_MIN_SCALED_PX} pixels or more of a patch of {self.patch_px}, which "
                 f"{self.discriminator_scales} do not"
             )
         if self.batch % self.accumulation_steps:
             raise UsageError(
-                f"parts must divide the batch of {self.batch}, not {self.accumulation_steps}"
+                f"accumulation_steps must divide the batch of {self.batch}, not {self.accumulation_steps}"
             )
         for name in ("learning_rate_generator", "learning_rate_discriminator"):
             if not getattr(self, name) > 0:
@@ -147,7 +148,7 @@ class TranslatorConfig:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the settings as JSON values, without later ones that are the usual ones."""
+        """Return the settings as JSON values, without later ones that are the usual ones."""
         usual = {field.name: field.default for field in fields(self)}
         return {n: v for n, v in asdict(self).items() if n not in OMITTED_DEFAULTS or v != usual[n]}
 

@@ -22,15 +22,15 @@ class SpectralConv2d(nn.Conv2d):
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, stride: int) -> None:
         super().__init__(inputs, outputs, kernel, stride=stride, padding=1)
-        self.register_buffer("singular", torch.full((outputs,), outputs**-0.5))
+        self.register_buffer("singular_vector", torch.full((outputs,), outputs**-0.5))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns (n, outputs, h, w)."""
+        """Return (n, outputs, h, w)."""
         weight = self.weight / self._compute_spectral_norm()
         return functional.conv2d(features, weight, self.bias, self.stride, self.padding)
 
     def _compute_spectral_norm(self) -> Tensor:
-        """Returns the spectral norm, in single precision whatever the convolution's is."""
+        """Return the spectral norm, in single precision whatever the convolution's is."""
         flat = self.weight.flatten(1)  # (outputs, inputs * kernel * kernel)
         with disable_autocast(flat.device):
             with torch.no_grad():
@@ -56,7 +56,7 @@ class PatchDiscriminator(nn.Module):
         self.head = SpectralConv2d(4 * width, 1, 3, stride=1)
 
     def forward(self, rgb: Tensor) -> Tensor:
-        """Returns (n, 1, h / 8, w / 8), higher where the image (n, 3, h, w) looks captured."""
+        """Return (n, 1, h / 8, w / 8), higher where the image (n, 3, h, w) looks captured."""
         features = 2.0 * rgb - 1.0
         for layer in self.layers:
             features = functional.leaky_relu(layer(features), _LEAKY_SLOPE)
@@ -78,7 +78,7 @@ class MultiScaleDiscriminator(nn.Module):
         self.scales = nn.ModuleList(PatchDiscriminator(width) for _ in range(scales))
 
     def forward(self, rgb: Tensor) -> tuple[Tensor, ...]:
-        """Returns the verdicts (n, 1, h', w') of each scale, of images (n, 3, h, w)."""
+        """Return the verdicts (n, 1, h', w') of each scale, of images (n, 3, h, w)."""
         verdicts = []
         for number, judge in enumerate(self.scales):
             rgb = functional.avg_pool2d(rgb, 2) if number else rgb
@@ -87,7 +87,7 @@ class MultiScaleDiscriminator(nn.Module):
 
 
 def initialise_discriminator(discriminator: nn.Module, rng: torch.Generator) -> None:
-    """Draws the weights (He et al., 2015)."""
+    """Draw the weights (He et al., 2015)."""
     for module in discriminator.modules():
         if isinstance(module, SpectralConv2d):
             nn.init.kaiming_normal_(module.weight, a=_LEAKY_SLOPE, generator=rng)

@@ -64,7 +64,7 @@ class Generator(nn.Module):
     def forward(
         self, rgb: Tensor, buffers: Tensor, noise: Tensor, thumbnail: Tensor
     ) -> GeneratorOutput:
-        """Returns the translation of a batch.
+        """Return the translation of a batch.
 
         Args:
             rgb: (n, 3, h, w), 0 to 1; h and w multiples of ``tiles.STRIDE``.
@@ -80,7 +80,7 @@ class Generator(nn.Module):
         return GeneratorOutput(rgb + shift + local, colour, local)
 
     def extract_features(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns what the ``ENCODER_STRIDES`` layers see of images (n, 3, h, w), 0 to 1, and of nothing else."""
+        """Return what the ``ENCODER_STRIDES`` layers see of images (n, 3, h, w), 0 to 1, and of nothing else."""
         unknown = self.residual.to_half.in_channels // 4 - 3
         nothing = rgb.new_zeros((len(rgb), unknown, *rgb.shape[2:]))
         return self.residual.encode(torch.cat([2.0 * rgb - 1.0, nothing], dim=1))
@@ -100,7 +100,7 @@ class ColourHead(nn.Module):
         self.matrix = nn.Linear(width + 6, 12)
 
     def forward(self, thumbnail: Tensor) -> Tensor:
-        """Returns (n, 3, 4), zero until trained."""
+        """Return (n, 3, 4), zero until trained."""
         centred = 2.0 * thumbnail - 1.0
         pooled = [
             self.features(centred).mean(dim=(2, 3)),
@@ -121,7 +121,7 @@ class ReplicatePadConv2d(nn.Conv2d):
         super().__init__(inputs, outputs, 3, stride=stride, padding=1, padding_mode="replicate")
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns (n, outputs, h / stride, w / stride)."""
+        """Return (n, outputs, h / stride, w / stride)."""
         if not torch.compiler.is_dynamo_compiling():
             return super().forward(features)
         # torch 2.13 compiles the gradient of its own padding for another memory format than it has
@@ -149,7 +149,7 @@ class ResidualBranch(nn.Module):
         self.head = ReplicatePadConv2d(width // 2, 3)
 
     def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
-        """Returns (n, 3, h, w), zero until trained."""
+        """Return (n, 3, h, w), zero until trained."""
         full = torch.cat([2.0 * rgb - 1.0, buffers, noise], dim=1)
         full = full.contiguous(memory_format=torch.channels_last)  # once for all convolutions
         half, _, quarter = self.encode(full)
@@ -159,7 +159,7 @@ class ResidualBranch(nn.Module):
         return residual
 
     def encode(self, full: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the features (n, c, h / s, w / s) of the ``ENCODER_STRIDES`` layers.
+        """Return the features (n, c, h / s, w / s) of the ``ENCODER_STRIDES`` layers.
 
         Args:
             full: image, buffers and noise (n, c, h, w), the image from -1 to 1.
@@ -180,13 +180,13 @@ class ResidualBlock(nn.Module):
         self.conv2 = ReplicatePadConv2d(channels, channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns the features with what the block adds."""
+        """Return the features with what the block adds."""
         added: Tensor = self.conv2(_leaky_relu(self.conv1(features)))
         return features + added
 
 
 def initialise_generator(generator: Generator, rng: torch.Generator) -> None:
-    """Draws the weights (He et al., 2015) and makes the generator the identity."""
+    """Draw the weights (He et al., 2015) and makes the generator the identity."""
     for module in generator.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, a=_LEAKY_SLOPE, generator=rng)

@@ -27,7 +27,7 @@ _EPSILON = 1 / 255  # a difference up to which the penalty is a parabola: one le
 
 
 def discriminator_hinge_loss(real: Sequence[Tensor], fake: Sequence[Tensor]) -> Tensor:
-    """Returns the hinge loss of verdicts (n, 1, h, w) about captures and translations, the mean of scales."""
+    """Return the hinge loss of verdicts (n, 1, h, w) about captures and translations, the mean of scales."""
     of_scales = [
         functional.relu(1.0 - captured).mean() + functional.relu(1.0 + made).mean()
         for captured, made in zip(real, fake, strict=True)
@@ -36,12 +36,12 @@ def discriminator_hinge_loss(real: Sequence[Tensor], fake: Sequence[Tensor]) -> 
 
 
 def generator_hinge_loss(fake: Sequence[Tensor]) -> Tensor:
-    """Returns how little the translations pass as captures, by their verdicts (n, 1, h, w) at each scale."""
+    """Return how little the translations pass as captures, by their verdicts (n, 1, h, w) at each scale."""
     return -torch.stack([made.mean() for made in fake]).mean()
 
 
 def gradient_penalty(discriminator: MultiScaleDiscriminator, real: Tensor) -> Tensor:
-    """Returns R1 (Mescheder et al., 2018): the squared gradient at captures (n, 3, h, w), of the mean
+    """Return R1 (Mescheder et al., 2018): the squared gradient at captures (n, 3, h, w), of the mean
     verdict of all scales.
     """
     watched = real.detach().requires_grad_(True)
@@ -52,7 +52,7 @@ def gradient_penalty(discriminator: MultiScaleDiscriminator, real: Tensor) -> Te
 
 
 def structure_loss(before: Tensor, after: Tensor, *, window_px: int = WINDOW_PX) -> Tensor:
-    """Returns 1 minus the local correlation of each channel, where ``before`` has contrast.
+    """Return 1 minus the local correlation of each channel, where ``before`` has contrast.
 
     Zero for any change of brightness and positive change of contrast of a channel; grows when
     edges move, vanish, turn round or get a halo. Flat regions are free: texture and noise may
@@ -72,10 +72,10 @@ def structure_loss(before: Tensor, after: Tensor, *, window_px: int = WINDOW_PX)
 
 
 def structure_residual_loss(before: Tensor, after: Tensor) -> Tensor:
-    """Returns the contrast of the strongest structure that one picture has and the other lacks, beyond what is free.
+    """Return the contrast of the strongest structure that one picture has and the other lacks, beyond what is free.
 
-    Of brightness, without what is as fine as noise, much as a certificate tells ``added_levels`` and
-    ``lost_levels``: the standard deviation in a window, times the share of it that the other's window does not
+    Of brightness, without what is as fine as noise, much as a certificate tells ``added_structure_levels`` and
+    ``lost_structure_levels``: the standard deviation in a window, times the share of it that the other's window does not
     explain. The worst window of each picture counts, either way, since it is by that one that pictures are
     rejected; ``structure_loss`` is a mean.
 
@@ -99,17 +99,17 @@ def structure_residual_loss(before: Tensor, after: Tensor) -> Tensor:
 
 
 def count_contrast_windows(before: Tensor) -> Tensor:
-    """Returns of how many windows ``structure_loss`` of pictures (n, 3, h, w) is the mean."""
+    """Return of how many windows ``structure_loss`` of pictures (n, 3, h, w) is the mean."""
     return _mask_contrast(_compute_window_moments(before, WINDOW_PX)[1]).sum()
 
 
 def range_loss(unclamped: Tensor) -> Tensor:
-    """Returns the mean distance of values (n, 3, h, w) from the range 0 to 1."""
+    """Return the mean distance of values (n, 3, h, w) from the range 0 to 1."""
     return (functional.relu(unclamped - 1.0) + functional.relu(-unclamped)).mean()
 
 
 def paired_loss(unclamped: Tensor, real: Tensor, registration_mask: Tensor) -> Tensor:
-    """Returns how far translations are from their captures, as the mean of Charbonnier's penalty.
+    """Return how far translations are from their captures, as the mean of Charbonnier's penalty.
 
     It grows as the distance, not as its square, so that what only one of a pair shows, as a shadow
     or a speck, does not outweigh the rest (Charbonnier et al., 1994).
@@ -126,24 +126,24 @@ def paired_loss(unclamped: Tensor, real: Tensor, registration_mask: Tensor) -> T
 
 
 def _compute_window_moments(values: Tensor, window_px: int) -> tuple[Tensor, Tensor]:
-    """Returns the means and the variances (n, c, h', w') of all windows."""
+    """Return the means and the variances (n, c, h', w') of all windows."""
     mean = _box_filter(values, window_px)
     return mean, (_box_filter(values * values, window_px) - mean**2).clamp(min=0.0)
 
 
 def _mask_contrast(variance: Tensor) -> Tensor:
-    """Returns 1 where a window of such variance counts, else 0."""
+    """Return 1 where a window of such variance counts, else 0."""
     return (variance > _MIN_CONTRAST**2).to(variance.dtype)
 
 
 def _box_filter(values: Tensor, window_px: int) -> Tensor:
-    """Returns the means (n, c, h', w') of all windows; ``avg_pool2d`` took a third of a step for them."""
+    """Return the means (n, c, h', w') of all windows; ``avg_pool2d`` took a third of a step for them."""
     rows = _sliding_sum(values, 2, window_px)
     return _sliding_sum(rows, 3, window_px) / window_px**2
 
 
 def _sliding_sum(values: Tensor, dim: int, count: int) -> Tensor:
-    """Returns the sums of so many neighbours along a dimension, each from those of half as many."""
+    """Return the sums of so many neighbours along a dimension, each from those of half as many."""
     if count == 1:
         return values
     half, places = _sliding_sum(values, dim, count // 2), values.shape[dim] - count + 1

@@ -25,7 +25,7 @@ from sim2cam.data.sample import Dataset
 def estimate_translator_memory(
     config: TranslatorConfig, sim: Dataset, real: Dataset, buffers: tuple[str, ...]
 ) -> MemoryEstimate:
-    """Returns what a training takes (``estimate_memory``).
+    """Return what a training takes (``estimate_memory``).
 
     Args:
         config: of the training.
@@ -41,7 +41,7 @@ def estimate_translator_memory(
 
 
 def _probe(config: TranslatorConfig, channels: int) -> TranslatorBatch:
-    """Returns the sizes of a batch of pairs, with films where they are learned from."""
+    """Return the sizes of a batch of pairs, with films where they are learned from."""
 
     def planes(count: int, side: int = config.patch_px) -> Tensor:
         return torch.empty((config.batch, count, side, side), device=META)

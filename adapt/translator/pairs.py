@@ -59,8 +59,8 @@ class RegisteredPairs:
 
 
 def register_pairs(sim: Dataset, real: Dataset) -> RegisteredPairs:
-    """Returns the renders and captures of one name, of which most tiles with contrast lie within
-    ``MOST_PX`` of one another.
+    """Return the renders and captures of one name, of which most tiles with contrast lie within
+    ``MAX_SHIFT_PX`` of one another.
 
     Names are compared without the suffix of their file. Displacement is that of a certificate
     (``place.places``), of the render's tiles in the capture; a tile without contrast has none.
@@ -95,7 +95,7 @@ def register_pairs(sim: Dataset, real: Dataset) -> RegisteredPairs:
 
 
 def match_by_name(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
-    """Returns the renders and the captures that share their names, without the suffix of their file, in one order.
+    """Return the renders and the captures that share their names, without the suffix of their file, in one order.
 
     Raises:
         InputError: two of a side have one name, or no names match.
@@ -115,7 +115,7 @@ def match_by_name(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
 
 
 def register_tiles(render: Sample, capture: Sample) -> TileMask:
-    """Returns which tiles of a pair show the same; none where too few do.
+    """Return which tiles of a pair show the same; none where too few do.
 
     Raises:
         InputError: the sizes differ, or an image cannot be read.
@@ -156,7 +156,7 @@ def _build_tile_region(row: int, column: int, height: int, width: int) -> Object
 
 
 def _index_by_name(dataset: Dataset) -> dict[str, Sample]:
-    """Returns samples by their names without the suffix of a picture's file.
+    """Return samples by their names without the suffix of a picture's file.
 
     Raises:
         InputError: two have one name.

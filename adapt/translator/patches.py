@@ -69,12 +69,12 @@ class PatchBatch:
     thumbnail: Tensor
 
     def to(self, device: torch.device) -> PatchBatch:
-        """Returns the same on a device."""
+        """Return the same on a device."""
         moved = (self.rgb, self.buffers, self.noise, self.thumbnail)
         return PatchBatch(*(tensor.to(device) for tensor in moved))
 
     def select(self, patches: slice) -> PatchBatch:
-        """Returns some of them."""
+        """Return some of them."""
         return PatchBatch(*(tensor[patches] for tensor in vars(self).values()))
 
 
@@ -98,13 +98,13 @@ class FramePairPatches:
         return self.flow[:, 2]
 
     def to(self, device: torch.device) -> FramePairPatches:
-        """Returns the same on a device."""
+        """Return the same on a device."""
         return FramePairPatches(
             self.earlier.to(device), self.later.to(device), self.flow.to(device)
         )
 
     def select(self, patches: slice) -> FramePairPatches:
-        """Returns some of its patches."""
+        """Return some of its patches."""
         return FramePairPatches(
             self.earlier.select(patches), self.later.select(patches), self.flow[patches]
         )
@@ -134,7 +134,7 @@ class TranslatorBatch:
     unmatched_sim: PatchBatch | None = None
 
     def to(self, device: torch.device) -> TranslatorBatch:
-        """Returns the same with its tensors on a device."""
+        """Return the same with its tensors on a device."""
         return TranslatorBatch(
             self.sim.to(device),
             self.real.to(device),
@@ -146,12 +146,12 @@ class TranslatorBatch:
         )
 
     def split(self, count: int) -> list[TranslatorBatch]:
-        """Returns as many equal parts of it; ``count`` divides the number of patches."""
+        """Return as many equal parts of it; ``count`` divides the number of patches."""
         size = len(self.sim.rgb) // count
         return [self.select(slice(first, first + size)) for first in range(0, size * count, size)]
 
     def select(self, patches: slice) -> TranslatorBatch:
-        """Returns some of its patches."""
+        """Return some of its patches."""
         return TranslatorBatch(
             self.sim.select(patches),
             self.real.select(patches),
@@ -192,13 +192,13 @@ class PatchSource:
         self._describe_image = lru_cache(maxsize=None)(self._describe_image_uncached)
 
     def sample_patch(self, rng: np.random.Generator, side: int) -> DecodedImage:
-        """Returns a square patch and the thumbnail of its image."""
+        """Return a square patch and the thumbnail of its image."""
         return self.crop(self.sample_location(rng, side), side)
 
     def sample_similar_patch(
         self, reference: DecodedImage, rng: np.random.Generator
     ) -> DecodedImage:
-        """Returns a patch like one of another source: of some images the most alike by colour and contrast, and
+        """Return a patch like one of another source: of some images the most alike by colour and contrast, and
         of some patches of it the one that is laid out most alike.
 
         The discriminator then cannot tell them by what they show, so it learns how they show it (as Richter et
@@ -218,21 +218,21 @@ class PatchSource:
     def sample_patches_of_one_image(
         self, rng: np.random.Generator, side: int, count: int
     ) -> list[DecodedImage]:
-        """Returns square patches of one image, which is decoded once for all of them."""
+        """Return square patches of one image, which is decoded once for all of them."""
         return self._sample_patches_in(int(rng.integers(len(self._samples))), rng, side, count)
 
     def sample_location(self, rng: np.random.Generator, side: int) -> PatchLocation:
-        """Returns where a square patch is cut."""
+        """Return where a square patch is cut."""
         return self._sample_location_in(int(rng.integers(len(self._samples))), rng, side)
 
     def _sample_patches_in(
         self, index: int, rng: np.random.Generator, side: int, count: int
     ) -> list[DecodedImage]:
-        """Returns square patches of an image."""
+        """Return square patches of an image."""
         return [self.crop(self._sample_location_in(index, rng, side), side) for _ in range(count)]
 
     def _sample_location_in(self, index: int, rng: np.random.Generator, side: int) -> PatchLocation:
-        """Returns where a square patch of an image is cut.
+        """Return where a square patch of an image is cut.
 
         Places with more contrast are likelier, for renders and captures by the same rule, so that
         the discriminator cannot tell them by how much empty ground they show.
@@ -247,7 +247,7 @@ class PatchSource:
         return PatchLocation(index, int(tops[chosen]), int(lefts[chosen]), bool(rng.random() < 0.5))
 
     def crop(self, location: PatchLocation, side: int) -> DecodedImage:
-        """Returns the square patch of a place and the thumbnail of its image."""
+        """Return the square patch of a place and the thumbnail of its image."""
         chosen = _crop_image(self._decode(location.image_index), location.top, location.left, side)
         return _flip_patch(chosen, self._buffers) if location.is_flipped else chosen
 
@@ -261,12 +261,12 @@ class PatchSource:
 
 
 def estimate_image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
-    """Returns how much memory a decoded image takes with these buffers."""
+    """Return how much memory a decoded image takes with these buffers."""
     return sample.width * sample.height * (3 + 2 * count_channels(buffers))
 
 
 def estimate_cached_bytes(dataset: Dataset, buffers: tuple[str, ...], cache_bytes: int) -> int:
-    """Returns how much memory the decoded images of a source take at most."""
+    """Return how much memory the decoded images of a source take at most."""
     return min(
         cache_bytes, sum(estimate_image_bytes(sample, buffers) for sample in dataset.samples)
     )
@@ -275,7 +275,7 @@ def estimate_cached_bytes(dataset: Dataset, buffers: tuple[str, ...], cache_byte
 def sample_batch(
     sim: PatchSource, real: PatchSource, config: TranslatorConfig, channels: int, step: int
 ) -> TranslatorBatch:
-    """Returns the batch of a step; it depends on nothing that happened before."""
+    """Return the batch of a step; it depends on nothing that happened before."""
     rng = derive_rng(config.seed, "translator/batch", scene_index=step)
     side = config.patch_px
     captures = [real.sample_patch(rng, side) for _ in range(config.batch)]
@@ -299,7 +299,7 @@ def sample_paired_batch(
     channels: int,
     step: int,
 ) -> TranslatorBatch:
-    """Returns the batch of a step, of captures at the very places of the renders.
+    """Return the batch of a step, of captures at the very places of the renders.
 
     Args:
         sim, real: renders, and the captures that are their partners in the same order.
@@ -321,7 +321,7 @@ def sample_paired_batch(
 
 
 def compute_layout_descriptor(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Returns where a patch (side, side, 3) shows things: the logarithms of the contrast in 4x4 cells (16,),
+    """Return where a patch (side, side, 3) shows things: the logarithms of the contrast in 4x4 cells (16,),
     less their mean, so that light, tones and noise hardly matter.
     """
     cell = rgb.shape[0] // _LAYOUT_CELLS
@@ -333,7 +333,7 @@ def compute_layout_descriptor(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def compute_image_descriptor(thumbnail: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns how colourful and how rich in contrast the image of a thumbnail (3, s, s) is (2,), over its
+    """Return how colourful and how rich in contrast the image of a thumbnail (3, s, s) is (2,), over its
     brightness, so that exposure hardly matters.
     """
     most = thumbnail.max(axis=0)
@@ -346,13 +346,13 @@ def _squared_distance(first: NDArray[np.float32], second: NDArray[np.float32]) -
 
 
 def make_thumbnail(rgb: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Returns the image scaled to (3, THUMBNAIL_PX, THUMBNAIL_PX), 0 to 1."""
+    """Return the image scaled to (3, THUMBNAIL_PX, THUMBNAIL_PX), 0 to 1."""
     small = cv2.resize(rgb, (THUMBNAIL_PX, THUMBNAIL_PX), interpolation=cv2.INTER_AREA)
     return np.ascontiguousarray(small.transpose(2, 0, 1), dtype=np.float32) / np.float32(255.0)
 
 
 def sample_nce_locations(config: TranslatorConfig, step: int) -> tuple[Tensor, ...]:
-    """Returns up to ``MAX_LOCATIONS`` different pixels of each of the generator's ``ENCODER_STRIDES`` layers."""
+    """Return up to ``MAX_LOCATIONS`` different pixels of each of the generator's ``ENCODER_STRIDES`` layers."""
     rng = derive_rng(config.seed, "translator/places", scene_index=step)
     sides = (config.patch_px // smaller for smaller in ENCODER_STRIDES)
     return tuple(torch.from_numpy(rng.permutation(side**2)[:MAX_LOCATIONS]) for side in sides)
@@ -361,7 +361,7 @@ def sample_nce_locations(config: TranslatorConfig, step: int) -> tuple[Tensor, .
 def _stack_with_noise(
     crops: Sequence[DecodedImage], rng: np.random.Generator, channels: int
 ) -> PatchBatch:
-    """Returns patches with noise of their own."""
+    """Return patches with noise of their own."""
     side = crops[0].rgb.shape[0]
     noise = rng.standard_normal((len(crops), 1, side, side), np.float32)
     return stack_patches(crops, noise, channels)
@@ -370,7 +370,7 @@ def _stack_with_noise(
 def stack_patches(
     crops: Sequence[DecodedImage], noise: NDArray[np.float32], channels: int
 ) -> PatchBatch:
-    """Returns patches; those of a source without buffers get zeros, which mean nothing known.
+    """Return patches; those of a source without buffers get zeros, which mean nothing known.
 
     Args:
         crops: of one size.
@@ -407,7 +407,7 @@ def _flip_patch(patch: DecodedImage, names: tuple[str, ...]) -> DecodedImage:
 
 
 def expand_tile_mask(tile_mask: TileMask, location: PatchLocation, side: int) -> TileMask:
-    """Returns which pixels (side, side) of a patch lie in such a tile; beyond a small image, as its last."""
+    """Return which pixels (side, side) of a patch lie in such a tile; beyond a small image, as its last."""
     rows, columns = (
         np.minimum((start + np.arange(side)) // TILE_PX, count - 1)
         for start, count in zip((location.top, location.left), tile_mask.shape, strict=True)

@@ -60,7 +60,7 @@ class PerceptionModel:
 
 
 def perception_consistency_loss(before: DetectorOutput, after: DetectorOutput) -> Tensor:
-    """Returns how differently a detector speaks of translations than of the renders, 0 or more.
+    """Return how differently a detector speaks of translations than of the renders, 0 or more.
 
     It is the sum of three means over the objects that it sees in the renders, each cell weighted by how
     surely it is an object's centre: the Kullback-Leibler divergences of the categories' probabilities and
@@ -91,5 +91,5 @@ def perception_consistency_loss(before: DetectorOutput, after: DetectorOutput) -
 
 
 def count_objects(maps: DetectorOutput) -> Tensor:
-    """Returns over how many objects ``perception_consistency_loss`` is a mean: cells by how surely each is a centre."""
+    """Return over how many objects ``perception_consistency_loss`` is a mean: cells by how surely each is a centre."""
     return maps.heatmap.detach().float().sigmoid().sum()

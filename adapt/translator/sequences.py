@@ -61,7 +61,7 @@ class FramePairSource:
     def sample_frame_pairs(
         self, rng: np.random.Generator, side: int, count: int, channels: int
     ) -> FramePairPatches:
-        """Returns some pairs of square patches; the noise of a pair is the same, as in films.
+        """Return some pairs of square patches; the noise of a pair is the same, as in films.
 
         Args:
             rng: of the draws.
@@ -106,7 +106,7 @@ class FramePairSource:
 
 
 def flow_loss(frame_pairs: FramePairPatches, earlier: Tensor, later: Tensor) -> Tensor:
-    """Returns how far translations are from the ones before, where both show the same point.
+    """Return how far translations are from the ones before, where both show the same point.
 
     The mean distance of colours, the earlier ones brought to the later ones' places by the renderer's flow,
     where that is seen in both patches; what changes its own colour counts less, by exp(-50 d²) of its
@@ -126,7 +126,7 @@ def flow_loss(frame_pairs: FramePairPatches, earlier: Tensor, later: Tensor) -> 
 
 
 def warp_by_flow(images: Tensor, flow_px: Tensor) -> Tensor:
-    """Returns pictures (n, c, h, w) as they are, at each pixel, where a flow leads from it.
+    """Return pictures (n, c, h, w) as they are, at each pixel, where a flow leads from it.
 
     Args:
         images: what is looked up, between pixels linearly.
@@ -149,7 +149,7 @@ def warp_by_flow(images: Tensor, flow_px: Tensor) -> Tensor:
 def _crop_flow(
     flow: NDArray[np.float32], location: PatchLocation, side: int
 ) -> NDArray[np.float32]:
-    """Returns the flow of a patch (3, side, side): right, down, and 1 where its end is in the patch too."""
+    """Return the flow of a patch (3, side, side): right, down, and 1 where its end is in the patch too."""
     cut = np.zeros((side, side, 3), np.float32)
     found = flow[location.top : location.top + side, location.left : location.left + side]
     cut[: found.shape[0], : found.shape[1]] = found

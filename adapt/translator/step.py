@@ -71,7 +71,7 @@ def build_networks(
     predict_maps: Callable[[Tensor], DetectorOutput] | None = None,
     lpips: PerceptualDistance | None = None,
 ) -> TranslatorNetworks:
-    """Returns the networks as they are at step 0, and their optimisers.
+    """Return the networks as they are at step 0, and their optimisers.
 
     Args:
         config: of the training.
@@ -106,7 +106,7 @@ def build_networks(
 
 
 def _build_projector(config: TranslatorConfig, generator: Generator) -> PatchProjector | None:
-    """Returns the projector as it is at step 0; None where places are not looked for again."""
+    """Return the projector as it is at step 0; None where places are not looked for again."""
     if not config.nce_weight:
         return None
     projector = PatchProjector(generator.encoder_channels)
@@ -115,7 +115,7 @@ def _build_projector(config: TranslatorConfig, generator: Generator) -> PatchPro
 
 
 def translate_patches(networks: TranslatorNetworks, patches: PatchBatch) -> GeneratorOutput:
-    """Returns the translation of patches."""
+    """Return the translation of patches."""
     with autocast(patches.rgb.device, on_cpu=networks.bfloat16):
         translation: GeneratorOutput = networks.generator(
             patches.rgb, patches.buffers, patches.noise, patches.thumbnail
@@ -124,7 +124,7 @@ def translate_patches(networks: TranslatorNetworks, patches: PatchBatch) -> Gene
 
 
 def discriminate(networks: TranslatorNetworks, rgb: Tensor) -> tuple[Tensor, ...]:
-    """Returns the verdicts (n, 1, h, w) of pictures (n, 3, h, w) at each scale, in single precision."""
+    """Return the verdicts (n, 1, h, w) of pictures (n, 3, h, w) at each scale, in single precision."""
     with autocast(rgb.device, on_cpu=networks.bfloat16):
         verdicts: tuple[Tensor, ...] = networks.discriminator(rgb)
     return tuple(one.float() for one in verdicts)
@@ -133,7 +133,7 @@ def discriminate(networks: TranslatorNetworks, rgb: Tensor) -> tuple[Tensor, ...
 def update_networks(
     networks: TranslatorNetworks, batch: TranslatorBatch, config: TranslatorConfig, step: int
 ) -> dict[str, Tensor]:
-    """Updates the discriminator, then the generator; returns the scalars of both, detached.
+    """Update the discriminator, then the generator; returns the scalars of both, detached.
 
     Of several parts of a batch one graph is held at a time, so each is translated twice: for the
     discriminator, and again for the generator once that has learned.
@@ -156,7 +156,7 @@ def update_discriminator(
     config: TranslatorConfig,
     step: int,
 ) -> dict[str, Tensor]:
-    """Teaches the discriminator to tell captures from the translations (n, 3, h, w) of each part."""
+    """Teach the discriminator to tell captures from the translations (n, 3, h, w) of each part."""
     found = []
     networks.discriminator_optimiser.zero_grad(set_to_none=True)
     for fake_rgb, part in zip(fakes_rgb, micro_batches, strict=True):
@@ -175,7 +175,7 @@ def _compute_discriminator_loss(
     config: TranslatorConfig,
     step: int,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Returns the loss of the discriminator, and its scalars."""
+    """Return the loss of the discriminator, and its scalars."""
     real = augment(batch.real.rgb, batch.augmentation)
     verdicts = discriminate(networks, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
     on_real, on_fake = zip(*(one.chunk(2) for one in verdicts), strict=True)
@@ -202,12 +202,12 @@ def update_generator(
     micro_batches: Sequence[TranslatorBatch],
     config: TranslatorConfig,
 ) -> dict[str, Tensor]:
-    """Teaches the generator to pass, to keep structure, and to leave captures alone."""
+    """Teach the generator to pass, to keep structure, and to leave captures alone."""
     weights = {
         "adversarial": config.adversarial_weight,
         "identity": config.identity_weight,
         "structure": config.structure_weight,
-        "unshared": config.structure_residual_weight,
+        "structure_residual": config.structure_residual_weight,
         "range": config.range_weight,
         "paired": config.paired_weight,
         "perception": config.perception_weight,
@@ -237,7 +237,7 @@ def update_generator(
 def _weight_micro_batches(
     networks: TranslatorNetworks, micro_batches: Sequence[TranslatorBatch]
 ) -> list[dict[str, Tensor]]:
-    """Returns of each part which share of a loss is its own, of losses that are means over what pictures
+    """Return of each part which share of a loss is its own, of losses that are means over what pictures
     show; of others every part has as much.
     """
     if len(micro_batches) == 1:
@@ -255,7 +255,7 @@ def _weight_micro_batches(
 
 @torch.no_grad()
 def _count_loss_terms(networks: TranslatorNetworks, batch: TranslatorBatch) -> dict[str, Tensor]:
-    """Returns over how much of a batch losses are means: windows, pixels, objects, and pixels again."""
+    """Return over how much of a batch losses are means: windows, pixels, objects, and pixels again."""
     counts = {"structure": count_contrast_windows(_concatenate_renders(batch))}
     if batch.registration_mask is not None:
         counts["paired"] = batch.registration_mask.sum()
@@ -267,21 +267,21 @@ def _count_loss_terms(networks: TranslatorNetworks, batch: TranslatorBatch) -> d
 
 
 def _concatenate_renders(batch: TranslatorBatch) -> Tensor:
-    """Returns all renders (n, 3, h, w) of a batch."""
+    """Return all renders (n, 3, h, w) of a batch."""
     if batch.unmatched_sim is None:
         return batch.sim.rgb
     return torch.cat([batch.sim.rgb, batch.unmatched_sim.rgb])
 
 
 def _average_metrics(metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Returns the mean of each scalar over the parts of a batch."""
+    """Return the mean of each scalar over the parts of a batch."""
     return {name: torch.stack([scalars[name] for scalars in metrics]).mean() for name in metrics[0]}
 
 
 def compute_generator_losses(
     networks: TranslatorNetworks, fake: GeneratorOutput, batch: TranslatorBatch
 ) -> dict[str, Tensor]:
-    """Returns the losses of translated renders, of captures sent through the generator, of pairs that of
+    """Return the losses of translated renders, of captures sent through the generator, of pairs that of
     what still differs, and those of what else there is in ``networks`` and ``batch``.
     """
     networks.discriminator.requires_grad_(False)
@@ -295,7 +295,9 @@ def compute_generator_losses(
         "adversarial": generator_hinge_loss(verdict),
         "identity": (kept.rgb - batch.real.rgb).abs().mean(),
         "structure": structure_loss(_concatenate_renders(batch), after.clamp(0.0, 1.0)),
-        "unshared": structure_residual_loss(_concatenate_renders(batch), after.clamp(0.0, 1.0)),
+        "structure_residual": structure_residual_loss(
+            _concatenate_renders(batch), after.clamp(0.0, 1.0)
+        ),
         "range": range_loss(after),
     }
     if batch.registration_mask is not None:
@@ -325,7 +327,7 @@ def nce_loss(
     after: Sequence[Tensor],
     locations: Sequence[Tensor],
 ) -> Tensor:
-    """Returns how hard places of renders are to find again in translations: ``patch_nce_loss``, as a mean over
+    """Return how hard places of renders are to find again in translations: ``patch_nce_loss``, as a mean over
     layers.
 
     Args:

@@ -73,7 +73,7 @@ def train_translator(
     progress: Callable[[TranslatorProgress], None] | None = None,
     checkpoint_s: float = 30.0,
 ) -> Translator:
-    """Returns the translator whose averaged weights are then in ``run_dir/weights.safetensors``.
+    """Return the translator whose averaged weights are then in ``run_dir/weights.safetensors``.
 
     They are the best of those that were judged on the way (``select_best``), by renders and captures that
     were kept aside (``parts_of``); the last ones where nothing was.
@@ -99,7 +99,7 @@ def train_translator(
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
         UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
             batch.
-        RunawayError: the loss is no longer finite.
+        DivergenceError: the loss is no longer finite.
     """
     if config.lpips_weight and verification.lpips is None:
         raise UsageError("lpips_weight takes distances in the jury. Give them, or set it to 0.")
@@ -171,7 +171,7 @@ class ResidualGan:
         self._weight_average = ExponentialMovingAverage(self._networks.generator, config.ema_decay)
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Returns the losses ``adversarial identity structure unshared range generator discriminator``, of
+        """Return the losses ``adversarial identity structure structure_residual range generator discriminator``, of
         pairs ``paired``, where they are learned ``perception nce flow lpips``, now and then
         ``gradient_penalty``; ``mean_change``, and ``discriminator_accuracy`` (0.5: it cannot tell).
         """
@@ -181,7 +181,7 @@ class ResidualGan:
         return scalars
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Returns the patches of a step, how they are augmented, and which pixels are of pairs."""
+        """Return the patches of a step, how they are augmented, and which pixels are of pairs."""
         batch = self._get_batch(step)
         found = {
             f"{side}/{name}": value
@@ -191,18 +191,18 @@ class ResidualGan:
         for name, value in vars(batch.augmentation).items():
             found[f"augmentation/{name}"] = torch.from_numpy(value)
         if batch.registration_mask is not None:
-            found["registered"] = batch.registration_mask
+            found["registration_mask"] = batch.registration_mask
         if batch.unmatched_sim is not None:
-            found["others/rgb"] = batch.unmatched_sim.rgb
+            found["unmatched_sim/rgb"] = batch.unmatched_sim.rgb
         if batch.frame_pairs is not None:
             found |= {
-                "film/earlier": batch.frame_pairs.earlier.rgb,
-                "film/later": batch.frame_pairs.later.rgb,
+                "frame_pairs/earlier": batch.frame_pairs.earlier.rgb,
+                "frame_pairs/later": batch.frame_pairs.later.rgb,
             }
         return found
 
     def get_state(self) -> TensorGroups:
-        """Returns networks, optimisers and the averaged weights."""
+        """Return networks, optimisers and the averaged weights."""
         p = self._networks
         more: TensorGroups = {}
         if p.projector is not None:
@@ -215,7 +215,7 @@ class ResidualGan:
         }
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Becomes the game that ``state`` was taken of."""
+        """Become the game that ``state`` was taken of."""
         p = self._networks
         restore_network_state(groups, "generator", p.generator, p.generator_optimiser)
         restore_network_state(groups, "discriminator", p.discriminator, p.discriminator_optimiser)
@@ -224,18 +224,18 @@ class ResidualGan:
         self._weight_average.load(groups["average"])
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Returns the averaged weights of the generator."""
+        """Return the averaged weights of the generator."""
         return self._weight_average.state
 
     def build_transfer(self) -> Translator:
-        """Returns the translator of these, as it would be loaded."""
+        """Return the translator of these, as it would be loaded."""
         generator = build_generator(self._config, self._buffers)
         generator.load_state_dict(to_half_precision(self.get_weights()))
         return build_translator(generator, self._buffers, self._device)
 
     @torch.inference_mode()
     def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Returns the discriminator's mean verdict of a picture (h, w, 3)."""
+        """Return the discriminator's mean verdict of a picture (h, w, 3)."""
         discriminator = self._networks.discriminator.eval()  # looking must not change it
         picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(255.0))
         # not as it may be compiled, which is for one size
@@ -246,22 +246,22 @@ class ResidualGan:
 
 
 def _compute_local_patches(config: TranslatorConfig) -> slice:
-    """Returns which patches of a batch are this process's.
+    """Return which patches of a batch are this process's.
 
     Raises:
-        UsageError: they cannot be divided evenly among processes, and then in ``parts``.
+        UsageError: they cannot be divided evenly among processes, and then in ``accumulation_steps``.
     """
     ours = slice_batch(config.batch)
     if (ours.stop - ours.start) % config.accumulation_steps:
         raise UsageError(
-            f"parts must divide the {ours.stop - ours.start} patches of a batch that each process has, "
+            f"accumulation_steps must divide the {ours.stop - ours.start} patches of a batch that each process has, "
             f"not {config.accumulation_steps}"
         )
     return ours
 
 
 def _check_pair_count(pairs: RegisteredPairs) -> RegisteredPairs:
-    """Returns the pairs.
+    """Return the pairs.
 
     Raises:
         InputError: they are fewer than ``MIN_REAL_IMAGES``.
@@ -283,7 +283,7 @@ def _build_batch_loader(
     config: TranslatorConfig,
     buffers: tuple[str, ...],
 ) -> Callable[[int], TranslatorBatch]:
-    """Returns what gives the batch of each step."""
+    """Return what gives the batch of each step."""
     sim = PatchSource(split.sim, buffers=buffers, cache_bytes=config.cache_bytes)
     real = PatchSource(split.real, buffers=(), cache_bytes=config.cache_bytes)
     channels = count_channels(buffers)
@@ -313,7 +313,10 @@ def _build_identity(card: TranslatorCard) -> dict[str, Any]:
     return {
         # before, there was one scale, and structure was kept on average alone
         "config": decisive
-        | {name: getattr(card.config, name) for name in ("scales", "unshared_weight")},
+        | {
+            name: getattr(card.config, name)
+            for name in ("discriminator_scales", "structure_residual_weight")
+        },
         "buffers": list(card.buffers),
         "sim": card.sim.digest,
         "real": card.real.digest,

@@ -41,7 +41,7 @@ class Translator:
     device: torch.device
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns the translated image, RGB of the size of ``frame``.
+        """Return the translated image, RGB of the size of ``frame``.
 
         Raises:
             Sim2CamError: the frame lacks a buffer that the translator was trained with.
@@ -53,7 +53,7 @@ class Translator:
 
     @torch.inference_mode()
     def translate(self, frame: GBufferFrame, rng: np.random.Generator) -> GeneratorOutput:
-        """Returns what the generator makes of an image, of which the right and lower edge are
+        """Return what the generator makes of an image, of which the right and lower edge are
         repeated up to a multiple of ``STRIDE``.
 
         Large images go through it tile by tile. Each tile is given what its pixels are made from
@@ -86,7 +86,7 @@ class Translator:
 
 
 def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Generator:
-    """Returns the generator of a configuration, its weights not yet drawn."""
+    """Return the generator of a configuration, its weights not yet drawn."""
     return Generator(
         buffers=count_channels(buffers),
         width=config.width,
@@ -97,7 +97,7 @@ def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Gener
 
 
 def save_translator(path: Path, state_dict: Mapping[str, Tensor], card: TranslatorCard) -> None:
-    """Writes the weights of a generator and their card.
+    """Write the weights of a generator and their card.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -106,7 +106,7 @@ def save_translator(path: Path, state_dict: Mapping[str, Tensor], card: Translat
 
 
 def load_translator(path: Path, *, device: str = "cpu") -> Translator:
-    """Returns a translator, ready to be applied.
+    """Return a translator, ready to be applied.
 
     Args:
         path: the folder of a training, or a weights file with its card beside it.
@@ -135,13 +135,13 @@ def load_translator(path: Path, *, device: str = "cpu") -> Translator:
 def build_translator(
     generator: Generator, buffers: tuple[str, ...], device: torch.device
 ) -> Translator:
-    """Returns a generator, ready to be applied."""
+    """Return a generator, ready to be applied."""
     # torch's types do not know that Module.to takes a memory format alone
     generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return Translator(generator.eval().requires_grad_(False), buffers, device)
 
 
 def _pad_to_stride(channels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Returns (c, h, w) with the last row and column repeated up to a multiple of ``STRIDE``."""
+    """Return (c, h, w) with the last row and column repeated up to a multiple of ``STRIDE``."""
     height, width = channels.shape[1:]
     return np.pad(channels, [(0, 0), (0, -height % STRIDE), (0, -width % STRIDE)], mode="edge")

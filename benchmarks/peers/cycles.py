@@ -18,7 +18,7 @@ SAMPLES = 16
 
 
 def main() -> None:
-    """Times frames of a scene that stays loaded."""
+    """Time frames of a scene that stays loaded."""
     asked = measure.arguments()
     bpy = measure.required("bpy", CURE)
     tabletop = measure.read_tabletop(asked.folder)
@@ -75,7 +75,7 @@ def _light(bpy: Any, tabletop: measure.Tabletop) -> None:
     sun.energy, sun.color = strength, (tabletop.irradiance / strength).tolist()
     sun.angle = 2 * tabletop.light_radius_rad
     placed = bpy.data.objects.new("sun", sun)
-    x, y, z = tabletop.world_to_light
+    x, y, z = tabletop.to_light
     placed.rotation_euler = (0, math.acos(z), math.atan2(y, x))
     bpy.context.scene.collection.objects.link(placed)
     world = bpy.data.worlds.new("sky")
@@ -115,7 +115,7 @@ def _settings(bpy: Any, tabletop: measure.Tabletop, path: Path) -> None:
 
 
 def _picture(path: Path) -> measure.Picture:
-    """Returns what the first frame shows."""
+    """Return what the first frame shows."""
     found = {name.split(".", 1)[1]: plane for name, plane in read_exr(path).items()}
     linear = np.stack([found[f"Combined.{c}"] for c in "RGB"], axis=-1).clip(0, 1)
     srgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
@@ -125,7 +125,7 @@ def _picture(path: Path) -> measure.Picture:
 
 
 def read_exr(path: Path) -> dict[str, NDArray[np.float32]]:
-    """Returns the channels (h, w) of an uncompressed OpenEXR file of one part, all of 32 bits."""
+    """Return the channels (h, w) of an uncompressed OpenEXR file of one part, all of 32 bits."""
     data = path.read_bytes()
     names: list[str] = []
     box = (0, 0, 0, 0)
@@ -156,13 +156,13 @@ def _channel_names(listed: bytes) -> list[str]:
 
 
 def _word(data: bytes, at: int) -> tuple[str, int]:
-    """Returns the text that ends with a zero byte, and where it goes on."""
+    """Return the text that ends with a zero byte, and where it goes on."""
     end = data.index(0, at)
     return data[at:end].decode(), end + 1
 
 
 def _columns(matrix: measure.Floats) -> list[list[float]]:
-    """Returns a matrix as Blender takes it, column by column."""
+    """Return a matrix as Blender takes it, column by column."""
     return [[float(v) for v in column] for column in matrix.T]
 
 

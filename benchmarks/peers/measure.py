@@ -85,7 +85,7 @@ class Tabletop:
     sky: Floats
 
     def pose(self, frame: int, body: int) -> Floats:
-        """Returns the pose (4, 4) of a body in a frame; after the last one they begin again."""
+        """Return the pose (4, 4) of a body in a frame; after the last one they begin again."""
         return np.asarray(self.poses[frame % len(self.poses), body])
 
 
@@ -137,7 +137,7 @@ class Timing:
 
 
 def arguments() -> Arguments:
-    """Returns what the command line says."""
+    """Return what the command line says."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
@@ -146,8 +146,8 @@ def arguments() -> Arguments:
     return Arguments(**vars(parser.parse_args()))
 
 
-def needed(module: str, cure: str) -> Any:
-    """Returns a module, or ends the process with the cure when it is not installed."""
+def required(module: str, cure: str) -> Any:
+    """Return a module, or ends the process with the cure when it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -156,7 +156,7 @@ def needed(module: str, cure: str) -> Any:
 
 
 def version_of(*distributions: str) -> str:
-    """Returns name and version of the first distribution that is installed."""
+    """Return name and version of the first distribution that is installed."""
     for name in distributions:
         try:
             return f"{name} {importlib.metadata.version(name)}"
@@ -166,7 +166,7 @@ def version_of(*distributions: str) -> str:
 
 
 def read_tabletop(folder: Path) -> Tabletop:
-    """Returns the tabletop of a folder."""
+    """Return the tabletop of a folder."""
     facts = json.loads((folder / "tabletop.json").read_text(encoding="utf-8"))
     with np.load(folder / "tabletop.npz") as arrays:
         bodies = tuple(
@@ -185,21 +185,21 @@ def read_tabletop(folder: Path) -> Tabletop:
 
 
 def once(draw: Callable[[], Any]) -> tuple[float, float]:
-    """Returns how long something takes: CPU- and wall milliseconds."""
+    """Return how long something takes: CPU- and wall milliseconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     draw()
     return 1e3 * (time.process_time() - cpu), 1e3 * (time.perf_counter() - wall)
 
 
 def timed(what: str, draw: Callable[[int], Any], asked: Arguments) -> Timing:
-    """Returns how long frames take, after some that warm up."""
+    """Return how long frames take, after some that warm up."""
     times = [once(partial(draw, frame)) for frame in range(asked.warm + asked.frames)]
     cpu_ms, wall_ms = zip(*times[asked.warm :], strict=True)
     return Timing(what, list(cpu_ms), list(wall_ms))
 
 
 def resident_mb(*, at_most: bool = False) -> float:
-    """Returns the memory that this process holds now or, at most, has held; 0 where Linux is not."""
+    """Return the memory that this process holds now or, at most, has held; 0 where Linux is not."""
     # What getrusage calls the most counts the process from which this one was started.
     name = "VmHWM:" if at_most else "VmRSS:"
     status = Path("/proc/self/status")
@@ -210,7 +210,7 @@ def resident_mb(*, at_most: bool = False) -> float:
 def report(
     asked: Arguments, version: str, timings: list[Timing], picture: Picture, before_mb: float
 ) -> None:
-    """Writes what was measured.
+    """Write what was measured.
 
     Args:
         asked: where it goes.
@@ -233,7 +233,7 @@ def report(
 
 
 def write_obj(path: Path, body: Body) -> None:
-    """Writes a mesh as a Wavefront file, every corner with its own normal and place on the picture."""
+    """Write a mesh as a Wavefront file, every corner with its own normal and place on the picture."""
     lines = [f"v {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.vertices_m]
     lines += [f"vt {u:.9g} {v:.9g}" for u, v in body.uvs]
     lines += [f"vn {x:.9g} {y:.9g} {z:.9g}" for x, y, z in body.normals]

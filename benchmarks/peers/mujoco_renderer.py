@@ -20,7 +20,7 @@ CURE = "pip install mujoco"
 
 
 def main() -> None:
-    """Times the three passes together, and colour with depth."""
+    """Time the three passes together, and colour with depth."""
     asked = measure.arguments()
     mujoco = measure.required("mujoco", CURE)
     tabletop = measure.read_tabletop(asked.folder)
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _model(tabletop: measure.Tabletop, folder: Path) -> str:
-    """Returns the model as MJCF, every body one that is moved from outside."""
+    """Return the model as MJCF, every body one that is moved from outside."""
     root = Xml.Element("mujoco")
     visual = Xml.SubElement(root, "visual")
     size = {"offwidth": str(tabletop.width), "offheight": str(tabletop.height)}
@@ -73,10 +73,10 @@ def _model(tabletop: measure.Tabletop, folder: Path) -> str:
     Xml.SubElement(visual, "map", znear="0.05", zfar="20")
     Xml.SubElement(root, "statistic", extent="1", center="0 0 0")
     assets, world = Xml.SubElement(root, "asset"), Xml.SubElement(root, "worldbody")
-    towards = -tabletop.world_to_light
+    towards = -tabletop.to_light
     Xml.SubElement(
         world, "light", type="directional", castshadow="true", dir=_text(towards),
-        pos=_text(tabletop.world_to_light), ambient="0 0 0", diffuse="0.6 0.6 0.6", specular="0.1 0.1 0.1",
+        pos=_text(tabletop.to_light), ambient="0 0 0", diffuse="0.6 0.6 0.6", specular="0.1 0.1 0.1",
     )  # fmt: skip
     axes = (tabletop.camera @ measure.OPENGL_FROM_OPENCV)[:3, :2].T
     Xml.SubElement(
@@ -89,7 +89,7 @@ def _model(tabletop: measure.Tabletop, folder: Path) -> str:
 
 
 def _add(assets: Xml.Element, world: Xml.Element, index: int, body: measure.Body) -> None:
-    """Adds a body: its mesh, its picture, and the frame that moves it."""
+    """Add a body: its mesh, its picture, and the frame that moves it."""
     name = f"body{index}"
     inertia = "shell" if index == 0 else "convex"  # the table has no volume
     Xml.SubElement(assets, "mesh", name=name, file=f"{index}.obj", inertia=inertia)

@@ -27,7 +27,7 @@ CURE = "pip install mujoco"
 
 
 def main(scenes: str, out: str) -> None:
-    """Lets every scene go."""
+    """Let every scene go."""
     mujoco = measure.required("mujoco", CURE)
     bodies = json.loads(Path(scenes).read_text(encoding="utf-8"))["scenes"]
     moved = [let_go_finely(mujoco, scene) for scene in bodies]
@@ -35,7 +35,7 @@ def main(scenes: str, out: str) -> None:
 
 
 def let_go_finely(mujoco: Any, bodies: list[dict[str, Any]]) -> dict[str, float]:
-    """Returns what ``let_go`` finds with steps so short that nothing moves, or with the shortest.
+    """Return what ``let_go`` finds with steps so short that nothing moves, or with the shortest.
 
     Bodies on slopes or edges creep along them by a few millimetres a second, at an even speed that halves
     with the softness of contacts, which is as short as steps let it be: that is no motion of theirs. What
@@ -49,7 +49,7 @@ def let_go_finely(mujoco: Any, bodies: list[dict[str, Any]]) -> dict[str, float]
 
 
 def let_go(mujoco: Any, bodies: list[dict[str, Any]], step_s: float) -> dict[str, float]:
-    """Returns how far the bodies of a scene move, and how deep they overlap at first."""
+    """Return how far the bodies of a scene move, and how deep they overlap at first."""
     model = mujoco.MjModel.from_xml_string(_model(bodies, step_s))
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
@@ -64,7 +64,7 @@ def let_go(mujoco: Any, bodies: list[dict[str, Any]], step_s: float) -> dict[str
 
 
 def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
-    """Returns a scene as MJCF.
+    """Return a scene as MJCF.
 
     Elliptic cones with much weight on friction keep bodies from creeping down slopes, which MuJoCo's
     soft contacts otherwise do; with few iterations against slip they creep more than with none. Two bodies rub by the product of their frictions where they were
@@ -92,7 +92,7 @@ def _model(bodies: list[dict[str, Any]], step_s: float) -> str:
 
 
 def _add_mass(frame: Xml.Element, body: dict[str, Any]) -> None:
-    """Adds how the mass of a body is spread, where it is not that of one geom."""
+    """Add how the mass of a body is spread, where it is not that of one geom."""
     if body["moments_m2"] is None:
         return
     moments = body["mass_kg"] * np.array(body["moments_m2"])
@@ -112,7 +112,7 @@ def _add_geoms(
     friction: str,
     step_s: float,
 ) -> None:
-    """Adds what a body collides as; friction is that of sliding, and of spinning and rolling in m."""
+    """Add what a body collides as; friction is that of sliding, and of spinning and rolling in m."""
     parts = body.get("parts_m", [])
     touch = {"friction": friction, "condim": "6", "solref": f"{2 * step_s:.9g} 1"}
     if body["mass_kg"]:

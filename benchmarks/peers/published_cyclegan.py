@@ -19,7 +19,7 @@ POOL = 50
 
 
 def generator(blocks: int, width: int = 64) -> nn.Sequential:
-    """Returns the residual generator: 7x7, two halvings, blocks, two doublings, 7x7."""
+    """Return the residual generator: 7x7, two halvings, blocks, two doublings, 7x7."""
     layers: list[nn.Module] = [nn.ReflectionPad2d(3), nn.Conv2d(3, width, 7), *_norm_relu(width)]
     for channels in (width, 2 * width):
         layers += [nn.Conv2d(channels, 2 * channels, 3, stride=2, padding=1)]
@@ -34,7 +34,7 @@ def generator(blocks: int, width: int = 64) -> nn.Sequential:
 
 
 def discriminator(width: int = 64) -> nn.Sequential:
-    """Returns the discriminator of patches of 70 px."""
+    """Return the discriminator of patches of 70 px."""
     layers: list[nn.Module] = [nn.Conv2d(3, width, 4, stride=2, padding=1), nn.LeakyReLU(0.2)]
     for channels, stride in ((width, 2), (2 * width, 2), (4 * width, 1)):
         layers += [
@@ -62,7 +62,7 @@ class PublishedCycleGan:
         self._pools = {name: _Pool() for name in self._judges}
 
     def train_step(self, step: int) -> None:
-        """Teaches the generators, then the discriminators."""
+        """Teach the generators, then the discriminators."""
         sim, real = self._draw(step)
         fake_real = self.generator(sim)
         again_sim = self._back(fake_real)
@@ -87,7 +87,7 @@ class PublishedCycleGan:
         self._discriminators.step()
 
     def networks(self) -> tuple[nn.Module, ...]:
-        """Returns the generator of captures, that of renders, and the discriminators of both."""
+        """Return the generator of captures, that of renders, and the discriminators of both."""
         return self.generator, self._back, self._judges["real"], self._judges["sim"]
 
     def _let_judges_learn(self, *, learn: bool) -> None:

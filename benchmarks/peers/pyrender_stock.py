@@ -17,7 +17,7 @@ CURE = 'pip install "numpy<2" pyrender==0.1.45'
 
 
 def main() -> None:
-    """Times colour and depth, then the same with ids."""
+    """Time colour and depth, then the same with ids."""
     asked = measure.arguments()
     if not hasattr(np, "infty"):  # the last release was made for NumPy 1
         vars(np)["infty"] = np.inf
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _scene(pyrender: Any, tabletop: measure.Tabletop) -> tuple[Any, list[Any]]:
-    """Returns the scene and the node of each body."""
+    """Return the scene and the node of each body."""
     scene = pyrender.Scene(ambient_light=tabletop.sky, bg_color=(*tabletop.sky, 1.0))
     nodes = [
         scene.add(_mesh(pyrender, body), pose=tabletop.pose(0, i))
@@ -60,7 +60,7 @@ def _scene(pyrender: Any, tabletop: measure.Tabletop) -> tuple[Any, list[Any]]:
     scene.add(camera, pose=tabletop.camera @ measure.OPENGL_FROM_OPENCV)
     strength = float(tabletop.irradiance.max())
     light = pyrender.DirectionalLight(tabletop.irradiance / strength, strength)
-    scene.add(light, pose=_shining_from(tabletop.world_to_light))
+    scene.add(light, pose=_shining_from(tabletop.to_light))
     return scene, nodes
 
 
@@ -82,7 +82,7 @@ def _mesh(pyrender: Any, body: measure.Body) -> Any:
 
 
 def _shining_from(to_light: measure.Floats) -> measure.Floats:
-    """Returns the pose (4, 4) of a light whose z axis points to where it comes from."""
+    """Return the pose (4, 4) of a light whose z axis points to where it comes from."""
     side = np.cross([0.0, 0.0, 1.0], to_light)
     side /= np.linalg.norm(side)
     pose = np.eye(4)

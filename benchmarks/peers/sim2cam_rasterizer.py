@@ -34,7 +34,7 @@ OUTPUTS: dict[str, frozenset[Channel]] = {
 
 
 def main() -> None:
-    """Times what its peers draw, then all channels, then what each of them costs."""
+    """Time what its peers draw, then all channels, then what each of them costs."""
     asked = measure.arguments()
     lines = (asked.folder / "scenes.jsonl").read_text(encoding="utf-8").splitlines()
     scenes = [Scene.from_json(line) for line in lines]
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def sunlit_alone(scene: Scene) -> Scene:
-    """Returns the scene in one hard light, as its peers are lit but for their ambient light."""
+    """Return the scene in one hard light, as its peers are lit but for their ambient light."""
     lamp = replace(scene.environment.lamps[0], radius_rad=0.005)
     black = (0.0, 0.0, 0.0)
     return replace(scene, environment=Environment(black, black, (lamp,)))
@@ -94,7 +94,7 @@ def _channels(
     every: frozenset[Channel],
     asked: measure.Arguments,
 ) -> list[measure.Timing]:
-    """Returns what each output adds, frame by frame.
+    """Return what each output adds, frame by frame.
 
     Args:
         prepare: makes a frame the one that is drawn.

@@ -20,7 +20,7 @@ SCALE = 10.0
 
 
 def main() -> None:
-    """Times frames with a shadow."""
+    """Time frames with a shadow."""
     asked = measure.arguments()
     bullet = measure.required("pybullet", CURE)
     tabletop = measure.read_tabletop(asked.folder)
@@ -60,7 +60,7 @@ def _add(bullet: Any, body: measure.Body, path: Path) -> int:
 
 
 def _place(pose: measure.Floats) -> tuple[list[float], list[float]]:
-    """Returns scaled position and quaternion (x, y, z, w)."""
+    """Return scaled position and quaternion (x, y, z, w)."""
     r = pose[:3, :3]
     w = math.sqrt(max(0.0, 1 + r[0, 0] + r[1, 1] + r[2, 2])) / 2
     if w > 1e-3:
@@ -72,7 +72,7 @@ def _place(pose: measure.Floats) -> tuple[list[float], list[float]]:
 
 
 def _shot(bullet: Any, tabletop: measure.Tabletop) -> dict[str, Any]:
-    """Returns what ``getCameraImage`` is given."""
+    """Return what ``getCameraImage`` is given."""
     camera = tabletop.camera @ measure.OPENGL_FROM_OPENCV
     camera[:3, 3] *= SCALE
     fov_deg = math.degrees(2 * math.atan(tabletop.height / 2 / tabletop.focal_px))
@@ -81,7 +81,7 @@ def _shot(bullet: Any, tabletop: measure.Tabletop) -> dict[str, Any]:
         "height": tabletop.height,
         "viewMatrix": _columns(np.linalg.inv(camera)),
         "projectionMatrix": bullet.computeProjectionMatrixFOV(fov_deg, 1.0, NEAR, FAR),
-        "lightDirection": tabletop.world_to_light.tolist(),
+        "lightDirection": tabletop.to_light.tolist(),
         "lightColor": (1, 1, 1),
         "lightDistance": 10.0,
         "shadow": 1,

@@ -42,7 +42,7 @@ class Run:
 
 
 def run(command: Sequence[str]) -> Run:
-    """Returns how a command ended that ran in ``FOLDER``, in the environment of ``ONE_THREAD``."""
+    """Return how a command ended that ran in ``FOLDER``, in the environment of ``ONE_THREAD``."""
     with tempfile.TemporaryFile() as errors:
         start = time.perf_counter()
         process = subprocess.Popen(

@@ -66,7 +66,7 @@ CONTENDERS = (
 def contest(
     contender: Contender, python: str, tabletop: Path, out: Path, *, frames: int, warm: int
 ) -> dict[str, Any]:
-    """Returns how a renderer did on a tabletop, as JSON has it; or why it did not run.
+    """Return how a renderer did on a tabletop, as JSON has it; or why it did not run.
 
     Args:
         contender: the renderer.
@@ -97,7 +97,7 @@ def contest(
 
 
 def agreement(reference: Path, other: Path) -> dict[str, float] | None:
-    """Returns how well a renderer's ids and depth agree with those of another, frame 0 of both.
+    """Return how well a renderer's ids and depth agree with those of another, frame 0 of both.
 
     That is the share of pixels with the same body and the median difference of depth on these, mm.
 
@@ -113,13 +113,13 @@ def agreement(reference: Path, other: Path) -> dict[str, float] | None:
 
 
 def picture(out: Path) -> NDArray[np.uint8]:
-    """Returns the colours (h, w, 3) of the picture in a renderer's folder."""
+    """Return the colours (h, w, 3) of the picture in a renderer's folder."""
     with np.load(out / "picture.npz") as planes:
         return np.asarray(planes["rgb"], np.uint8)
 
 
 def channel_costs(result: dict[str, Any]) -> dict[str, Any]:
-    """Returns the CPU-milliseconds that shadow maps and each channel of sim2cam's add to a frame.
+    """Return the CPU-milliseconds that shadow maps and each channel of sim2cam's add to a frame.
 
     Args:
         result: of ``contest``.

@@ -16,7 +16,7 @@ WORKERS = (1, 2)
 
 
 def measure_end_to_end(recipe: Path, full: Path, pictures: int, repeats: int) -> dict[str, Any]:
-    """Returns what ``sim2cam render`` makes a second, with one worker and with two.
+    """Return what ``sim2cam render`` makes a second, with one worker and with two.
 
     A short run of one shard a worker goes before each long one. It warms up, and what the long one
     takes longer is the pace without starting up, from which the scaling is taken.
@@ -53,7 +53,7 @@ def _measure(recipe: Path, workers: int, pictures: int, repeats: int) -> dict[st
 
 
 def _render(recipe: Path, workers: int, pictures: int) -> Run:
-    """Returns how the command went.
+    """Return how the command went.
 
     Raises:
         SystemExit: it failed.

@@ -35,7 +35,7 @@ layout(location = 2) out uint cover; void main() { depth = 0.5; ids = uvec2(1u);
 
 
 def measure_floor(recipe: Recipe, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns CPU-milliseconds of each part of the floor, spread over repeats and views of a scene.
+    """Return CPU-milliseconds of each part of the floor, spread over repeats and views of a scene.
 
     Args:
         recipe: of the pictures.
@@ -79,7 +79,7 @@ class _Screen:
         )
 
     def color(self, view: PinholeView, clock: Clock) -> None:
-        """Writes the samples of all pixels, and copies as many pixels with one sample."""
+        """Write the samples of all pixels, and copies as many pixels with one sample."""
         with clock("write colour, 4 samples"):
             self._write(self._color, (self._radiance,), _COLOR_SAMPLES, view)
         self._write(self._color, (self._radiance,), 1, view)
@@ -87,7 +87,7 @@ class _Screen:
             self._targets.read(self._radiance, view.width, view.height)
 
     def labels(self, view: PinholeView, clock: Clock) -> None:
-        """Writes depth, ids and cover, and copies them."""
+        """Write depth, ids and cover, and copies them."""
         with clock("write depth, ids, cover"):
             self._write(self._labels, self._truth, 1, view)
         with clock("copy depth, ids, cover"):

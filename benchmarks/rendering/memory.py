@@ -23,7 +23,7 @@ _MARKS = 200
 
 
 def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
-    """Yields what is known so far, now and then, up to the whole curve.
+    """Yield what is known so far, now and then, up to the whole curve.
 
     Args:
         recipe: of the scenes, each thrown, settled, textured and taken from all its views.
@@ -48,14 +48,14 @@ def watch_memory(recipe: Recipe, frames: int) -> Iterator[dict[str, Any]]:
 
 
 def growth(curve: list[tuple[int, float]]) -> dict[str, float]:
-    """Returns what memory gains per 1,000 frames over the second half of a curve, and its end."""
+    """Return what memory gains per 1,000 frames over the second half of a curve, and its end."""
     half = np.array(curve[len(curve) // 2 :])
     slope = float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) if len(half) > 1 else 0.0
     return {"mb_per_1000_frames": 1000 * slope, "end_mb": curve[-1][1], "frames": curve[-1][0]}
 
 
 def draw_curve(curve: list[tuple[int, float]], path: Path) -> None:
-    """Writes the curve as a picture."""
+    """Write the curve as a picture."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -20,7 +20,7 @@ _PAPER, _INK = 255, (30, 30, 30)
 
 
 def contact_sheet(pictures: Sequence[tuple[str, Picture]], *, columns: int = 3) -> Picture:
-    """Returns named pictures (h, w, 3) of one size beside and below one another.
+    """Return named pictures (h, w, 3) of one size beside and below one another.
 
     Args:
         pictures: row by row.
@@ -41,7 +41,7 @@ def contact_sheet(pictures: Sequence[tuple[str, Picture]], *, columns: int = 3) 
 def write_contact_sheet(
     path: Path, pictures: Sequence[tuple[str, Picture]], *, columns: int = 3
 ) -> None:
-    """Writes a ``contact_sheet`` as a JPEG file."""
+    """Write a ``contact_sheet`` as a JPEG file."""
     sheet = contact_sheet(pictures, columns=columns)
     write_bytes(path, images.encode_jpeg(sheet, _QUALITY))
 

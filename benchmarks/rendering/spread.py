@@ -30,7 +30,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Returns what repeated measurements say.
+    """Return what repeated measurements say.
 
     Raises:
         ValueError: there are none.
@@ -50,7 +50,7 @@ class Clock:
 
     @contextmanager
     def __call__(self, step: str) -> Iterator[None]:
-        """Measures what is done inside as one entry of the step."""
+        """Measure what is done inside as one entry of the step."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.cpu_ms[step].append(1e3 * (time.process_time() - cpu))

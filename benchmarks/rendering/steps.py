@@ -52,7 +52,7 @@ STEPS = (
 
 
 def measure_steps(recipe: Recipe, scenes: int) -> dict[str, Any]:
-    """Returns CPU- and wall milliseconds of each step a picture, spread over scenes.
+    """Return CPU- and wall milliseconds of each step a picture, spread over scenes.
 
     Args:
         recipe: of the pictures.
@@ -71,7 +71,7 @@ def measure_steps(recipe: Recipe, scenes: int) -> dict[str, Any]:
 
 
 def _clocked(recipe: Recipe, index: int) -> Clock:
-    """Returns the times of one scene and all its pictures."""
+    """Return the times of one scene and all its pictures."""
     clock = Clock()
     scene = settled(recipe, index, clock)
     _load(scene, clock)
@@ -87,7 +87,7 @@ def _clocked(recipe: Recipe, index: int) -> Clock:
 
 
 def settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
-    """Returns a scene at rest; what goes into attempts that fail counts too."""
+    """Return a scene at rest; what goes into attempts that fail counts too."""
     size = (recipe.render.width, recipe.render.height)
     for attempt in itertools.count():
         with clock("chance"):
@@ -105,7 +105,7 @@ def settled(recipe: Recipe, index: int, clock: Clock) -> Scene:
 
 
 def _load(scene: Scene, clock: Clock) -> None:
-    """Loads a scene twice: the second time nothing but the shadow maps is new."""
+    """Load a scene twice: the second time nothing but the shadow maps is new."""
     view = PinholeView(scene.cameras[0].pose, 16, 16, 16.0, 7.5, 7.5)
     for step in ("first load", "shadow maps"):
         with clock(step):
@@ -114,7 +114,7 @@ def _load(scene: Scene, clock: Clock) -> None:
 
 
 def _sample(scene: Scene, camera: Camera, number: int, clock: Clock) -> NewSample:
-    """Returns what is written of a camera's picture; the steps are those of ``shoot``."""
+    """Return what is written of a camera's picture; the steps are those of ``shoot``."""
     with clock("lens: maps"):
         optics = build_optics(camera)
     drawn: dict[PinholeView, GBuffer] = {}

@@ -55,16 +55,16 @@ class Tabletop:
     frames: tuple[Scene, ...]
 
     def objects(self) -> int:
-        """Returns how many bodies lie on the table."""
+        """Return how many bodies lie on the table."""
         return len(self.frames[0].bodies) - 1
 
     def triangles(self) -> int:
-        """Returns how many triangles there are in all, table and all."""
+        """Return how many triangles there are in all, table and all."""
         return sum(len(build_mesh(body.asset).faces) for body in self.frames[0].bodies)
 
 
 def make_tabletop(name: str, objects: int, frames: int) -> Tabletop:
-    """Returns a tabletop of dice and balls by turns, thrown anew for each frame.
+    """Return a tabletop of dice and balls by turns, thrown anew for each frame.
 
     Args:
         name: of the tabletop.
@@ -80,7 +80,7 @@ def make_tabletop(name: str, objects: int, frames: int) -> Tabletop:
 
 
 def export(tabletop: Tabletop, folder: Path) -> None:
-    """Writes a tabletop so that ``peers/measure.py`` and sim2cam read it."""
+    """Write a tabletop so that ``peers/measure.py`` and sim2cam read it."""
     folder.mkdir(parents=True, exist_ok=True)
     scene = tabletop.frames[0]
     camera, lamp = scene.cameras[0], scene.environment.lamps[0]
@@ -108,7 +108,7 @@ def export(tabletop: Tabletop, folder: Path) -> None:
 def _export_body(
     body: Body, index: int, folder: Path, arrays: dict[str, NDArray[Any]]
 ) -> dict[str, Any]:
-    """Adds the arrays of a body, writes its picture and returns the rest."""
+    """Add the arrays of a body, writes its picture and returns the rest."""
     mesh, skin = build_mesh(body.asset), build_texture_set(body)
     colors, uvs = repeating(skin.colors, mesh.uvs * skin.uv_scale)
     upright = np.ascontiguousarray(colors[::-1])
@@ -132,7 +132,7 @@ def _export_body(
 def repeating(
     colors: NDArray[np.uint8], uvs: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Returns a picture that repeats plainly and the uvs on it, none of them negative.
+    """Return a picture that repeats plainly and the uvs on it, none of them negative.
 
     sim2cam's pictures repeat mirrored, which few renderers know; one that holds all four ways to
     mirror it looks the same.
@@ -161,7 +161,7 @@ def _object(index: int, rng: np.random.Generator) -> Body:
 
 
 def _color(rng: np.random.Generator) -> Color:
-    """Returns a strong colour, not too dark."""
+    """Return a strong colour, not too dark."""
     return vec3(0.08 + 0.8 * rng.dirichlet((0.7, 0.7, 0.7)))
 
 
@@ -178,7 +178,7 @@ def _light() -> Environment:
 
 
 def _camera(region_m: float) -> Camera:
-    """Returns one that sees a square of the table."""
+    """Return one that sees a square of the table."""
     eye = np.array([0.1, -0.75, 0.85]) * 1.55 * region_m
     middle = (SIDE_PX - 1) / 2
     lens = BrownConrady(_FOCAL_PX, _FOCAL_PX, middle, middle)
@@ -186,7 +186,7 @@ def _camera(region_m: float) -> Camera:
 
 
 def _thrown(scene: Scene, columns: int, rng: np.random.Generator) -> Scene:
-    """Returns the scene with its bodies in the air, one above each place of a grid."""
+    """Return the scene with its bodies in the air, one above each place of a grid."""
     table, *objects = scene.bodies
     places = rng.permutation(columns * columns)[: len(objects)]
     turns = Rotation.random(len(objects), rng=rng).as_quat()

@@ -29,7 +29,7 @@ _FEW = 5.0  # expected draws of a bin; one of fewer may well be empty by chance
 def measure_recipe(
     name: str, samples: int, workers: int, work: Path, sheet: Path
 ) -> dict[str, Any]:
-    """Returns what a recipe made, and writes a contact sheet of it.
+    """Return what a recipe made, and writes a contact sheet of it.
 
     Args:
         name: of a shipped recipe.
@@ -69,7 +69,7 @@ def measure_recipe(
 
 
 def coverage(surveyed: tuple[FactorHistogram, ...]) -> dict[str, Any]:
-    """Returns how what was kept lies in what was asked.
+    """Return how what was kept lies in what was asked.
 
     That is ``bins`` of all factors in which draws are expected, how many of them are ``empty``, and
     the factor whose draws are most ``bent`` by what was thrown away: its name and the total
@@ -91,7 +91,7 @@ def coverage(surveyed: tuple[FactorHistogram, ...]) -> dict[str, Any]:
 
 
 def _write_sheet(pictures: list[Path], path: Path) -> None:
-    """Writes some pictures, spread over all, side by side."""
+    """Write some pictures, spread over all, side by side."""
     rows, columns = _SHOWN
     chosen = np.linspace(0, len(pictures) - 1, rows * columns).astype(int)
     tiles = [_tile(pictures[i]) for i in chosen]
@@ -101,7 +101,7 @@ def _write_sheet(pictures: list[Path], path: Path) -> None:
 
 
 def _tile(path: Path) -> NDArray[np.uint8]:
-    """Returns the middle square of a picture, made small."""
+    """Return the middle square of a picture, made small."""
     rgb = read_rgb(path)
     side = min(rgb.shape[:2])
     top, left = (rgb.shape[0] - side) // 2, (rgb.shape[1] - side) // 2

@@ -58,7 +58,7 @@ class Block:
 
 
 def measure_block(block: Block) -> Path:
-    """Returns the file with what became of the scenes of a block; an earlier one is kept.
+    """Return the file with what became of the scenes of a block; an earlier one is kept.
 
     Raises:
         SystemExit: the other engine failed.
@@ -88,7 +88,7 @@ def measure_block(block: Block) -> Path:
 
 
 def floating(settled: SettledScene) -> tuple[str, ...]:
-    """Returns the bodies that nothing fixed carries, by way of whatever others."""
+    """Return the bodies that nothing fixed carries, by way of whatever others."""
     supports = build_support_graph(settled.certificate.contacts)
     held = {body.name for body in settled.scene.bodies if body.is_fixed}
     while True:
@@ -99,7 +99,7 @@ def floating(settled: SettledScene) -> tuple[str, ...]:
 
 
 def summary(blocks: list[Path]) -> dict[str, Any]:
-    """Returns the figures of all blocks together."""
+    """Return the figures of all blocks together."""
     read = [json.loads(path.read_text(encoding="utf-8")) for path in blocks]
     scenes = [scene for block in read for scene in block["scenes"]]
     moved = np.array([scene["moved_m"] for scene in scenes])
@@ -136,7 +136,7 @@ def _facts(settled: SettledScene, moved: dict[str, float]) -> dict[str, Any]:
 
 
 def _neutral(scene: Scene) -> list[dict[str, Any]]:
-    """Returns the bodies of a scene as any engine can take them, metres and kilograms."""
+    """Return the bodies of a scene as any engine can take them, metres and kilograms."""
     return [
         {
             "name": body.name,
@@ -153,7 +153,7 @@ def _neutral(scene: Scene) -> list[dict[str, Any]]:
 
 
 def _balance(body: Body) -> dict[str, Any]:
-    """Returns where the mass of a body lies in its frame, its principal axes, and its moments about
+    """Return where the mass of a body lies in its frame, its principal axes, and its moments about
     them over its mass; no moments of a simple shape about its middle, which every engine knows.
     """
     balance = compute_inertial_frame(body)
@@ -165,7 +165,7 @@ def _balance(body: Body) -> dict[str, Any]:
 
 
 def _shape(body: Body) -> dict[str, Any]:
-    """Returns what a body collides as."""
+    """Return what a body collides as."""
     match body.asset:
         case Die():
             shape: dict[str, Any] = {"kind": "box", "half_m": [body.asset.edge_m / 2] * 3}
@@ -187,7 +187,7 @@ def _shape(body: Body) -> dict[str, Any]:
 
 
 def _corners(part: CollisionPart) -> np.ndarray:
-    """Returns corners (n, 3) of a solid in the frame of the whole; what is round has flat sides."""
+    """Return corners (n, 3) of a solid in the frame of the whole; what is round has flat sides."""
     if isinstance(part.shape, Cuboid):
         local = np.array(list(itertools.product((-0.5, 0.5), repeat=3))) * part.shape.size_m
         return part.pose.apply(local)

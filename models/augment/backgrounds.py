@@ -49,11 +49,11 @@ class BackgroundAugmentation:
         self._dead_leaves_probability = (0.5 if samples else 1.0) if dead_leaves else 0.0
 
     def preload(self, processes: int) -> None:
-        """Decodes them as ``PictureStore.fill`` does."""
+        """Decode them as ``PictureStore.fill`` does."""
         self._image_cache.preload(processes)
 
     def apply(self, image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
-        """Returns a picture with or without another backdrop, with or without pieces before its objects.
+        """Return a picture with or without another backdrop, with or without pieces before its objects.
 
         One of which it is not known which pixels show objects is returned as it is.
 
@@ -79,13 +79,13 @@ class BackgroundAugmentation:
     def _make_background(
         self, shape: tuple[int, int], rng: np.random.Generator
     ) -> NDArray[np.uint8]:
-        """Returns a collage or a part of a backdrop (height, width, 3)."""
+        """Return a collage or a part of a backdrop (height, width, 3)."""
         if self._dead_leaves_probability and rng.random() < self._dead_leaves_probability:
             return render_dead_leaves(shape, rng)
         return self._sample_window(shape, rng)
 
     def _sample_window(self, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Returns a part of a backdrop (height, width, 3), larger or smaller than it is, mirrored half of the
+        """Return a part of a backdrop (height, width, 3), larger or smaller than it is, mirrored half of the
         time; where it is too small for all of the picture, it goes on as in a mirror.
         """
         rgb = self._image_cache.get(0, int(rng.integers(self._n_images))).rgb
@@ -109,7 +109,7 @@ class BackgroundAugmentation:
 
 
 def _sample_occluders(image: AnnotatedImage, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Returns where polygons lie, over and beside some of the objects (h, w)."""
+    """Return where polygons lie, over and beside some of the objects (h, w)."""
     pieces = np.zeros(image.rgb.shape[:2], np.uint8)
     for outline in image.outlines:
         if rng.random() >= _OBJECT_OCCLUDER_PROBABILITY:

@@ -25,7 +25,7 @@ _GAMMA_RANGE = (0.7, 1.5)  # power of all values, dark to light
 
 
 def jitter_instance_colours(image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
-    """Returns a picture with some of its objects in other shades, each in its own.
+    """Return a picture with some of its objects in other shades, each in its own.
 
     One of which it is not known which pixels show objects is returned as it is.
 
@@ -55,5 +55,5 @@ def jitter_instance_colours(image: AnnotatedImage, rng: np.random.Generator) -> 
 def _sample_log_uniform(
     rng: np.random.Generator, bounds: tuple[float, float], shape: tuple[int, int]
 ) -> NDArray[np.float32]:
-    """Returns draws whose logarithm is uniform."""
+    """Return draws whose logarithm is uniform."""
     return np.exp(rng.uniform(log(bounds[0]), log(bounds[1]), shape)).astype(np.float32)

@@ -34,7 +34,7 @@ _MAX_CENTRE_OFFSET = (
 def paste_objects(
     image: AnnotatedImage, source_image: AnnotatedImage, rng: np.random.Generator, *, amodal: bool
 ) -> AnnotatedImage:
-    """Returns a picture with the objects of another one before its own, one of them at one of these.
+    """Return a picture with the objects of another one before its own, one of them at one of these.
 
     They are as they were, all moved alike, by whole pixels. Where either picture has no objects, or it is not
     known which pixels show them, it is returned as it is.
@@ -80,7 +80,7 @@ def paste_objects(
 def _sample_shift(
     image: AnnotatedImage, source_image: AnnotatedImage, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Returns by how many pixels (x, y) the objects of the other picture are moved."""
+    """Return by how many pixels (x, y) the objects of the other picture are moved."""
     there, here = (
         one.outlines[int(rng.integers(len(one.outlines)))] for one in (image, source_image)
     )
@@ -92,7 +92,7 @@ def _sample_shift(
 def _shift_image(
     values: NDArray[T], shift: NDArray[np.int64], shape: tuple[int, ...], fill_value: T
 ) -> NDArray[T]:
-    """Returns an image (h, w, ...) moved over one of another shape (h, w), with a filling where it does not lie."""
+    """Return an image (h, w, ...) moved over one of another shape (h, w), with a filling where it does not lie."""
     moved = np.full((*shape, *values.shape[2:]), fill_value, values.dtype)
     (left, top), (height, width) = shift, values.shape[:2]
     rows = slice(max(top, 0), max(min(top + height, shape[0]), 0))
@@ -107,7 +107,7 @@ def _shift_image(
 def _shift_labels(
     source_image: AnnotatedImage, source_instance_map: NDArray[np.uint16], shifted_instance_map: NDArray[np.uint16], shift: NDArray[np.int64], *, amodal: bool
 ) -> AnnotatedImage:  # fmt: skip
-    """Returns the labels of objects that were moved; what is cut off is as hidden as what others hide."""
+    """Return the labels of objects that were moved; what is cut off is as hidden as what others hide."""
     count = len(source_image.categories) + 1
     had, has = (
         np.bincount(o.ravel(), minlength=count)[1:]

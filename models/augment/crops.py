@@ -105,7 +105,7 @@ class Crop:
 
 
 def sample_crop(image: AnnotatedImage, crop_config: CropConfig, rng: np.random.Generator) -> Crop:
-    """Returns a random crop of a picture."""
+    """Return a random crop of a picture."""
     matrix = _sample_affine(image, crop_config, rng)
     boxes = _transform_boxes(image.outlines, matrix)
     cut = boxes.clip(0, crop_config.crop_px)
@@ -132,7 +132,7 @@ def sample_crop(image: AnnotatedImage, crop_config: CropConfig, rng: np.random.G
 
 
 def sample_scale_and_flip(crop_config: CropConfig, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Returns how a crop magnifies and mirrors (2, 2), before it is turned."""
+    """Return how a crop magnifies and mirrors (2, 2), before it is turned."""
     low, high = crop_config.scale_range
     scale = exp(rng.uniform(log(low), log(high)))
     mirror = -1.0 if crop_config.flips and rng.random() < 0.5 else 1.0
@@ -142,7 +142,7 @@ def sample_scale_and_flip(crop_config: CropConfig, rng: np.random.Generator) -> 
 def _sample_rotation(
     image: AnnotatedImage, crop_config: CropConfig, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Returns how a crop is turned (2, 2)."""
+    """Return how a crop is turned (2, 2)."""
     turn = float(rng.integers(4)) * pi / 2 if crop_config.rotate_90 else 0.0
     if crop_config.rotate_any and image.is_rotatable and rng.random() < 0.5:
         turn = rng.uniform(0, 2 * pi)
@@ -153,7 +153,7 @@ def _sample_rotation(
 def _sample_affine(
     image: AnnotatedImage, crop_config: CropConfig, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Returns the affine map (2, 3) from edge-based pixels of the image to those of the crop."""
+    """Return the affine map (2, 3) from edge-based pixels of the image to those of the crop."""
     linear = _sample_rotation(image, crop_config, rng) @ sample_scale_and_flip(crop_config, rng)
     centre = _sample_centre(image, crop_config.crop_px / _get_scale(linear), rng)
     return np.column_stack([linear, crop_config.crop_px / 2 - linear @ centre])
@@ -162,7 +162,7 @@ def _sample_affine(
 def _sample_centre(
     image: AnnotatedImage, crop_side_px: float, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Returns the crop's centre in the image; crops reach over the edge only where they must."""
+    """Return the crop's centre in the image; crops reach over the edge only where they must."""
     size = np.array([image.rgb.shape[1], image.rgb.shape[0]], np.float64)
     if len(image.outlines) and rng.random() < OBJECT_CENTRED_PROBABILITY:
         outline = image.outlines[int(rng.integers(len(image.outlines)))]
@@ -175,7 +175,7 @@ def _sample_centre(
 
 
 def warp_crop(rgb: NDArray[np.uint8], matrix: NDArray[np.float64], side: int) -> NDArray[np.uint8]:
-    """Returns the square of an image that an affine map (2, 3) of edge-based pixels makes."""
+    """Return the square of an image that an affine map (2, 3) of edge-based pixels makes."""
     finer = max(ceil(SUPERSAMPLE_BELOW_SCALE / _get_scale(matrix)), 1)
     centred = _to_opencv_affine(matrix * finer)
     warped = cv2.warpAffine(
@@ -196,7 +196,7 @@ def _get_scale(matrix: NDArray[np.float64]) -> float:
 
 
 def _to_opencv_affine(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns a map of edge-based pixels as OpenCV has it, which puts integers at their centres."""
+    """Return a map of edge-based pixels as OpenCV has it, which puts integers at their centres."""
     shift = matrix[:, :2] @ (0.5, 0.5) - 0.5
     return np.column_stack([matrix[:, :2], matrix[:, 2] + shift])
 
@@ -210,7 +210,7 @@ def _transform_boxes(
 def _transform_visible_boxes(
     image: AnnotatedImage, matrix: NDArray[np.float64], side: int
 ) -> NDArray[np.float64]:
-    """Returns boxes of what a crop shows of the objects (n, 4), of no height or width or NaN where it is nothing."""
+    """Return boxes of what a crop shows of the objects (n, 4), of no height or width or NaN where it is nothing."""
     opposite = image.visible_boxes_xyxy.reshape(
         -1, 2, 2
     )  # corners do: turns are by right angles alone
@@ -277,7 +277,7 @@ def _split_boxes(
     visible_boxes: NDArray[np.float64],
     crop_config: CropConfig,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns which boxes (n,) of the crop are learned, and which are ignored."""
+    """Return which boxes (n,) of the crop are learned, and which are ignored."""
     side = crop_config.crop_px
     centres = (boxes[:, :2] + boxes[:, 2:]) / 2
     inside = ((centres >= 0) & (centres < side)).all(axis=1)

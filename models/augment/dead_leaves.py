@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 def render_dead_leaves(shape: tuple[int, int], rng: np.random.Generator) -> Canvas:
-    """Returns a picture (height, width, 3), sRGB.
+    """Return a picture (height, width, 3), sRGB.
 
     Args:
         shape: height and width, pixels.
@@ -64,7 +64,7 @@ def _sample_colour(rng: np.random.Generator) -> Colour:
 
 
 def _sample_leaf(centre: Floats, radius: float, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Returns the corners (n, 2) of a round, a square or a crooked leaf."""
+    """Return the corners (n, 2) of a round, a square or a crooked leaf."""
     squeezed = radius * np.array([1.0, rng.uniform(0.2, 1.0)])
     turn = rng.uniform(0, 2 * np.pi)
     kind = rng.integers(3)
@@ -83,7 +83,7 @@ def _sample_leaf(centre: Floats, radius: float, rng: np.random.Generator) -> NDA
 def _print_text(
     canvas: Canvas, centre: Floats, radius: float, ink: Colour, rng: np.random.Generator
 ) -> None:
-    """Prints lines of text."""
+    """Print lines of text."""
     lines = int(rng.integers(1, 5))
     size = radius / (15 * lines)
     for line in range(lines):
@@ -98,7 +98,7 @@ def _print_text(
 def _print_checkerboard(
     canvas: Canvas, centre: Floats, radius: float, ink: Colour, rng: np.random.Generator
 ) -> None:
-    """Prints cells of a turned grid, as of chessboards, markers and codes."""
+    """Print cells of a turned grid, as of chessboards, markers and codes."""
     count = int(rng.integers(3, 9))
     is_dark = np.indices((count, count)).sum(0) % 2 == 0
     if rng.random() < 0.5:
@@ -112,7 +112,7 @@ def _print_checkerboard(
 def _print_strokes(
     canvas: Canvas, centre: Floats, radius: float, ink: Colour, rng: np.random.Generator
 ) -> None:
-    """Draws lines side by side, or a bent one as of a cable."""
+    """Draw lines side by side, or a bent one as of a cable."""
     thick = max(1, round(radius * rng.uniform(0.02, 0.15)))
     turned = _rotation_matrix(rng.uniform(0, 2 * np.pi)).T
     if rng.random() < 0.5:
@@ -129,7 +129,7 @@ _PRINT_FUNCTIONS = (_print_text, _print_checkerboard, _print_strokes)
 
 
 def _apply_shading(canvas: Canvas, rng: np.random.Generator) -> Canvas:
-    """Returns a picture in light that is brighter here than there, as sharp as chance has it."""
+    """Return a picture in light that is brighter here than there, as sharp as chance has it."""
     height, width = canvas.shape[:2]
     shades = np.exp(rng.uniform(log(_SHADING_RANGE[0]), log(_SHADING_RANGE[1]), (4, 4))).astype(
         np.float32

@@ -14,7 +14,7 @@ from sim2cam.models.training.images import AnnotatedImage, Keypoints, compute_hu
 def composite(
     rgb: NDArray[np.uint8], overlay: NDArray[np.uint8], mask: NDArray[np.bool_]
 ) -> NDArray[np.uint8]:
-    """Returns an image with another one where that is to be seen, with edges as soft as a lens makes them."""
+    """Return an image with another one where that is to be seen, with edges as soft as a lens makes them."""
     weight = cv2.blur(mask.astype(np.float32), (3, 3))
     return np.asarray(cv2.blendLinear(overlay, rgb, weight, 1 - weight), np.uint8)
 
@@ -26,7 +26,7 @@ def occlude(
     *,
     amodal: bool,
 ) -> AnnotatedImage:
-    """Returns a picture whose labels know what pieces hide.
+    """Return a picture whose labels know what pieces hide.
 
     Args:
         image: whose labels do not know of them.
@@ -55,7 +55,7 @@ def occlude(
 def _occlude_keypoints(
     keypoints: Keypoints | None, occluders: NDArray[np.bool_]
 ) -> Keypoints | None:
-    """Returns keypoints of which those under pieces are not seen."""
+    """Return keypoints of which those under pieces are not seen."""
     if keypoints is None:
         return None
     height, width = occluders.shape

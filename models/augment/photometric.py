@@ -22,7 +22,7 @@ class PhotometricAugmentation:
         self._local = threading.local()
 
     def __call__(self, rgb: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
-        """Returns the changed image (height, width, 3); equal seeds give equal changes."""
+        """Return the changed image (height, width, 3); equal seeds give equal changes."""
         if not hasattr(self._local, "compose"):
             self._local.compose = _build_pipeline()
         compose: A.Compose = self._local.compose
@@ -32,7 +32,7 @@ class PhotometricAugmentation:
 
 
 def _build_pipeline() -> A.Compose:
-    """Returns the changes in the order in which a camera makes them."""
+    """Return the changes in the order in which a camera makes them."""
     return A.Compose(
         [
             *_lighting_transforms(),

@@ -49,7 +49,7 @@ class SurfacePoints:
     uncertainties_px: Floats
 
     def project_to_plane(self, lens: CentralLens) -> NormalizedPoints | None:
-        """Returns what is seen before a camera that is turned to its middle, where any lens will do.
+        """Return what is seen before a camera that is turned to its middle, where any lens will do.
 
         None where fewer than ``MIN_SURFACE_POINTS`` are told that the lens meets, they lie in one place, or too far
         apart for a plane.
@@ -120,7 +120,7 @@ class Prediction:
 
 
 def rescale_image(rgb: NDArray[np.uint8], input_scale: float) -> NDArray[np.uint8]:
-    """Returns a picture magnified; its sides have a pixel at least."""
+    """Return a picture magnified; its sides have a pixel at least."""
     if input_scale == 1.0:
         return rgb
     smooth = cv2.INTER_AREA if input_scale < 1 else cv2.INTER_LINEAR
@@ -136,7 +136,7 @@ def rescale_image(rgb: NDArray[np.uint8], input_scale: float) -> NDArray[np.uint
 def suppress_non_maxima(
     boxes_xyxy: Floats, input_scales: Sequence[float], categories: Sequence[int] | None = None
 ) -> list[int]:
-    """Returns which boxes, sorted by falling score, are not mostly a surer one's.
+    """Return which boxes, sorted by falling score, are not mostly a surer one's.
 
     Nor does one lie mostly inside, or mostly around, a surer one that was found at another magnification:
     parts of an object, and groups of objects, look like objects of another size.

@@ -82,7 +82,7 @@ class NativeDetector:
         score_floor: float | None = None,
         input_scale: float | None = None,
     ) -> Prediction:
-        """Returns what lies in an image; arguments are those of the function ``look``."""
+        """Return what lies in an image; arguments are those of the function ``look``."""
         return _predict_native(self, rgb, score_floor, input_scale)
 
 
@@ -91,7 +91,7 @@ AnyDetector = NativeDetector | TorchvisionDetector
 
 
 def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetector:
-    """Returns a detector with a network of our own, which can do what torchvision's models cannot.
+    """Return a detector with a network of our own, which can do what torchvision's models cannot.
 
     Args:
         detector: any.
@@ -106,7 +106,7 @@ def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetect
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> AnyDetector:
-    """Returns the detector that a weights file and its card describe.
+    """Return the detector that a weights file and its card describe.
 
     Raises:
         CheckpointError: a file is missing or broken, or card and weights do not fit.
@@ -154,7 +154,7 @@ def save_detector(
     card: DetectorCard,
     feature_distribution: FeatureDistribution | None = None,
 ) -> None:
-    """Writes weights, in half precision, and their card.
+    """Write weights, in half precision, and their card.
 
     Args:
         path: the weights file; the card lies beside it.
@@ -177,7 +177,7 @@ def detect_objects(
     score_floor: float | None = None,
     input_scale: float | None = None,
 ) -> tuple[Detection, ...]:
-    """Returns what lies in an image of any size, surest first; arguments are those of ``look``."""
+    """Return what lies in an image of any size, surest first; arguments are those of ``look``."""
     return predict_image(detector, rgb, score_floor=score_floor, input_scale=input_scale).detections
 
 
@@ -188,7 +188,7 @@ def predict_image(
     score_floor: float | None = None,
     input_scale: float | None = None,
 ) -> Prediction:
-    """Returns what lies in an image of any size, and how unlike what was trained on the image is.
+    """Return what lies in an image of any size, and how unlike what was trained on the image is.
 
     Args:
         detector: from ``load_detector``.
@@ -244,7 +244,7 @@ def _predict_native(
 def _collect_category_probabilities(
     card: DetectorCard, candidates: Sequence[tuple[_LevelPrediction, int]]
 ) -> Floats:
-    """Returns the probabilities (n, c) of the categories of what surely is an object."""
+    """Return the probabilities (n, c) of the categories of what surely is an object."""
     sure = [
         glance.decoded.probabilities[i]
         for glance, i in candidates
@@ -276,11 +276,11 @@ class _LevelPrediction:
 def _predict_level(
     detector: NativeDetector, rgb: NDArray[np.uint8], level: PyramidLevel, score_floor: float | None
 ) -> _LevelPrediction:
-    """Returns what a detector says of a picture at one level, of objects that count there."""
+    """Return what a detector says of a picture at one level, of objects that count there."""
     card = detector.card
     height, width = rgb.shape[:2]
     maps, features = compute_maps(detector.fused_network, rgb, level.input_scale)
-    is_read_again = detector.fused_network.reader is not None
+    is_read_again = detector.fused_network.roi_network is not None
     scaling = stack_calibration(card.score_calibration, card.categories)
     said = decode_maps(maps, None if is_read_again else score_floor, scaling)
     longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
@@ -301,7 +301,7 @@ def _predict_level(
 
 
 def _compute_max_scores(heatmap: Tensor, calibration: Tensor | None) -> Tensor:
-    """Returns the highest scores (n,) that reading the categories again may lead to."""
+    """Return the highest scores (n,) that reading the categories again may lead to."""
     scores = heatmap.sqrt()
     return scores if calibration is None else calibrate_scores(scores[:, None], calibration).amax(1)
 
@@ -313,7 +313,7 @@ def _classify_crops(
     input_scale: float,
     score_floor: float | None,
 ) -> DecodedDetections:
-    """Returns what is said of objects with what their close-ups show.
+    """Return what is said of objects with what their close-ups show.
 
     Args:
         detector: from ``load_detector``.
@@ -344,7 +344,7 @@ def _classify_crops(
 def _update_categories(
     detector: NativeDetector, decoded: DecodedDetections, category_probabilities: Tensor
 ) -> DecodedDetections:
-    """Returns what is said of objects with other categories and scores; their order is as it was.
+    """Return what is said of objects with other categories and scores; their order is as it was.
 
     Args:
         detector: from ``load_detector``.
@@ -364,7 +364,7 @@ def _update_categories(
 def _make_surface_points(
     card: DetectorCard, level_prediction: _LevelPrediction, detection_index: int
 ) -> SurfacePoints:
-    """Returns what is seen of a detection's surface: the cells that show it."""
+    """Return what is seen of a detection's surface: the cells that show it."""
     assert level_prediction.decoded.surface_maps is not None
     reach_m = card.objects[
         card.categories[int(level_prediction.decoded.categories[detection_index])]
@@ -402,7 +402,7 @@ def _make_detection(
 def _make_masks(
     candidates: Sequence[tuple[_LevelPrediction, int]], boxes: Floats, size: tuple[int, int]
 ) -> dict[int, RleMask]:
-    """Returns the mask of each detection, from the maps of the glance that found it."""
+    """Return the mask of each detection, from the maps of the glance that found it."""
     scores = np.array([glance.scores[i] for glance, i in candidates])
     masks: dict[int, RleMask] = {}
     for glance in {id(glance): glance for glance, _ in candidates}.values():
@@ -417,7 +417,7 @@ def _make_masks(
 def _compute_ood_statistics(
     detector: NativeDetector, level_predictions: Sequence[_LevelPrediction]
 ) -> OodStatistics | None:
-    """Returns how far a picture is from training crops and how little sure its surest object; None where
+    """Return how far a picture is from training crops and how little sure its surest object; None where
     it is not known what training crops look like.
     """
     if detector.feature_distribution is None:
@@ -459,7 +459,7 @@ def detect_dataset(
     input_scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, tuple[Detection, ...]]:
-    """Returns what lies in every image of a data set, by the sample's name.
+    """Return what lies in every image of a data set, by the sample's name.
 
     Args:
         detector: from ``load_detector``.
@@ -484,7 +484,7 @@ def predict_samples(
     input_scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Prediction]:
-    """Returns what ``look`` says of every image of a data set, by the sample's name, short of surfaces: those of
+    """Return what ``look`` says of every image of a data set, by the sample's name, short of surfaces: those of
     a thousand images would fill the memory.
 
     Its arguments and errors are those of ``detect_dataset``.

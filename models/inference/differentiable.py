@@ -15,7 +15,7 @@ from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNe
 
 
 def compute_differentiable_maps(detector: NativeDetector, rgb: Tensor) -> DetectionMaps:
-    """Returns the maps of pictures (n, 3, h, w), 0 to 1, as they are seen at the card's magnification.
+    """Return the maps of pictures (n, 3, h, w), 0 to 1, as they are seen at the card's magnification.
 
     Gradients reach the pictures; the detector's weights get some too, unless they are frozen.
     """
@@ -28,7 +28,7 @@ def compute_differentiable_maps(detector: NativeDetector, rgb: Tensor) -> Detect
 
 
 def resize_images(images: Tensor, scale: float) -> Tensor:
-    """Returns images (n, 3, h, w) that are larger or smaller."""
+    """Return images (n, 3, h, w) that are larger or smaller."""
     if scale == 1:
         return images
     if scale < 1:
@@ -39,7 +39,7 @@ def resize_images(images: Tensor, scale: float) -> Tensor:
 
 
 def _resize_axis_by_area(images: Tensor, scale: float, axis: int) -> Tensor:
-    """Returns images of which an axis is shorter: pixels are means of what they cover, as ``seen.scaled`` has them.
+    """Return images of which an axis is shorter: pixels are means of what they cover, as ``seen.scaled`` has them.
 
     It is written in steps that ONNX has too, which knows no such means.
     """
@@ -57,7 +57,7 @@ def _resize_axis_by_area(images: Tensor, scale: float, axis: int) -> Tensor:
 
 
 def pad_images(network: DetectorNetwork, images: Tensor) -> Tensor:
-    """Returns images (n, 3, h, w), 0 to 255, with sides of multiples of ``PAD_TO_PX``, filled up to the
+    """Return images (n, 3, h, w), 0 to 255, with sides of multiples of ``PAD_TO_PX``, filled up to the
     right and below with the mean colour.
     """
     # torch.export knows no remainder of a negative size

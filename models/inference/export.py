@@ -44,23 +44,25 @@ class DetectorGraph(nn.Module):
     surer one's, also where that one goes for the same reason; scores of such boxes are 0.
     """
 
-    scaling: Tensor | None
+    score_calibration: Tensor | None
 
     def __init__(self, detector: NativeDetector) -> None:
         super().__init__()
         self.network: DetectorNetwork = copy.deepcopy(detector.network)
-        self.network.keypoints = self.network.masks = None
+        self.network.keypoint_head = self.network.mask_head = None
         self.roi_side_px = get_roi_side_px(poses=bool(detector.card.objects))
         self.roi_views = detector.card.roi_views
-        if self.network.reader is not None:
-            self.network.reader.surface = None  # poses are found by more than tensors
+        if self.network.roi_network is not None:
+            self.network.roi_network.surface_head = None  # poses are found by more than tensors
         self.input_scale = detector.card.input_scale
         self.box_expansion = detector.card.box_expansion
-        scaling = stack_calibration(detector.card.score_calibration, detector.card.categories)
-        self.register_buffer("scaling", scaling, persistent=False)
+        score_calibration = stack_calibration(
+            detector.card.score_calibration, detector.card.categories
+        )
+        self.register_buffer("score_calibration", score_calibration, persistent=False)
 
     def forward(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns boxes (MOST, 4) in pixels, scores (MOST,), surest first, and labels (MOST,).
+        """Return boxes (MOST, 4) in pixels, scores (MOST,), surest first, and labels (MOST,).
 
         Args:
             rgb: (1, h, w, 3) uint8, sides of 64 to 8192 pixels.
@@ -69,11 +71,11 @@ class DetectorGraph(nn.Module):
         picture = rgb.permute(0, 3, 1, 2).float()
         image = resize_images(picture, self.input_scale)
         maps = self.network(pad_images(self.network, image))
-        heat = maps.heat[0].sigmoid()  # (h, w)
-        probability, label = maps.classes[0].softmax(0).max(0)
+        heat = maps.heatmap[0].sigmoid()  # (h, w)
+        probability, label = maps.class_logits[0].softmax(0).max(0)
         score = (heat * probability).sqrt()
-        if self.scaling is not None:
-            score = calibrate_scores(score, self.scaling[label])
+        if self.score_calibration is not None:
+            score = calibrate_scores(score, self.score_calibration[label])
         score = torch.where(is_peak(heat), score, torch.zeros_like(heat))
         # the smallest pictures have fewer places than that
         best, where = functional.pad(score.flatten(), (0, MAX_EXPORTED_DETECTIONS)).topk(
@@ -86,7 +88,7 @@ class DetectorGraph(nn.Module):
         sides = maps.log_sides[0].flatten(1)[:, where].T.exp() * UNIT_PX
         low, high = centre - sides[:, :2], centre + sides[:, 2:]
         label = label.flatten()[where]
-        if self.network.reader is not None and self.network.reader.category is not None:
+        if self.network.roi_network is not None and self.network.roi_network.class_head is not None:
             tight = torch.cat([low, high], 1) / self.input_scale
             whole, fill = pad_images(self.network, picture), self.network.mean
             seen = [
@@ -99,7 +101,11 @@ class DetectorGraph(nn.Module):
             )
             probability, label = shares.max(1)
             read = (heat.flatten()[where] * probability).sqrt()
-            read = read if self.scaling is None else calibrate_scores(read, self.scaling[label])
+            read = (
+                read
+                if self.score_calibration is None
+                else calibrate_scores(read, self.score_calibration[label])
+            )
             best, order = torch.where(best > 0, read, best).topk(MAX_EXPORTED_DETECTIONS)
             low, high, label = low[order], high[order], label[order]
         more = self.box_expansion * (high - low)
@@ -120,7 +126,7 @@ def crop_rois(
     side: int,
     roi_view: RoiView = DEFAULT_ROI_VIEW,
 ) -> Tensor:
-    """Returns close-ups (n, 3, side, side) of boxes (n, 4), as ``crop_roi`` cuts them.
+    """Return close-ups (n, 3, side, side) of boxes (n, 4), as ``crop_roi`` cuts them.
 
     Where that takes the mean of many pixels, here a pixel of a picture of half, a quarter, ... of the size is.
 
@@ -151,7 +157,7 @@ def crop_rois(
 
 
 def export_detector(detector: NativeDetector, path: Path) -> tuple[str, ...]:
-    """Writes a detector as ONNX, whose card is the file's metadata ``card``; returns what the graph lacks,
+    """Write a detector as ONNX, whose card is the file's metadata ``card``; returns what the graph lacks,
     in words.
 
     Raises:
@@ -179,7 +185,7 @@ def export_detector(detector: NativeDetector, path: Path) -> tuple[str, ...]:
 
 
 def _list_missing_outputs(card: DetectorCard) -> tuple[str, ...]:
-    """Returns what ``predict`` tells and the graph does not."""
+    """Return what ``predict`` tells and the graph does not."""
     only_predicted = {
         "masks": card.masks,
         "keypoints": any(card.keypoints.values()),
@@ -194,7 +200,7 @@ def _list_missing_outputs(card: DetectorCard) -> tuple[str, ...]:
 
 
 def _find_duplicates(boxes: Tensor) -> Tensor:
-    """Returns 1.0 for each box (n, 4), by falling score, that is mostly a surer one's, else 0.0."""
+    """Return 1.0 for each box (n, 4), by falling score, that is mostly a surer one's, else 0.0."""
     low = torch.maximum(boxes[:, None, :2], boxes[None, :, :2])
     high = torch.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
     shared = (high - low).clamp(min=0.0).prod(2)
@@ -205,7 +211,7 @@ def _find_duplicates(boxes: Tensor) -> Tensor:
 
 
 def _compare_detections(expected: Outputs, actual: Outputs) -> str:
-    """Returns how detections differ, in words; empty where each has its like among the others."""
+    """Return how detections differ, in words; empty where each has its like among the others."""
     lost = max(
         _compute_unmatched_share(expected, actual), _compute_unmatched_share(actual, expected)
     )
@@ -217,7 +223,7 @@ def _compare_detections(expected: Outputs, actual: Outputs) -> str:
 
 
 def _compute_unmatched_share(detections: Outputs, reference: Outputs) -> float:
-    """Returns the share of our scores whose detections have no like among theirs."""
+    """Return the share of our scores whose detections have no like among theirs."""
     boxes, scores, labels = (detections[name] for name in _OUTPUT_NAMES)
     other_boxes, other_scores, other_labels = (reference[name] for name in _OUTPUT_NAMES)
     side = (boxes[:, 2:] - boxes[:, :2]).max(1).clip(min=1.0)
@@ -231,6 +237,6 @@ def _compute_unmatched_share(detections: Outputs, reference: Outputs) -> float:
 
 
 def _read_example(photo: Path, size_px: tuple[int, int]) -> Tensor:
-    """Returns the upper left (1, h, w, 3) uint8 of a photo."""
+    """Return the upper left (1, h, w, 3) uint8 of a photo."""
     height, width = size_px
     return torch.from_numpy(images.read_rgb(photo)[None, :height, :width].copy())

@@ -18,7 +18,7 @@ FEATURE_DIM = sum(BACKBONE_CHANNELS)
 def extract_backbone_features(
     detector: NativeDetector, rgb: NDArray[np.uint8]
 ) -> NDArray[np.float64]:
-    """Returns the means over a picture of all channels of the trunk, fine to coarse; of a residual trunk they
+    """Return the means over a picture of all channels of the trunk, fine to coarse; of a residual trunk they
     are ``FEATURE_DIM``.
 
     Args:
@@ -28,5 +28,5 @@ def extract_backbone_features(
     network = detector.network
     image = torch.from_numpy(np.array(rgb)).to(network.mean.device).permute(2, 0, 1)[None]
     with autocast(network.mean.device):
-        maps = network.trunk((image - network.mean) / network.std)
+        maps = network.backbone((image - network.mean) / network.std)
     return torch.cat([m[0].float().mean(dim=(1, 2)) for m in maps]).double().cpu().numpy()

@@ -27,7 +27,7 @@ class PyramidLevel:
 def build_pyramid(
     input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
 ) -> tuple[PyramidLevel, ...]:
-    """Returns the levels at which a picture is looked at, each half as large as the one before.
+    """Return the levels at which a picture is looked at, each half as large as the one before.
 
     The first one is that of the magnification. There are more as long as the picture has room for an
     object that is larger than those trained on. At each level objects count that are as large as the larger

@@ -60,7 +60,7 @@ def refine_pose(
     surface_points: SurfacePoints,
     triangles_m: Floats,
 ) -> Pose:
-    """Returns a pose near another one whose outline fits the picture better; that one where there is none.
+    """Return a pose near another one whose outline fits the picture better; that one where there is none.
 
     Parts of the outline that a detector does not see, as they are hidden, are left out.
 
@@ -99,12 +99,12 @@ class _ObjectView:
     matrix: Floats
 
     def project(self, points: Floats) -> Floats:
-        """Returns where points (n, 3) before the camera are seen (n, 2)."""
+        """Return where points (n, 3) before the camera are seen (n, 2)."""
         seen = points @ self.matrix.T
         return np.asarray(seen[:, :2] / seen[:, 2:])
 
     def render_depth(self, triangles_m: Floats, pose: Floats) -> Floats:
-        """Returns the depth (s, s) of an object in a pose (4, 4); 0 beside it."""
+        """Return the depth (s, s) of an object in a pose (4, 4); 0 beside it."""
         return rasterize_depth(triangles_m, pose, self.matrix, _VIEW_SIDE_PX, _VIEW_SIDE_PX)
 
 
@@ -130,7 +130,7 @@ def _transform_points(points_m: Floats, pose: Floats) -> Floats:
 def _make_object_view(
     rgb: NDArray[np.uint8], lens: CentralLens, camera_rotation: Rotation, points: Floats
 ) -> _ObjectView | None:
-    """Returns the view of points (n, 3) before a camera that is turned by ``camera_rotation``; None of some behind it."""
+    """Return the view of points (n, 3) before a camera that is turned by ``camera_rotation``; None of some behind it."""
     if not (points[:, 2] > 0).all():
         return None
     places = points[:, :2] / points[:, 2:]
@@ -160,7 +160,7 @@ def _fit_contour(
     normalized_points: NormalizedPoints,
     triangles_m: Floats,
 ) -> Floats | None:
-    """Returns the pose (4, 4) whose outline fits a view; None where it does no better than the first one."""
+    """Return the pose (4, 4) whose outline fits a view; None where it does no better than the first one."""
     depth = view.render_depth(triangles_m, initial_pose)
     first = depth > 0
     cells, pose, belief = _make_visible_mask(view, normalized_points), initial_pose, None
@@ -184,7 +184,7 @@ def _fit_contour(
 
 
 def _make_visible_mask(view: _ObjectView, normalized_points: NormalizedPoints) -> Mask:
-    """Returns where a detector sees the surface (s, s): each point is the middle of a square."""
+    """Return where a detector sees the surface (s, s): each point is the middle of a square."""
     pixels = view.matrix[0, 0] * normalized_points.plane_points + view.matrix[:2, 2]
     apart, _ = cKDTree(pixels).query(pixels, k=2)
     half = int(np.clip(np.median(apart[:, 1]) / 2 + 1, 1, _VIEW_SIDE_PX / 2))
@@ -197,14 +197,14 @@ def _make_visible_mask(view: _ObjectView, normalized_points: NormalizedPoints) -
 
 
 def _compute_distance_map(mask: Mask) -> NDArray[np.float32]:
-    """Returns how far each pixel is from a mask, pixels; 0 in it."""
+    """Return how far each pixel is from a mask, pixels; 0 in it."""
     return np.asarray(cv2.distanceTransform((~mask).astype(np.uint8), cv2.DIST_L2, 3), np.float32)
 
 
 def _compute_foreground_probability(
     view: _ObjectView, mask: Mask, visible_mask: Mask
 ) -> NDArray[np.float32]:
-    """Returns how likely each pixel (s, s) shows the object, by its colour: of those in the mask that are seen,
+    """Return how likely each pixel (s, s) shows the object, by its colour: of those in the mask that are seen,
     and of those around it.
     """
     inside = view.is_known & (_compute_distance_map(~mask) > _CONTOUR_GAP_PX)
@@ -222,7 +222,7 @@ def _compute_foreground_probability(
 
 
 def _compute_colour_histogram(colours: NDArray[np.int64]) -> Floats:
-    """Returns the share of each colour (_BINS^3,) among some, smoothed over its neighbours."""
+    """Return the share of each colour (_BINS^3,) among some, smoothed over its neighbours."""
     counts = np.bincount(colours, minlength=_COLOUR_BINS**3).reshape(
         _COLOUR_BINS, _COLOUR_BINS, _COLOUR_BINS
     )
@@ -231,7 +231,7 @@ def _compute_colour_histogram(colours: NDArray[np.int64]) -> Floats:
 
 
 def _sample_contour_lines(depth: Floats) -> _CorrespondenceLines:
-    """Returns lines across the outline of what has a depth, at even distances."""
+    """Return lines across the outline of what has a depth, at even distances."""
     mask = (depth > 0).astype(np.uint8)
     outlines, _ = cv2.findContours(mask, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     edge = max((one[:, 0] for one in outlines), key=len, default=np.zeros((0, 2), np.int64))
@@ -249,7 +249,7 @@ def _sample_contour_lines(depth: Floats) -> _CorrespondenceLines:
 
 
 def _select_visible_lines(lines: _CorrespondenceLines, visible_mask: Mask) -> _CorrespondenceLines:
-    """Returns the lines of which the inside is seen."""
+    """Return the lines of which the inside is seen."""
     near = (
         cv2.dilate(
             visible_mask.astype(np.uint8),
@@ -271,7 +271,7 @@ def _select_visible_lines(lines: _CorrespondenceLines, visible_mask: Mask) -> _C
 def _estimate_contour_shifts(
     lines: _CorrespondenceLines, foreground_probability: NDArray[np.float32], scale_px: int
 ) -> tuple[Floats, Floats]:
-    """Returns how far outwards outlines are on lines (n,), in steps, and the variances of that (n,)."""
+    """Return how far outwards outlines are on lines (n,), in steps, and the variances of that (n,)."""
     along = lines.centres[:, None] + (scale_px * _LINE_POSITIONS)[:, None] * lines.normals[:, None]
     x, y = along.astype(np.float32).transpose(2, 0, 1)
     smooth = cv2.blur(foreground_probability, (scale_px, scale_px))
@@ -298,7 +298,7 @@ def _update_pose(
     shifts_px: Floats,
     variances: Floats,
 ) -> Floats:
-    """Returns the pose (4, 4) that brings the outline to where it is seen, and holds the points."""
+    """Return the pose (4, 4) that brings the outline to where it is seen, and holds the points."""
     focal = view.matrix[0, 0]
     rays = np.column_stack([(lines.centres - view.matrix[:2, 2]) / focal, np.ones(len(shifts_px))])
     outline_m = (rays * lines.depths_m[:, None] - pose[:3, 3]) @ pose[:3, :3]
@@ -325,7 +325,7 @@ def _update_pose(
 
 
 def _compute_jacobian(points: Floats, pose: Floats) -> Floats:
-    """Returns how places (n, 2) in the plane z = 1 of points (n, 3) move (n, 2, 6) as a pose turns about its
+    """Return how places (n, 2) in the plane z = 1 of points (n, 3) move (n, 2, 6) as a pose turns about its
     origin, and moves.
     """
     x, y, z = points.T

@@ -43,7 +43,7 @@ class PoseDetection:
     pose: Pose | None
 
     def project_corners(self, corners_m: Floats, lens: CentralLens) -> Floats | None:
-        """Returns where the corners (8, 2) of its box in space are, pixels as boxes have them.
+        """Return where the corners (8, 2) of its box in space are, pixels as boxes have them.
 
         None without a pose, and where the lens does not see all of them.
 
@@ -63,7 +63,7 @@ def estimate_poses(
     lens: CentralLens,
     meshes: Mapping[str, Floats] = NO_MESHES,
 ) -> tuple[PoseDetection, ...]:
-    """Returns what was seen in an image, with its poses, surest first.
+    """Return what was seen in an image, with its poses, surest first.
 
     Args:
         prediction: by a detector that was trained with poses, in an image taken through the lens.
@@ -83,7 +83,7 @@ def estimate_pose(
     lens: CentralLens,
     meshes: Mapping[str, Floats] = NO_MESHES,
 ) -> PoseDetection:
-    """Returns an object that was found, with its pose.
+    """Return an object that was found, with its pose.
 
     Args:
         detection: the object.
@@ -100,7 +100,7 @@ def estimate_pose(
 
 
 def check_poses(detector: AnyDetector) -> None:
-    """Refuses a detector that finds no poses.
+    """Refuse a detector that finds no poses.
 
     Raises:
         UsageError: it is one.
@@ -112,7 +112,7 @@ def check_poses(detector: AnyDetector) -> None:
 
 
 def solve_pose(surface_points: SurfacePoints, lens: CentralLens) -> Pose | None:
-    """Returns the pose that explains where points of an object are seen; None where none does.
+    """Return the pose that explains where points of an object are seen; None where none does.
 
     It starts with SQPnP (Terzakis and Lourakis 2020) on the points that agree, by RANSAC, and ends at
     the least of a robust sum over all of them of residuals, each over its point's spread: what the
@@ -131,7 +131,7 @@ def solve_pose(surface_points: SurfacePoints, lens: CentralLens) -> Pose | None:
 
 
 def _refine_plane_pose(normalized_points: NormalizedPoints) -> tuple[Rotation, Floats] | None:
-    """Returns where the points are nearest to their places, over their spreads."""
+    """Return where the points are nearest to their places, over their spreads."""
     points_m = normalized_points.object_points_m
     start, first = _solve_initial_pose(
         points_m,
@@ -165,7 +165,7 @@ def _refine_plane_pose(normalized_points: NormalizedPoints) -> tuple[Rotation, F
 def _solve_initial_pose(
     points_m: Floats, plane_points: Floats, reprojection_error: float
 ) -> tuple[Rotation, Floats]:
-    """Returns about where points are, from those whose places agree to a reach, or else from all."""
+    """Return about where points are, from those whose places agree to a reach, or else from all."""
     for method in (cv2.SOLVEPNP_SQPNP, cv2.SOLVEPNP_EPNP):
         try:
             agreed, turn, shift, _ = cv2.solvePnPRansac(

@@ -23,7 +23,7 @@ CONTEXT_PX = 128
 def compute_maps(
     network: DetectorNetwork, rgb: NDArray[np.uint8], input_scale: float
 ) -> tuple[DetectionMaps, Tensor]:
-    """Returns the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
+    """Return the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
 
     What categories and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
     pictures are looked at in tiles, which makes no difference but to memory.
@@ -55,7 +55,7 @@ def compute_maps(
 def _compute_tile_maps(
     network: DetectorNetwork, rgb: NDArray[np.uint8], corner: tuple[int, int]
 ) -> tuple[DetectionMaps, Tensor]:
-    """Returns maps and features of a square of ``TILE_PX`` of a picture, or what there is of it.
+    """Return maps and features of a square of ``TILE_PX`` of a picture, or what there is of it.
 
     Args:
         network: what predicts.
@@ -83,7 +83,7 @@ def _compute_tile_maps(
 
 
 def _join_tiles(rows: list[list[Tensor]]) -> Tensor:
-    """Returns the map of a picture (..., h, w) from those of its tiles."""
+    """Return the map of a picture (..., h, w) from those of its tiles."""
     return torch.cat([torch.cat(row, dim=-1) for row in rows], dim=-2)
 
 

@@ -56,7 +56,7 @@ class TorchvisionDetector:
         score_floor: float | None = None,
         input_scale: float | None = None,
     ) -> Prediction:
-        """Returns what lies in an image of any size; arguments are those of ``prediction.look``."""
+        """Return what lies in an image of any size; arguments are those of ``prediction.look``."""
         card, size = self.card, (rgb.shape[0], rgb.shape[1])
         levels = self.network.select_levels(card.input_scale, card.box_size_range_px, max(size))
         if input_scale is not None:
@@ -94,7 +94,7 @@ class TorchvisionDetector:
     def _iter_candidates(
         self, level: PyramidLevel, outputs: TorchvisionOutputs, score_floor: float | None
     ) -> Iterator[_Candidate]:
-        """Yields the objects that count at a level, with calibrated scores, in pixels of the picture."""
+        """Yield the objects that count at a level, with calibrated scores, in pixels of the picture."""
         scores, least = outputs.scores, SCORE_FLOOR if score_floor is None else score_floor
         kept = scores >= min(SCORE_FLOOR, least)
         scaling = stack_calibration(self.card.score_calibration, self.card.categories)
@@ -144,7 +144,7 @@ class _Candidate:
 
 
 def paste_mask(mask_window: MaskWindow, size: tuple[int, int], input_scale: float) -> RleMask:
-    """Returns the mask of an object in a picture.
+    """Return the mask of an object in a picture.
 
     Args:
         mask_window: what shows it, in the pixels of the magnified picture.
@@ -167,7 +167,7 @@ def paste_mask(mask_window: MaskWindow, size: tuple[int, int], input_scale: floa
 def _merge_category_masks(
     detections: Sequence[Detection], categories: Sequence[str], size: tuple[int, int]
 ) -> dict[str, RleMask]:
-    """Returns the pixels of each category: those of sure objects, the surer ones before the others."""
+    """Return the pixels of each category: those of sure objects, the surer ones before the others."""
     shown = np.full(size, -1)
     for one in reversed(detections):
         if one.mask is not None and one.score >= MIN_SEGMENT_SCORE:
@@ -181,7 +181,7 @@ def _decode_category_masks(
     size: tuple[int, int],
     input_scale: float,
 ) -> dict[str, RleMask]:
-    """Returns the pixels of each category of a picture, from those of the magnified one."""
+    """Return the pixels of each category of a picture, from those of the magnified one."""
     origin, end = np.zeros(2, np.int64), np.array(size[::-1])
     said = np.stack(
         [upsample_window(one, origin, end, origin, 1 / input_scale) for one in pixel_logits]

@@ -15,16 +15,16 @@ from sim2cam.models.network.roi_classifier import SurfaceMaps
 from sim2cam.models.network.targets import DetectorTargets
 
 LOSS_WEIGHTS = {
-    "heat": 1.0,
+    "heatmap": 1.0,
     "box": 1.0,
     "category": 6.0,  # reading categories is the slow part
     "keypoints": 2.0,
-    "seen": 2.0,
-    "shown": 1.0,
-    "votes": 1.0,
-    "reading": 1.0,
-    "outline": 1.0,
-    "surface": 2.0,
+    "keypoint_visibility": 2.0,
+    "semantic": 1.0,
+    "centre_offsets": 1.0,
+    "roi_category": 1.0,
+    "surface_mask": 1.0,
+    "surface_coordinates": 2.0,
 }
 LABEL_SMOOTHING = 0.02
 LOG_SIDES_WEIGHT = 0.5
@@ -48,7 +48,7 @@ class TargetTensors:
 
     @classmethod
     def from_targets(cls, targets: DetectorTargets, device: torch.device) -> TargetTensors:
-        """Returns the targets of several crops on a device."""
+        """Return the targets of several crops on a device."""
         values = {field.name: getattr(targets, field.name) for field in fields(targets)}
         return cls(
             **{n: torch.from_numpy(v).to(device) for n, v in values.items() if v is not None}
@@ -56,14 +56,14 @@ class TargetTensors:
 
 
 def detector_losses(maps: DetectionMaps, targets: TargetTensors) -> dict[str, Tensor]:
-    """Returns the terms of the loss, each a mean over objects: ``heat box category``, the last over those
+    """Return the terms of the loss, each a mean over objects: ``heat box category``, the last over those
     whose category is learned.
 
     With keypoints, ``keypoints seen`` are two more; with masks, ``shown votes``, means over cells.
     """
     n_objects = reduce_divisor(targets.object_weight.sum())
     found = {
-        "heat": heatmap_loss(maps.heatmap.float(), targets.heatmap, targets.heatmap_weight)
+        "heatmap": heatmap_loss(maps.heatmap.float(), targets.heatmap, targets.heatmap_weight)
         / n_objects,
         "box": _box_loss(maps.log_sides.float(), targets) / n_objects,
         "category": _category_loss(maps.class_logits.float(), targets),
@@ -72,16 +72,16 @@ def detector_losses(maps: DetectionMaps, targets: TargetTensors) -> dict[str, Te
     if maps.keypoints is not None and targets.keypoints is not None:
         keypoints = maps.keypoints.float()
         found["keypoints"] = _keypoint_loss(keypoints, log_sides, targets.keypoints, targets)
-        found["seen"] = _keypoint_visibility_loss(keypoints, targets)
+        found["keypoint_visibility"] = _keypoint_visibility_loss(keypoints, targets)
     if maps.segmentation is not None and targets.semantic is not None:
-        found["shown"] = _semantic_loss(maps.segmentation.float(), targets.semantic)
+        found["semantic"] = _semantic_loss(maps.segmentation.float(), targets.semantic)
     if maps.centre_offsets is not None and targets.centre_offsets is not None:
-        found["votes"] = _centre_offset_loss(maps.centre_offsets.float(), targets)
+        found["centre_offsets"] = _centre_offset_loss(maps.centre_offsets.float(), targets)
     return found
 
 
 def roi_category_loss(logits: Tensor, categories: Tensor) -> Tensor:
-    """Returns the mean cross-entropy of close-ups (n, c), short of those that show no category: -1 (n,)."""
+    """Return the mean cross-entropy of close-ups (n, c), short of those that show no category: -1 (n,)."""
     losses = functional.cross_entropy(
         logits, categories, ignore_index=-1, reduction="sum", label_smoothing=LABEL_SMOOTHING
     )
@@ -91,7 +91,7 @@ def roi_category_loss(logits: Tensor, categories: Tensor) -> Tensor:
 def surface_losses(
     surface_maps: SurfaceMaps, object_coordinates: Tensor, symmetry_rotations: Tensor
 ) -> dict[str, Tensor]:
-    """Returns ``outline``, how badly it is told which cells show the object, and ``surface``, how badly which
+    """Return ``outline``, how badly it is told which cells show the object, and ``surface``, how badly which
     points; means over cells, then over close-ups.
 
     Coordinates are told as shares of the two bins that they lie between. Of the turns after which an object
@@ -118,11 +118,14 @@ def surface_losses(
     told = _soft_bin_cross_entropy(surface_maps.coordinate_logits.log_softmax(2), turned).mean(1)
     surface = (told * is_shown).sum((1, 2)) / cells.clamp(min=1)
     each = reduce_divisor(known.sum())
-    return {"outline": (outline * known).sum() / each, "surface": surface.sum() / each}
+    return {
+        "surface_mask": (outline * known).sum() / each,
+        "surface_coordinates": surface.sum() / each,
+    }
 
 
 def _soft_bin_cross_entropy(log_probability: Tensor, values: Tensor) -> Tensor:
-    """Returns cross-entropies (n, a, h, w) of values from -1 to 1 and bins (n, a, b, h, w)."""
+    """Return cross-entropies (n, a, h, w) of values from -1 to 1 and bins (n, a, b, h, w)."""
     last = log_probability.shape[2] - 1
     place = (values.clamp(-1, 1) + 1) / 2 * last
     low = place.floor().clamp(max=last - 1)
@@ -133,12 +136,12 @@ def _soft_bin_cross_entropy(log_probability: Tensor, values: Tensor) -> Tensor:
 
 
 def total_loss(losses: Mapping[str, Tensor]) -> Tensor:
-    """Returns the weighted sum of what ``detector_losses`` and those of close-ups returned."""
+    """Return the weighted sum of what ``detector_losses`` and those of close-ups returned."""
     return torch.stack([loss * LOSS_WEIGHTS[name] for name, loss in losses.items()]).sum()
 
 
 def heatmap_loss(logits: Tensor, heatmap: Tensor, weight: Tensor) -> Tensor:
-    """Returns the summed penalty-reduced focal loss (Zhou et al., Objects as Points, eq. 1)."""
+    """Return the summed penalty-reduced focal loss (Zhou et al., Objects as Points, eq. 1)."""
     probability = logits.sigmoid()
     at_centre = -((1 - probability) ** 2) * functional.logsigmoid(logits)
     elsewhere = -((1 - heatmap) ** 4) * probability**2 * functional.logsigmoid(-logits)
@@ -146,7 +149,7 @@ def heatmap_loss(logits: Tensor, heatmap: Tensor, weight: Tensor) -> Tensor:
 
 
 def generalized_iou(sides: Tensor, target: Tensor) -> Tensor:
-    """Returns the generalized IoU (n,) of boxes given by positive sides (n, 4) from one point."""
+    """Return the generalized IoU (n,) of boxes given by positive sides (n, 4) from one point."""
     near, far = torch.minimum(sides, target), torch.maximum(sides, target)
     shared = _compute_areas(near)
     union = _compute_areas(sides) + _compute_areas(target) - shared
@@ -185,7 +188,7 @@ def _category_loss(logits: Tensor, targets: TargetTensors) -> Tensor:
 def _keypoint_loss(
     points: Tensor, log_sides: Tensor, target_keypoints: Tensor, targets: TargetTensors
 ) -> Tensor:
-    """Returns the mean over objects and points of how far they are off, and of how well that is told.
+    """Return the mean over objects and points of how far they are off, and of how well that is told.
 
     Places learn from the distance, in units of the box. The logarithms of spreads learn from their
     likelihood, given that distance (Kendall and Gal 2017, eq. 5, with a Laplace distribution), and nothing
@@ -215,7 +218,7 @@ def _keypoint_loss(
 
 
 def _keypoint_visibility_loss(keypoints: Tensor, targets: TargetTensors) -> Tensor:
-    """Returns the mean over objects and known keypoints of how badly it is told which are seen."""
+    """Return the mean over objects and known keypoints of how badly it is told which are seen."""
     image, row, column = (targets.object_weight > 0).nonzero(as_tuple=True)
     assert targets.keypoint_visibility is not None  # where keypoints are
     truth = targets.keypoint_visibility[targets.object_indices[image, row, column]]  # (k, p)
@@ -229,13 +232,13 @@ def _keypoint_visibility_loss(keypoints: Tensor, targets: TargetTensors) -> Tens
 
 
 def _semantic_loss(logits: Tensor, semantic: Tensor) -> Tensor:
-    """Returns the mean over the known cells of how badly it is told what they show."""
+    """Return the mean over the known cells of how badly it is told what they show."""
     losses = functional.cross_entropy(logits, semantic, ignore_index=-1, reduction="sum")
     return losses / reduce_divisor((semantic >= 0).sum())
 
 
 def _centre_offset_loss(centre_offsets: Tensor, targets: TargetTensors) -> Tensor:
-    """Returns the mean over the cells of objects of how far their votes are off, in ``UNIT_PX``."""
+    """Return the mean over the cells of objects of how far their votes are off, in ``UNIT_PX``."""
     assert targets.semantic is not None
     assert targets.centre_offsets is not None
     is_object = targets.semantic > 0

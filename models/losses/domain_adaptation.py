@@ -46,8 +46,8 @@ class DomainDiscriminator(nn.Module):
 
     def __init__(self, channels: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.image = _build_discriminator_head(channels)
-        self.instance = _build_discriminator_head(channels)
+        self.image_head = _build_discriminator_head(channels)
+        self.instance_head = _build_discriminator_head(channels)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu", generator=generator)
@@ -57,7 +57,7 @@ class DomainDiscriminator(nn.Module):
     def losses(
         self, features: Tensor, heatmap: Tensor, n_labelled: int, strength: float
     ) -> dict[str, Tensor]:
-        """Returns how badly domains are told, ``image`` and ``instance``: mean cross-entropies.
+        """Return how badly domains are told, ``domain_image`` and ``domain_instance``: mean cross-entropies.
 
         The critic learns to tell them, and the features the opposite (Ganin and others 2016,
         "Domain-Adversarial Training of Neural Networks").
@@ -70,7 +70,10 @@ class DomainDiscriminator(nn.Module):
         """
         shown = reverse_gradient(features, strength)
         objects = gather_peak_features(shown, heatmap)
-        judged = {"image": self.image(shown), "instance": self.instance(objects)}
+        judged = {
+            "domain_image": self.image_head(shown),
+            "domain_instance": self.instance_head(objects),
+        }
         return {name: _domain_loss(logits, n_labelled) for name, logits in judged.items()}
 
 
@@ -83,7 +86,8 @@ def adaptation_losses(
     discriminator: DomainDiscriminator | None,
     teacher_maps: DetectionMaps | None,
 ) -> dict[str, Tensor]:
-    """Returns what captures add to the loss of a step: ``image instance``, ``teacher_maps`` or ``coral``.
+    """Return what captures add to the loss of a step: ``domain_image`` and
+    ``domain_instance``, ``teacher`` or ``coral``.
 
     Args:
         features: of images, of which the first are labelled and the others captures (n, c, h, w).
@@ -99,21 +103,21 @@ def adaptation_losses(
         )
     if teacher_maps is not None:
         return {
-            "taught": strength * teacher_loss(maps.select(slice(n_labelled, None)), teacher_maps)
+            "teacher": strength * teacher_loss(maps.select(slice(n_labelled, None)), teacher_maps)
         }
     first, second = flatten_cells(features[:n_labelled]), flatten_cells(features[n_labelled:])
     return {"coral": CORAL_WEIGHT * strength * coral_loss(first, second)}
 
 
 def compute_strength(step: int, steps: int) -> float:
-    """Returns how much of an adaptation's full weight a step has, 0 at first, nearly 1 from a third on:
+    """Return how much of an adaptation's full weight a step has, 0 at first, nearly 1 from a third on:
     2 / (1 + exp(-10 p)) - 1 after a share p of the steps (Ganin and others 2016).
     """
     return 2 / (1 + math.exp(-10 * step / steps)) - 1
 
 
 def coral_loss(source_features: Tensor, target_features: Tensor) -> Tensor:
-    """Returns the distance between the covariances of two sets of features (n, d) and (m, d).
+    """Return the distance between the covariances of two sets of features (n, d) and (m, d).
 
     It is their squared Frobenius distance over 4 d² (Sun and Saenko 2016, "Deep CORAL", eq. 1).
     """
@@ -122,17 +126,17 @@ def coral_loss(source_features: Tensor, target_features: Tensor) -> Tensor:
 
 
 def flatten_cells(features: Tensor) -> Tensor:
-    """Returns the features (n h w, c) of all cells of images (n, c, h, w)."""
+    """Return the features (n h w, c) of all cells of images (n, c, h, w)."""
     return features.permute(0, 2, 3, 1).flatten(0, 2)
 
 
 def reverse_gradient(values: Tensor, strength: float) -> Tensor:
-    """Returns equal values through which gradients go turned around, times ``strength``."""
+    """Return equal values through which gradients go turned around, times ``strength``."""
     return (1 + strength) * values.detach() - strength * values
 
 
 def gather_peak_features(features: Tensor, heatmap: Tensor) -> Tensor:
-    """Returns the features (n, c, ``OBJECTS_PER_CROP``, 1) of images (n, c, h, w) where heat (n, h, w) peaks
+    """Return the features (n, c, ``OBJECTS_PER_CROP``, 1) of images (n, c, h, w) where heat (n, h, w) peaks
     highest.
     """
     heatmap = heatmap.detach()
@@ -142,7 +146,7 @@ def gather_peak_features(features: Tensor, heatmap: Tensor) -> Tensor:
 
 
 def teacher_loss(student_maps: DetectionMaps, teacher_maps: DetectionMaps) -> Tensor:
-    """Returns how far maps are from what a teacher found in other views of the same crops.
+    """Return how far maps are from what a teacher found in other views of the same crops.
 
     Boxes and categories of which it is sure are learned as labels are, what it is not sure of is not
     unlearned, and crops in which it is sure of nothing teach nothing: the mean teacher of Tarvainen
@@ -164,7 +168,7 @@ def teacher_loss(student_maps: DetectionMaps, teacher_maps: DetectionMaps) -> Te
 
 @torch.no_grad()
 def make_teacher_targets(maps: DetectionMaps, size_px: tuple[int, int]) -> DetectorTargets:
-    """Returns what a teacher's maps of one crop teach.
+    """Return what a teacher's maps of one crop teach.
 
     Args:
         maps: of one image.
@@ -185,7 +189,7 @@ def make_teacher_targets(maps: DetectionMaps, size_px: tuple[int, int]) -> Detec
 def adapt_batch_norm(
     network: DetectorNetwork, crops: Iterable[NDArray[np.uint8]]
 ) -> dict[str, Tensor]:
-    """Returns a network's state with statistics of batch normalization that are those of captures.
+    """Return a network's state with statistics of batch normalization that are those of captures.
 
     That is AdaBN (Li and others 2016, "Revisiting Batch Normalization for Practical Domain
     Adaptation"), with means over batches; nothing else changes, the network itself neither.
@@ -195,8 +199,8 @@ def adapt_batch_norm(
         crops: batches of captures (n, h, w, 3), RGB.
     """
     measured = copy.deepcopy(network).train()
-    if measured.reader is not None:
-        measured.reader.eval()  # it sees no crops
+    if measured.roi_network is not None:
+        measured.roi_network.eval()  # it sees no crops
     for module in measured.modules():
         if isinstance(module, nn.BatchNorm2d) and module.training:
             module.reset_running_stats()
@@ -207,7 +211,7 @@ def adapt_batch_norm(
 
 
 def _compute_covariance(features: Tensor) -> Tensor:
-    """Returns the covariance (d, d) of features (n, d), in all processes together."""
+    """Return the covariance (d, d) of features (n, d), in all processes together."""
     if get_group_size() == 1:
         return torch.cov(features.T)
     count = len(features) * get_group_size()
@@ -224,7 +228,7 @@ def _build_discriminator_head(channels: int) -> nn.Sequential:
 
 
 def _domain_loss(logits: Tensor, n_labelled: int) -> Tensor:
-    """Returns the mean cross-entropy of logits (n, ...) of captures, of which the first are none."""
+    """Return the mean cross-entropy of logits (n, ...) of captures, of which the first are none."""
     is_capture = torch.zeros_like(logits)
     is_capture[n_labelled:] = 1
     return functional.binary_cross_entropy_with_logits(logits, is_capture)

@@ -20,7 +20,7 @@ LPIPS_WEIGHTS = {
 
 
 def check_lpips(network: str) -> None:
-    """Refuses to go on without what LPIPS takes; downloads its weights where they are not in the cache of torch.
+    """Refuse to go on without what LPIPS takes; downloads its weights where they are not in the cache of torch.
 
     Args:
         network: of ``LPIPS_WEIGHTS``.
@@ -38,7 +38,7 @@ def check_lpips(network: str) -> None:
 
 
 def make_lpips_distance(network: str, device: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """Returns what gives the distances (n,), 0 or more, of pictures (n, 3, h, w), 0 to 1, from others (Zhang et
+    """Return what gives the distances (n,), 0 or more, of pictures (n, 3, h, w), 0 to 1, from others (Zhang et
     al., 2018, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", version 0.1).
 
     Gradients go through it to the pictures, and none to the network.

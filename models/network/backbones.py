@@ -30,7 +30,7 @@ class ResNetBackbone(nn.Module):
         self.stages = nn.ModuleList([resnet.layer1, resnet.layer2, resnet.layer3])
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        """Returns the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
+        """Return the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
         features = [self.stem(image)]
         for stage in self.stages:
             features.append(stage(features[-1]))
@@ -61,7 +61,7 @@ class DilatedBackbone(nn.Module):
         )
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        """Returns the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
+        """Return the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
         fine = self.fine(image)
         return [fine, self.coarse(fine)]
 
@@ -81,7 +81,7 @@ class Neck(nn.Module):
         self.merge_4 = build_conv_block(channels, out_channels)
 
     def forward(self, features: list[Tensor]) -> Tensor:
-        """Returns the features."""
+        """Return the features."""
         fine, middle, coarse = features
         x = self.lateral[1](middle) + upsample_2x(self.lateral[2](coarse))
         x = self.lateral[0](fine) + upsample_2x(self.merge_8(x))
@@ -89,14 +89,14 @@ class Neck(nn.Module):
 
 
 def upsample_2x(features: Tensor) -> Tensor:
-    """Returns features at twice the size."""
+    """Return features at twice the size."""
     return functional.interpolate(features, scale_factor=2.0)
 
 
 def build_conv_block(
     in_channels: int, out_channels: int, *, stride: int = 1, dilation: int = 1
 ) -> nn.Sequential:
-    """Returns a 3x3 convolution with batch normalization and ReLU."""
+    """Return a 3x3 convolution with batch normalization and ReLU."""
     return nn.Sequential(
         nn.Conv2d(
             in_channels, out_channels, 3, stride, padding=dilation, dilation=dilation, bias=False

@@ -13,7 +13,7 @@ from sim2cam.models.network.detector import DetectorNetwork
 
 
 def fuse_batch_norm(network: DetectorNetwork) -> DetectorNetwork:
-    """Returns a copy of a detector that says the same but for rounding, and sooner.
+    """Return a copy of a detector that says the same but for rounding, and sooner.
 
     In evaluation mode batch normalization multiplies and adds numbers that do not change, which the
     kernels and biases of convolutions can do as well (Jacob et al. 2018, "Quantization and training of
@@ -30,7 +30,7 @@ def fuse_batch_norm(network: DetectorNetwork) -> DetectorNetwork:
 
 
 def _fuse_children(module: nn.Module) -> None:
-    """Replaces convolutions and the normalization that follows each; children stand as they are used."""
+    """Replace convolutions and the normalization that follows each; children stand as they are used."""
     children = list(module.named_children())
     for (name, child), (next_name, following) in itertools.pairwise(children):
         if isinstance(child, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):

@@ -42,7 +42,7 @@ class DecodedDetections(NamedTuple):
     surface_maps: Tensor | None = None
 
     def select(self, indices: Tensor) -> DecodedDetections:
-        """Returns what is said of some objects, which a mask (n,) or their numbers choose."""
+        """Return what is said of some objects, which a mask (n,) or their numbers choose."""
         cut = {name: each[indices] for name, each in self._asdict().items() if each is not None}
         return self._replace(**cut)
 
@@ -50,7 +50,7 @@ class DecodedDetections(NamedTuple):
 def decode_maps(
     maps: DetectionMaps, score_floor: float | None = None, calibration: Tensor | None = None
 ) -> DecodedDetections:
-    """Returns what lies at the peaks of the maps of one image.
+    """Return what lies at the peaks of the maps of one image.
 
     A score is the geometric mean of the probabilities of there being an object and of its category,
     calibrated where that is known how.
@@ -94,7 +94,7 @@ def _decode_keypoints(
     log_sides: Tensor,
     centres: Tensor,
 ) -> Tensor | None:
-    """Returns places and spreads of keypoints in some cells (n,), and how surely each is seen (n, k, 4)."""
+    """Return places and spreads of keypoints in some cells (n,), and how surely each is seen (n, k, 4)."""
     if keypoint_maps is None:
         return None
     points = keypoint_maps[0].float().flatten(3)[categories, :, :, cells]

@@ -54,7 +54,7 @@ class DetectionMaps(NamedTuple):
     centre_offsets: Tensor | None = None
 
     def select(self, images: slice) -> DetectionMaps:
-        """Returns the maps of some of the images."""
+        """Return the maps of some of the images."""
         cut = {name: each[images] for name, each in self._asdict().items() if each is not None}
         return self._replace(**cut)
 
@@ -95,23 +95,27 @@ class DetectorNetwork(nn.Module):
         head = numbers.head_channels
         self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
-        self.trunk: ResNetBackbone | DilatedBackbone
+        self.backbone: ResNetBackbone | DilatedBackbone
         if isinstance(numbers, DilatedArchitecture):
-            self.trunk = DilatedBackbone(numbers.channels, numbers.dilations)
-            self.spread = _build_upsampling(numbers.channels[-1], head)
+            self.backbone = DilatedBackbone(numbers.channels, numbers.dilations)
+            self.upsampling = _build_upsampling(numbers.channels[-1], head)
         else:
-            self.trunk = ResNetBackbone(numbers.blocks)
+            self.backbone = ResNetBackbone(numbers.blocks)
             self.neck = Neck(numbers.neck_channels, head)
-        self.where = nn.Sequential(build_conv_block(head, head), nn.Conv2d(head, BOX_CHANNELS, 1))
-        self.what = nn.Sequential(build_conv_block(head, head), nn.Conv2d(head, n_categories, 1))
-        self.keypoints = (
+        self.box_head = nn.Sequential(
+            build_conv_block(head, head), nn.Conv2d(head, BOX_CHANNELS, 1)
+        )
+        self.class_head = nn.Sequential(
+            build_conv_block(head, head), nn.Conv2d(head, n_categories, 1)
+        )
+        self.keypoint_head = (
             _build_keypoint_head(head, (n_categories, n_keypoints, 4)) if n_keypoints else None
         )
-        self.masks = _build_mask_head(head, n_categories) if masks else None
-        self.residual = (
+        self.mask_head = _build_mask_head(head, n_categories) if masks else None
+        self.residual_head = (
             _build_residual_head(head, BOX_CHANNELS + n_categories) if residual else None
         )
-        self.reader = (
+        self.roi_network = (
             RoiNetwork(n_categories, classify=roi_classifier, surfaces=poses, residual=residual)
             if roi_classifier or poses
             else None
@@ -119,34 +123,34 @@ class DetectorNetwork(nn.Module):
         _initialize_weights(self, generator)
 
     def forward(self, rgb: Tensor) -> DetectionMaps:
-        """Returns the maps of images (n, 3, h, w), RGB, 0 to 255, in floats or bytes."""
+        """Return the maps of images (n, 3, h, w), RGB, 0 to 255, in floats or bytes."""
         return self.apply_heads(self.extract_features(rgb))
 
     def extract_features(self, rgb: Tensor) -> Tensor:
-        """Returns what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
+        """Return what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
         image = (rgb - self.mean) / self.std
-        if isinstance(self.trunk, DilatedBackbone):
-            return cast("Tensor", self.spread(self.trunk(image)[-1]))
-        return cast("Tensor", self.neck(self.trunk(image)))
+        if isinstance(self.backbone, DilatedBackbone):
+            return cast("Tensor", self.upsampling(self.backbone(image)[-1]))
+        return cast("Tensor", self.neck(self.backbone(image)))
 
     def classify_crops(self, rgb: Tensor) -> RoiOutputs:
-        """Returns what close-ups show, which are as ``forward`` takes images."""
-        assert self.reader is not None
-        return cast("RoiOutputs", self.reader((rgb - self.mean) / self.std))
+        """Return what close-ups show, which are as ``forward`` takes images."""
+        assert self.roi_network is not None
+        return cast("RoiOutputs", self.roi_network((rgb - self.mean) / self.std))
 
     def predict_surfaces(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
-        """Returns what close-ups show of the surfaces of objects.
+        """Return what close-ups show of the surfaces of objects.
 
         Args:
             features: ``Reading.features``.
             categories: class index of each close-up (n,).
         """
-        assert self.reader is not None
-        assert self.reader.surface is not None
-        return cast("SurfaceMaps", self.reader.surface(features, categories))
+        assert self.roi_network is not None
+        assert self.roi_network.surface_head is not None
+        return cast("SurfaceMaps", self.roi_network.surface_head(features, categories))
 
     def apply_heads(self, features: Tensor, cells: tuple[int, int] | None = None) -> DetectionMaps:
-        """Returns the maps that the heads make of ``features``.
+        """Return the maps that the heads make of ``features``.
 
         Args:
             features: of images.
@@ -155,25 +159,25 @@ class DetectorNetwork(nn.Module):
                 is found; elsewhere their maps hold nothing of use. When None, of all cells, everywhere.
         """
         where = self._apply_box_head(features)
-        more = None if self.residual is None else self.residual(features)
+        more = None if self.residual_head is None else self.residual_head(features)
         if more is not None:
             where = where + more[:, :BOX_CHANNELS]
         rows, columns = cells or where.shape[2:]
         where = where[..., :rows, :columns]
         peaks = None if cells is None else is_peak(where[:, 0].float().sigmoid())
-        classes = _apply_head(self.what, features, peaks)
+        classes = _apply_head(self.class_head, features, peaks)
         if more is not None:
             classes = classes + more[:, BOX_CHANNELS:, :rows, :columns]
-        keypoints = _apply_keypoint_head(self.keypoints, features, peaks)
+        keypoints = _apply_keypoint_head(self.keypoint_head, features, peaks)
         log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
         found = DetectionMaps(where[:, 0], log_sides, classes, keypoints)
-        if self.masks is None:
+        if self.mask_head is None:
             return found
-        shown = self.masks(features)[..., :rows, :columns]
+        shown = self.mask_head(features)[..., :rows, :columns]
         return found._replace(segmentation=shown[:, :-2], centre_offsets=shown[:, -2:])
 
     def _apply_box_head(self, features: Tensor) -> Tensor:
-        hidden, outputs = self.where
+        hidden, outputs = self.box_head
         read = hidden(features)
         # bfloat16 has steps of 3 px at the side of an object of 400
         with torch.autocast(features.device.type, enabled=False):
@@ -181,14 +185,14 @@ class DetectorNetwork(nn.Module):
 
 
 def is_peak(heatmap: Tensor) -> Tensor:
-    """Returns where no neighbour of a cell is hotter, in a map (h, w) or in several (n, h, w)."""
+    """Return where no neighbour of a cell is hotter, in a map (h, w) or in several (n, h, w)."""
     return functional.max_pool2d(heatmap[None], 3, stride=1, padding=1)[0] == heatmap
 
 
 def decode_points(
     points: Tensor, log_sides: Tensor, centres: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns places of points (k, p, 2), how far off they are (k, p), and the unit of both (k, 1).
+    """Return places of points (k, p, 2), how far off they are (k, p), and the unit of both (k, 1).
 
     All are in pixels. How far off is the scale of a Laplace distribution of either coordinate. The unit
     is the geometric mean of the distances to the four edges, about half a side of the box, so that an
@@ -206,7 +210,7 @@ def decode_points(
 
 
 def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
-    """Returns the layers by which a cell of 8 pixels speaks for the four of ``STRIDE_PX`` in it (Shi et al.
+    """Return the layers by which a cell of 8 pixels speaks for the four of ``STRIDE_PX`` in it (Shi et al.
     2016).
     """
     return nn.Sequential(
@@ -218,7 +222,7 @@ def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
 
 
 def _build_keypoint_head(in_channels: int, shape: tuple[int, int, int]) -> nn.Sequential:
-    """Returns the layers that say numbers of points of categories in every cell."""
+    """Return the layers that say numbers of points of categories in every cell."""
     outputs = nn.Conv2d(in_channels, math.prod(shape), 1)
     return nn.Sequential(
         build_conv_block(in_channels, in_channels), outputs, nn.Unflatten(1, shape)
@@ -226,14 +230,14 @@ def _build_keypoint_head(in_channels: int, shape: tuple[int, int, int]) -> nn.Se
 
 
 def _build_mask_head(in_channels: int, n_categories: int) -> nn.Sequential:
-    """Returns the layers that say what every cell shows: nothing or a category, and two of a vote."""
+    """Return the layers that say what every cell shows: nothing or a category, and two of a vote."""
     return nn.Sequential(
         build_conv_block(in_channels, in_channels), nn.Conv2d(in_channels, 1 + n_categories + 2, 1)
     )
 
 
 def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
-    """Returns the layers that correct what others say; without batch normalization, for few pictures."""
+    """Return the layers that correct what others say; without batch normalization, for few pictures."""
     return nn.Sequential(
         nn.Conv2d(in_channels, RESIDUAL_CHANNELS, 3, padding=1),
         nn.ReLU(inplace=True),
@@ -252,7 +256,7 @@ def _apply_keypoint_head(
 
 
 def _apply_head(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor:
-    """Returns what a head of a 3x3 convolution and more of 1x1 says: everywhere, or at peaks and 0 elsewhere.
+    """Return what a head of a 3x3 convolution and more of 1x1 says: everywhere, or at peaks and 0 elsewhere.
 
     Args:
         head: the layers.
@@ -278,9 +282,9 @@ def _apply_head(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> 
 
 
 def list_residual_heads(detector: DetectorNetwork) -> list[nn.Sequential]:
-    """Returns the small heads of a detector that correct what others say; none where it has none."""
-    reader = None if detector.reader is None else detector.reader.residual
-    return [head for head in (detector.residual, reader) if head is not None]
+    """Return the small heads of a detector that correct what others say; none where it has none."""
+    roi_head = None if detector.roi_network is None else detector.roi_network.residual_head
+    return [head for head in (detector.residual_head, roi_head) if head is not None]
 
 
 def _initialize_weights(detector: DetectorNetwork, generator: torch.Generator) -> None:
@@ -291,22 +295,22 @@ def _initialize_weights(detector: DetectorNetwork, generator: torch.Generator) -
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    later = (detector.keypoints, detector.masks)
-    heads = (detector.where, detector.what, *(head for head in later if head is not None))
-    reader = detector.reader
+    later = (detector.keypoint_head, detector.mask_head)
+    heads = (detector.box_head, detector.class_head, *(head for head in later if head is not None))
+    roi_network = detector.roi_network
     last = [head[1] for head in heads]
-    if reader is not None:
-        last += [] if reader.category is None else [reader.category]
+    if roi_network is not None:
+        last += [] if roi_network.class_head is None else [roi_network.class_head]
     for outputs in last:
         nn.init.normal_(cast("Tensor", outputs.weight), std=0.01, generator=generator)
         nn.init.zeros_(cast("Tensor", outputs.bias))
-    if reader is not None and reader.surface is not None:
-        nn.init.normal_(reader.surface.outputs.weight, std=0.01, generator=generator)
+    if roi_network is not None and roi_network.surface_head is not None:
+        nn.init.normal_(roi_network.surface_head.outputs.weight, std=0.01, generator=generator)
     for layer in detector.modules():
         if isinstance(layer, nn.Linear) and layer not in last:
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
             nn.init.zeros_(layer.bias)
-    heat_bias = detector.where[1].bias
+    heat_bias = detector.box_head[1].bias
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():
         heat_bias[0] = -math.log((1 - OBJECT_PRIOR) / OBJECT_PRIOR)

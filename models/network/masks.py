@@ -26,7 +26,7 @@ def compute_instance_masks(
     *,
     indices: Sequence[int] | None = None,
 ) -> tuple[RleMask, ...]:
-    """Returns the mask of each detection in one image.
+    """Return the mask of each detection in one image.
 
     As in Panoptic-DeepLab (Cheng et al. 2020, section 3.2), what shows an object belongs to the
     detection whose centre is nearest to where it says that its object's centre is. A mask does not
@@ -75,7 +75,7 @@ def compute_instance_masks(
 def compute_category_masks(
     maps: DetectionMaps, categories: Sequence[str], size: tuple[int, int], input_scale: float
 ) -> dict[str, RleMask]:
-    """Returns the pixels of one image that show each category, by its name.
+    """Return the pixels of one image that show each category, by its name.
 
     Args:
         maps: of one image, with masks.
@@ -94,7 +94,7 @@ def compute_category_masks(
 
 
 def _squared_distances(points: Floats, centre: Floats) -> Floats:
-    """Returns the squared distances (h, w) of places (2, h, w) to one."""
+    """Return the squared distances (h, w) of places (2, h, w) to one."""
     return np.asarray(((points - centre[:, None, None]) ** 2).sum(axis=0))
 
 
@@ -102,7 +102,7 @@ def upsample_window(
     values: Floats, low: NDArray[np.int64], high: NDArray[np.int64], initial_weights: NDArray[np.int64],
     cell_px: float,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """Returns values of cells, from a first one (x, y) on, at the pixels from ``low`` to ``high``."""
+    """Return values of cells, from a first one (x, y) on, at the pixels from ``low`` to ``high``."""
     shift = (
         (low + 0.5) / cell_px - 0.5 - initial_weights
     )  # OpenCV puts integers at the cells' centres

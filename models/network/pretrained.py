@@ -13,22 +13,21 @@ from torch import Tensor, nn
 from sim2cam.errors import BackendError, CheckpointError, UsageError
 from sim2cam.learn.weight_file import WEIGHTS_SUFFIX
 from sim2cam.models.compat import get_weight
+from sim2cam.models.network.detector import DetectorNetwork
 
 _PREFIX_MAPS = (
     {"": ""}, {"": "backbone."}, {"": "backbone.body."},
     {"features.": "backbone."}, {"features.": "backbone.body."},
-    {"layer1.": "trunk.stages.0.", "layer2.": "trunk.stages.1.", "layer3.": "trunk.stages.2."},
+    {"layer1.": "backbone.stages.0.", "layer2.": "backbone.stages.1.", "layer3.": "backbone.stages.2."},
 )  # fmt: skip
 """What names of tensors begin with in a file, and in the network: all of one, a classifier as its backbone, or a
 residual network's stages as those of an own architecture, whose stem is another."""
-
-_BACKBONE_PREFIXES = ("backbone.", "trunk.stages.")
 
 _MIN_MATCHED_SHARE = 0.5  # of the backbone's numbers: a pyramid above it may be new
 
 
 def check_pretrained(pretrained: str) -> None:
-    """Refuses what names neither a file nor weights of torchvision.
+    """Refuse what names neither a file nor weights of torchvision.
 
     Raises:
         UsageError: telling what does.
@@ -45,7 +44,7 @@ def check_pretrained(pretrained: str) -> None:
 
 
 def load_pretrained(model: nn.Module, pretrained: str) -> None:
-    """Gives a network the pretrained tensors whose names and shapes are its own.
+    """Give a network the pretrained tensors whose names and shapes are its own.
 
     The others stay as they are: heads for other categories, and all but the backbone where the weights are
     a classifier's.
@@ -67,7 +66,8 @@ def load_pretrained(model: nn.Module, pretrained: str) -> None:
     taken = max(
         (_select_matching(given, own, place) for place in _PREFIX_MAPS), key=_count_elements
     )
-    backbone = {name: value for name, value in own.items() if name.startswith(_BACKBONE_PREFIXES)}
+    prefix = "backbone.stages." if isinstance(model, DetectorNetwork) else "backbone."
+    backbone = {name: value for name, value in own.items() if name.startswith(prefix)}
     found = _count_elements({name: taken[name] for name in backbone if name in taken})
     if found <= _MIN_MATCHED_SHARE * _count_elements(backbone):
         raise CheckpointError(
@@ -91,7 +91,7 @@ def _read_tensors(path: Path) -> Mapping[str, Tensor]:
 
 
 def download_weights(name: str) -> Mapping[str, Tensor]:
-    """Returns the tensors of weights that torchvision publishes, which are kept in the cache of torch.
+    """Return the tensors of weights that torchvision publishes, which are kept in the cache of torch.
 
     Raises:
         BackendError: they are not there and cannot be downloaded.
@@ -114,7 +114,7 @@ def _select_matching(
     model_state: Mapping[str, Tensor],
     prefix_map: Mapping[str, str],
 ) -> dict[str, Tensor]:
-    """Returns the given tensors that fit, by their own names, where prefixes stand for others."""
+    """Return the given tensors that fit, by their own names, where prefixes stand for others."""
     renamed = {
         after + name.removeprefix(before): value
         for before, after in prefix_map.items()

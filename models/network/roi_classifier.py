@@ -29,7 +29,7 @@ class RoiOutputs(NamedTuple):
 
     Attributes:
         category_logits: logits (n, c); None where categories are not read.
-        features: what ``Reader.surface`` reads (n, k, h/8, w/8); None without poses.
+        features: what ``RoiNetwork.surface_head`` reads (n, k, h/8, w/8); None without poses.
     """
 
     category_logits: Tensor | None
@@ -50,7 +50,7 @@ class SurfaceMaps(NamedTuple):
     coordinate_logits: Tensor
 
     def decode_coordinates(self) -> tuple[Tensor, Tensor]:
-        """Returns which points are shown (n, 3, h/8, w/8), and how far off they are (n, h/8, w/8).
+        """Return which points are shown (n, 3, h/8, w/8), and how far off they are (n, h/8, w/8).
 
         A coordinate is the mean about its most probable bin: what could also lie somewhere else is not put
         between the two. How far off it is, is the standard deviation over all bins.
@@ -85,26 +85,30 @@ class RoiNetwork(nn.Module):
     ) -> None:
         super().__init__()
         channels = BACKBONE_CHANNELS[-1]
-        self.trunk = ResNetBackbone(_SURFACE_BLOCKS if surfaces else _BLOCKS)
-        self.category = nn.Linear(channels, n_categories) if classify else None
-        self.residual = (
+        self.backbone = ResNetBackbone(_SURFACE_BLOCKS if surfaces else _BLOCKS)
+        self.class_head = nn.Linear(channels, n_categories) if classify else None
+        self.residual_head = (
             _build_residual_head(channels, n_categories) if classify and residual else None
         )
-        self.surface: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
+        self.surface_head: SurfaceHead | None = SurfaceHead(n_categories) if surfaces else None
 
     def forward(self, image: Tensor) -> RoiOutputs:
-        """Returns what the close-ups show; logits are in single precision."""
-        stages = self.trunk(image)
+        """Return what the close-ups show; logits are in single precision."""
+        stages = self.backbone(image)
         return RoiOutputs(
-            None if self.category is None else self._classify(stages[-1].mean((2, 3))),
-            None if self.surface is None else self.surface.fuse_features(stages),
+            None if self.class_head is None else self._classify(stages[-1].mean((2, 3))),
+            None if self.surface_head is None else self.surface_head.fuse_features(stages),
         )
 
     def _classify(self, pooled_features: Tensor) -> Tensor:
-        """Returns the logits (n, c) that the means (n, k) over close-ups have."""
-        assert self.category is not None
-        logits = cast("Tensor", self.category(pooled_features)).float()
-        return logits if self.residual is None else logits + self.residual(pooled_features).float()
+        """Return the logits (n, c) that the means (n, k) over close-ups have."""
+        assert self.class_head is not None
+        logits = cast("Tensor", self.class_head(pooled_features)).float()
+        return (
+            logits
+            if self.residual_head is None
+            else logits + self.residual_head(pooled_features).float()
+        )
 
 
 def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
@@ -121,25 +125,25 @@ class SurfaceHead(nn.Module):
     def __init__(self, n_categories: int) -> None:
         super().__init__()
         _, fine, coarse = BACKBONE_CHANNELS
-        self.whole = nn.Linear(coarse, coarse)
+        self.global_context = nn.Linear(coarse, coarse)
         self.coarse = nn.Conv2d(coarse, _CHANNELS, 1)
         self.fine = nn.Conv2d(fine, _CHANNELS, 1)
         self.merge = build_conv_block(_CHANNELS, _CHANNELS)
         self.outputs = nn.Embedding(n_categories, _OUTPUT_CHANNELS * (_CHANNELS + 1))
 
     def fuse_features(self, backbone_features: list[Tensor]) -> Tensor:
-        """Returns what tells points (n, k, h/8, w/8), of what a ``ResNetBackbone`` returned.
+        """Return what tells points (n, k, h/8, w/8), of what a ``ResNetBackbone`` returned.
 
         Which point a cell shows depends on how all of the object lies: what the whole close-up shows is
         added everywhere.
         """
         _, fine, coarse = backbone_features
-        whole = self.whole(coarse.mean((2, 3))).relu()
+        whole = self.global_context(coarse.mean((2, 3))).relu()
         coarse = self.coarse(coarse + whole[:, :, None, None])
         return cast("Tensor", self.merge(self.fine(fine) + upsample_2x(coarse)))
 
     def forward(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
-        """Returns it, in single precision.
+        """Return it, in single precision.
 
         Args:
             features: of the close-ups.

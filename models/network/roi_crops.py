@@ -30,12 +30,12 @@ _MAX_CENTRE_OFFSET = 0.07  # of the box's longer side
 
 
 def get_roi_side_px(*, poses: bool) -> int:
-    """Returns the side of close-ups, in pixels."""
+    """Return the side of close-ups, in pixels."""
     return SURFACE_CROP_PX if poses else CLASSIFIER_CROP_PX
 
 
 def count_roi_crops(*, roi_classifier: bool, poses: bool) -> int:
-    """Returns how many close-ups are learned for each crop: what they show is learned more slowly than boxes."""
+    """Return how many close-ups are learned for each crop: what they show is learned more slowly than boxes."""
     return 4 if poses else 8 if roi_classifier else 0
 
 
@@ -55,7 +55,7 @@ DEFAULT_ROI_VIEW = RoiView()
 
 
 def select_roi_views(*, poses: bool, flips: bool) -> tuple[RoiView, ...]:
-    """Returns how each object is looked at: once for its pose, or more often for its category alone.
+    """Return how each object is looked at: once for its pose, or more often for its category alone.
 
     Args:
         poses: whether points of the surface are read.
@@ -76,7 +76,7 @@ def crop_roi(
     side: int,
     roi_view: RoiView = DEFAULT_ROI_VIEW,
 ) -> NDArray[np.uint8]:
-    """Returns the close-up (side, side, 3) of a box (4,) in an image."""
+    """Return the close-up (side, side, 3) of a box (4,) in an image."""
     low, reach_px = compute_roi_square(box_xyxy, roi_view.box_fraction)
     scale = side / reach_px
     shown = warp_crop(rgb, np.column_stack([scale * np.eye(2), -scale * low]), side)
@@ -86,13 +86,13 @@ def crop_roi(
 def compute_roi_square(
     box_xyxy: NDArray[np.float64], box_fraction: float = BOX_FRACTION
 ) -> tuple[NDArray[np.float64], float]:
-    """Returns the upper left corner (2,) and the side of what a close-up of a box (4,) shows, in its pixels."""
+    """Return the upper left corner (2,) and the side of what a close-up of a box (4,) shows, in its pixels."""
     reach_px = max(float((box_xyxy[2:] - box_xyxy[:2]).max()), 1.0) / box_fraction
     return (box_xyxy[:2] + box_xyxy[2:]) / 2 - reach_px / 2, reach_px
 
 
 def select_classifiable(image: AnnotatedImage, crop_config: CropConfig) -> NDArray[np.bool_]:
-    """Returns which objects (n,) of a picture are seen well enough for their category to be learned."""
+    """Return which objects (n,) of a picture are seen well enough for their category to be learned."""
     least = max(crop_config.min_visible, crop_config.min_category_visible)
     return np.asarray(~image.ignored & (image.visible_fractions * image.inside_fractions >= least))
 
@@ -104,7 +104,7 @@ def sample_roi_crop(
     side: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Returns a close-up of an object, and the affine map (2, 3) to it from the picture's edge-based pixels.
+    """Return a close-up of an object, and the affine map (2, 3) to it from the picture's edge-based pixels.
 
     It is mirrored as crops are, off its centre, and finer or coarser than the picture as far as crops are
     than one another. It stands as the picture does: which way is up tells what is upper and what is beside it
@@ -135,7 +135,7 @@ def sample_roi_crop(
 def crop_object_coordinates(
     image: AnnotatedImage, object_index: int, matrix: NDArray[np.float64], side: int
 ) -> NDArray[np.float32]:
-    """Returns which points of an object a close-up of it shows (3, h/8, w/8), as
+    """Return which points of an object a close-up of it shows (3, h/8, w/8), as
     ``SurfaceMaps.points`` has them.
 
     They are NaN where it shows something else, and all of them where the picture does not tell.

@@ -17,7 +17,7 @@ MIN_SIGMA_CELLS = 0.45
 POSITIVE_THRESHOLD = 0.5  # cells as hot as this also learn sides and category
 MIN_DISTANCE_PX = 0.5
 
-_PER_OBJECT_FIELDS = ("keypoints", "seen")
+_PER_OBJECT_FIELDS = ("keypoints", "keypoint_visibility")
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def make_targets(
     *,
     is_fully_labelled: bool = True,
 ) -> DetectorTargets:
-    """Returns the targets of a crop.
+    """Return the targets of a crop.
 
     Args:
         boxes_xyxy: the objects (n, 4), pixels of the crop; their centres lie inside it.
@@ -115,7 +115,7 @@ def make_targets(
 
 
 def stack_targets(crops: Sequence[DetectorTargets]) -> DetectorTargets:
-    """Returns the targets of crops of one size as one, with a leading axis of crops."""
+    """Return the targets of crops of one size as one, with a leading axis of crops."""
     values = {f.name: [getattr(crop, f.name) for crop in crops] for f in fields(DetectorTargets)}
     there = {name: each for name, each in values.items() if each[0] is not None}
     lists = {name: there.pop(name) for name in _PER_OBJECT_FIELDS if name in there}
@@ -123,14 +123,16 @@ def stack_targets(crops: Sequence[DetectorTargets]) -> DetectorTargets:
     if not lists:
         return DetectorTargets(**maps)
     before = np.cumsum([0, *map(len, next(iter(lists.values()))[:-1])])[:, None, None]
-    maps["owner"] = np.where(maps["owner"] < 0, -1, maps["owner"] + before)
+    maps["object_indices"] = np.where(
+        maps["object_indices"] < 0, -1, maps["object_indices"] + before
+    )
     return DetectorTargets(**maps, **{name: np.concatenate(each) for name, each in lists.items()})
 
 
 def _render_gaussian(
     x: NDArray[np.float64], y: NDArray[np.float64], box: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the heat of one object: a bell around the cell that holds the middle of a box."""
+    """Return the heat of one object: a bell around the cell that holds the middle of a box."""
     height, width = x.shape
     column = min(max(int((box[0] + box[2]) / 2), 0), width - 1)
     row = min(max(int((box[1] + box[3]) / 2), 0), height - 1)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 UNSUPPORTED_FEATURES = {
     "poses": "has no head for points of surfaces",
-    "reader": "reads no close-ups",
-    "min_read": "learns no box without its category",
+    "roi_classifier": "reads no close-ups",
+    "min_category_visible": "learns no box without its category",
     "adapt": "has no cells at which captures could be held against renders",
     "fine_tuning.residual": "has no head that corrects others",
     "features": "has no trunk in common with ours, whose features are asked for",
@@ -32,17 +32,17 @@ _TASK_NAME_PARTS = {"keypoints": "keypoint", "masks": "mask"}
 
 
 def list_torchvision_architectures() -> frozenset[str]:
-    """Returns the names of torchvision's models for detection, masks, keypoints and segmentation."""
+    """Return the names of torchvision's models for detection, masks, keypoints and segmentation."""
     return frozenset(list_models(module=detection)) | _list_segmentation_architectures()
 
 
 def is_segmentation_architecture(name: str) -> bool:
-    """Returns whether a model says what every pixel shows, and nothing of objects."""
+    """Return whether a model says what every pixel shows, and nothing of objects."""
     return name in _list_segmentation_architectures()
 
 
 def make_unsupported_error(name: str, feature: str) -> UsageError:
-    """Returns the error of asking a model for one of ``UNSUPPORTED_FEATURES``."""
+    """Return the error of asking a model for one of ``UNSUPPORTED_FEATURES``."""
     return UsageError(
         f"{feature}: {name} is a model of torchvision, which {UNSUPPORTED_FEATURES[feature]}. Leave it out, or take one of "
         "sim2cam's own architectures."
@@ -50,7 +50,7 @@ def make_unsupported_error(name: str, feature: str) -> UsageError:
 
 
 def check_torchvision_config(config: TrainConfig, native_architectures: Collection[str]) -> None:
-    """Refuses a training of a model that is not there, or cannot learn what is asked.
+    """Refuse a training of a model that is not there, or cannot learn what is asked.
 
     Args:
         config: of the training.
@@ -65,7 +65,7 @@ def check_torchvision_config(config: TrainConfig, native_architectures: Collecti
         raise UsageError(f"architecture '{name}' is not known. {hint}")
     if config.pretrained:
         check_pretrained(config.pretrained)
-    for setting in ("poses", "reader", "min_read", "adapt"):
+    for setting in ("poses", "roi_classifier", "min_category_visible", "adapt"):
         if getattr(config, setting):
             raise make_unsupported_error(name, setting)
     if config.fine_tuning is not None and config.fine_tuning.residual:
@@ -82,7 +82,7 @@ def check_torchvision_config(config: TrainConfig, native_architectures: Collecti
 
 
 def check_operators(name: str) -> None:
-    """Refuses a model whose compiled operators are missing; one of sim2cam's own needs none.
+    """Refuse a model whose compiled operators are missing; one of sim2cam's own needs none.
 
     Raises:
         BackendError: they do not load.
@@ -100,7 +100,7 @@ def check_operators(name: str) -> None:
 def build_torchvision_model(
     name: str, n_categories: int, generator: torch.Generator, *, n_keypoints: int = 0
 ) -> nn.Module:
-    """Returns a model of torchvision with weights from scratch; class 0 is the background.
+    """Return a model of torchvision with weights from scratch; class 0 is the background.
 
     Args:
         name: of ``list_torchvision_architectures``.

@@ -87,7 +87,7 @@ class TorchvisionNetwork(nn.Module, ABC):
 
     @abstractmethod
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
-        """Returns the losses, by the names that torchvision gives them, of which the sum is learned.
+        """Return the losses, by the names that torchvision gives them, of which the sum is learned.
 
         Args:
             rgb: crops (n, 3, h, w), 0 to 255, on its device.
@@ -96,13 +96,13 @@ class TorchvisionNetwork(nn.Module, ABC):
 
     @abstractmethod
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
-        """Returns what it says of a picture (h, w, 3) of any size, at the magnification of its crops."""
+        """Return what it says of a picture (h, w, 3) of any size, at the magnification of its crops."""
 
     @abstractmethod
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
-        """Returns at which magnifications a picture is looked at; arguments are those of ``pyramid``."""
+        """Return at which magnifications a picture is looked at; arguments are those of ``pyramid``."""
 
 
 class TorchvisionObjectNetwork(TorchvisionNetwork):
@@ -130,7 +130,7 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
             )
 
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
-        """Returns the losses of crops, as torchvision's models have them.
+        """Return the losses of crops, as torchvision's models have them.
 
         These know of no regions to leave out, so regions of which nothing is known are painted over with
         the mean colour, but for the boxes of objects that are learned. Objects without a mask teach none.
@@ -149,7 +149,7 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
 
     @torch.inference_mode()
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
-        """Returns what it finds; of objects at the borders of tiles, that tile speaks that has their middle."""
+        """Return what it finds; of objects at the borders of tiles, that tile speaks that has their middle."""
         height, width = rgb.shape[:2]
         found = []
         for tile in _iter_tiles(height, width, self._core_px, self._context_px):
@@ -166,7 +166,7 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
-        """Returns the levels of ``pyramid``."""
+        """Return the levels of ``pyramid``."""
         return build_pyramid(input_scale, trained_sizes_px, image_side_px)
 
 
@@ -186,17 +186,17 @@ class TorchvisionSegmentationNetwork(TorchvisionNetwork):
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
 
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
-        """Returns the cross-entropy of all pixels of which it is known what they show."""
+        """Return the cross-entropy of all pixels of which it is known what they show."""
         shown = torch.from_numpy(np.stack([_get_segmentation(crop).semantic for crop in crops])).to(
             rgb.device
         )
         logits = self._compute_logits(rgb)
         lost = functional.cross_entropy(logits, shown, ignore_index=IGNORE_INDEX, reduction="sum")
-        return {"pixels": lost / (shown != IGNORE_INDEX).sum().clamp(min=1)}
+        return {"semantic": lost / (shown != IGNORE_INDEX).sum().clamp(min=1)}
 
     @torch.inference_mode()
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
-        """Returns what every pixel shows, and the regions of one category as objects."""
+        """Return what every pixel shows, and the regions of one category as objects."""
         height, width = rgb.shape[:2]
         rows: dict[int, list[NDArray[np.float32]]] = {}
         for tile in _iter_tiles(height, width, TILE_CORE_PX, TILE_CONTEXT_PX):
@@ -209,7 +209,7 @@ class TorchvisionSegmentationNetwork(TorchvisionNetwork):
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
-        """Returns one level: pixels of larger objects are pixels as well."""
+        """Return one level: pixels of larger objects are pixels as well."""
         return (PyramidLevel(input_scale),)
 
     def _compute_logits(self, rgb: Tensor) -> Tensor:
@@ -220,7 +220,7 @@ class TorchvisionSegmentationNetwork(TorchvisionNetwork):
 def build_torchvision_network(
     name: str, n_categories: int, generator: torch.Generator, *, n_keypoints: int, crop_px: int
 ) -> TorchvisionNetwork:
-    """Returns a model of torchvision by its name; arguments are those of ``build_torchvision_model`` and of the networks.
+    """Return a model of torchvision by its name; arguments are those of ``build_torchvision_model`` and of the networks.
 
     Raises:
         BackendError: the compiled operators that it needs do not load.
@@ -235,7 +235,7 @@ def build_torchvision_network(
 
 @contextmanager
 def seed_global_rng(seed: int, device: torch.device) -> Iterator[None]:
-    """Lets torch's global generators, from which torchvision draws proposals, begin anew, and leaves them as
+    """Let torch's global generators, from which torchvision draws proposals, begin anew, and leaves them as
     they were.
     """
     places = [device] if device.type == "cuda" else []
@@ -248,7 +248,7 @@ def seed_global_rng(seed: int, device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def _ignore_missing_masks() -> Iterator[None]:
-    """Leaves objects without a pixel out of torchvision's loss of masks: what shows them is not known, and it
+    """Leave objects without a pixel out of torchvision's loss of masks: what shows them is not known, and it
     would learn that nothing does.
     """
     of_all = roi_heads.maskrcnn_loss
@@ -278,7 +278,7 @@ def _ignore_missing_masks() -> Iterator[None]:
 
 
 def find_ignored_pixels(crop: Crop) -> NDArray[np.bool_]:
-    """Returns which pixels (h, w) of a crop are of regions of which nothing is known, and of no object."""
+    """Return which pixels (h, w) of a crop are of regions of which nothing is known, and of no object."""
     hidden = np.zeros(crop.rgb.shape[:2], np.bool_)
     for boxes, value in ((crop.ignored_boxes_xyxy, True), (crop.boxes_xyxy, False)):
         for box in boxes:
@@ -288,7 +288,7 @@ def find_ignored_pixels(crop: Crop) -> NDArray[np.bool_]:
 
 
 def make_torchvision_target(crop: Crop) -> dict[str, Tensor]:
-    """Returns what torchvision's models learn of a crop.
+    """Return what torchvision's models learn of a crop.
 
     ``boxes`` float32 (n, 4), ``labels`` int64 (n,) from 1; where the crop has them, ``keypoints``
     float32 (n, k, 3) with 1 where the place is known and 0 where not, and ``masks`` uint8 (n, h, w).
@@ -316,7 +316,7 @@ class _NormalizeOnlyTransform(GeneralizedRCNNTransform):  # type: ignore[misc]
     def resize(
         self, image: Tensor, target: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, dict[str, Tensor] | None]:
-        """Returns both as they are."""
+        """Return both as they are."""
         return image, target
 
 
@@ -340,13 +340,13 @@ class _Tile:
         return self.core_start - self.context_px
 
     def crop(self, rgb: Rgb) -> Rgb:
-        """Returns what there is of it."""
+        """Return what there is of it."""
         x0, y0 = np.maximum(self.corner, 0)
         x1, y1 = self.core_start + self.core_px + self.context_px
         return rgb[y0:y1, x0:x1]
 
     def crop_padded(self, rgb: Rgb) -> Rgb:
-        """Returns all of it, with the mean colour outside the picture, as crops have it."""
+        """Return all of it, with the mean colour outside the picture, as crops have it."""
         side = self.core_px + 2 * self.context_px
         whole = np.empty((side, side, 3), np.uint8)
         whole[:] = np.round(MEAN_RGB)
@@ -356,12 +356,12 @@ class _Tile:
         return whole
 
     def crop_core(self, maps: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns what it speaks for of maps (c, h, w) of ``cut``."""
+        """Return what it speaks for of maps (c, h, w) of ``cut``."""
         x, y = self.core_start - np.maximum(self.corner, 0)
         return maps[:, y : y + self.core_px, x : x + self.core_px]
 
     def contains_centres(self, boxes: Floats) -> NDArray[np.bool_]:
-        """Returns for which boxes (n, 4) of the picture it speaks: those whose middle is in what it does."""
+        """Return for which boxes (n, 4) of the picture it speaks: those whose middle is in what it does."""
         return np.asarray(
             (_compute_centres(boxes) // self.core_px * self.core_px == self.core_start).all(axis=1)
         )
@@ -378,13 +378,13 @@ def _compute_centres(boxes: Floats) -> Floats:
 
 
 def _select_inside(boxes: Floats, width: int, height: int) -> NDArray[np.bool_]:
-    """Returns which boxes (n, 4) have an area, and their middle in the picture."""
+    """Return which boxes (n, 4) have an area, and their middle in the picture."""
     middles, sides = _compute_centres(boxes), boxes[:, 2:] - boxes[:, :2]
     return np.asarray(((middles >= 0) & (middles < (width, height)) & (sides > 0)).all(axis=1))
 
 
 def _to_tensor(rgb: Rgb, device: torch.device) -> Tensor:
-    """Returns a picture (1, 3, h, w), 0 to 255."""
+    """Return a picture (1, 3, h, w), 0 to 255."""
     return torch.from_numpy(np.array(rgb)).to(device).permute(2, 0, 1)[None].float()
 
 
@@ -394,7 +394,7 @@ def _make_tile_outputs(
     boxes: Floats,
     corner: NDArray[np.int64],
 ) -> TorchvisionOutputs:
-    """Returns what a tile says of the objects that it speaks for."""
+    """Return what a tile says of the objects that it speaks for."""
     keypoints: Floats | None = None
     windows = None
     if "keypoints" in model_outputs:
@@ -415,14 +415,14 @@ def _make_tile_outputs(
 def _crop_mask_window(
     probabilities: NDArray[np.float32], box: NDArray[np.float64], corner: NDArray[np.int64]
 ) -> MaskWindow:
-    """Returns the part of a map (h, w) that a box surrounds, with the map's corner in the picture."""
+    """Return the part of a map (h, w) that a box surrounds, with the map's corner in the picture."""
     low = np.floor(box[:2]).astype(int).clip(0)
     x1, y1 = np.maximum(np.ceil(box[2:]).astype(int), low + 1)
     return MaskWindow(corner + low, probabilities[low[1] : y1, low[0] : x1])
 
 
 def _merge_tile_outputs(tile_outputs: Sequence[TorchvisionOutputs]) -> TorchvisionOutputs:
-    """Returns what all tiles of a picture say, surest first."""
+    """Return what all tiles of a picture say, surest first."""
     scores = np.concatenate([one.scores for one in tile_outputs])
     order = np.argsort(-scores, kind="stable")[:MAX_DETECTIONS]
     keypoints = [one.keypoints for one in tile_outputs if one.keypoints is not None]
@@ -437,7 +437,7 @@ def _merge_tile_outputs(tile_outputs: Sequence[TorchvisionOutputs]) -> Torchvisi
 
 
 def _extract_regions(pixel_logits: NDArray[np.float32]) -> TorchvisionOutputs:
-    """Returns the regions of one category that hang together, each as sure as its pixels in the mean."""
+    """Return the regions of one category that hang together, each as sure as its pixels in the mean."""
     shares = torch.from_numpy(pixel_logits).softmax(0).numpy()
     shown = pixel_logits.argmax(axis=0)
     boxes, scores, categories, windows = [], [], [], []

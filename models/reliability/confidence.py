@@ -46,7 +46,7 @@ class ScoreCalibration:
 def fit_score_calibration(
     confidences: ScoredDetections, categories: Sequence[str]
 ) -> ScoreCalibration | None:
-    """Returns the scaling that makes what is known of detections likeliest.
+    """Return the scaling that makes what is known of detections likeliest.
 
     A category of which fewer than ``MIN_PER_OUTCOME`` are right, or wrong, has the offset of all together;
     None where all together are as few.
@@ -69,7 +69,7 @@ def fit_score_calibration(
 
 
 def fit_platt_scaling(scores: Floats, is_correct: NDArray[np.bool_]) -> tuple[float, float]:
-    """Returns temperature and offset of the least negative log-likelihood, which has one minimum.
+    """Return temperature and offset of the least negative log-likelihood, which has one minimum.
 
     Args:
         scores: confidences (n,), 0 to 1.
@@ -88,7 +88,7 @@ def fit_platt_scaling(scores: Floats, is_correct: NDArray[np.bool_]) -> tuple[fl
 def stack_calibration(
     calibration: ScoreCalibration | None, categories: Sequence[str]
 ) -> Tensor | None:
-    """Returns what logits are multiplied by and what is added (c, 2), in the order of class indices.
+    """Return what logits are multiplied by and what is added (c, 2), in the order of class indices.
 
     None without a scaling.
     """
@@ -99,7 +99,7 @@ def stack_calibration(
 
 
 def calibrate_scores(scores: Tensor, slopes_offsets: Tensor) -> Tensor:
-    """Returns calibrated scores.
+    """Return calibrated scores.
 
     Args:
         scores: 0 to 1, of any shape.
@@ -111,7 +111,7 @@ def calibrate_scores(scores: Tensor, slopes_offsets: Tensor) -> Tensor:
 def undo_calibration(
     confidences: ScoredDetections, calibration: ScoreCalibration
 ) -> ScoredDetections:
-    """Returns the same detections with the scores that they had before ``calibrated``."""
+    """Return the same detections with the scores that they had before ``calibrated``."""
     offsets = np.array([calibration.offsets[name] for name in confidences.categories], np.float64)
     before = (_compute_logits(confidences.scores) - offsets) * calibration.temperature
     return replace(confidences, scores=expit(before))

@@ -38,7 +38,7 @@ from sim2cam.models.training.training import build_batch_maker
 REFERENCE_CROPS = 512
 """Training crops that pictures are held against, at least."""
 
-CalibrationSource = Literal["held-out pictures", "development captures"]
+CalibrationSource = Literal["held-out images", "validation images"]
 
 
 def measure_reliability(
@@ -50,7 +50,7 @@ def measure_reliability(
     *,
     device: str = "cpu",
 ) -> AnyDetector:
-    """Returns the detector of a weights file with calibrated confidences and, but for torchvision's models,
+    """Return the detector of a weights file with calibrated confidences and, but for torchvision's models,
     a limit of novelty; file and card hold what that takes.
 
     Args:
@@ -84,7 +84,7 @@ def measure_reliability(
 def fit_training_distribution(
     detector: NativeDetector, datasets: WeightedDatasets, config: TrainConfig
 ) -> FeatureDistribution:
-    """Returns what training crops look like: those of the steps that would have come next, before their
+    """Return what training crops look like: those of the steps that would have come next, before their
     looks are varied. Varied ones are so different that noise is among them.
 
     Args:
@@ -107,7 +107,7 @@ def fit_training_distribution(
 def calibrate_detector(
     detector: AnyDetector, images: Dataset, source: CalibrationSource
 ) -> AnyDetector:
-    """Returns the detector with the scaling of confidences and the limits of novelty that pictures tell.
+    """Return the detector with the scaling of confidences and the limits of novelty that pictures tell.
 
     Args:
         detector: what its card says of both is replaced; without ``familiar`` it has no limit.
@@ -118,7 +118,7 @@ def calibrate_detector(
     """
     card = replace(detector.card, score_calibration=None, ood_threshold=None)
     as_used = card
-    if source == "held-out pictures":
+    if source == "held-out images":
         as_used = replace(card, input_scale=card.trained_input_scale, box_expansion=0.0)
     seen = predict_samples(replace(detector, card=as_used), images)
     found = collect_scored_detections(images, {name: one.detections for name, one in seen.items()})
@@ -136,7 +136,7 @@ def fit_ood_threshold(
     source: CalibrationSource,
     card: DetectorCard,
 ) -> OodThreshold | None:
-    """Returns from where on pictures are unlike; None where it is not known what they are held against.
+    """Return from where on pictures are unlike; None where it is not known what they are held against.
 
     Args:
         images: labelled, at least ``novelty.LEAST_PICTURES``.

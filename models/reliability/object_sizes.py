@@ -52,19 +52,19 @@ class SizeComparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the shares, the range and the number of objects as JSON values."""
+        """Return the shares, the range and the number of objects as JSON values."""
         return {
             "objects": self.objects,
-            "smaller": self.smaller_share,
-            "larger": self.larger_share,
-            "trained_px": list(self.trained_sizes_px),
+            "smaller_share": self.smaller_share,
+            "larger_share": self.larger_share,
+            "trained_sizes_px": list(self.trained_sizes_px),
         }
 
 
 def compute_box_size_range(
     datasets: WeightedDatasets, config: TrainConfig
 ) -> tuple[float, float] | None:
-    """Returns the range of longer sides of boxes in crops, pixels, that ``RANGE_QUANTILES`` of them lie below.
+    """Return the range of longer sides of boxes in crops, pixels, that ``RANGE_QUANTILES`` of them lie below.
 
     Each counts by the share of places along its longer side in which a crop that shows its middle shows all of
     it: of what is nearly always cut, a detector learns the sizes of pieces. None where no object fits.
@@ -101,7 +101,7 @@ def compute_box_size_range(
 def compare_sizes(
     sides_px: Sequence[float], trained_sizes_px: tuple[float, float] | None
 ) -> SizeComparison | None:
-    """Returns how objects of these longer sides lie to those trained on; None where either is unknown.
+    """Return how objects of these longer sides lie to those trained on; None where either is unknown.
 
     Args:
         sides_px: at the network's scale.
@@ -115,6 +115,6 @@ def compare_sizes(
 
 
 def compute_longer_side(box_xyxy: Box) -> float:
-    """Returns the longer side of a box."""
+    """Return the longer side of a box."""
     x0, y0, x1, y1 = box_xyxy
     return max(x1 - x0, y1 - y0)

@@ -35,7 +35,7 @@ DISTANCE_SLACK = 1.1
 """Of the limit of distances, which move a little from hour to hour with one camera."""
 
 _RIDGE = 0.01  # of the mean variance: channels that never fire would have none
-_PREFIX = "familiar."
+_PREFIX = "feature_distribution."
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class FeatureDistribution:
     whitening: Tensor
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """Returns what a weights file holds of it, by name."""
+        """Return what a weights file holds of it, by name."""
         return {f"{_PREFIX}mean": self.mean, f"{_PREFIX}whitening": self.whitening}
 
 
 def split_feature_distribution(
     path: Path, tensors: Mapping[str, Tensor], channels: int
 ) -> tuple[dict[str, Tensor], FeatureDistribution]:
-    """Returns the tensors of the network alone, and what its training crops look like.
+    """Return the tensors of the network alone, and what its training crops look like.
 
     Args:
         path: the weights file, for the errors.
@@ -102,7 +102,7 @@ def split_feature_distribution(
 
 
 def fit_feature_distribution(features: Tensor) -> FeatureDistribution:
-    """Returns the normal distribution of the features (n, c) of training crops, in half precision.
+    """Return the normal distribution of the features (n, c) of training crops, in half precision.
 
     That is how weights are stored, so what is measured with it holds for the file.
     """
@@ -119,7 +119,7 @@ def fit_feature_distribution(features: Tensor) -> FeatureDistribution:
 def compute_feature_distance(
     feature_distribution: FeatureDistribution, features: Tensor, tile_px: int
 ) -> float:
-    """Returns how far a picture is from training crops: about 1 for one like them, 0 or more.
+    """Return how far a picture is from training crops: about 1 for one like them, 0 or more.
 
     It is the root of the mean squared Mahalanobis distance of its tiles, over that of a crop.
 
@@ -137,7 +137,7 @@ def compute_feature_distance(
 
 
 def compute_uncertainty(heatmap: Tensor) -> float:
-    """Returns how little sure a detector is of the surest object, 0 to 1: 1 of a picture without any.
+    """Return how little sure a detector is of the surest object, 0 to 1: 1 of a picture without any.
 
     Args:
         heatmap: logits of an object's centre in each cell.
@@ -146,7 +146,7 @@ def compute_uncertainty(heatmap: Tensor) -> float:
 
 
 def compute_conformal_threshold(values: Sequence[float]) -> tuple[float, float]:
-    """Returns the value beyond which another picture of the kind lies with a chance of at most half of
+    """Return the value beyond which another picture of the kind lies with a chance of at most half of
     ``MAX_FALSE_POSITIVE_RATE``, and that chance: the quantile of split conformal prediction (Vovk and others 2005).
 
     Of few pictures it is the highest value, and the chance is higher.
@@ -161,6 +161,6 @@ def compute_conformal_threshold(values: Sequence[float]) -> tuple[float, float]:
 
 @torch.inference_mode()
 def extract_crop_features(network: DetectorNetwork, rgb: NDArray[np.uint8]) -> Tensor:
-    """Returns the mean features (n, c) of crops (n, h, w, 3), RGB."""
+    """Return the mean features (n, c) of crops (n, h, w, 3), RGB."""
     images = torch.from_numpy(rgb).to(network.mean.device).permute(0, 3, 1, 2)
     return network.extract_features(images).float().mean(dim=(2, 3)).cpu()

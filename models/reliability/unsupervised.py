@@ -11,7 +11,7 @@ from sim2cam.models.inference.detections import Prediction
 
 
 def compute_selection_scores(predictions: Iterable[Prediction]) -> SelectionScores | None:
-    """Returns the scores of what a detector says of images, of which no labels are needed.
+    """Return the scores of what a detector says of images, of which no labels are needed.
 
     Returns:
         None where it found next to nothing, knows one category, or is a model of torchvision.

@@ -128,13 +128,13 @@ class BatchMaker:
         self._photometric = PhotometricAugmentation() if photometric else None
 
     def preload(self, processes: int) -> None:
-        """Decodes pictures and backdrops as ``PictureStore.fill`` does."""
+        """Decode pictures and backdrops as ``PictureStore.fill`` does."""
         self._image_cache.preload(processes)
         if self._background_augmentation is not None:
             self._background_augmentation.preload(processes)
 
     def make(self, step: int) -> DetectorBatch:
-        """Returns the batch of a step; of several processes, the part of this one.
+        """Return the batch of a step; of several processes, the part of this one.
 
         Raises:
             InputError: an image cannot be read.
@@ -165,7 +165,7 @@ class BatchMaker:
         )
 
     def _sample_image(self, step: int, rng: np.random.Generator) -> AnnotatedImage:
-        """Returns a picture, its objects in other shades, with what others show laid before and behind them."""
+        """Return a picture, its objects in other shades, with what others show laid before and behind them."""
         part = int(rng.choice(len(self._dataset_sizes), p=self._dataset_shares(step)))
         picture = self._image_cache.get(part, self._sample_image_index(part, rng))
         for _ in range(
@@ -180,7 +180,7 @@ class BatchMaker:
         return picture
 
     def _sample_image_index(self, dataset_index: int, rng: np.random.Generator) -> int:
-        """Returns the number of a picture of a part."""
+        """Return the number of a picture of a part."""
         chances = self._image_probabilities[dataset_index]
         if chances is None:
             return int(rng.integers(self._dataset_sizes[dataset_index]))
@@ -205,7 +205,7 @@ class BatchMaker:
         return self._augment(crop.rgb, rng), targets, crop
 
     def _make_roi_crop(self, image: AnnotatedImage, rng: np.random.Generator) -> RoiCrops:
-        """Returns a close-up of an object that is seen well enough, with a leading axis of 1."""
+        """Return a close-up of an object that is seen well enough, with a leading axis of 1."""
         side = get_roi_side_px(poses=image.object_coordinates is not None)
         rgb = np.zeros((side, side, 3), np.uint8)
         cells = side // SURFACE_STRIDE_PX
@@ -267,7 +267,7 @@ class TargetViewMaker:
         self._photometric = PhotometricAugmentation() if photometric else None
 
     def make(self, step: int) -> TargetViews:
-        """Returns the views of a step; of several processes, the part of this one.
+        """Return the views of a step; of several processes, the part of this one.
 
         Raises:
             InputError: an image cannot be read.
@@ -298,7 +298,7 @@ class TimedIterator(Iterator[T]):
         return found
 
     def pop_mean_wait_s(self) -> float:
-        """Returns the mean wait for what was yielded since the last call, in seconds."""
+        """Return the mean wait for what was yielded since the last call, in seconds."""
         mean_s = sum(self._waits_s) / len(self._waits_s)
         self._waits_s.clear()
         return mean_s

@@ -20,7 +20,7 @@ BalanceBin = tuple[BalanceCriterion, str | int]
 def compute_image_probabilities(
     samples: Sequence[Sample], balance: Sequence[BalanceCriterion], min_visible: float
 ) -> NDArray[np.float64]:
-    """Returns the chance of each picture to be drawn (n,); they sum to 1.
+    """Return the chance of each picture to be drawn (n,); they sum to 1.
 
     It is inverse to the number of pictures that hold what is rarest in this one, like the repeat factors of
     Gupta et al. (2019, "LVIS"), but without their root, so that pictures of one object each come up

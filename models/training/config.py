@@ -69,12 +69,12 @@ class FineTuning:
     residual: bool = False
 
     def __post_init__(self) -> None:
-        """Refuses rates that are none.
+        """Refuse rates that are none.
 
         Raises:
             UsageError: naming the value.
         """
-        for name in ("head_rate", "layer_decay"):
+        for name in ("head_lr_scale", "layer_decay"):
             if not 0 < getattr(self, name) <= 1:
                 raise UsageError(
                     f"fine_tuning.{name} must be above 0 and at most 1, not {getattr(self, name)}"
@@ -100,7 +100,7 @@ class AdaptationConfig:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses what is no adaptation.
+        """Refuse what is no adaptation.
 
         Raises:
             UsageError: naming the value.
@@ -122,9 +122,10 @@ BalanceCriterion = Literal["category", "size", "visible"]
 
 
 OMITTED_WHEN_UNSET = (
-    "keypoints", "masks", "min_read", "reader", "bfloat16", "residual", "fine_tuning", "adapt", "patience",
-    "start", "captures", "backdrops", "looks", "balance", "pretrained",
-    "copy_paste", "recolour", "collages",
+    "keypoints", "masks", "min_category_visible", "roi_classifier", "bfloat16", "residual", "fine_tuning",
+    "adapt", "patience",
+    "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
+    "copy_paste", "instance_colour_jitter", "dead_leaves",
 )  # fmt: skip
 """Left out of files where they are not used: cards, checkpoints and results of before have none."""
 
@@ -230,7 +231,7 @@ class TrainConfig:
     cache_bytes: int = 3 << 30
 
     def __post_init__(self) -> None:
-        """Refuses values that cannot be trained with.
+        """Refuse values that cannot be trained with.
 
         Raises:
             UsageError: naming the value.
@@ -242,7 +243,9 @@ class TrainConfig:
         if self.poses and self.flips:
             raise UsageError("poses need flips = false: what is mirrored has no pose")
         if self.roi_classifier and self.keypoints:
-            raise UsageError("a reader needs keypoints = false: these are found for one category")
+            raise UsageError(
+                "roi_classifier needs keypoints = false: these are found for one category"
+            )
         if self.masks and self.amodal:
             raise UsageError("masks need amodal = false: what is hidden has no pixels")
         for name in ("learning_rate", "clip_norm"):
@@ -260,7 +263,7 @@ class TrainConfig:
         return self.architecture not in ARCHITECTURES
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the settings as JSON values, without later ones that are not used."""
+        """Return the settings as JSON values, without later ones that are not used."""
         return {n: v for n, v in asdict(self).items() if v or n not in OMITTED_WHEN_UNSET}
 
     def _check_architecture(self) -> None:
@@ -274,7 +277,7 @@ class TrainConfig:
             check_pretrained(self.pretrained)
 
     def _check_fractions(self) -> None:
-        for name in ("min_visible", "min_read"):
+        for name in ("min_visible", "min_category_visible"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name} must be 0 to 1, not {getattr(self, name)}")
         if not 0 <= self.ema_decay < 1:
@@ -287,12 +290,12 @@ class TrainConfig:
                 raise UsageError(f"balance by '{name}' is not known. {hint}")
         if bool(self.initial_mix) != bool(self.mix_steps):
             raise UsageError(
-                "first_weights say how data sets are mixed at the first step, and mix_steps in how many "
+                "initial_mix says how data sets are mixed at the first step, and mix_steps in how many "
                 "steps that turns into their weights: give both or neither."
             )
         if self.initial_mix and not (min(self.initial_mix) >= 0 < sum(self.initial_mix)):
             raise UsageError(
-                f"first_weights must be 0 or more, and one above 0, not {self.initial_mix}"
+                f"initial_mix must be 0 or more, and one above 0, not {self.initial_mix}"
             )
 
     def _check_adapt(self) -> None:
@@ -310,7 +313,7 @@ class TrainConfig:
 
 
 def compute_trained_input_scale(scale_range: Sequence[float]) -> float:
-    """Returns the magnification at which images are as crops of a training were: 1 where that is among
+    """Return the magnification at which images are as crops of a training were: 1 where that is among
     those drawn, else their middle.
     """
     low, high = scale_range

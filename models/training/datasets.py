@@ -49,7 +49,7 @@ class DatasetRecord:
 
 
 def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str, ...]:
-    """Returns the categories, which all parts share.
+    """Return the categories, which all parts share.
 
     Raises:
         UsageError: no part, or one that is never drawn from.
@@ -70,7 +70,7 @@ def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str
             raise InputError(
                 dataset.root,
                 f"categories {', '.join(dataset.categories)} are not those of {first.root}: "
-                f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore, or "
+                f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore-unmatched, or "
                 "add those that no picture shows to the data's list of categories.",
             )
     samples = (sample for dataset, _ in datasets for sample in dataset.samples)
@@ -83,12 +83,12 @@ def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str
 
 
 def _check_weights(datasets: WeightedDatasets, config: TrainConfig) -> None:
-    first_weights = config.initial_mix or (0.0,) * len(datasets)
-    if len(first_weights) != len(datasets):
+    initial_mix = config.initial_mix or (0.0,) * len(datasets)
+    if len(initial_mix) != len(datasets):
         raise UsageError(
-            f"first_weights has {len(first_weights)} numbers for {len(datasets)} data sets; give one each."
+            f"initial_mix has {len(initial_mix)} numbers for {len(datasets)} data sets; give one each."
         )
-    for (dataset, weight), first in zip(datasets, first_weights, strict=True):
+    for (dataset, weight), first in zip(datasets, initial_mix, strict=True):
         if not (weight >= 0 and weight + first > 0):
             raise UsageError(f"the weight of {dataset.root} must be above 0, not {weight}")
     if not any(weight for _, weight in datasets):
@@ -98,7 +98,7 @@ def _check_weights(datasets: WeightedDatasets, config: TrainConfig) -> None:
 def collect_keypoint_names(
     datasets: WeightedDatasets, config: TrainConfig
 ) -> dict[str, tuple[str, ...]]:
-    """Returns the names of the keypoints that each category learns, by its name; empty without keypoints.
+    """Return the names of the keypoints that each category learns, by its name; empty without keypoints.
 
     Args:
         datasets: of which some may have no keypoints, as photos with boxes.
@@ -129,7 +129,7 @@ def collect_keypoint_names(
 def add_curriculum(
     easy_dataset: Dataset, datasets: WeightedDatasets, config: TrainConfig
 ) -> tuple[WeightedDatasets, TrainConfig]:
-    """Returns parts and settings of the same training, begun with plain scenes.
+    """Return parts and settings of the same training, begun with plain scenes.
 
     Their share falls from all of the crops to none in the first third of the steps, which of the
     shares that were tried was the best one on photos (docs/decisions/0035-plain-scenes-first.md).
@@ -142,7 +142,7 @@ def add_curriculum(
 def compute_dataset_shares(
     step: int, datasets: WeightedDatasets, config: TrainConfig
 ) -> NDArray[np.float64]:
-    """Returns the share of each part in the crops of a step, 0 for the first; they sum to 1."""
+    """Return the share of each part in the crops of a step, 0 for the first; they sum to 1."""
     weights = np.array([weight for _, weight in datasets], np.float64)
     later: NDArray[np.float64] = weights / weights.sum()
     if step >= config.mix_steps:
@@ -153,7 +153,7 @@ def compute_dataset_shares(
 
 
 def make_dataset_records(datasets: WeightedDatasets) -> tuple[DatasetRecord, ...]:
-    """Returns what the card says of each part, in order.
+    """Return what the card says of each part, in order.
 
     Raises:
         InputError: an image cannot be read.
@@ -178,7 +178,7 @@ def _collect_licences(dataset: Dataset) -> tuple[str, ...]:
 
 
 def sketch_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
-    """Returns the lowest digests of samples, ``MAX_SKETCH_DIGESTS`` at most.
+    """Return the lowest digests of samples, ``MAX_SKETCH_DIGESTS`` at most.
 
     Those of two sets show whether many pictures are in both, however large the sets are (Broder 1997,
     "On the resemblance and containment of documents").
@@ -190,7 +190,7 @@ def sketch_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
 
 
 def compute_dataset_digest(dataset: Dataset) -> str:
-    """Returns the SHA-256 over the names, images and labels of a data set, and its categories.
+    """Return the SHA-256 over the names, images and labels of a data set, and its categories.
 
     Raises:
         InputError: an image cannot be read.

@@ -45,12 +45,12 @@ class EarlyStopping:
         return len(scores) - 1 - scores.index(max(scores)) >= self._patience
 
     def update(self, step: int, score: float, weights: Mapping[str, Tensor]) -> None:
-        """Takes in a look at the weights after a step; those of the best are kept."""
+        """Take in a look at the weights after a step; those of the best are kept."""
         if not self.evaluations or score > max(score for _, score in self.evaluations):
             self.best_weights = {name: value.clone() for name, value in weights.items()}
         self.evaluations.append((step, score))
 
 
 def compute_evaluation_interval(steps: int) -> int:
-    """Returns how many steps lie between two looks."""
+    """Return how many steps lie between two looks."""
     return max(1, steps // MAX_EVALUATIONS)

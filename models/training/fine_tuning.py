@@ -16,8 +16,8 @@ from sim2cam.models.inference.detector import AnyDetector, load_detector
 from sim2cam.models.network.detector import DetectorNetwork, list_residual_heads
 from sim2cam.models.training.config import FineTuning, TrainConfig
 
-_LAYER_DEPTHS = {"neck": 1, "trunk.stages.2": 2, "trunk.stages.1": 3,
-           "trunk.stages.0": 4, "trunk.stem": 5, "spread": 1, "trunk.coarse": 2, "trunk.fine": 3,
+_LAYER_DEPTHS = {"neck": 1, "backbone.stages.2": 2, "backbone.stages.1": 3,
+           "backbone.stages.0": 4, "backbone.stem": 5, "upsampling": 1, "backbone.coarse": 2, "backbone.fine": 3,
            "model.backbone": 1}  # fmt: skip
 """How many steps below the heads layers are, by the beginnings of their names."""
 
@@ -44,7 +44,7 @@ class InitialWeights:
     def check_objects(
         self, objects: Mapping[str, ObjectGeometry], keypoints: Mapping[str, tuple[str, ...]]
     ) -> None:
-        """Refuses weights that find the poses or keypoints of other objects than the data have.
+        """Refuse weights that find the poses or keypoints of other objects than the data have.
 
         Args:
             objects: of the data, by category; empty without poses.
@@ -73,7 +73,7 @@ class InitialWeights:
 def load_initial_weights(
     path: Path, categories: tuple[str, ...], config: TrainConfig
 ) -> InitialWeights:
-    """Returns the weights that a training begins with.
+    """Return the weights that a training begins with.
 
     Args:
         path: of the weights.
@@ -94,7 +94,7 @@ def load_initial_weights(
         raise CheckpointError(
             path,
             f"finds {', '.join(card.categories)}, but the data are of {', '.join(categories)}. Rename them with "
-            "--map, leave out others with --ignore, add those that no picture shows to the data's list of "
+            "--map, leave out others with --ignore-unmatched, add those that no picture shows to the data's list of "
             "categories, or name weights of the same categories.",
         )
     learned = {
@@ -102,7 +102,7 @@ def load_initial_weights(
         "keypoints": bool(card.keypoints),
         "masks": card.masks,
         "amodal": card.is_amodal,
-        "reader": card.roi_classifier,
+        "roi_classifier": card.roi_classifier,
     }
     for name, was in learned.items():
         if was != getattr(config, name):
@@ -115,7 +115,7 @@ def load_initial_weights(
 
 
 def compute_lr_scale(name: str, fine_tuning: FineTuning | None) -> float:
-    """Returns the learning rate of a parameter of the detector, as a share of the training's.
+    """Return the learning rate of a parameter of the detector, as a share of the training's.
 
     Args:
         name: of the parameter.
@@ -128,12 +128,12 @@ def compute_lr_scale(name: str, fine_tuning: FineTuning | None) -> float:
 
 
 def copy_weights(network: nn.Module, source_network: nn.Module) -> None:
-    """Gives a network the weights of another one; a residual head that that does not have stays."""
+    """Give a network the weights of another one; a residual head that that does not have stays."""
     network.load_state_dict(network.state_dict() | source_network.state_dict())
 
 
 def freeze_except_residual(network: DetectorNetwork) -> None:
-    """Lets nothing of a network learn but its residual heads."""
+    """Let nothing of a network learn but its residual heads."""
     network.requires_grad_(requires_grad=False)
     for head in list_residual_heads(network):
         head.requires_grad_(requires_grad=True)

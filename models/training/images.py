@@ -135,13 +135,13 @@ class AnnotatedImage:
 
 
 def get_complete_instance_map(image: AnnotatedImage) -> NDArray[np.uint16] | None:
-    """Returns what each pixel of a picture shows (h, w); None where that is not known of all of them."""
+    """Return what each pixel of a picture shows (h, w); None where that is not known of all of them."""
     owners = image.instance_map
     return None if owners is None or UNKNOWN_INSTANCE in owners else owners
 
 
 def compute_bounding_boxes(outlines: Iterable[Floats]) -> Floats:
-    """Returns the bounding boxes (n, 4) of points (k, 2)."""
+    """Return the bounding boxes (n, 4) of points (k, 2)."""
     boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in outlines]
     return np.array(boxes, np.float64).reshape(-1, 4)
 
@@ -149,7 +149,7 @@ def compute_bounding_boxes(outlines: Iterable[Floats]) -> Floats:
 def read_annotated_image(
     sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES_ONLY
 ) -> AnnotatedImage:
-    """Returns a labelled sample as crops need it.
+    """Return a labelled sample as crops need it.
 
     Args:
         sample: the sample.
@@ -219,7 +219,7 @@ class ImageCache:
         self._lock = threading.Lock()
 
     def preload(self, processes: int) -> None:
-        """Decodes pictures until the budget is used up, in several processes. Those forked later share them.
+        """Decode pictures until the budget is used up, in several processes. Those forked later share them.
 
         Raises:
             InputError: a file cannot be read.
@@ -235,7 +235,7 @@ class ImageCache:
                 break
 
     def get(self, dataset_index: int, image_index: int) -> AnnotatedImage:
-        """Returns a picture.
+        """Return a picture.
 
         Raises:
             InputError: its files cannot be read.
@@ -254,7 +254,7 @@ class ImageCache:
         )
 
     def _store_if_room(self, key: tuple[int, int], image: AnnotatedImage) -> bool:
-        """Keeps a picture as far as there is room, and returns whether it is there."""
+        """Keep a picture as far as there is room, and returns whether it is there."""
         size = image.nbytes
         with self._lock:
             if key not in self._images and size <= self._remaining_bytes:
@@ -271,7 +271,7 @@ def _get_box_corners(label: ObjectLabel) -> NDArray[np.float64]:
 def _read_object_coordinates(
     sample: Sample, ids: NDArray[np.uint16] | None, coordinate_scales_m: Mapping[str, float]
 ) -> NDArray[np.float16]:
-    """Returns the ``points`` of a picture; of one without channels for them, none is known."""
+    """Return the ``points`` of a picture; of one without channels for them, none is known."""
     points = np.full((sample.height, sample.width, 3), np.nan, np.float16)
     if ids is None or "coordinates" not in sample.channels:
         return points
@@ -316,7 +316,7 @@ def _make_instance_map(sample: Sample) -> NDArray[np.uint16]:
 
 
 def _compute_object_hull(label: ObjectLabel, ids: NDArray[np.uint16]) -> NDArray[np.float64] | None:
-    """Returns the hull of the pixels that show the object; None when there are none."""
+    """Return the hull of the pixels that show the object; None when there are none."""
     x0, y0 = (max(int(np.floor(v)), 0) for v in label.box_xyxy[:2])
     x1, y1 = (int(np.ceil(v)) for v in label.box_xyxy[2:])
     if label.instance_id is None:
@@ -326,7 +326,7 @@ def _compute_object_hull(label: ObjectLabel, ids: NDArray[np.uint16]) -> NDArray
 
 
 def compute_hull(mask: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-    """Returns the hull (k, 2) of the squares of the pixels of a mask (h, w); None when there are none."""
+    """Return the hull (k, 2) of the squares of the pixels of a mask (h, w); None when there are none."""
     rows, columns = np.nonzero(mask)
     if not len(rows):
         return None

@@ -24,7 +24,7 @@ def pseudo_label(
     min_score: float = MIN_LABEL_SCORE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
-    """Returns captures with what a detector finds in them as their labels, to train on.
+    """Return captures with what a detector finds in them as their labels, to train on.
 
     That is self-training with pseudo-labels (Lee 2013, "Pseudo-Label"). What it is not sure of is
     labelled as a crowd, which is neither learned nor unlearned; nor is what lies outside the labels

@@ -116,7 +116,7 @@ class TrainingSetup:
         return _make_record(self.background_images)
 
     def identity(self) -> dict[str, Any]:
-        """Returns all that decides the result, as JSON values.
+        """Return all that decides the result, as JSON values.
 
         Raises:
             InputError: a capture or a backdrop cannot be read.
@@ -125,19 +125,19 @@ class TrainingSetup:
         records = [asdict(one) for one in self.records]
         for record in records:
             del record["licences"]
-        data = {f"part {number}": record for number, record in enumerate(records, 1)}
+        data = {f"dataset {number}": record for number, record in enumerate(records, 1)}
         start = None if self.initial_weights is None else self.initial_weights.record
         aids = {
-            "from": start,
-            "captures": self.target_images_record,
-            "backdrops": self.background_images_record,
-            "dev": _make_record(self.validation_set),
+            "initial_weights": start,
+            "target_images": self.target_images_record,
+            "background_images": self.background_images_record,
+            "validation_set": _make_record(self.validation_set),
         }
         digests = {name: one.digest for name, one in aids.items() if one is not None}
         return {"config": decisive, "categories": self.categories, "data": data, **digests}
 
     def make_card(self) -> DetectorCard:
-        """Returns the card of the detector before its first step.
+        """Return the card of the detector before its first step.
 
         Raises:
             InputError: a capture or a backdrop cannot be read.
@@ -163,7 +163,7 @@ class TrainingSetup:
         )
 
     def _compute_input_scale(self) -> float:
-        """Returns by how much images are enlarged: over that of crops, as much as for the weights before."""
+        """Return by how much images are enlarged: over that of crops, as much as for the weights before."""
         trained = compute_trained_input_scale(self.config.scale_range)
         if self.initial_weights is None:
             return trained
@@ -171,7 +171,7 @@ class TrainingSetup:
         return round(trained * before.input_scale / before.trained_input_scale, 3)
 
     def _compute_box_size_range(self) -> tuple[float, float] | None:
-        """Returns the range of sizes that are known, those of the weights before too."""
+        """Return the range of sizes that are known, those of the weights before too."""
         ours = compute_box_size_range(self.datasets, self.config)
         before = (
             None if self.initial_weights is None else self.initial_weights.card.box_size_range_px
@@ -180,7 +180,7 @@ class TrainingSetup:
         return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
     def _compute_image_digests(self) -> tuple[str, ...]:
-        """Returns what the card says of all pictures trained on, those of the weights before too."""
+        """Return what the card says of all pictures trained on, those of the weights before too."""
         ours = sketch_digests(sample for dataset, _ in self.datasets for sample in dataset.samples)
         before = () if self.initial_weights is None else self.initial_weights.card.image_digests
         return tuple(sorted({*ours, *before})[:MAX_SKETCH_DIGESTS])
@@ -189,7 +189,7 @@ class TrainingSetup:
 def make_training_setup(
     datasets: WeightedDatasets, config: TrainConfig, auxiliary_data: AuxiliaryData
 ) -> TrainingSetup:
-    """Returns what is learned from what.
+    """Return what is learned from what.
 
     Args:
         datasets: labelled data sets with their weights.
@@ -229,7 +229,7 @@ def make_training_setup(
         or auxiliary_data.background_images is not None,
     )
     if auxiliary_data.background_images is not None:
-        _check_instance_masks(datasets, "laid before backdrops", "without --backdrops")
+        _check_instance_masks(datasets, "laid before backdrops", "without --backgrounds")
         if not auxiliary_data.background_images.samples:
             raise InputError(
                 auxiliary_data.background_images.root, "no images to lay objects before."
@@ -237,9 +237,11 @@ def make_training_setup(
     if config.copy_paste:
         _check_instance_masks(datasets, "laid into other pictures", "with copy_paste = false")
     if config.dead_leaves:
-        _check_instance_masks(datasets, "laid before collages", "with collages = false")
+        _check_instance_masks(datasets, "laid before collages", "with dead_leaves = false")
     if config.instance_colour_jitter:
-        _check_instance_masks(datasets, "seen in other shades", "with recolour = false")
+        _check_instance_masks(
+            datasets, "seen in other shades", "with instance_colour_jitter = false"
+        )
     if objects:
         _check_object_coordinates(datasets)
         known = [objects[name] for name in categories]
@@ -269,7 +271,7 @@ def make_training_setup(
 
 
 def _check_object_coordinates(datasets: WeightedDatasets) -> None:
-    """Refuses data of which none tell which points of objects their pixels show."""
+    """Refuse data of which none tell which points of objects their pixels show."""
     wanted = {"ids", "coordinates"}
     if not any(wanted <= sample.channels.keys() for d, _ in datasets for sample in d.samples):
         raise InputError(
@@ -280,7 +282,7 @@ def _check_object_coordinates(datasets: WeightedDatasets) -> None:
 
 
 def _check_instance_masks(datasets: WeightedDatasets, use: str, alternative: str) -> None:
-    """Refuses data of which no object can be cut out.
+    """Refuse data of which no object can be cut out.
 
     Args:
         datasets: labelled data sets.

@@ -134,7 +134,7 @@ class TrainProgress:
     def warnings(self) -> tuple[str, ...]:
         """What goes wrong, in words with what to do about it."""
         # at first a teacher that begins from scratch is sure of nothing either
-        if self.losses.get("taught") != 0.0 or 2 * self.step <= self.steps:
+        if self.losses.get("teacher") != 0.0 or 2 * self.step <= self.steps:
             return ()
         return (
             "the mean teacher is sure of nothing in the captures, and teaches nothing. Begin with weights that "
@@ -155,7 +155,7 @@ def train_detector(
     checkpoint_interval_s: float = 30.0,
     log_interval_steps: int = 20,
 ) -> AnyDetector:
-    """Returns the detector whose averaged weights are then in ``run_dir/weights.safetensors``.
+    """Return the detector whose averaged weights are then in ``run_dir/weights.safetensors``.
 
     Args:
         datasets: labelled data sets with their weights.
@@ -204,7 +204,7 @@ def _train(
     checkpoint_interval_s: float,
     log_interval_steps: int,
 ) -> None:
-    """Trains to the last step and, in the first process, writes what came of it."""
+    """Train to the last step and, in the first process, writes what came of it."""
     config, identity = setup.config, setup.identity()
     run = (_TorchvisionRun if config.is_torchvision else _NativeRun)(setup, device)
     record = MetricsLog(run_dir, "Lower learning_rate")
@@ -258,7 +258,7 @@ def prefetch_batches(
     steps: range,
     device: torch.device,
 ) -> Iterator[tuple[DetectorBatch, TargetViews | None]]:
-    """Returns what steps learn from, made while a network learns from that of those before."""
+    """Return what steps learn from, made while a network learns from that of those before."""
 
     def make(step: int) -> tuple[DetectorBatch, TargetViews | None]:
         joins = config.adapt is not None and config.adapt.adapts_during_training
@@ -312,7 +312,7 @@ class _TrainingRun(ABC, Generic[Network]):
     def train_step(
         self, batch: DetectorBatch, target_views: TargetViews | None
     ) -> dict[str, Tensor]:
-        """Returns the losses of one more step."""
+        """Return the losses of one more step."""
         self.learning_rate = _compute_learning_rate(self._config, self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * group["share"]
@@ -328,27 +328,27 @@ class _TrainingRun(ABC, Generic[Network]):
 
     @abstractmethod
     def _build_network(self, generator: torch.Generator) -> Network:
-        """Returns what is trained, with weights from scratch."""
+        """Return what is trained, with weights from scratch."""
 
     def _get_pretrainable(self) -> nn.Module:
-        """Returns what may begin with published weights."""
+        """Return what may begin with published weights."""
         return self.network
 
     def _freeze(self) -> None:
-        """Lets some layers be as they are."""
+        """Let some layers be as they are."""
 
     @abstractmethod
     def _compute_losses(
         self, batch: DetectorBatch, target_views: TargetViews | None
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """Returns the losses of a step by name, and what is learned of all of them."""
+        """Return the losses of a step by name, and what is learned of all of them."""
 
     @abstractmethod
     def _make_detector(self, card: DetectorCard) -> AnyDetector:
-        """Returns what predicts with the averaged weights."""
+        """Return what predicts with the averaged weights."""
 
     def evaluate(self, card: DetectorCard) -> None:
-        """Takes in how good the averaged weights are on development captures, where it is time to.
+        """Take in how good the averaged weights are on development captures, where it is time to.
 
         Raises:
             InputError: a capture cannot be read, or has no labels.
@@ -361,7 +361,7 @@ class _TrainingRun(ABC, Generic[Network]):
         self.early_stopping.update(self.step, score, self.weight_average.state)
 
     def compute_weights(self, view_maker: TargetViewMaker | None) -> dict[str, Tensor]:
-        """Returns the averaged weights: the best of those looked at, or else the last.
+        """Return the averaged weights: the best of those looked at, or else the last.
 
         Args:
             view_maker: of captures that they are brought to; None without any.
@@ -376,7 +376,7 @@ class _TrainingRun(ABC, Generic[Network]):
     def make_checkpoint(
         self, identity: Mapping[str, Any], pending_record: Mapping[str, Tensor]
     ) -> Checkpoint:
-        """Returns all that the next step depends on, and what is ``pending_record`` in the record."""
+        """Return all that the next step depends on, and what is ``pending_record`` in the record."""
         groups = {
             "network": self.network.state_dict(),
             "average": self.weight_average.state,
@@ -385,20 +385,22 @@ class _TrainingRun(ABC, Generic[Network]):
             "record": pending_record,
         }
         if self._discriminator is not None:
-            groups["critic"] = self._discriminator.state_dict()
-            groups["critic optimizer"] = collect_optimizer_state(
+            groups["discriminator"] = self._discriminator.state_dict()
+            groups["discriminator optimizer"] = collect_optimizer_state(
                 self._discriminator, self.optimizer
             )
         tensors = {
             f"{g}:{name}": value for g, named in groups.items() for name, value in named.items()
         }
         facts = (
-            {"looks": self.early_stopping.evaluations} if self.early_stopping.evaluations else {}
+            {"evaluations": self.early_stopping.evaluations}
+            if self.early_stopping.evaluations
+            else {}
         )
         return Checkpoint(self.step, identity, tensors, facts)
 
     def restore(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-        """Becomes the training that the checkpoint was taken of, and returns what was pending."""
+        """Become the training that the checkpoint was taken of, and returns what was pending."""
         groups: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for key, value in checkpoint.tensors.items():
             group, _, name = key.partition(":")
@@ -407,11 +409,13 @@ class _TrainingRun(ABC, Generic[Network]):
         self.weight_average.load(groups["average"])
         restore_optimizer(self.network, self.optimizer, groups["optimizer"])
         if self._discriminator is not None:
-            self._discriminator.load_state_dict(groups["critic"])
-            restore_optimizer(self._discriminator, self.optimizer, groups["critic optimizer"])
+            self._discriminator.load_state_dict(groups["discriminator"])
+            restore_optimizer(
+                self._discriminator, self.optimizer, groups["discriminator optimizer"]
+            )
         best = {name: value.to(self._device) for name, value in groups["best"].items()}
         self.early_stopping = EarlyStopping(
-            self._config.patience, checkpoint.extra_state.get("looks", ()), best
+            self._config.patience, checkpoint.extra_state.get("evaluations", ()), best
         )
         self.step = checkpoint.step
         return groups["record"]
@@ -420,7 +424,7 @@ class _TrainingRun(ABC, Generic[Network]):
         return torch.from_numpy(rgb).to(self._device).permute(0, 3, 1, 2)
 
     def _copy_network(self, state: Mapping[str, Tensor]) -> Network:
-        """Returns a network with some weights, in evaluation mode."""
+        """Return a network with some weights, in evaluation mode."""
         network = copy.deepcopy(self.network).eval()
         network.load_state_dict(dict(state))
         return network
@@ -437,7 +441,7 @@ class _NativeRun(_TrainingRun[DetectorNetwork]):
         )
 
     def compute_weights(self, view_maker: TargetViewMaker | None) -> dict[str, Tensor]:
-        """Returns the averaged weights, with statistics of captures where the recipe asks for these."""
+        """Return the averaged weights, with statistics of captures where the recipe asks for these."""
         state = super().compute_weights(view_maker)
         if (
             view_maker is None
@@ -510,7 +514,7 @@ class _NativeRun(_TrainingRun[DetectorNetwork]):
         categories = torch.from_numpy(roi_crops.categories).to(self._device)
         losses = {}
         if reading.category_logits is not None:
-            losses["reading"] = roi_category_loss(reading.category_logits, categories)
+            losses["roi_category"] = roi_category_loss(reading.category_logits, categories)
         if reading.features is not None and self._symmetry_rotations is not None:
             assert roi_crops.object_coordinates is not None
             known = categories.clamp(min=0)
@@ -521,7 +525,7 @@ class _NativeRun(_TrainingRun[DetectorNetwork]):
 
     @torch.no_grad()
     def _compute_teacher_maps(self, target_views: TargetViews | None) -> DetectionMaps | None:
-        """Returns what the averaged weights say of captures as they are; None where they do not teach."""
+        """Return what the averaged weights say of captures as they are; None where they do not teach."""
         if (
             target_views is None
             or self._config.adapt is None
@@ -570,7 +574,7 @@ class _TorchvisionRun(_TrainingRun[TorchvisionNetwork]):
 
 
 def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
-    """Returns the training's record; empty when there is none, short of a line cut by a crash.
+    """Return the training's record; empty when there is none, short of a line cut by a crash.
 
     Raises:
         InputError: it is not that of a detector's training.
@@ -579,7 +583,7 @@ def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
 
 
 def _build_view_maker(setup: TrainingSetup) -> TargetViewMaker | None:
-    """Returns what makes the captures of every step; None without any."""
+    """Return what makes the captures of every step; None without any."""
     if setup.target_images is None:
         return None
     config = setup.config
@@ -600,7 +604,7 @@ def build_batch_maker(
     config: TrainConfig,
     background_images: Dataset | None = None,
 ) -> BatchMaker:
-    """Returns what makes the batches of a training.
+    """Return what makes the batches of a training.
 
     Args:
         datasets: labelled data sets with their weights.
@@ -654,7 +658,7 @@ def _make_crop_config(config: TrainConfig) -> CropConfig:
 
 
 def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
-    """Returns the critic of domain-adversarial training; None without it."""
+    """Return the critic of domain-adversarial training; None without it."""
     if config.adapt is None or config.adapt.method != "dann":
         return None
     generator = torch.Generator().manual_seed(derive_seed(config.seed, "critic"))
@@ -664,7 +668,7 @@ def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
 def _build_optimizer(
     network: nn.Module, discriminator: DomainDiscriminator | None, config: TrainConfig
 ) -> torch.optim.Optimizer:
-    """Returns the optimizer; each of its groups has a ``share`` of the learning rate."""
+    """Return the optimizer; each of its groups has a ``share`` of the learning rate."""
     learned = [
         (compute_lr_scale(name, config.fine_tuning), parameter)
         for name, parameter in network.named_parameters()

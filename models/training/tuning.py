@@ -22,7 +22,7 @@ INPUT_SCALE_FACTORS = (1.0, 1.25, 1.5)
 
 
 def tune_detector(detector: AnyDetector, validation_set: Dataset) -> AnyDetector:
-    """Returns the detector with the box margin measured and the magnification chosen on images.
+    """Return the detector with the box margin measured and the magnification chosen on images.
 
     The margin is what brings the median side of found boxes to that of the labels, because people
     draw boxes looser than masks are; it is measured at each magnification, as what a detector finds of an
@@ -45,7 +45,7 @@ def tune_detector(detector: AnyDetector, validation_set: Dataset) -> AnyDetector
 
 
 def tune_weights(path: Path, validation_set: Dataset, *, device: str = "cpu") -> AnyDetector:
-    """Returns the detector of a weights file after ``tuned``; the card beside the file says so.
+    """Return the detector of a weights file after ``tuned``; the card beside the file says so.
 
     Args:
         path: the weights file.
@@ -65,7 +65,7 @@ def tune_weights(path: Path, validation_set: Dataset, *, device: str = "cpu") ->
 def _try_input_scale(
     detector: AnyDetector, input_scale: float, validation_set: Dataset
 ) -> tuple[AnyDetector, float] | None:
-    """Returns the detector that magnifies so much, with the margin of what it then finds, and its AP50; None where
+    """Return the detector that magnifies so much, with the margin of what it then finds, and its AP50; None where
     that is too little for a margin.
 
     The images are looked at once: the boxes found without a margin are widened by it. Confidences are those before
@@ -84,7 +84,7 @@ def _try_input_scale(
 
 
 def compute_ap50(detector: AnyDetector, validation_set: Dataset) -> float:
-    """Returns the AP50 of a detector on labelled images, 0 to 1.
+    """Return the AP50 of a detector on labelled images, 0 to 1.
 
     Raises:
         InputError: the images have no labels, or none of an object.

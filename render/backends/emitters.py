@@ -23,7 +23,7 @@ _SPOT_SAMPLES = 32  # that stand for the disk as which a spot light's ball is se
 
 
 def build_emitters(mi: Any, environment: Environment) -> list[dict[str, Any]]:
-    """Returns the sky with its lamps, then the local lights, as Mitsuba's scene description.
+    """Return the sky with its lamps, then the local lights, as Mitsuba's scene description.
 
     Balls and rectangles that shine are seen by the camera, unlike in rasterizers.
     """
@@ -39,7 +39,7 @@ def build_emitters(mi: Any, environment: Environment) -> list[dict[str, Any]]:
 
 
 def render_sky_map(environment: Environment, rows: int) -> Floats:
-    """Returns the radiance (rows, 2 rows, 3) from all directions, lamps with it.
+    """Return the radiance (rows, 2 rows, 3) from all directions, lamps with it.
 
     Row 0 looks up the world's z, the last one down; columns go round from y over x.
     """
@@ -85,7 +85,7 @@ def _build_ball(mi: Any, light: PointLight) -> dict[str, Any]:
 
 
 def _build_spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
-    """Returns a spot light, shared among points of the disk as which its ball is seen."""
+    """Return a spot light, shared among points of the disk as which its ball is seen."""
     count = _SPOT_SAMPLES if light.radius_m > 0 else 1
     target = vec3(np.add(light.position_m, light.direction))
     pose = Pose.look_at(light.position_m, target, 0.0)
@@ -106,7 +106,7 @@ def _build_spots(mi: Any, light: SpotLight) -> list[dict[str, Any]]:
 
 
 def _render_cone_texture(light: SpotLight) -> Floats:
-    """Returns the share (n, n, 3) of a spot's intensity over the square around its cone, at z = 1.
+    """Return the share (n, n, 3) of a spot's intensity over the square around its cone, at z = 1.
 
     Mitsuba's own fall-off is linear in the angle, ours is smooth in its cosine.
     """
@@ -121,7 +121,7 @@ def _render_cone_texture(light: SpotLight) -> Floats:
 
 
 def _make_surface_emitter(radiance: Any) -> dict[str, Any]:
-    """Returns what makes a shape shine and reflect nothing."""
+    """Return what makes a shape shine and reflect nothing."""
     black = {"type": "diffuse", "reflectance": _make_rgb((0.0, 0.0, 0.0))}
     return {"emitter": {"type": "area", "radiance": _make_rgb(radiance)}, "bsdf": black}
 

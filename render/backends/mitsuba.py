@@ -61,7 +61,7 @@ class PathTracer:
         self._scene = mi.load_dict(parts)
 
     def trace(self, view: PinholeView, *, samples_per_pixel: int, seed: int) -> Floats:
-        """Returns the linear radiance (h, w, 3) of a view.
+        """Return the linear radiance (h, w, 3) of a view.
 
         Args:
             view: what is seen.
@@ -74,7 +74,7 @@ class PathTracer:
 
 
 def load_mitsuba() -> Any:
-    """Returns the module of Mitsuba, with its variant set: ``llvm_ad_rgb`` where ``LLVM_VARIABLE`` names a
+    """Return the module of Mitsuba, with its variant set: ``llvm_ad_rgb`` where ``LLVM_VARIABLE`` names a
     library, which takes a quarter of the time of ``scalar_rgb``, the one without.
 
     Raises:
@@ -105,7 +105,7 @@ def _get_llvm_version() -> int:
 
 
 def _make_sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
-    """Returns Mitsuba's camera, whose x goes left and y up."""
+    """Return Mitsuba's camera, whose x goes left and y up."""
     to_world = view.pose.matrix() @ np.diag([-1.0, -1.0, 1.0, 1.0])
     return {
         "type": "perspective",
@@ -129,7 +129,7 @@ def _make_sensor(mi: Any, view: PinholeView) -> dict[str, Any]:
 
 
 def _make_shape(mi: Any, body: Body) -> Any:
-    """Returns a body as a mesh in the world, with its colours and relief."""
+    """Return a body as a mesh in the world, with its colours and relief."""
     mesh, skin = build_mesh(body.asset), _unfold_mirrored(build_texture_set(body))
     wrap = "mirror" if skin.roughness_metallic is None else "repeat"
     look = _make_bsdf(body.material, _make_bitmap(mi, skin.colors, is_color=True, wrap=wrap))
@@ -162,7 +162,7 @@ def _make_shape(mi: Any, body: Body) -> Any:
 
 
 def _unfold_mirrored(textures: TextureSet) -> TextureSet:
-    """Returns a skin with its mirrored copies beside it, their slopes mirrored, if it has a finish."""
+    """Return a skin with its mirrored copies beside it, their slopes mirrored, if it has a finish."""
     if textures.roughness_metallic is None or textures.normals is None:
         return textures
     colors, finish = (
@@ -192,7 +192,7 @@ def _make_bsdf(material: Material, colors: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_emitter(mi: Any, colors: NDArray[np.uint8], emission: float) -> dict[str, Any]:
-    """Returns an emitter that sends out some times a surface's colours."""
+    """Return an emitter that sends out some times a surface's colours."""
     rgb, single = mi.Bitmap.PixelFormat.RGB, mi.Struct.Type.Float32
     linear = mi.Bitmap(np.ascontiguousarray(colors)).convert(rgb, single, False)
     radiance = _make_bitmap(mi, np.array(linear) * np.float32(emission), is_color=False)

@@ -47,7 +47,7 @@ class PathTracedRasterizer:
         return self._label_rasterizer.channels | {"radiance"}
 
     def load(self, scene: Scene) -> None:
-        """Hands a settled scene to both."""
+        """Hand a settled scene to both."""
         self._label_rasterizer.load(scene)
         self._tracer = PathTracer(scene)
         self._scene_hash = zlib.crc32(scene.to_json().encode())
@@ -55,7 +55,7 @@ class PathTracedRasterizer:
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Returns channels of a view; see ``Rasterizer``. The radiance has its own samples always."""
+        """Return channels of a view; see ``Rasterizer``. The radiance has its own samples always."""
         check_channels(self.name, channels, self.channels)
         found = dict(
             self._label_rasterizer.render(view, set(channels) - {"radiance"}, samples=samples)

@@ -21,7 +21,7 @@ _FRACTION_BITS = 4
 def rasterize_silhouette(
     mesh: Mesh, pose: Pose, view: PinholeView
 ) -> tuple[PixelWindow, NDArray[np.bool_]]:
-    """Returns a window of the view and whether the mesh lies behind the centres of its pixels.
+    """Return a window of the view and whether the mesh lies behind the centres of its pixels.
 
     Args:
         mesh: closed.
@@ -39,7 +39,7 @@ def rasterize_silhouette(
 def _fill_triangles(
     triangles: NDArray[np.float64], view: PinholeView
 ) -> tuple[PixelWindow, NDArray[np.bool_]]:
-    """Returns a window and which of its pixel centres triangles (n, 3, 2) cover."""
+    """Return a window and which of its pixel centres triangles (n, 3, 2) cover."""
     limit = (view.width, view.height)
     ends = triangles.reshape(-1, 2) if len(triangles) else np.zeros((1, 2))
     left, top = np.clip(np.floor(ends.min(axis=0)) - 1, 0, limit).astype(int)
@@ -55,7 +55,7 @@ def _fill_triangles(
 
 
 def _choose_subdivision(side_px: int) -> int:
-    """Returns how many cells a pixel is divided into, a power of two, fewer in large windows."""
+    """Return how many cells a pixel is divided into, a power of two, fewer in large windows."""
     cells = _MAX_SUBDIVISION
     while cells > 2 and cells * side_px > _MAX_GRID_SIDE:
         cells //= 2

@@ -87,7 +87,7 @@ class TinyRasterizer:
         return frozenset({"radiance", "depth_m", "bodies", "cover"})
 
     def load(self, scene: Scene) -> None:
-        """Hands bodies to pybullet and draws the shadow maps of a settled scene.
+        """Hand bodies to pybullet and draws the shadow maps of a settled scene.
 
         Raises:
             BackendError: its light is a picture, or a body has relief or wear.
@@ -124,7 +124,7 @@ class TinyRasterizer:
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Returns channels of a view; see ``Rasterizer``. The radiance has four samples always."""
+        """Return channels of a view; see ``Rasterizer``. The radiance has four samples always."""
         check_channels(self.name, channels, self.channels)
         found: dict[Channel, NDArray[Any]] = {}
         if "radiance" in channels:
@@ -136,7 +136,7 @@ class TinyRasterizer:
     def _render_labels(
         self, view: PinholeView, channels: Collection[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Returns channels at the pixels' centres."""
+        """Return channels at the pixels' centres."""
         drawn = self._render_buffers(view)
         bodies = (drawn.body_index + 1).astype(np.uint32)
         found: dict[Channel, NDArray[Any]] = {"depth_m": drawn.depth_m, "bodies": bodies}
@@ -145,7 +145,7 @@ class TinyRasterizer:
         return {channel: found[channel] for channel in channels if channel in found}
 
     def _render_radiance(self, view: PinholeView) -> Floats:
-        """Returns linear RGB (h, w, 3): colour of four samples a pixel, light of one inside bodies
+        """Return linear RGB (h, w, 3): colour of four samples a pixel, light of one inside bodies
         and of four at their edges.
         """
         fine = _supersample_view(view)
@@ -160,7 +160,7 @@ class TinyRasterizer:
         return np.concatenate(strips)
 
     def _shade_strip(self, buffers: _TinyBuffers, slopes: Floats, view: PinholeView) -> Floats:
-        """Returns linear RGB (h, w, 3) of what was drawn with several samples a pixel."""
+        """Return linear RGB (h, w, 3) of what was drawn with several samples a pixel."""
         places = _backproject_depth(buffers.depth_m, view)
         colors = buffers.colors
         for table in self._ground_planes:
@@ -182,7 +182,7 @@ class TinyRasterizer:
     def _render_amodal_bits(
         self, body_index: NDArray[np.int32], view: PinholeView
     ) -> NDArray[np.uint32]:
-        """Returns the bits (h, w, words) of all labelled bodies behind each pixel."""
+        """Return the bits (h, w, words) of all labelled bodies behind each pixel."""
         numbers = assign_label_ids(self._scene)
         cover = np.zeros((view.height, view.width, count_amodal_words(self._scene)), np.uint32)
         for index, (body, mesh) in enumerate(zip(self._scene.bodies, self._meshes, strict=True)):
@@ -194,7 +194,7 @@ class TinyRasterizer:
         return cover
 
     def _add_bodies(self, indices: list[int], folder: Path) -> None:
-        """Gives bodies of the scene to pybullet, which reads their colours from files."""
+        """Give bodies of the scene to pybullet, which reads their colours from files."""
         for index in indices:
             body, mesh = self._scene.bodies[index], self._meshes[index]
             colors, uvs = _unfold_texture(build_texture_set(body), mesh.uvs)
@@ -218,7 +218,7 @@ class TinyRasterizer:
             self._index_by_handle[handle] = index
 
     def _build_lighting(self, casters: list[int]) -> None:
-        """Draws one shadow map for each beam of light."""
+        """Draw one shadow map for each beam of light."""
         environment = self._scene.environment
         centre, radius = self._compute_bounding_sphere(casters)
         beams = make_beams(environment, centre, radius)
@@ -245,7 +245,7 @@ class TinyRasterizer:
         return ShadowMap(view, self._render_bodies(view, near, far).depth_m)
 
     def _compute_bounding_sphere(self, casters: list[int]) -> tuple[NDArray[np.float64], float]:
-        """Returns centre (3,) and radius of a sphere around bodies of the scene."""
+        """Return centre (3,) and radius of a sphere around bodies of the scene."""
         if not casters:
             return np.zeros(3), 0.1
         bodies = self._scene.bodies
@@ -254,7 +254,7 @@ class TinyRasterizer:
         return (low + high) / 2, float(np.linalg.norm(high - low) / 2)
 
     def _render_buffers(self, view: PinholeView) -> _TinyBuffers:
-        """Returns what is seen of bodies and tables; of the latter without colours."""
+        """Return what is seen of bodies and tables; of the latter without colours."""
         drawn = self._render_bodies(view, _NEAR_M, _FAR_M)
         for table in self._ground_planes:
             depth = table.compute_depth_m(view)
@@ -292,7 +292,7 @@ class TinyRasterizer:
     def _shade_samples(
         self, body_index: NDArray[np.int32], samples: Floats, camera: Pose
     ) -> Floats:
-        """Returns the radiance (3, n) of places, normals and colours (9, n) of bodies (n,)."""
+        """Return the radiance (3, n) of places, normals and colours (9, n) of bodies (n,)."""
         places, normals, colors = samples[:3], samples[3:6], samples[6:]
         turn = camera.rotation().as_matrix().astype(np.float32)
         nothing = body_index < 0
@@ -313,7 +313,7 @@ class TinyRasterizer:
 
 
 def _supersample_view(view: PinholeView) -> PinholeView:
-    """Returns the view with ``_SUPERSAMPLING`` pixels for each, both ways."""
+    """Return the view with ``_SUPERSAMPLING`` pixels for each, both ways."""
     n = _SUPERSAMPLING
     return PinholeView(
         view.pose, n * view.width, n * view.height, n * view.focal_px,
@@ -324,7 +324,7 @@ def _supersample_view(view: PinholeView) -> PinholeView:
 def _compute_matrices(
     view: PinholeView, near_m: float, far_m: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns world to OpenGL's camera (y up, z back) and that to clip coordinates, (4, 4) each.
+    """Return world to OpenGL's camera (y up, z back) and that to clip coordinates, (4, 4) each.
 
     TinyRenderer takes its samples at the lower left corners of pixels.
     """
@@ -345,7 +345,7 @@ def _compute_matrices(
 def _unfold_texture(
     textures: TextureSet, uvs: NDArray[np.float64]
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Returns a picture that may simply repeat, and uvs above 0 for it."""
+    """Return a picture that may simply repeat, and uvs above 0 for it."""
     turned = uvs * textures.uv_scale + textures.uv_offset
     if turned.min() >= 0 and turned.max() <= 1:
         return textures.colors, turned
@@ -354,7 +354,7 @@ def _unfold_texture(
 
 
 def _backproject_depth(depth_m: Floats, view: PinholeView) -> Floats:
-    """Returns the points (3, h, w) that pixels see, in the camera frame."""
+    """Return the points (3, h, w) that pixels see, in the camera frame."""
     x = (np.arange(view.width) - view.cx_px) / view.focal_px
     y = (np.arange(view.height) - view.cy_px) / view.focal_px
     points = [x.astype(np.float32) * depth_m, y.astype(np.float32)[:, None] * depth_m, depth_m]
@@ -362,13 +362,13 @@ def _backproject_depth(depth_m: Floats, view: PinholeView) -> Floats:
 
 
 def _compute_inverse_depth_slopes(depth_m: Floats) -> Floats:
-    """Returns by how much 1 / depth grows to the next pixel on the right and below, (2, h, w)."""
+    """Return by how much 1 / depth grows to the next pixel on the right and below, (2, h, w)."""
     near = np.divide(1, depth_m, where=depth_m > 0, out=np.zeros_like(depth_m))
     return np.stack([_compute_differences(near), _compute_differences(near.T).T])
 
 
 def _compute_differences(values: Floats) -> Floats:
-    """Returns how values (h, w) grow to the next in a row, or from the one before if that is less.
+    """Return how values (h, w) grow to the next in a row, or from the one before if that is less.
 
     So the difference does not reach over the edge of a body.
     """
@@ -379,7 +379,7 @@ def _compute_differences(values: Floats) -> Floats:
 
 
 def _compute_normals(points: Floats, slopes: Floats) -> Floats:
-    """Returns vectors (3, h, w) along the normals, towards the camera, of any length.
+    """Return vectors (3, h, w) along the normals, towards the camera, of any length.
 
     In a picture of the plane n p = -1, 1 / depth is -n (x, y, 1) for rays (x, y, 1): its slopes
     (2, h, w) along x and y tell n.
@@ -390,25 +390,25 @@ def _compute_normals(points: Floats, slopes: Floats) -> Floats:
 
 
 def _get_material_values(body: Body) -> tuple[float, float, float, float]:
-    """Returns roughness, specular, metalness and emission; a body has one look for all its sides."""
+    """Return roughness, specular, metalness and emission; a body has one look for all its sides."""
     material = body.material
     metallic = 0.0 if body.asset.kind == "tin" else material.metallic  # most of it is its label
     return material.roughness, material.specular, metallic, material.emission
 
 
 def _normalize(vectors: Floats) -> Floats:
-    """Returns vectors (3, n) at length 1."""
+    """Return vectors (3, n) at length 1."""
     x, y, z = vectors
     lengths = np.sqrt(x * x + y * y + z * z)
     return np.asarray(vectors / np.maximum(lengths, np.float32(1e-20)), dtype=np.float32)
 
 
 def _linearize_colors(colors: NDArray[np.uint8]) -> Floats:
-    """Returns the linear values (3, h, w) of colours (h, w, 3)."""
+    """Return the linear values (3, h, w) of colours (h, w, 3)."""
     return np.stack([images.SRGB_TO_LINEAR[colors[..., i]] for i in range(3)])
 
 
 def _group_samples(samples: NDArray[Any]) -> NDArray[Any]:
-    """Returns samples (..., n h, n w) as (n n, ..., h, w)."""
+    """Return samples (..., n h, n w) as (n n, ..., h, w)."""
     n = _SUPERSAMPLING
     return np.stack([samples[..., i::n, j::n] for i in range(n) for j in range(n)])

@@ -29,7 +29,7 @@ _SPECKLE_WINDOW_PX, _SPECKLE_RANGE_PX = 60, 1  # smaller islands are mistakes
 def measure_active_stereo(
     view: PinholeView, inputs: DepthCameraInput, camera: ActiveStereo
 ) -> Floats:
-    """Returns the depth (h, w) that the left camera reads, 0 where none is. Deterministic."""
+    """Return the depth (h, w) that the left camera reads, 0 where none is. Deterministic."""
     left, right = render_infrared_pair(view, inputs, camera)
     disparity = _refine_disparity(left, right, _match_stereo(left, right, view, camera), camera)
     read = convert_depth_disparity(disparity, view.focal_px, camera.baseline_m)
@@ -40,7 +40,7 @@ def measure_active_stereo(
 def render_infrared_pair(
     view: PinholeView, inputs: DepthCameraInput, camera: ActiveStereo
 ) -> tuple[ByteImage, ByteImage]:
-    """Returns what the left and the right camera see (h, w)."""
+    """Return what the left and the right camera see (h, w)."""
     disparity = convert_depth_disparity(inputs.depth_m, view.focal_px, camera.baseline_m)
     lamp = np.where(inputs.depth_m > 0, inputs.returned_light, np.float32(0))
     # Without the falloff, the light that comes back is about the reflectance.
@@ -59,13 +59,13 @@ def render_infrared_pair(
 
 
 def _count_disparities(view: PinholeView, camera: ActiveStereo) -> int:
-    """Returns how many disparities are tried: those up to the nearest range, in sixteens."""
+    """Return how many disparities are tried: those up to the nearest range, in sixteens."""
     nearest = view.focal_px * camera.baseline_m / camera.min_range_m
     return 16 * math.ceil((nearest + 1) / 16)
 
 
 def _make_dot_pattern(view: PinholeView, camera: ActiveStereo) -> Floats:
-    """Returns the projected light (h, w + 2 s), 1 on average, that is s pixels wider each side."""
+    """Return the projected light (h, w + 2 s), 1 on average, that is s pixels wider each side."""
     size = (view.height, view.width + 2 * _count_disparities(view, camera))
     spacing_px = max(1.0, camera.dot_spacing_rad * view.focal_px)
     rng = np.random.default_rng(camera.pattern_seed)
@@ -75,7 +75,7 @@ def _make_dot_pattern(view: PinholeView, camera: ActiveStereo) -> Floats:
 
 
 def _project_dots(dots: Floats, shift_px: Floats) -> Floats:
-    """Returns the dots (h, w) where a pixel's column in the pattern is shifted by (h, w)."""
+    """Return the dots (h, w) where a pixel's column in the pattern is shifted by (h, w)."""
     margin = (dots.shape[1] - shift_px.shape[1]) // 2
     return _shift_columns(dots, shift_px + margin)
 
@@ -83,7 +83,7 @@ def _project_dots(dots: Floats, shift_px: Floats) -> Floats:
 def _shift_columns(
     image: Floats, shift_px: Floats, interpolation: int = cv2.INTER_LINEAR
 ) -> Floats:
-    """Returns a picture (h, any) in the columns of (h, w) pixels plus their shift to the right."""
+    """Return a picture (h, any) in the columns of (h, w) pixels plus their shift to the right."""
     height, width = shift_px.shape
     x = np.arange(width, dtype=np.float32) + shift_px
     y = np.broadcast_to(np.arange(height, dtype=np.float32)[:, None], x.shape)
@@ -91,7 +91,7 @@ def _shift_columns(
 
 
 def _warp_layers_to_right(disparity: Floats, *layers: Floats) -> tuple[Floats, ...]:
-    """Returns the disparity and layers (h, w) as the right camera sees them.
+    """Return the disparity and layers (h, w) as the right camera sees them.
 
     What only the right camera sees is taken to be more of the farther surface beside it.
     """
@@ -102,7 +102,7 @@ def _warp_layers_to_right(disparity: Floats, *layers: Floats) -> tuple[Floats, .
 
 
 def _find_farther_neighbor(disparity: Floats) -> NDArray[np.intp]:
-    """Returns the column (h, w) itself, or in a gap that of the farther of its two ends."""
+    """Return the column (h, w) itself, or in a gap that of the farther of its two ends."""
     width = disparity.shape[1]
     known, columns = disparity > 0, np.arange(1, width + 1)
     left = np.maximum.accumulate(np.where(known, columns, 0), axis=1)
@@ -113,7 +113,7 @@ def _find_farther_neighbor(disparity: Floats) -> NDArray[np.intp]:
 
 
 def _add_image_noise(light: Floats, camera: ActiveStereo, rng: np.random.Generator) -> ByteImage:
-    """Returns a picture (h, w) with speckle, shot and read noise."""
+    """Return a picture (h, w) with speckle, shot and read noise."""
     normal = rng.standard_normal((2, *light.shape), dtype=np.float32)
     shining = light * np.maximum(1 + camera.speckle_contrast * normal[0], 0)
     variance = shining / camera.full_well_e + (camera.read_noise_e / camera.full_well_e) ** 2
@@ -124,7 +124,7 @@ def _add_image_noise(light: Floats, camera: ActiveStereo, rng: np.random.Generat
 def _match_stereo(
     left: ByteImage, right: ByteImage, view: PinholeView, camera: ActiveStereo
 ) -> Floats:
-    """Returns the disparity (h, w) by semi-global matching (Hirschmueller 2008), 0 for none."""
+    """Return the disparity (h, w) by semi-global matching (Hirschmueller 2008), 0 for none."""
     searched = _count_disparities(view, camera)
     area = camera.window_px**2
     matcher = cv2.StereoSGBM.create(
@@ -144,7 +144,7 @@ def _match_stereo(
 def _refine_disparity(
     left: ByteImage, right: ByteImage, initial_disparity: Floats, camera: ActiveStereo
 ) -> Floats:
-    """Returns the disparity (h, w) to a fraction of a pixel by least squares in each window.
+    """Return the disparity (h, w) to a fraction of a pixel by least squares in each window.
 
     The matcher's own fractions crowd around whole pixels. What the residuals say of the error
     (Lucas and Kanade 1981; Foerstner 1982) decides which readings are kept.
@@ -168,7 +168,7 @@ def _refine_disparity(
 
 
 def _sum_windows(layer: Floats, camera: ActiveStereo) -> Floats:
-    """Returns the sum (h, w) over each window."""
+    """Return the sum (h, w) over each window."""
     size = (camera.window_px, camera.window_px)
     return _as_float32(cv2.boxFilter(layer, -1, size, normalize=False))
 

@@ -34,7 +34,7 @@ _INPUT_CHANNELS: tuple[Channel, ...] = ("radiance", "depth_m", "normals")
 
 
 def render_sensor_depth(scene: Scene, camera: Camera, rasterizer: Rasterizer) -> NDArray[np.uint16]:
-    """Returns what the depth camera of a camera reads (h, w), in its unit, 0 where it reads nothing.
+    """Return what the depth camera of a camera reads (h, w), in its unit, 0 where it reads nothing.
 
     It measures in the undistorted view that the lens's picture is made from; each pixel of the
     picture has the reading nearest to where it looks. The lamp is the only light meanwhile, and all
@@ -86,7 +86,7 @@ def _measure_view(
 
 
 def measure_depth(view: PinholeView, inputs: DepthCameraInput, camera: AnyDepthCamera) -> Floats:
-    """Returns the depth (h, w) float32 that the camera reads, 0 where it reads none. Deterministic.
+    """Return the depth (h, w) float32 that the camera reads, 0 where it reads none. Deterministic.
 
     Raises:
         UsageError: an array is not of the view's size.
@@ -100,11 +100,11 @@ def measure_depth(view: PinholeView, inputs: DepthCameraInput, camera: AnyDepthC
 
 
 def to_uint16(depth_m: Floats, depth_unit_m: float) -> NDArray[np.uint16]:
-    """Returns depths (h, w) in whole units; 0, no reading, where 16 bits do not reach."""
+    """Return depths (h, w) in whole units; 0, no reading, where 16 bits do not reach."""
     units = np.rint(depth_m / np.float64(depth_unit_m))
     return np.where(units <= UINT16_MAX, units, 0).astype(np.uint16)
 
 
 def from_uint16(units: NDArray[np.uint16], depth_unit_m: float) -> Floats:
-    """Returns the depths (h, w) in metres; inverse of ``to_uint16`` up to half a unit."""
+    """Return the depths (h, w) in metres; inverse of ``to_uint16`` up to half a unit."""
     return (units * np.float64(depth_unit_m)).astype(np.float32)

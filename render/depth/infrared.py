@@ -37,7 +37,7 @@ class DepthCameraInput:
 
 
 def light_by_infrared_lamp(scene: Scene, view: PinholeView) -> Scene:
-    """Returns the scene with a lamp at the lens for its only light.
+    """Return the scene with a lamp at the lens for its only light.
 
     Drawn, its ``radiance`` is what ``compute_returned_light`` wants: with glints, grazing light and falloff.
     """
@@ -46,7 +46,7 @@ def light_by_infrared_lamp(scene: Scene, view: PinholeView) -> Scene:
 
 
 def compute_returned_light(radiance: Floats) -> Floats:
-    """Returns the returned light (h, w) for the linear RGB radiance (h, w, 3) of a flashlit scene.
+    """Return the returned light (h, w) for the linear RGB radiance (h, w, 3) of a flashlit scene.
 
     Infrared is taken to be returned as the best returned colour: most dyes are clear there, while
     what is black with soot stays black. Our choice, for want of spectra.
@@ -57,7 +57,7 @@ def compute_returned_light(radiance: Floats) -> Floats:
 def compute_lambertian_return(
     view: PinholeView, depth_m: Floats, reflectance: Floats, normals: Floats | None = None
 ) -> Floats:
-    """Returns the returned light (h, w) of matt surfaces, by Lambert's law and the distance.
+    """Return the returned light (h, w) of matt surfaces, by Lambert's law and the distance.
 
     Args:
         view: the camera.
@@ -73,13 +73,13 @@ def compute_lambertian_return(
 
 
 def compute_ray_lengths(view: PinholeView) -> Floats:
-    """Returns the distance (h, w) of points over their depth."""
+    """Return the distance (h, w) of points over their depth."""
     x, y = _make_ray_grid(view)
     return np.asarray(np.sqrt(x * x + y * y + 1), dtype=np.float32)
 
 
 def compute_incidence_cosines(view: PinholeView, inputs: DepthCameraInput) -> Floats:
-    """Returns the cosine (h, w) between ray and normal; 1 without normals."""
+    """Return the cosine (h, w) between ray and normal; 1 without normals."""
     if inputs.normals is None:
         return np.ones_like(inputs.depth_m)
     x, y = _make_ray_grid(view)
@@ -88,13 +88,13 @@ def compute_incidence_cosines(view: PinholeView, inputs: DepthCameraInput) -> Fl
 
 
 def check_inputs(view: PinholeView, inputs: DepthCameraInput) -> None:
-    """Refuses arrays that are not of the view's size.
+    """Refuse arrays that are not of the view's size.
 
     Raises:
         UsageError: naming the array.
     """
     size = (view.height, view.width)
-    expected = {"depth_m": size, "returned": size, "normals": (*size, 3)}
+    expected = {"depth_m": size, "returned_light": size, "normals": (*size, 3)}
     for name, shape in expected.items():
         array = getattr(inputs, name)
         if array is not None and array.shape != shape:
@@ -105,7 +105,7 @@ def check_inputs(view: PinholeView, inputs: DepthCameraInput) -> None:
 
 
 def _make_ray_grid(view: PinholeView) -> tuple[Floats, Floats]:
-    """Returns x (1, w) and y (h, 1) of the points seen at a depth of 1."""
+    """Return x (1, w) and y (h, 1) of the points seen at a depth of 1."""
     x = (np.arange(view.width, dtype=np.float32) - view.cx_px) / view.focal_px
     y = (np.arange(view.height, dtype=np.float32) - view.cy_px) / view.focal_px
     return x.astype(np.float32)[None, :], y.astype(np.float32)[:, None]

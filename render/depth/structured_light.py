@@ -27,7 +27,7 @@ _UNREACHABLE_DISPARITY = np.float32(1e9)
 def measure_structured_light(
     view: PinholeView, inputs: DepthCameraInput, camera: StructuredLight
 ) -> Floats:
-    """Returns the depth (h, w) that is read, 0 where none is. Deterministic."""
+    """Return the depth (h, w) that is read, 0 where none is. Deterministic."""
     rng = np.random.default_rng(camera.noise_seed)
     disparity = convert_depth_disparity(inputs.depth_m, view.focal_px, camera.baseline_m)
     incidence = np.arccos(compute_incidence_cosines(view, inputs))
@@ -55,7 +55,7 @@ def _find_lit_pixels(
     camera: StructuredLight,
     rng: np.random.Generator,
 ) -> BoolArray:
-    """Returns where (h, w) the camera sees the pattern."""
+    """Return where (h, w) the camera sees the pattern."""
     speckle = 1 + camera.speckle_contrast * rng.standard_normal(disparity.shape, dtype=np.float32)
     light = inputs.returned_light * speckle
     good = (light >= camera.min_return) & (light <= camera.max_return)
@@ -64,7 +64,7 @@ def _find_lit_pixels(
 
 
 def _match_windows(disparity: Floats, lit: BoolArray, light: Floats, window_px: int) -> Floats:
-    """Returns the disparity (h, w) that each window finds, 0 where it finds none."""
+    """Return the disparity (h, w) that each window finds, 0 where it finds none."""
     size = (window_px, window_px)
     seen = np.where(lit, disparity, np.float32(0))
     share = cv2.blur(lit.astype(np.float32), size, borderType=cv2.BORDER_REPLICATE)
@@ -77,7 +77,7 @@ def _match_windows(disparity: Floats, lit: BoolArray, light: Floats, window_px: 
 
 
 def _find_edge_windows(disparity: Floats, window_px: int) -> BoolArray:
-    """Returns where (h, w) a window may hold two surfaces."""
+    """Return where (h, w) a window may hold two surfaces."""
     around = np.ones((3, 3), np.uint8)
     steps = cv2.dilate(disparity, around) - cv2.erode(disparity, around)
     edge = (steps > _DISPARITY_EDGE_PX).astype(np.uint8)
@@ -87,7 +87,7 @@ def _find_edge_windows(disparity: Floats, window_px: int) -> BoolArray:
 def _resolve_contested_windows(
     contested: BoolArray, disparity: Floats, lit: BoolArray, light: Floats, window_px: int
 ) -> Floats:
-    """Returns the mean disparity (n,) of the surface that wins each contested window.
+    """Return the mean disparity (n,) of the surface that wins each contested window.
 
     A window is split half-way between its nearest and farthest disparity; a surface counts by the
     energy of its pattern, the square of its light.
@@ -120,7 +120,7 @@ def _resolve_contested_windows(
 def _add_lateral_noise(
     disparity: Floats, slant: Floats, camera: StructuredLight, rng: np.random.Generator
 ) -> Floats:
-    """Returns the disparity (h, w), with that of a pixel near by where it is of another surface."""
+    """Return the disparity (h, w), with that of a pixel near by where it is of another surface."""
     height, width = disparity.shape
     sigma_px = camera.lateral_noise_px + camera.lateral_slant_px * slant
     down, right = (
@@ -140,7 +140,7 @@ def _add_lateral_noise(
 def _compute_axial_noise_px(
     disparity: Floats, slant: Floats, view: PinholeView, camera: StructuredLight
 ) -> Floats:
-    """Returns the standard deviation (h, w) to add before quantization, which adds the rest."""
+    """Return the standard deviation (h, w) to add before quantization, which adds the rest."""
     depth = convert_depth_disparity(disparity, view.focal_px, camera.baseline_m)
     far = depth - camera.axial_nearest_m
     sigma = camera.axial_noise_m + camera.axial_growth_per_m * far * far
@@ -153,7 +153,7 @@ def _compute_axial_noise_px(
 def _sample_smooth_noise(
     shape: tuple[int, ...], window_px: int, rng: np.random.Generator
 ) -> Floats:
-    """Returns standard normal noise (h, w) that windows share as far as they overlap."""
+    """Return standard normal noise (h, w) that windows share as far as they overlap."""
     padded = (shape[0] + window_px - 1, shape[1] + window_px - 1)
     white = rng.standard_normal(padded, dtype=np.float32)
     mixed = cv2.blur(white, (window_px, window_px)) * window_px

@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 def measure_time_of_flight(
     view: PinholeView, inputs: DepthCameraInput, camera: TimeOfFlight
 ) -> Floats:
-    """Returns the depth (h, w) that is read, 0 where none is. Deterministic.
+    """Return the depth (h, w) that is read, 0 where none is. Deterministic.
 
     The noise is that of four samples a period: a standard deviation of c / (4 pi f) sqrt(B / 2) / A
     for A modulated of B electrons a sample (Lange and Seitz 2001, "Solid-state time-of-flight range
@@ -51,7 +51,7 @@ def measure_time_of_flight(
 def _collect_electrons(
     distance: Floats, returned: Floats, camera: TimeOfFlight
 ) -> tuple[Floats, Floats]:
-    """Returns electrons (h, w) of the lamp and of other light, before the lens mixes them."""
+    """Return electrons (h, w) of the lamp and of other light, before the lens mixes them."""
     lit = np.where(distance > 0, returned, np.float32(0))
     # Without the falloff, the light that comes back is about the reflectance.
     reflectance = np.minimum(lit * distance * distance, 1)
@@ -59,7 +59,7 @@ def _collect_electrons(
 
 
 def _apply_lens_blur(light: Floats, camera: TimeOfFlight) -> Floats:
-    """Returns the light (h, w) behind the lens."""
+    """Return the light (h, w) behind the lens."""
     sharp = light
     if camera.blur_px > 0:
         edge = cv2.BORDER_REPLICATE
@@ -68,7 +68,7 @@ def _apply_lens_blur(light: Floats, camera: TimeOfFlight) -> Floats:
 
 
 def _sample_noise(charge: Floats, camera: TimeOfFlight) -> NDArray[np.complex64]:
-    """Returns the noise (h, w) of what the four samples make: I and Q, half a difference each."""
+    """Return the noise (h, w) of what the four samples make: I and Q, half a difference each."""
     rng = np.random.default_rng(camera.noise_seed)
     normal = rng.standard_normal((2, *charge.shape), dtype=np.float32)
     sigma = np.sqrt((charge + np.float32(camera.read_noise_e**2)) / 2)

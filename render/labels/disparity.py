@@ -18,14 +18,14 @@ _CLOSING_KERNEL = np.ones((1, 3), np.uint8)
 
 
 def convert_depth_disparity(values: Floats, focal_px: float, baseline_m: float) -> Floats:
-    """Returns the disparity (h, w) of depths (h, w), or the depth of disparities, in metres."""
+    """Return the disparity (h, w) of depths (h, w), or the depth of disparities, in metres."""
     product = np.float32(focal_px * baseline_m)
     found = np.divide(product, values, out=np.zeros_like(values), where=values > 0)
     return np.asarray(found, dtype=np.float32)
 
 
 def warp_to_right_view(disparity: Floats) -> Floats:
-    """Returns the disparity (h, w) of the nearest point at each pixel of the right eye."""
+    """Return the disparity (h, w) of the nearest point at each pixel of the right eye."""
     rows, columns = np.nonzero(disparity > 0)
     values = disparity[rows, columns]
     places = np.rint(columns - values).astype(np.intp)
@@ -38,7 +38,7 @@ def warp_to_right_view(disparity: Floats) -> Floats:
 
 
 def find_occluded_pixels(disparity: Floats) -> NDArray[np.bool_]:
-    """Returns where (h, w) the right eye's sight is blocked by something in the picture.
+    """Return where (h, w) the right eye's sight is blocked by something in the picture.
 
     Left of an edge between depths z1 < z2 that is f b (1 / z1 - 1 / z2) pixels.
     """

@@ -70,7 +70,7 @@ class ProjectedPoint:
 
 
 def compute_object_points(view: RenderedView) -> Floats:
-    """Returns the points (h, w, 3) seen, in the frames of their bodies, metres; 0 where nothing is.
+    """Return the points (h, w, 3) seen, in the frames of their bodies, metres; 0 where nothing is.
 
     Over the extents of a body they are its normalized object coordinates (Wang et al. 2019).
     """
@@ -85,13 +85,13 @@ def compute_object_points(view: RenderedView) -> Floats:
     number = bodies[rows, columns]
     for index in np.unique(number):
         on_it = number == index
-        course = view.scene.bodies[index - 1].course()
+        course = view.scene.bodies[index - 1].get_motion()
         found[rows[on_it], columns[on_it]] = course.from_parent(points[on_it], seconds[on_it])
     return found
 
 
 def compute_flow(source: RenderedView, target: RenderedView) -> Flow:
-    """Returns the optical flow from one shot to another; forward or backward, as they are given.
+    """Return the optical flow from one shot to another; forward or backward, as they are given.
 
     Args:
         source: whose pixels are asked for.
@@ -112,7 +112,7 @@ def compute_flow(source: RenderedView, target: RenderedView) -> Flow:
 def project_body_points(
     points_m: Floats, body: str, view: RenderedView
 ) -> tuple[ProjectedPoint, ...]:
-    """Returns where points of a body are in a shot; over a sequence, their tracks.
+    """Return where points of a body are in a shot; over a sequence, their tracks.
 
     Args:
         points_m: (n, 3) in the body's frame; keypoints, for instance.
@@ -132,7 +132,7 @@ def project_body_points(
 def count_occluded_pixels(
     ids: NDArray[np.uint16], amodal_bits: NDArray[np.uint32]
 ) -> dict[tuple[int, int], int]:
-    """Returns who hides whom: (instance id before, instance id behind) -> pixels.
+    """Return who hides whom: (instance id before, instance id behind) -> pixels.
 
     Args:
         ids: (h, w) instance ids.
@@ -153,7 +153,7 @@ def count_occluded_pixels(
 def _project_at_row_time(
     points_m: Floats, body_ids: NDArray[np.uint32], view: RenderedView
 ) -> tuple[Floats, Floats]:
-    """Returns pixels (n, 2) and depth (n,) of points (n, 3) of bodies (n,), when their rows are exposed."""
+    """Return pixels (n, 2) and depth (n,) of points (n, 3) of bodies (n,), when their rows are exposed."""
     camera = view.camera
     seconds = np.zeros(len(points_m))
     for _ in range(_ROW_TIME_ITERATIONS if camera.get_row_delay_s() else 1):
@@ -167,17 +167,17 @@ def _project_at_row_time(
 def _transform_to_camera(
     points_m: Floats, body_ids: NDArray[np.uint32], view: RenderedView, seconds: Floats
 ) -> Floats:
-    """Returns points (n, 3) of bodies (n,), each at its own time (n,), in the frame of the camera."""
+    """Return points (n, 3) of bodies (n,), each at its own time (n,), in the frame of the camera."""
     found = np.empty((len(points_m), 3))
     for index in np.unique(body_ids):
         on_it = body_ids == index
-        course = view.scene.bodies[index - 1].course()
+        course = view.scene.bodies[index - 1].get_motion()
         found[on_it] = course.to_parent(points_m[on_it], seconds[on_it])
     return view.camera.get_motion().from_parent(found, seconds)
 
 
 def _project_to_pixels(points_m: Floats, view: RenderedView) -> Floats:
-    """Returns the pixels (n, 2) of points (n, 3) in the camera's frame; NaN where it sees none."""
+    """Return the pixels (n, 2) of points (n, 3) in the camera's frame; NaN where it sees none."""
     pixels = np.full((len(points_m), 2), np.nan)
     before = view.camera.lens.can_project(points_m)
     pixels[before] = view.camera.lens.project(points_m[before])
@@ -185,7 +185,7 @@ def _project_to_pixels(points_m: Floats, view: RenderedView) -> Floats:
 
 
 def _compute_depth(points_m: Floats, view: RenderedView) -> Floats:
-    """Returns the depth (n,) of points (n, 3) as the camera's lens has it."""
+    """Return the depth (n,) of points (n, 3) as the camera's lens has it."""
     along_ray = view.camera.lens.depth_along == "ray"
     return np.asarray(np.linalg.norm(points_m, axis=1) if along_ray else points_m[:, 2])
 
@@ -193,7 +193,7 @@ def _compute_depth(points_m: Floats, view: RenderedView) -> Floats:
 def _find_visible_points(
     pixels: Floats, depth_m: Floats, body_ids: NDArray[np.uint32], gbuffer: GBuffer
 ) -> NDArray[np.bool_]:
-    """Returns which points (n,) of bodies lie in the picture with nothing before them.
+    """Return which points (n,) of bodies lie in the picture with nothing before them.
 
     The pixel of such a point shows its body, and it is as deep as that is there or beside there.
     """

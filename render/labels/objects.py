@@ -35,7 +35,7 @@ _MIN_VISIBLE_COSINE = (
 def add_amodal_masks(
     labels: ObjectLabels, amodal_bits: NDArray[np.uint32]
 ) -> tuple[ObjectLabel, ...]:
-    """Returns the labels with the masks of whole objects.
+    """Return the labels with the masks of whole objects.
 
     Args:
         labels: of one picture.
@@ -51,7 +51,7 @@ def add_amodal_masks(
 
 
 def add_keypoints(labels: ObjectLabels, view: RenderedView) -> tuple[ObjectLabel, ...]:
-    """Returns the labels with their objects' keypoints.
+    """Return the labels with their objects' keypoints.
 
     Args:
         labels: of one picture.
@@ -78,7 +78,7 @@ def add_keypoints(labels: ObjectLabels, view: RenderedView) -> tuple[ObjectLabel
 def find_occlusions(
     labels: ObjectLabels, ids: NDArray[np.uint16], amodal_bits: NDArray[np.uint32]
 ) -> tuple[Occlusion, ...]:
-    """Returns which of the labelled objects hide which, and in how many pixels.
+    """Return which of the labelled objects hide which, and in how many pixels.
 
     Args:
         labels: of one picture.
@@ -95,7 +95,7 @@ def find_occlusions(
 
 @functools.lru_cache(maxsize=1024)
 def _compute_keypoint_normals(asset: Asset) -> dict[str, Vec3]:
-    """Returns which way the surface faces at each keypoint of an asset, in its own frame."""
+    """Return which way the surface faces at each keypoint of an asset, in its own frame."""
     points = get_keypoints(asset)
     if isinstance(asset, Board):
         return dict.fromkeys(points, (0.0, 0.0, 1.0))
@@ -121,7 +121,7 @@ def _make_keypoint(
     label: ObjectLabel,
     view: RenderedView,
 ) -> Keypoint:
-    """Returns a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
+    """Return a keypoint; the depth buffer alone cannot tell a face from one just behind its edge."""
     x, y = projection.pixel
     height, width = view.gbuffer["bodies"].shape
     if not (-0.5 <= x < width - 0.5 and -0.5 <= y < height - 0.5):

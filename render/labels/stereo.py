@@ -33,7 +33,7 @@ class StereoGroundTruth:
 
 
 def make_right_camera(camera: Camera) -> Camera:
-    """Returns the right eye of a camera with two: of the same make, with noise and dirt of its own.
+    """Return the right eye of a camera with two: of the same make, with noise and dirt of its own.
 
     Both are fixed to one another, so that where the camera turns, the right eye goes its own way.
 
@@ -53,7 +53,7 @@ def make_right_camera(camera: Camera) -> Camera:
 
 
 def _reseed_sensor(sensor: Sensor) -> Sensor:
-    """Returns one of the same make, whose noise and pixels are others."""
+    """Return one of the same make, whose noise and pixels are others."""
     mosaic = sensor.mosaic and replace(
         sensor.mosaic, pattern_seed=derive_seed(sensor.mosaic.pattern_seed, "right")
     )
@@ -61,7 +61,7 @@ def _reseed_sensor(sensor: Sensor) -> Sensor:
 
 
 def _reseed_glass(glass: LensEffects) -> LensEffects:
-    """Returns one of the same make, with smears and drops of its own."""
+    """Return one of the same make, with smears and drops of its own."""
     dirt, drops = glass.dirt, glass.droplets
     return replace(
         glass,
@@ -71,13 +71,13 @@ def _reseed_glass(glass: LensEffects) -> LensEffects:
 
 
 def _offset_twist(twist: Twist, offset_m: NDArray[np.float64]) -> Twist:
-    """Returns how a point beside the origin of a moving frame moves with it."""
+    """Return how a point beside the origin of a moving frame moves with it."""
     swung = np.cross(twist.spin_rad_s, offset_m)
     return replace(twist, velocity_m_s=vec3(np.add(twist.velocity_m_s, swung)))
 
 
 def compute_stereo_ground_truth(left: RenderedView, right: RenderedView) -> StereoGroundTruth:
-    """Returns the disparity of the left eye's picture.
+    """Return the disparity of the left eye's picture.
 
     Args:
         left: its picture.

@@ -12,7 +12,7 @@ from sim2cam.scene.scene import Body
 
 
 def compute_truncation(body: Body, camera: Camera, amodal_box: Box) -> float | None:
-    """Returns the share of a body's outline that lies beyond the picture's edge, 0 to 1.
+    """Return the share of a body's outline that lies beyond the picture's edge, 0 to 1.
 
     The outline is the hull of the mesh's corners in the picture's plane. None where the lens does not see
     all of them.

@@ -99,12 +99,12 @@ class ShadowView:
 
 
 def make_beams(environment: Environment, centre: Floats, radius: float) -> tuple[Beam, ...]:
-    """Returns all beams of a scene; see ``make_directional_beams`` and ``make_local_beams``."""
+    """Return all beams of a scene; see ``make_directional_beams`` and ``make_local_beams``."""
     return (*make_directional_beams(environment), *make_local_beams(environment, centre, radius))
 
 
 def make_local_beams(environment: Environment, centre: Floats, radius: float) -> tuple[Beam, ...]:
-    """Returns the beams of the lights near the scene.
+    """Return the beams of the lights near the scene.
 
     Args:
         environment: its light.
@@ -116,7 +116,7 @@ def make_local_beams(environment: Environment, centre: Floats, radius: float) ->
 
 
 def make_directional_beams(environment: Environment, rotations: int = 1) -> tuple[Beam, ...]:
-    """Returns the sky as ``DOME_BEAMS`` beams, unless it is dark, and each lamp as a few.
+    """Return the sky as ``DOME_BEAMS`` beams, unless it is dark, and each lamp as a few.
 
     Args:
         environment: its sky and lamps.
@@ -136,22 +136,22 @@ def make_directional_beams(environment: Environment, rotations: int = 1) -> tupl
 
 
 def count_beams_per_lamp(lamps: Sequence[Lamp], rotations: int = 1) -> int:
-    """Returns of how many beams each of these lamps is made: of one when all are hard."""
+    """Return of how many beams each of these lamps is made: of one when all are hard."""
     return 1 if have_hard_shadows(lamps) else max(1, LAMP_BEAMS // (rotations * len(lamps)))
 
 
 def have_hard_shadows(lamps: Sequence[Lamp]) -> bool:
-    """Returns whether the shadows of all lamps are as sharp as the sun's."""
+    """Return whether the shadows of all lamps are as sharp as the sun's."""
     return all(lamp.radius_rad < _HARD_LAMP_RADIUS_RAD for lamp in lamps)
 
 
 def compute_map_radius(radius: float) -> float:
-    """Returns the radius of what parallel beams' shadow maps show around a sphere of some radius."""
+    """Return the radius of what parallel beams' shadow maps show around a sphere of some radius."""
     return _MAP_MARGIN * radius
 
 
 def fit_shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
-    """Returns what a beam's shadow map shows: all of a sphere (3,), () or, split, its share."""
+    """Return what a beam's shadow map shows: all of a sphere (3,), () or, split, its share."""
     if not beam.is_local:
         shown = compute_map_radius(radius)
         return ShadowView(centre + beam.location * 2 * shown, centre, shown, shown, 3 * shown)
@@ -169,7 +169,7 @@ def fit_shadow_view(beam: Beam, centre: Floats, radius: float) -> ShadowView:
 
 
 def compute_sky_radiance(environment: Environment, heights: NDArray[Any]) -> NDArray[Any]:
-    """Returns the linear RGB (n, 3) of a sky that is no picture, lamps left out.
+    """Return the linear RGB (n, 3) of a sky that is no picture, lamps left out.
 
     Args:
         environment: its zenith and horizon.
@@ -181,7 +181,7 @@ def compute_sky_radiance(environment: Environment, heights: NDArray[Any]) -> NDA
 
 
 def compute_ground_irradiance(environment: Environment) -> Floats:
-    """Returns the linear RGB irradiance (3,) of an open, level surface around the origin."""
+    """Return the linear RGB irradiance (3,) of an open, level surface around the origin."""
     up = np.array([[0.0, 0.0, 1.0]])
     total: Floats = compute_harmonic_irradiance(compute_sky_harmonics(environment), up)[0]
     for beam in make_beams(environment, np.zeros(3), 0.0):
@@ -192,7 +192,7 @@ def compute_ground_irradiance(environment: Environment) -> Floats:
 
 
 def find_ground_color(scene: Scene, centre: Floats) -> Floats:
-    """Returns the mean linear colour (3,) of the highest fixed surface below a point (3,).
+    """Return the mean linear colour (3,) of the highest fixed surface below a point (3,).
 
     A mat hides the table. Black where there is none.
     """
@@ -209,7 +209,7 @@ def find_ground_color(scene: Scene, centre: Floats) -> Floats:
 
 
 def _find_surface_height(body: Body, point: Floats) -> float | None:
-    """Returns the height at which a plumb line from a point meets a table or a box; None beside."""
+    """Return the height at which a plumb line from a point meets a table or a box; None beside."""
     match body.asset:
         case Ground() if body.pose.rotation().as_matrix()[2, 2] > 0.5:  # a backdrop is upright
             half = np.array([body.asset.side_m / 2] * 2 + [0.0])
@@ -224,7 +224,7 @@ def _find_surface_height(body: Body, point: Floats) -> float | None:
 
 
 def compute_sky_harmonics(environment: Environment) -> Floats:
-    """Returns what ``compute_harmonic_irradiance`` knows of a sky, (9, 3)."""
+    """Return what ``compute_harmonic_irradiance`` knows of a sky, (9, 3)."""
     if environment.environment_map is not None:
         around, light, solid = environment_map.sample_upper_hemisphere(environment.environment_map)
         return np.asarray(
@@ -239,7 +239,7 @@ def compute_sky_harmonics(environment: Environment) -> Floats:
 
 
 def compute_harmonic_irradiance(coefficients: NDArray[Any], normals: NDArray[Any]) -> NDArray[Any]:
-    """Returns the linear RGB irradiance (n, 3) of the open sky on surfaces of normals (n, 3).
+    """Return the linear RGB irradiance (n, 3) of the open sky on surfaces of normals (n, 3).
 
     The sky is taken in spherical harmonics up to degree 2, which hold all but a few per cent of any
     irradiance (Ramamoorthi and Hanrahan 2001, "An efficient representation for irradiance
@@ -249,19 +249,19 @@ def compute_harmonic_irradiance(coefficients: NDArray[Any], normals: NDArray[Any
 
 
 def _evaluate_harmonics(directions: NDArray[Any]) -> NDArray[Any]:
-    """Returns the harmonics (n, 9) of directions (n, 3), without their factors."""
+    """Return the harmonics (n, 9) of directions (n, 3), without their factors."""
     x, y, z = directions.T
     terms = [np.ones_like(x), y, z, x, x * y, y * z, 3 * z * z - 1, x * z, x * x - y * y]
     return np.stack(terms, axis=1)
 
 
 def _sample_hemisphere(count: int) -> Floats:
-    """Returns directions (count, 3) on a Fibonacci spiral, each for the same solid angle."""
+    """Return directions (count, 3) on a Fibonacci spiral, each for the same solid angle."""
     return make_fibonacci_directions((np.arange(count) + 0.5) / count)
 
 
 def _compute_arrival_vector(beam: Beam) -> Floats:
-    """Returns the unit vector (3,) from the origin to a beam times the share that arrives there."""
+    """Return the unit vector (3,) from the origin to a beam times the share that arrives there."""
     if not beam.is_local:
         return beam.location
     away = float(np.linalg.norm(beam.location))
@@ -270,7 +270,7 @@ def _compute_arrival_vector(beam: Beam) -> Floats:
 
 
 def compute_falloff(beam: Beam, cosines: NDArray[Any]) -> NDArray[Any]:
-    """Returns the shares of its intensity that a placed beam sends at cosines off its axis."""
+    """Return the shares of its intensity that a placed beam sends at cosines off its axis."""
     if beam.cone is None:
         return np.asarray(np.maximum(cosines, 0))
     begin, end = beam.cone
@@ -279,7 +279,7 @@ def compute_falloff(beam: Beam, cosines: NDArray[Any]) -> NDArray[Any]:
 
 
 def _make_dome_beams(environment: Environment) -> tuple[Beam, ...]:
-    """Returns the sky as beams from all around, each for the same solid angle."""
+    """Return the sky as beams from all around, each for the same solid angle."""
     directions = _sample_hemisphere(DOME_BEAMS)
     power = compute_dome_powers(environment)[0]
     if not power.any():
@@ -289,7 +289,7 @@ def _make_dome_beams(environment: Environment) -> tuple[Beam, ...]:
 
 
 def compute_dome_powers(environment: Environment) -> Floats:
-    """Returns what each beam of the sky stands for, in each of its ``ROTATIONS`` (turns, beams, 3)."""
+    """Return what each beam of the sky stands for, in each of its ``ROTATIONS`` (turns, beams, 3)."""
     directions = _sample_hemisphere(DOME_BEAMS)
     if environment.environment_map is None:
         power = compute_sky_radiance(environment, directions[:, 2]) * (2 * math.pi / DOME_BEAMS)
@@ -304,7 +304,7 @@ def compute_dome_powers(environment: Environment) -> Floats:
 
 
 def _sample_lamp_directions(lamp: Lamp, count: int, rotations: int) -> Floats:
-    """Returns directions (count, 3) whose spread, with all turns, is that of the lamp's Gaussian lobe."""
+    """Return directions (count, 3) whose spread, with all turns, is that of the lamp's Gaussian lobe."""
     axis = np.array(lamp.direction)
     side = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
     side /= np.linalg.norm(side)
@@ -327,7 +327,7 @@ def _make_directional_beam(direction: Floats, power: Floats) -> Beam:
 
 
 def _make_center_beam(light: LocalLight) -> Beam:
-    """Returns all of a light from its middle."""
+    """Return all of a light from its middle."""
     match light:
         case PointLight():
             return Beam(np.array(light.position_m), True, np.array(light.intensity), _DOWN)
@@ -342,7 +342,7 @@ def _make_center_beam(light: LocalLight) -> Beam:
 
 
 def _make_source_beams(light: LocalLight) -> list[Beam]:
-    """Returns the light shared among places on it."""
+    """Return the light shared among places on it."""
     middle = _make_center_beam(light)
     offsets = (
         _sample_rectangle(light) if isinstance(light, AreaLight) else _sample_ball(light.radius_m)
@@ -357,14 +357,14 @@ def _make_source_beams(light: LocalLight) -> list[Beam]:
 
 
 def _compute_apparent_radius_m(light: LocalLight) -> float:
-    """Returns the radius of the disc with as much area as the light shows."""
+    """Return the radius of the disc with as much area as the light shows."""
     if isinstance(light, AreaLight):
         return math.sqrt(light.width_m * light.height_m / math.pi)
     return max(light.radius_m, _MIN_APPARENT_RADIUS_M)
 
 
 def _sample_rectangle(light: AreaLight) -> Floats:
-    """Returns the middles (4, 3) of a rectangle's quarters, from its own middle."""
+    """Return the middles (4, 3) of a rectangle's quarters, from its own middle."""
     quarter = np.array([light.width_m, light.height_m, 0.0]) / 4
     corners = np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
     return np.asarray(light.pose.rotation().apply(corners * quarter))
@@ -374,7 +374,7 @@ _DOWN = np.array([0.0, 0.0, -1.0])
 
 
 def _sample_ball(radius_m: float) -> Floats:
-    """Returns the corners (4, 3) of a tetrahedron in a ball; its middle (1, 3) when it has none."""
+    """Return the corners (4, 3) of a tetrahedron in a ball; its middle (1, 3) when it has none."""
     if radius_m == 0:
         return np.zeros((1, 3))
     corners = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]) / math.sqrt(3)
@@ -383,7 +383,7 @@ def _sample_ball(radius_m: float) -> Floats:
 
 
 def _split_beam(beam: Beam, centre: Floats, radius: float) -> list[Beam]:
-    """Returns the beam, or six that see a right angle each when no map could see all bodies."""
+    """Return the beam, or six that see a right angle each when no map could see all bodies."""
     away = float(np.linalg.norm(centre - beam.location))
     if away > radius and math.asin(radius / away) < _MAX_HALF_ANGLE_RAD:
         return [beam]

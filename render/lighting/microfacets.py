@@ -21,7 +21,7 @@ _MIN_COSINE = 1e-3
 
 @functools.cache
 def compute_split_sum_table() -> NDArray[np.float32]:
-    """Returns the factor of f0 and what is added to it, (n, n, 2).
+    """Return the factor of f0 and what is added to it, (n, n, 2).
 
     Row i is for the roughness i / (n - 1), column j for the cosine j / (n - 1) between the eye and
     the normal.
@@ -35,7 +35,7 @@ def compute_split_sum_table() -> NDArray[np.float32]:
 def interpolate_split_sum(
     roughness: NDArray[np.float32], cos_view: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns the two numbers, (n,) each, for roughnesses and cosines (n,) of 0 to 1, interpolated."""
+    """Return the two numbers, (n,) each, for roughnesses and cosines (n,) of 0 to 1, interpolated."""
     last = TABLE_SIZE - 1
     row, column = roughness * last, cos_view * last
     i = np.minimum(row.astype(np.int32), last - 1)
@@ -54,7 +54,7 @@ def _interpolate_table(
     row_fractions: NDArray[np.float32],
     column_fractions: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Returns what a table (n n,) holds ``row_fractions`` and ``column_fractions`` of its entries ``indices``."""
+    """Return what a table (n n,) holds ``row_fractions`` and ``column_fractions`` of its entries ``indices``."""
     above = table[indices] * (1 - column_fractions) + table[indices + 1] * column_fractions
     below = (
         table[indices + TABLE_SIZE] * (1 - column_fractions)
@@ -64,7 +64,7 @@ def _interpolate_table(
 
 
 def compute_smith_masking(cos_light: Floats, cos_view: Floats, alpha_squared: Floats) -> Floats:
-    """Returns 4 nl nv over twice the share that is neither shadowed nor masked (Heitz 2014).
+    """Return 4 nl nv over twice the share that is neither shadowed nor masked (Heitz 2014).
 
     Args:
         cos_light, cos_view: (n,) cosines of light and eye with the normal.
@@ -77,7 +77,7 @@ def compute_smith_masking(cos_light: Floats, cos_view: Floats, alpha_squared: Fl
 
 
 def _integrate_split_sum(roughness: float, cos_view: float) -> tuple[float, float]:
-    """Returns the two numbers by drawing facets where most of them look."""
+    """Return the two numbers by drawing facets where most of them look."""
     cos_view = max(cos_view, _MIN_COSINE)
     wide = max(roughness, 1e-2) ** 4
     i = np.arange(_SAMPLES)

@@ -91,7 +91,7 @@ class Lighting:
 
 
 def shade(points: SurfacePoints, lighting: Lighting) -> Floats:
-    """Returns the linear radiance (3, n) that the points send to the eye."""
+    """Return the linear radiance (3, n) that the points send to the eye."""
     radiance = np.empty_like(points.albedo)
     sky = compute_sky_harmonics(lighting.environment).astype(np.float32)
     bounced = lighting.ground_color * compute_ground_irradiance(lighting.environment) / np.pi
@@ -107,7 +107,7 @@ def shade(points: SurfacePoints, lighting: Lighting) -> Floats:
 def _shade_block(
     points: SurfacePoints, lighting: Lighting, sky_coefficients: Floats, ground_radiance: Floats
 ) -> Floats:
-    """Returns the radiance (3, n) under a sky of harmonics (9, 3) over a table of radiance (3, 1)."""
+    """Return the radiance (3, n) under a sky of harmonics (9, 3) over a table of radiance (3, 1)."""
     light = _compute_direct_light(points, lighting)
     of_sky = compute_harmonic_irradiance(sky_coefficients, points.normals.T).T
     # what hides the sky from a surface hides the table, too, as far as it faces the sky at all
@@ -163,23 +163,23 @@ def _compute_direct_light(points: SurfacePoints, lighting: Lighting) -> _DirectL
 
 
 def _as_column(values: ArrayLike) -> Floats:
-    """Returns three numbers as (3, 1)."""
+    """Return three numbers as (3, 1)."""
     return np.asarray(values, np.float32)[:, None]
 
 
 def _dot(vectors: Floats, others: Floats) -> Floats:
-    """Returns the scalar products (n,) of vectors (3, n) or (3, 1)."""
+    """Return the scalar products (n,) of vectors (3, n) or (3, 1)."""
     products = vectors * others
     return np.asarray(products[0] + products[1] + products[2])
 
 
 def _compute_f0(points: SurfacePoints) -> Floats:
-    """Returns what mirrors of the points' surfaces reflect straight back (3, n)."""
+    """Return what mirrors of the points' surfaces reflect straight back (3, n)."""
     return points.specular * (1 - points.metallic) + points.albedo * points.metallic
 
 
 def _compute_f90(f0: Floats) -> Floats:
-    """Returns what mirrors reflect (3, n) at grazing angles.
+    """Return what mirrors reflect (3, n) at grazing angles.
 
     All light, or less where no real dielectric reflects as little straight back.
     """
@@ -189,7 +189,7 @@ def _compute_f90(f0: Floats) -> Floats:
 def _compute_specular(
     points: SurfacePoints, light_directions: Floats, source_radii: Floats | float
 ) -> Floats:
-    """Returns the radiance (3, n) that lights (3, n) or (3, 1) reflect for each irradiance facing them.
+    """Return the radiance (3, n) that lights (3, n) or (3, 1) reflect for each irradiance facing them.
 
     The facets look as far around as to blur the radii (n,) in, radians.
     """
@@ -209,7 +209,7 @@ def _compute_specular(
 
 
 def _compute_environment_brdf(points: SurfacePoints, cos_view: Floats) -> Floats:
-    """Returns the shares (3, n) of an even environment that points at cosines nv (n,) reflect."""
+    """Return the shares (3, n) of an even environment that points at cosines nv (n,) reflect."""
     factor, added = interpolate_split_sum(points.roughness, cos_view.clip(0, 1))
     f0 = _compute_f0(points)
     return np.asarray(f0 * factor + _compute_f90(f0) * added)
@@ -218,7 +218,7 @@ def _compute_environment_brdf(points: SurfacePoints, cos_view: Floats) -> Floats
 def _compute_incidence(
     points: SurfacePoints, beam: Beam
 ) -> tuple[Floats, Floats | float, Floats | float]:
-    """Returns unit vectors (3, n) or (3, 1) towards a beam, the share (n,) of its power that arrives
+    """Return unit vectors (3, n) or (3, 1) towards a beam, the share (n,) of its power that arrives
     and the radius (n,) that it shows, radians.
     """
     if not beam.is_local:
@@ -231,7 +231,7 @@ def _compute_incidence(
 
 
 def _find_lit_points(points: SurfacePoints, beam: Beam, shadow: ShadowMap) -> NDArray[np.bool_]:
-    """Returns which points (n,) a beam reaches; beside its map all or, of several, none."""
+    """Return which points (n,) a beam reaches; beside its map all or, of several, none."""
     view, turn, moved = shadow.view, shadow.world_to_light[:, :3], shadow.world_to_light[:, 3:]
     seen = turn @ points.positions_m + moved
     texel_m = np.abs(seen[2]) / np.float32(view.focal_px)
@@ -249,7 +249,7 @@ def _find_lit_points(points: SurfacePoints, beam: Beam, shadow: ShadowMap) -> ND
 def _compute_reflected_radiance(
     points: SurfacePoints, cos_view: Floats, environment: Environment, ground_radiance: Floats
 ) -> Floats:
-    """Returns the radiance (3, n) of sky and table that mirrors show, blurred by the roughness."""
+    """Return the radiance (3, n) of sky and table that mirrors show, blurred by the roughness."""
     towards = 2 * cos_view * points.normals[2] - points.view_directions[2]
     alpha = np.square(points.roughness)
     sky = compute_sky_radiance(environment, towards).T

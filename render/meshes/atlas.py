@@ -80,7 +80,7 @@ class AtlasSpec:
 def build_atlas_maps(
     asset: Asset, material: Material, decals: Sequence[Decal] = ()
 ) -> MaterialMaps | None:
-    """Returns the finish of a body with an atlas; None where the material's look holds everywhere."""
+    """Return the finish of a body with an atlas; None where the material's look holds everywhere."""
     is_metal_tin = isinstance(asset, Tin) and material.metallic > 0
     if not (has_relief_or_wear(material) or is_metal_tin or decals):
         return None
@@ -122,7 +122,7 @@ def _compute_slopes(normals: NDArray[np.uint8]) -> Floats:
 def _render_plate_maps(
     size_m: Vec3, texture: Texture, side_px: int, *sides: InkPrint | ImageFile | None
 ) -> TextureMaps:
-    """Returns the maps of a plate of n by n texels a side: its front at the left, then its back."""
+    """Return the maps of a plate of n by n texels a side: its front at the left, then its back."""
     line = (np.arange(side_px) + 0.5) / side_px - 0.5
     bare = make_color_sampler(texture)((line * size_m[0], -line[:, None] * size_m[1], np.zeros(1)))
     return encode_srgb(np.concatenate([_blend_side(bare, side) for side in sides], axis=1)), None
@@ -140,7 +140,7 @@ def _blend_side(base_colors: Floats, side: InkPrint | ImageFile | None) -> Float
 
 
 def _compute_plate_texels(size_m: Vec3, side_px: int) -> TexelLayout:
-    """Returns where the texels of a plate lie, whose sides have n by n each."""
+    """Return where the texels of a plate lie, whose sides have n by n each."""
     line = (np.arange(side_px) + 0.5) / side_px
     across, down = (np.minimum(line, 1 - line) * side for side in size_m[:2])
     edge_m = np.minimum(across, down[:, None])
@@ -148,7 +148,7 @@ def _compute_plate_texels(size_m: Vec3, side_px: int) -> TexelLayout:
 
 
 def _make_plate_panels(size_m: Vec3, texels: TexelLayout) -> tuple[Panel, ...]:
-    """Returns front and back of a plate."""
+    """Return front and back of a plate."""
     n = len(texels[1])
     return tuple(Panel(0, left, (n, n), size_m[:2]) for left in (0, n))
 
@@ -186,7 +186,7 @@ def _render_card_maps(card: Card, texture: Texture) -> TextureMaps:
 
 
 def _make_card_print_mask(card: Card) -> Floats:
-    """Returns what is printed on a card; pictures in its place have no ink that could stay on top."""
+    """Return what is printed on a card; pictures in its place have no ink that could stay on top."""
     prints = zip(make_card_prints(card), (card.face_image, card.back_image), strict=True)
     return np.concatenate([one.coverage * (file is None) for one, file in prints], axis=1)
 

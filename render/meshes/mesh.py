@@ -39,7 +39,7 @@ _SHEET_CORNER_RADIUS_M = 2e-4
 
 
 def build_mesh(asset: Asset) -> Mesh:
-    """Returns the mesh of an asset.
+    """Return the mesh of an asset.
 
     Raises:
         InputError: its file cannot be used.
@@ -55,7 +55,7 @@ def build_mesh(asset: Asset) -> Mesh:
 
 @functools.lru_cache(maxsize=64)  # physics, drawing and labels of one scene ask for the same
 def _build_shape(asset: Asset) -> Mesh:
-    """Returns the mesh of a shape that is made here."""
+    """Return the mesh of a shape that is made here."""
     match asset:
         case Ground():
             return _build_ground(asset)
@@ -69,13 +69,13 @@ def _build_shape(asset: Asset) -> Mesh:
 
 @functools.lru_cache(maxsize=1024)
 def compute_extent(asset: Asset) -> tuple[Vec3, Vec3]:
-    """Returns two opposite corners, low and high, of the box around an asset in its own frame."""
+    """Return two opposite corners, low and high, of the box around an asset in its own frame."""
     vertices = build_mesh(asset).vertices_m
     return vec3(vertices.min(axis=0)), vec3(vertices.max(axis=0))
 
 
 def sample_surface_points(asset: Asset, count: int, rng: np.random.Generator) -> Floats:
-    """Returns points (count, 3) of an asset's surface, evenly by area, in its own frame."""
+    """Return points (count, 3) of an asset's surface, evenly by area, in its own frame."""
     mesh = build_mesh(asset)
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1)
@@ -100,7 +100,7 @@ def _build_box(box: Cuboid) -> Mesh:
 
 
 def _build_slab(size_m: Vec3, corner_radius_m: float) -> Mesh:
-    """Returns a plate with round corners; its atlas has the front (+z) at the left, the back beside it."""
+    """Return a plate with round corners; its atlas has the front (+z) at the left, the back beside it."""
     width, height, thick = size_m
     turns = np.linspace(0, math.pi / 2, _CORNER_SEGMENTS + 1) + np.arange(4)[:, None] * math.pi / 2
     outward = np.stack([np.cos(turns), np.sin(turns), 0 * turns], axis=-1)  # (4, n, 3)

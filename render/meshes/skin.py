@@ -51,7 +51,7 @@ TextureSetKey = tuple[Asset, Material | Texture, tuple[Decal, ...] | None]
 
 
 def make_texture_set_key(body: Body) -> TextureSetKey:
-    """Returns what a body's skin follows from."""
+    """Return what a body's skin follows from."""
     material = body.material
     is_metal_tin = body.asset.kind == "tin" and material.metallic > 0
     follows_look = has_relief_or_wear(material) or is_metal_tin or body.decals
@@ -59,7 +59,7 @@ def make_texture_set_key(body: Body) -> TextureSetKey:
 
 
 def build_texture_set(body: Body) -> TextureSet:
-    """Returns the skin of a body."""
+    """Return the skin of a body."""
     asset, texture = body.asset, body.material.texture
     if asset.kind in ATLAS_SPECS:
         finish = build_atlas_maps(asset, body.material, body.decals or ())
@@ -89,7 +89,7 @@ def _encode_texture_set(maps: MaterialMaps, uv_scale: float, uv_offset: float = 
 
 
 def _compute_span_m(body: Body) -> float:
-    """Returns how many metres a plane picture covers."""
+    """Return how many metres a plane picture covers."""
     asset, texture = body.asset, body.material.texture
     match asset:
         case Ground() if is_photo(texture):

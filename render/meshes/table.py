@@ -32,7 +32,7 @@ class GroundPlane:
     textures: TextureSet
 
     def compute_depth_m(self, view: PinholeView) -> Floats:
-        """Returns the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
+        """Return the depth (h, w) at which the pixels of a view meet it, 0 where they do not."""
         camera = (self.pose.inverse() @ view.pose).matrix().astype(np.float32)
         x = ((np.arange(view.width) - view.cx_px) / view.focal_px).astype(np.float32)
         y = ((np.arange(view.height) - view.cy_px) / view.focal_px).astype(np.float32)[:, None]
@@ -44,7 +44,7 @@ class GroundPlane:
         return np.where(meets, depth, np.float32(0))
 
     def sample_colors(self, points: Floats, camera: Pose) -> NDArray[np.uint8]:
-        """Returns the colours (h, w, 3) where points (3, h, w) in the camera frame lie above it."""
+        """Return the colours (h, w, 3) where points (3, h, w) in the camera frame lie above it."""
         to_table = (self.pose.inverse() @ camera).matrix().astype(np.float32)
         texels_per_m = np.float32(self.textures.uv_scale * len(self.textures.colors))
         x, y = np.tensordot(to_table[:2, :3], points, 1) + to_table[:2, 3, None, None]

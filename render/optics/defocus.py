@@ -32,7 +32,7 @@ _DEPTH_PREFERENCE = 0.7  # log of the weight by which a layer is continued rathe
 
 
 def compute_blur_radius(depth_m: NDArray[np.float32], defocus: Defocus, focal_px: float) -> Floats:
-    """Returns the radius of each pixel's disk, above 0 behind what is sharp and below before it.
+    """Return the radius of each pixel's disk, above 0 behind what is sharp and below before it.
 
     Args:
         depth_m: 0 where nothing is, which is taken for infinitely far.
@@ -45,7 +45,7 @@ def compute_blur_radius(depth_m: NDArray[np.float32], defocus: Defocus, focal_px
 
 
 def apply_defocus(light: Floats, radius_px: Floats) -> Floats:
-    """Returns the light (h, w, 3) with every point spread over its disk (h, w), in pixels."""
+    """Return the light (h, w, 3) with every point spread over its disk (h, w), in pixels."""
     layers = _assign_layers(radius_px)
     found = np.unique(layers).tolist()
     if found == [0]:
@@ -58,7 +58,7 @@ def apply_defocus(light: Floats, radius_px: Floats) -> Floats:
 
 
 def make_disk_kernel(radius_px: float) -> Floats:
-    """Returns what a point becomes: a square (n, n), n odd, of shares that add up to 1."""
+    """Return what a point becomes: a square (n, n), n odd, of shares that add up to 1."""
     half = max(0, math.ceil(radius_px - 0.5))
     points = (
         (np.arange((2 * half + 1) * _KERNEL_SUPERSAMPLING) + 0.5) / _KERNEL_SUPERSAMPLING
@@ -73,7 +73,7 @@ def make_disk_kernel(radius_px: float) -> Floats:
 
 
 def _assign_layers(radius_px: Floats) -> NDArray[np.int16]:
-    """Returns the numbers (h, w) of the layers of pixels, higher farther away, 0 in focus."""
+    """Return the numbers (h, w) of the layers of pixels, higher farther away, 0 in focus."""
     size = np.abs(radius_px)
     fine = np.round(size / _RADIUS_STEP_PX)
     coarse = np.round(
@@ -84,7 +84,7 @@ def _assign_layers(radius_px: Floats) -> NDArray[np.int16]:
 
 
 def _get_layer_radius(layer: int) -> float:
-    """Returns the radius of a layer's disks, pixels."""
+    """Return the radius of a layer's disks, pixels."""
     coarse = abs(layer) - _FINE_RADIUS_PX / _RADIUS_STEP_PX
     return abs(layer) * _RADIUS_STEP_PX if coarse <= 0 else _FINE_RADIUS_PX * _RADIUS_GROWTH**coarse
 
@@ -92,7 +92,7 @@ def _get_layer_radius(layer: int) -> float:
 def _composite_layer(
     image: Floats, coverage: Floats, light: Floats, layer_mask: NDArray[np.bool_], radius_px: float
 ) -> None:
-    """Adds one layer to what is not covered yet, in place.
+    """Add one layer to what is not covered yet, in place.
 
     Args:
         image: (h, w, 3) light so far.
@@ -115,14 +115,14 @@ def _composite_layer(
 
 
 def _find_layer_window(layer_mask: NDArray[np.bool_], margin: int) -> tuple[slice, slice]:
-    """Returns the rows and columns that hold a layer, with a margin."""
+    """Return the rows and columns that hold a layer, with a margin."""
     sides = (np.flatnonzero(layer_mask.any(axis=axis)) for axis in (1, 0))
     rows, columns = (slice(max(0, n[0] - margin), n[-1] + 1 + margin) for n in sides)
     return rows, columns
 
 
 def _inpaint_background(light: Floats, layers: NDArray[np.int16], radius_px: float) -> Floats:
-    """Returns the mean light (h, w, 3) around each pixel, of the farthest most by far."""
+    """Return the mean light (h, w, 3) around each pixel, of the farthest most by far."""
     weight = np.exp(np.float32(_DEPTH_PREFERENCE) * (layers - layers.max()))[..., None]
     weighted = np.dstack([light * weight, weight])
     mean = np.asarray(cv2.GaussianBlur(weighted, (0, 0), max(radius_px, 1.0)), dtype=np.float32)

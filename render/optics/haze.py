@@ -13,7 +13,7 @@ Floats = NDArray[np.float32]
 
 
 def apply_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) -> Floats:
-    """Returns the light (h, w, 3) that is left behind the air, with the air's own.
+    """Return the light (h, w, 3) that is left behind the air, with the air's own.
 
     Light is lost by Beer's law, and air gains what it scatters by Koschmieder's (Narasimhan and Nayar
     2002, "Vision and the atmosphere"). Pixels at edges take the way to what is in their middle.
@@ -32,7 +32,7 @@ def apply_haze(radiance: Floats, haze: Haze, camera: Camera, depth_m: Floats) ->
 
 
 def compute_distances_m(camera: Camera, depth_m: Floats) -> Floats:
-    """Returns the way (h, w) from the camera to what is seen, infinite where nothing is."""
+    """Return the way (h, w) from the camera to what is seen, infinite where nothing is."""
     far = np.where(depth_m > 0, depth_m, np.inf)
     if camera.lens.depth_along == "ray":
         return np.asarray(far, np.float32)

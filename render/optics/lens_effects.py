@@ -34,7 +34,7 @@ _DROPLET_RIM = 0.3  # of its radius over which it fades
 
 
 def apply_lens_effects(radiance: Floats, camera: Camera, depth_m: Floats) -> Floats:
-    """Returns the light (h, w, 3) behind a camera's lens; what has no depth is infinitely far.
+    """Return the light (h, w, 3) behind a camera's lens; what has no depth is infinitely far.
 
     Args:
         radiance: (h, w, 3) linear RGB, where the lens projects it.
@@ -63,7 +63,7 @@ def apply_lens_effects(radiance: Floats, camera: Camera, depth_m: Floats) -> Flo
 def apply_lateral_color(
     light: Floats, lateral_color: LateralColor, center_px: tuple[float, float]
 ) -> Floats:
-    """Returns red and blue enlarged about a pixel, along cubic splines; green as it is.
+    """Return red and blue enlarged about a pixel, along cubic splines; green as it is.
 
     OpenCV's cubic interpolation moves edges up to half as far again as it is asked to, by less than a
     pixel; splines move them right.
@@ -80,7 +80,7 @@ def apply_lateral_color(
 
 
 def apply_field_blur(light: Floats, blur: FieldBlur) -> Floats:
-    """Returns light under a point spread whose standard deviation grows linearly from the middle.
+    """Return light under a point spread whose standard deviation grows linearly from the middle.
 
     The variance is right everywhere: that of a mixture is the mixture of the variances.
     """
@@ -99,7 +99,7 @@ def apply_field_blur(light: Floats, blur: FieldBlur) -> Floats:
 
 
 def apply_glare(light: Floats, glare: Glare, center_px: tuple[float, float]) -> Floats:
-    """Returns light of which shares go astray; what is beside the picture is as bright as its mean."""
+    """Return light of which shares go astray; what is beside the picture is as bright as its mean."""
     kept = np.float32(1 - glare.veil - glare.bloom - glare.ghost)
     spread = kept * light
     if glare.veil:
@@ -117,14 +117,14 @@ def apply_glare(light: Floats, glare: Glare, center_px: tuple[float, float]) -> 
 
 
 def apply_dirt(light: Floats, dirt: Dirt) -> Floats:
-    """Returns light behind smears, which take some of it and scatter half of that."""
+    """Return light behind smears, which take some of it and scatter half of that."""
     taken = np.float32(dirt.loss) * _generate_smears(light.shape[:2], dirt)[..., None]
     scattered = (taken * light).mean(axis=(0, 1)) * np.float32(_DIRT_SCATTER_FRACTION)
     return np.asarray(light * (1 - taken) + scattered)
 
 
 def apply_droplets(light: Floats, droplets: Droplets) -> Floats:
-    """Returns light with drops before it, each of which shows a wide part upside down, blurred."""
+    """Return light with drops before it, each of which shows a wide part upside down, blurred."""
     if droplets.count == 0:
         return light
     height, width = light.shape[:2]
@@ -145,7 +145,7 @@ def apply_droplets(light: Floats, droplets: Droplets) -> Floats:
 
 
 def _compute_central_focal_px(lens: Lens, width: int, height: int) -> float:
-    """Returns the focal length of a lens in the middle of its picture, across."""
+    """Return the focal length of a lens in the middle of its picture, across."""
     middle = np.array([(width - 1) / 2, (height - 1) / 2])
     left, right = lens.unproject(middle + np.array([[-0.5, 0.0], [0.5, 0.0]]))
     return 1 / math.atan2(float(np.linalg.norm(np.cross(left, right))), float(left @ right))
@@ -161,7 +161,7 @@ def _scale_about(
     center_px: tuple[float, float],
     border_value: tuple[float, ...] | None = None,
 ) -> Floats:
-    """Returns a picture some times as large about a pixel; below 0, upside down.
+    """Return a picture some times as large about a pixel; below 0, upside down.
 
     Args:
         light: (h, w) or (h, w, 3).
@@ -195,7 +195,7 @@ def _compute_bloom(light: Floats, radius_fraction: float) -> Floats:
 
 
 def _blur_downscaled(light: Floats, sigma_px: float) -> Floats:
-    """Returns light under a wide normal law, computed on a coarser grid where that is enough."""
+    """Return light under a wide normal law, computed on a coarser grid where that is enough."""
     height, width = light.shape[:2]
     coarse = max(1, min(_DOWNSCALE, int(sigma_px)))
     small = cv2.resize(
@@ -208,7 +208,7 @@ def _blur_downscaled(light: Floats, sigma_px: float) -> Floats:
 
 
 def _generate_smears(shape: tuple[int, int], dirt: Dirt) -> Floats:
-    """Returns how thick (h, w) smears are, 0 to 1: smooth noise above the level of their coverage."""
+    """Return how thick (h, w) smears are, 0 to 1: smooth noise above the level of their coverage."""
     if dirt.coverage <= 0:
         return np.zeros(shape, np.float32)
     height, width = shape

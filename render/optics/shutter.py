@@ -79,11 +79,11 @@ class _RenderContext:
     rasterizer: Rasterizer
 
     def has_moving_bodies(self) -> bool:
-        """Returns whether any body does."""
+        """Return whether any body does."""
         return any(body.get_motion().twist != ZERO_TWIST for body in self.scene.bodies)
 
     def advance_to(self, time_slice: _TimeSlice, *, is_sliced: bool) -> Optics:
-        """Brings everything to where it is in a slice and returns the optics of its rows."""
+        """Bring everything to where it is in a slice and returns the optics of its rows."""
         if not is_sliced:
             return self.optics
         if self.has_moving_bodies():
@@ -92,16 +92,16 @@ class _RenderContext:
         return there.crop_rows(time_slice.start_row, time_slice.stop_row)
 
     def rewind(self) -> None:
-        """Brings everything back to the middle of the exposure."""
+        """Bring everything back to the middle of the exposure."""
         if self.has_moving_bodies():
             self.rasterizer.load(self.scene)
 
     def render_labels(self, optics: Optics, channels: Collection[Channel]) -> GBuffer:
-        """Returns label channels."""
+        """Return label channels."""
         return warp_labels(optics, lambda view: self.rasterizer.render(view, channels))
 
     def render_radiance(self, optics: Optics) -> NDArray[np.float32]:
-        """Returns the radiance (h, w, 3)."""
+        """Return the radiance (h, w, 3)."""
         return warp_radiance(optics, self._render_view_radiance)
 
     def _render_view_radiance(self, view: PinholeView) -> NDArray[np.float32]:
@@ -116,7 +116,7 @@ def expose(
     *,
     with_coverage: bool = False,
 ) -> ExposureResult:
-    """Returns what a camera gathers of the scene loaded in the rasterizer, which stays loaded.
+    """Return what a camera gathers of the scene loaded in the rasterizer, which stays loaded.
 
     Args:
         scene: bodies where they are, and moving as they do, in the middle of the exposure.
@@ -140,7 +140,7 @@ def expose(
 def _add_flicker(
     radiance: NDArray[np.float32], context: _RenderContext, time_slices: list[_TimeSlice]
 ) -> NDArray[np.float32]:
-    """Returns the radiance (h, w, 3) with what flickering lights add to each row over their mean.
+    """Return the radiance (h, w, 3) with what flickering lights add to each row over their mean.
 
     Light adds up: they are drawn once more, alone, and each row takes them as they are on the mean of
     its exposure.
@@ -167,7 +167,7 @@ def _add_flicker(
 def render_ground_truth(
     scene: Scene, camera: Camera, rasterizer: Rasterizer, channels: Collection[Channel]
 ) -> GBuffer:
-    """Returns the label channels that ``expose`` gives, without gathering light."""
+    """Return the label channels that ``expose`` gives, without gathering light."""
     stage = _RenderContext(scene, camera, build_optics(camera), rasterizer)
     return _render_bands(stage, _make_row_bands(camera, _estimate_max_speed_px_s(stage)), channels)
 
@@ -175,7 +175,7 @@ def render_ground_truth(
 def _render_bands(
     context: _RenderContext, bands: list[_TimeSlice], channels: Collection[Channel]
 ) -> GBuffer:
-    """Returns label channels (h, ...), drawn band by band."""
+    """Return label channels (h, ...), drawn band by band."""
     of_many = len(bands) > 1
     parts = [
         context.render_labels(context.advance_to(band, is_sliced=of_many), channels)
@@ -192,7 +192,7 @@ def _accumulate_slices(
     body_ids: NDArray[np.uint32],
     with_coverage: bool,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Returns the radiance (h, w, 3), and the share (h, w) of time in which these bodies are seen."""
+    """Return the radiance (h, w, 3), and the share (h, w) of time in which these bodies are seen."""
     light = np.zeros((*body_ids.shape, 3), np.float32)
     share = np.full(body_ids.shape, 0 if with_coverage else 1, np.float32)
     of_many = len(time_slices) > 1
@@ -209,7 +209,7 @@ def _accumulate_slices(
 
 
 def _make_row_bands(camera: Camera, speed_px_s: float) -> list[_TimeSlice]:
-    """Returns bands of rows whose exposures are half over at about the same time."""
+    """Return bands of rows whose exposures are half over at about the same time."""
     seconds = camera.compute_row_times_s()
     skew = speed_px_s * float(np.ptp(seconds))
     count = min(camera.height, max(1, math.ceil(skew / _MAX_BAND_SKEW_PX)))
@@ -226,7 +226,7 @@ def _make_row_bands(camera: Camera, speed_px_s: float) -> list[_TimeSlice]:
 
 
 def _make_time_slices(camera: Camera, speed_px_s: float) -> list[_TimeSlice]:
-    """Returns the slices in which a picture is exposed; their shares of each row add up to 1."""
+    """Return the slices in which a picture is exposed; their shares of each row add up to 1."""
     middles = camera.compute_row_times_s()
     exposure = camera.shutter.exposure_s if camera.shutter else 0.0
     skew = float(np.ptp(middles))
@@ -254,7 +254,7 @@ def _make_unit_weights(count: int) -> NDArray[np.float32]:
 
 
 def _estimate_max_speed_px_s(context: _RenderContext) -> float:
-    """Returns how fast the fastest point moves that is seen in the middle of the exposure."""
+    """Return how fast the fastest point moves that is seen in the middle of the exposure."""
     camera = context.camera
     if camera.shutter is None or not (
         context.has_moving_bodies() or camera.get_motion().twist != ZERO_TWIST

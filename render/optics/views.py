@@ -66,11 +66,11 @@ class ViewPatch:
     focal_px: float
 
     def compute_area_px(self) -> float:
-        """Returns how many pixels the view has at its least density, without a margin."""
+        """Return how many pixels the view has at its least density, without a margin."""
         return float(np.prod(np.ptp(self.plane_points, axis=1) * self.focal_px))
 
     def select_pixels(self, start: int, stop: int) -> ViewPatch:
-        """Returns the face of a picture of those pixels alone, the last left out."""
+        """Return the face of a picture of those pixels alone, the last left out."""
         numbers = (
             np.arange(self.plane_points.shape[1]) if isinstance(self.pixels, slice) else self.pixels
         )
@@ -85,7 +85,7 @@ class ViewPatch:
         )
 
     def make_view(self, oversampling: int, margin_px: float) -> tuple[PinholeView, Float32Array]:
-        """Returns the view at some times its least density, and the places (2, m) of pixels in it.
+        """Return the view at some times its least density, and the places (2, m) of pixels in it.
 
         Raises:
             LensError: no rasterizer draws a view that large.
@@ -119,14 +119,14 @@ class Optics:
     patches: tuple[ViewPatch, ...]
 
     def with_pose(self, pose: Pose) -> Optics:
-        """Returns the same camera's optics where it stands otherwise."""
+        """Return the same camera's optics where it stands otherwise."""
         if self.pinhole is not None:
             return replace(self, pinhole=replace(self.pinhole, pose=pose))
         faces = (replace(face, pose=_rotate_pose(pose, face.to_camera)) for face in self.patches)
         return replace(self, patches=tuple(faces))
 
     def crop_rows(self, start: int, stop: int) -> Optics:
-        """Returns how those rows of the picture alone are made, the last left out."""
+        """Return how those rows of the picture alone are made, the last left out."""
         if (start, stop) == (0, self.height):
             return self
         if self.pinhole is not None:
@@ -154,14 +154,14 @@ class _RayField:
     unit_depth: Floats
 
     def rotate_pixels(self, to_camera: Floats, pixels: NDArray[np.intp]) -> _RayField:
-        """Returns what some of the pixels see, in a frame that ``to_camera`` (3, 3) turns back."""
+        """Return what some of the pixels see, in a frame that ``to_camera`` (3, 3) turns back."""
         turn, single = to_camera.T, to_camera.T.astype(np.float32)
         across, down = single @ self.step_right[:, pixels], single @ self.step_down[:, pixels]
         return _RayField(turn @ self.rays[:, pixels], across, down, self.unit_depth[pixels])
 
 
 def find_blind_corner(scene: Scene) -> str | None:
-    """Returns why a drawn lens cannot see a corner of its picture; None when all can."""
+    """Return why a drawn lens cannot see a corner of its picture; None when all can."""
     for camera in scene.cameras:
         right, bottom = camera.width - 1.0, camera.height - 1.0
         try:
@@ -172,7 +172,7 @@ def find_blind_corner(scene: Scene) -> str | None:
 
 
 def build_optics(camera: Camera) -> Optics:
-    """Returns how the picture of a camera is made.
+    """Return how the picture of a camera is made.
 
     Raises:
         LensError: the lens does not see every pixel.
@@ -196,7 +196,7 @@ def _make_patches(ray_field: _RayField, pose: Pose) -> tuple[ViewPatch, ...]:
 
 
 def _make_cube_patches(ray_field: _RayField, pose: Pose) -> tuple[ViewPatch, ...]:
-    """Returns those faces of a cube around the camera that pixels look at."""
+    """Return those faces of a cube around the camera that pixels look at."""
     nearest = np.argmax(_CUBE_ROTATIONS[:, :, 2] @ ray_field.rays, axis=0)
     shares = [np.flatnonzero(nearest == number) for number in range(len(_CUBE_ROTATIONS))]
     return tuple(
@@ -215,7 +215,7 @@ def _compute_ray_field(camera: Camera) -> _RayField:
 
 
 def compute_pixel_rays(lens: Lens, width: int, height: int) -> Floats:
-    """Returns the unit rays (3, h, w) of all pixels.
+    """Return the unit rays (3, h, w) of all pixels.
 
     A smooth lens is asked at nodes, between which cubic splines are as good: at pixels half-way
     between nodes they are held against the lens.
@@ -236,14 +236,14 @@ def compute_pixel_rays(lens: Lens, width: int, height: int) -> Floats:
 
 
 def _unproject_grid(lens: Lens, columns: NDArray[Any], rows: NDArray[Any]) -> Floats:
-    """Returns the unit rays (h, w, 3) of pixels in columns (w,) and rows (h,)."""
+    """Return the unit rays (h, w, 3) of pixels in columns (w,) and rows (h,)."""
     pixels = np.stack(np.meshgrid(columns, rows), axis=-1).reshape(-1, 2).astype(np.float64)
     return lens.unproject(pixels).reshape(len(rows), len(columns), 3)
 
 
 @functools.lru_cache(maxsize=16)
 def _make_spline_basis(length: int) -> tuple[Floats, Floats]:
-    """Returns nodes (m,) along n pixels, and what each adds (n, m) to what lies at the pixels."""
+    """Return nodes (m,) along n pixels, and what each adds (n, m) to what lies at the pixels."""
     nodes = np.linspace(
         0, length - 1, max(_MIN_SPLINE_NODES, math.ceil((length - 1) / _SPLINE_NODE_PX) + 1)
     )
@@ -261,7 +261,7 @@ def _rotate_pose(pose: Pose, rotation: Floats) -> Pose:
 def _make_patch(
     ray_field: _RayField, pose: Pose, to_camera: Floats, pixels: NDArray[np.intp] | slice
 ) -> ViewPatch:
-    """Returns the face of some pixels from what they see in its frame."""
+    """Return the face of some pixels from what they see in its frame."""
     z = ray_field.rays[2]
     spots = ray_field.rays[:2] / z
     single = spots.astype(np.float32), z.astype(np.float32)
@@ -274,12 +274,12 @@ def _make_patch(
 
 
 def _project_step(plane_points: Float32Array, z: Float32Array, step: Float32Array) -> Float32Array:
-    """Returns how far spots (2, m) of the plane z = 1 move when rays with this z go a way (3, m)."""
+    """Return how far spots (2, m) of the plane z = 1 move when rays with this z go a way (3, m)."""
     return np.asarray((step[:2] - plane_points * step[2]) / z)
 
 
 def _compute_min_singular_values(step_right: Float32Array, step_down: Float32Array) -> Float32Array:
-    """Returns the smaller singular values (m,) of matrices with these columns (2, m)."""
+    """Return the smaller singular values (m,) of matrices with these columns (2, m)."""
     total = (step_right * step_right + step_down * step_down).sum(axis=0)
     area = np.abs(step_right[0] * step_down[1] - step_right[1] * step_down[0])
     largest = np.sqrt((total + np.sqrt(np.maximum(total * total - 4 * area * area, 0))) / 2)

@@ -37,7 +37,7 @@ _REMAP_COLUMNS = 1024  # cv2 moves pictures of at most 32766 rows and columns
 def warp_radiance(
     optics: Optics, render_view: Callable[[PinholeView], Float32Array]
 ) -> Float32Array:
-    """Returns the radiance (h, w, 3) of the picture, each pixel the mean of what it covers.
+    """Return the radiance (h, w, 3) of the picture, each pixel the mean of what it covers.
 
     Args:
         optics: of the camera.
@@ -52,7 +52,7 @@ def warp_radiance(
 
 
 def warp_labels(optics: Optics, render_view: Callable[[PinholeView], GBuffer]) -> GBuffer:
-    """Returns the labels of the picture, all but depth from the nearest drawn point.
+    """Return the labels of the picture, all but depth from the nearest drawn point.
 
     Args:
         optics: of the camera; its lens says whether depth is along the optical axis or the ray.
@@ -67,7 +67,7 @@ def warp_labels(optics: Optics, render_view: Callable[[PinholeView], GBuffer]) -
 
 
 def _assemble_image(optics: Optics, parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Returns the picture (h, w, ...) of the values (m, ...) of each face."""
+    """Return the picture (h, w, ...) of the values (m, ...) of each face."""
     picture = np.zeros((optics.height * optics.width, *parts[0].shape[1:]), parts[0].dtype)
     for face, part in zip(optics.patches, parts, strict=True):
         picture[face.pixels] = part
@@ -77,7 +77,7 @@ def _assemble_image(optics: Optics, parts: list[NDArray[Any]]) -> NDArray[Any]:
 def _resample_radiance(
     patch: ViewPatch, render_view: Callable[[PinholeView], Float32Array]
 ) -> Float32Array:
-    """Returns the radiance (m, 3) of a face's pixels.
+    """Return the radiance (m, 3) of a face's pixels.
 
     Each takes n x n interpolated samples, as many as keep them no farther apart than the pixels
     of the view; blocks of pixels take as many as the one among them that needs most.
@@ -106,7 +106,7 @@ def _supersample(
     step_down: Float32Array,
     count: int,
 ) -> Float32Array:
-    """Returns the mean (m, 3) of count x count samples in pixels around places (2, m) of a view."""
+    """Return the mean (m, 3) of count x count samples in pixels around places (2, m) of a view."""
     rows = -(-positions.shape[1] // _REMAP_COLUMNS)
     total = np.zeros((rows, _REMAP_COLUMNS, 3), np.float32)
     inner = [(i + 0.5) / count - 0.5 for i in range(count)]
@@ -121,7 +121,7 @@ def _supersample(
 
 
 def _resample_labels(patch: ViewPatch, render_view: Callable[[PinholeView], GBuffer]) -> GBuffer:
-    """Returns the labels (m, ...) of a face's pixels."""
+    """Return the labels (m, ...) of a face's pixels."""
     view, places = patch.make_view(LABEL_OVERSAMPLING, _MARGIN_PX)
     drawn = render_view(view)
     flat = {channel: values.reshape(-1, *values.shape[2:]) for channel, values in drawn.items()}
@@ -150,7 +150,7 @@ def _interpolate_depth(
     offsets: Float32Array,
     width: int,
 ) -> Float32Array:
-    """Returns depth (m,) a little off drawn points, on the plane that touches the surface there.
+    """Return depth (m,) a little off drawn points, on the plane that touches the surface there.
 
     Along a plane nearness, 1 / depth, changes evenly over the view.
 
@@ -172,14 +172,14 @@ def _interpolate_depth(
 
 
 def _invert_depth(depth_m: Float32Array) -> Float32Array:
-    """Returns 1 / depth, and depth of nearness; 0 of 0."""
+    """Return 1 / depth, and depth of nearness; 0 of 0."""
     return np.divide(1, depth_m, out=np.zeros_like(depth_m), where=depth_m != 0)
 
 
 def _limit_slope(
     previous: Float32Array, center: Float32Array, following: Float32Array
 ) -> Float32Array:
-    """Returns the gentler of the changes from before and to after; 0 at crests and steep steps.
+    """Return the gentler of the changes from before and to after; 0 at crests and steep steps.
 
     So it does not reach over the edge of a body.
     """

@@ -19,7 +19,7 @@ Masses stay as they are, so forces are as many times larger, and inertias by the
 
 
 def reset_world() -> BulletClient:
-    """Returns this process's world, emptied; what was made in it before is gone."""
+    """Return this process's world, emptied; what was made in it before is gone."""
     world = _create_world()
     world.resetSimulation()
     return world
@@ -27,7 +27,7 @@ def reset_world() -> BulletClient:
 
 @functools.cache
 def _create_world() -> BulletClient:
-    """Returns a world without a window, which takes longer to make than many a scene to settle."""
+    """Return a world without a window, which takes longer to make than many a scene to settle."""
     with silent_output():
         import pybullet
         from pybullet_utils.bullet_client import BulletClient

@@ -49,7 +49,7 @@ class CollisionPart:
 
 
 def build_collision_parts(asset: CompoundAsset) -> tuple[CollisionPart, ...]:
-    """Returns the solids that a compound collides as."""
+    """Return the solids that a compound collides as."""
     match asset:
         case TwistyCube():
             return _make_twisty_parts(asset)
@@ -62,7 +62,7 @@ def build_collision_parts(asset: CompoundAsset) -> tuple[CollisionPart, ...]:
 
 
 def compute_part_thickness_m(part: CollisionPart) -> float:
-    """Returns the shortest way through the middle of a solid."""
+    """Return the shortest way through the middle of a solid."""
     match part.shape:
         case Cuboid(sides):
             shortest = min(sides)
@@ -76,7 +76,7 @@ def compute_part_thickness_m(part: CollisionPart) -> float:
 def create_compound_shapes(
     client: BulletClient, asset: CompoundAsset, *, is_fixed: bool
 ) -> list[int]:
-    """Returns Bullet's shapes of a compound.
+    """Return Bullet's shapes of a compound.
 
     Bullet takes few solids for one shape. What is fixed has as many shapes as it needs; what moves has
     one, so that strands of many points are straightened a little.
@@ -118,7 +118,7 @@ def _get_geometry_type(client: BulletClient, shape: Cuboid | Cylinder | Collisio
 
 
 def _make_twisty_parts(cube: TwistyCube) -> tuple[CollisionPart, ...]:
-    """Returns the layer of a cube's turned face, and all others as one; one solid of a whole cube."""
+    """Return the layer of a cube's turned face, and all others as one; one solid of a whole cube."""
     if cube.turned_rad == 0:
         return (CollisionPart(Cuboid((cube.edge_m,) * 3), Pose()),)
     normal = np.array(FACE_NORMALS[cube.turned], np.float64)
@@ -136,7 +136,7 @@ def _make_twisty_parts(cube: TwistyCube) -> tuple[CollisionPart, ...]:
 
 
 def _make_bolt_parts(bolt: Bolt) -> tuple[CollisionPart, ...]:
-    """Returns the shank of a bolt, and its head: three boxes across each other, which fill a hexagon."""
+    """Return the shank of a bolt, and its head: three boxes across each other, which fill a hexagon."""
     side, middle = bolt.head_m / math.sqrt(3), (bolt.head_bottom_z_m + bolt.head_top_z_m) / 2
     head = Cuboid((bolt.head_m, side, bolt.head_height_m))
     shank = Cylinder(bolt.diameter_m / 2, bolt.length_m)
@@ -149,7 +149,7 @@ def _make_bolt_parts(bolt: Bolt) -> tuple[CollisionPart, ...]:
 
 
 def _make_nut_parts(nut: Nut) -> tuple[CollisionPart, ...]:
-    """Returns the sides of a nut, a box each, around a hole that a bolt fits in."""
+    """Return the sides of a nut, a box each, around a hole that a bolt fits in."""
     hole = nut.diameter_m / 2
     thick = nut.across_m / 2 - hole
     side = Cuboid((thick, nut.across_m / math.sqrt(3), nut.height_m))
@@ -166,7 +166,7 @@ def _make_nut_parts(nut: Nut) -> tuple[CollisionPart, ...]:
 
 
 def _make_strand_parts(strand: Strand) -> Iterator[CollisionPart]:
-    """Yields a capsule from each point of a strand to the next, as thick as it is in the mean."""
+    """Yield a capsule from each point of a strand to the next, as thick as it is in the mean."""
     points, radii = np.array(strand.points_m), np.array(strand.radii_m)
     for (start, end), ends in zip(
         itertools.pairwise(points), itertools.pairwise(radii), strict=True
@@ -177,7 +177,7 @@ def _make_strand_parts(strand: Strand) -> Iterator[CollisionPart]:
 
 
 def _simplify_tubes(tubes: Tubes) -> Tubes:
-    """Returns tubes of so few points that one shape holds them; their ends stay."""
+    """Return tubes of so few points that one shape holds them; their ends stay."""
     pieces = max(1, _MAX_PARTS // len(tubes.strands))
     return Tubes(tuple(_simplify_strand(strand, pieces) for strand in tubes.strands))
 
@@ -189,7 +189,7 @@ def _simplify_strand(strand: Strand, max_segments: int) -> Strand:
 
 
 def _rotate_by_sixths(sixths: int) -> Quaternion:
-    """Returns the rotation about z by so many sixths of a turn."""
+    """Return the rotation about z by so many sixths of a turn."""
     return math.cos(sixths * math.pi / 6), 0.0, 0.0, math.sin(sixths * math.pi / 6)
 
 

@@ -48,7 +48,7 @@ class Contact:
 def collect_contacts(
     world: BulletClient, names: Mapping[int, str], substeps: int
 ) -> tuple[Contact, ...]:
-    """Returns the contacts of the last step, or of the last part of it, a pair of bodies each.
+    """Return the contacts of the last step, or of the last part of it, a pair of bodies each.
 
     Args:
         world: after a step.
@@ -65,7 +65,7 @@ def collect_contacts(
 
 
 def build_support_graph(contacts: Collection[Contact]) -> dict[str, tuple[str, ...]]:
-    """Returns the bodies that carry each body, by its name: the support graph of a scene."""
+    """Return the bodies that carry each body, by its name: the support graph of a scene."""
     found = defaultdict(list)
     for contact in contacts:
         size, up = math.hypot(*contact.force_n), contact.force_n[2]
@@ -80,7 +80,7 @@ def build_support_graph(contacts: Collection[Contact]) -> dict[str, tuple[str, .
 def compute_energies(
     world: BulletClient, handles: Collection[int], gravity_m_s2: float
 ) -> NDArray[np.float64]:
-    """Returns the energy (n,) of moving bodies in joules: of motion, of spin, of height over z = 0.
+    """Return the energy (n,) of moving bodies in joules: of motion, of spin, of height over z = 0.
 
     Args:
         world: in which they move.
@@ -113,7 +113,7 @@ def _make_contact(
 
 
 def _compute_force(point: tuple[float, ...]) -> NDArray[np.float64]:
-    """Returns the force (3,) of the second body on the first at a point, in Bullet's units."""
+    """Return the force (3,) of the second body on the first at a point, in Bullet's units."""
     ways = np.array([point[_NORMAL], point[_FRICTION_AXIS_1], point[_FRICTION_AXIS_2]], np.float64)
     return np.asarray(
         np.array([point[_NORMAL_FORCE], point[_FRICTION_1], point[_FRICTION_2]], np.float64) @ ways

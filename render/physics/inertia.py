@@ -35,7 +35,7 @@ class InertialFrame:
 
 
 def compute_inertial_frame(body: Body) -> InertialFrame:
-    """Returns the balance of a body; a mass off the middle is spread around that as it was around it."""
+    """Return the balance of a body; a mass off the middle is spread around that as it was around it."""
     offset = np.array(body.mass_offset_m)
     if body.is_fixed or not (offset.any() or isinstance(body.asset, CompoundAsset | MeshFile)):
         return InertialFrame(Pose(), None)
@@ -46,7 +46,7 @@ def compute_inertial_frame(body: Body) -> InertialFrame:
 
 @functools.lru_cache(maxsize=256)
 def _compute_uniform_frame(asset: Asset) -> InertialFrame:
-    """Returns the balance of an asset of one stuff, or of a file that says how its mass is spread."""
+    """Return the balance of an asset of one stuff, or of a file that says how its mass is spread."""
     match asset:
         case MeshFile():
             return InertialFrame(*compute_principal_axes(collider_of(asset).spread))

@@ -64,9 +64,11 @@ class RestCriterion:
 
     def __post_init__(self) -> None:
         if not 0 < self.friction_scale <= 1:
-            raise ValueError(f"grip must be above 0 and at most 1, not {self.friction_scale}")
+            raise ValueError(
+                f"friction_scale must be above 0 and at most 1, not {self.friction_scale}"
+            )
         if not 0 <= self.max_restarts <= _MAX_RESTARTS:
-            raise ValueError(f"taps must be 0 to {_MAX_RESTARTS}, not {self.max_restarts}")
+            raise ValueError(f"max_restarts must be 0 to {_MAX_RESTARTS}, not {self.max_restarts}")
 
 
 _MAX_RESTARTS = 100
@@ -105,7 +107,7 @@ class PhysicsCertificate:
 def simulate(
     scene: Scene, recording: MotionRecording | None = None, criterion: RestCriterion = DEFAULT_REST
 ) -> tuple[Scene, PhysicsCertificate]:
-    """Returns the scene at rest, and how it got there. Deterministic.
+    """Return the scene at rest, and how it got there. Deterministic.
 
     A scene in which something fixed reaches below the table is returned as it is.
 
@@ -154,7 +156,7 @@ class _SettlingRun:
         return (len(self.energies_j) - 1) * _STEPS_PER_CHECK
 
     def concatenate(self, other: _SettlingRun) -> _SettlingRun:
-        """Returns this way and another that starts about where it ends."""
+        """Return this way and another that starts about where it ends."""
         return replace(other, energies_j=(*self.energies_j, *other.energies_j[1:]))
 
 
@@ -207,7 +209,7 @@ def _check_masses(scene: Scene) -> None:
 
 
 def _test_stability(run: _SettlingRun, friction_scale: float) -> _ReleaseResult:
-    """Returns what half a second does to bodies that are let go again, at rest, with less friction, and
+    """Return what half a second does to bodies that are let go again, at rest, with less friction, and
     if nothing moves then, with all of it: what may slip a little otherwise tips over.
 
     What cannot be used anyway is not let go.
@@ -221,7 +223,7 @@ def _test_stability(run: _SettlingRun, friction_scale: float) -> _ReleaseResult:
 
 
 def _release_bodies(friction_scale: float, scene: Scene) -> _ReleaseResult:
-    """Returns what half a second does to bodies that are let go again with a share of their friction.
+    """Return what half a second does to bodies that are let go again with a share of their friction.
 
     What leaned on its neighbours by forces that only built up as it came there falls then, what bodies
     that arrive last overlap is pushed away, what only its resistance to rolling held rolls, and what
@@ -244,7 +246,7 @@ def _release_bodies(friction_scale: float, scene: Scene) -> _ReleaseResult:
 
 
 def find_upward_face(die: Die, pose: Pose) -> tuple[str, float]:
-    """Returns the value of the die's upper face, and its angle off the vertical in radians."""
+    """Return the value of the die's upper face, and its angle off the vertical in radians."""
     faces = die.get_face_normals()
     ups = pose.rotation().apply(np.array(list(faces.values())))[:, 2]
     best = int(np.argmax(ups))
@@ -264,7 +266,7 @@ def _make_certificate(run: _SettlingRun, drift_m: float) -> PhysicsCertificate:
 
 
 def _find_rejection(run: _SettlingRun) -> str | None:
-    """Returns why a scene at the end of its way cannot be used, whatever letting it go again does."""
+    """Return why a scene at the end of its way cannot be used, whatever letting it go again does."""
     speed, penetration, tilt = (
         run.speed_m_s,
         _measure_penetration_m(run),
@@ -295,14 +297,14 @@ def _measure_tilt_rad(scene: Scene) -> float:
 
 
 def _find_target_dice(scene: Scene) -> Iterator[tuple[Body, Die]]:
-    """Yields the bodies that are dice to be found, and what they are."""
+    """Yield the bodies that are dice to be found, and what they are."""
     for body in scene.bodies:
         if isinstance(body.asset, Die) and body.is_target:
             yield body, body.asset
 
 
 def _find_body_below_table(scene: Scene) -> str | None:
-    """Returns which fixed thing from a file reaches below the table, if one does."""
+    """Return which fixed thing from a file reaches below the table, if one does."""
     sunk = {
         body.name: -_compute_lowest_height_m(body) for body in scene.bodies if _is_fixed_file(body)
     }
@@ -317,14 +319,14 @@ def _is_fixed_file(body: Body) -> bool:
 
 
 def _compute_lowest_height_m(body: Body) -> float:
-    """Returns how high above the table the lowest point is of what a thing from a file collides as."""
+    """Return how high above the table the lowest point is of what a thing from a file collides as."""
     assert isinstance(body.asset, MeshFile)
     parts = collider_of(body.asset).parts
     return min(float(body.pose.apply(part)[:, 2].min()) for part in parts)
 
 
 def _choose_substeps(specific_energies_j_kg: NDArray[np.float64], thickness_m: float) -> int:
-    """Returns in how many parts a step is simulated, so that nothing flies through anything.
+    """Return in how many parts a step is simulated, so that nothing flies through anything.
 
     Args:
         specific_energies_j_kg: of the bodies, over their masses: so fast they can become.
@@ -335,7 +337,7 @@ def _choose_substeps(specific_energies_j_kg: NDArray[np.float64], thickness_m: f
 
 
 def _compute_min_thickness_m(scene: Scene) -> float:
-    """Returns half the thicknesses of the thinnest body that moves and the thinnest other one."""
+    """Return half the thicknesses of the thinnest body that moves and the thinnest other one."""
     thick = sorted((_compute_thickness_m(body.asset), body.is_fixed) for body in scene.bodies)
     first = next((n for n, (_, is_fixed) in enumerate(thick) if not is_fixed), None)
     if first is None:
@@ -345,7 +347,7 @@ def _compute_min_thickness_m(scene: Scene) -> float:
 
 
 def _compute_thickness_m(asset: Asset) -> float:
-    """Returns the shortest side of a shape, or of its thinnest part; an endless table is thick."""
+    """Return the shortest side of a shape, or of its thinnest part; an endless table is thick."""
     if isinstance(asset, Ground):
         return GROUND_DEPTH_M
     if isinstance(asset, MeshFile):
@@ -358,7 +360,7 @@ def _compute_thickness_m(asset: Asset) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def _compute_mesh_thickness_m(asset: MeshFile) -> float:
-    """Returns how thick the thinnest of the parts is that a file collides as.
+    """Return how thick the thinnest of the parts is that a file collides as.
 
     Slivers do not count: more of the solid lies beside them.
     """
@@ -375,13 +377,13 @@ def _compute_mesh_thickness_m(asset: MeshFile) -> float:
 
 
 def _measure_speed(client: BulletClient, handle: int) -> float:
-    """Returns linear speed in m/s plus the rim speed that the spin gives a body of 1 cm."""
+    """Return linear speed in m/s plus the rim speed that the spin gives a body of 1 cm."""
     linear, angular = client.getBaseVelocity(handle)
     return math.hypot(*linear) / SCALE + 0.01 * math.hypot(*angular)
 
 
 def _read_resting_scene(client: BulletClient, scene: Scene, moving: Mapping[Body, int]) -> Scene:
-    """Returns the scene with bodies that can move where Bullet has them, at rest."""
+    """Return the scene with bodies that can move where Bullet has them, at rest."""
     return replace(
         scene,
         bodies=tuple(

@@ -28,18 +28,18 @@ class MotionRecording:
         self._contacts: list[tuple[Contact, ...]] = []
 
     def add(self, courses: dict[str, RigidMotion], contacts: tuple[Contact, ...]) -> None:
-        """Appends where bodies are after one more step, how they move, and what touched in it."""
+        """Append where bodies are after one more step, how they move, and what touched in it."""
         self._courses.append(courses)
         self._contacts.append(contacts)
 
     def contacts_at(self, seconds: float) -> tuple[Contact, ...]:
-        """Returns what touched in the step that ends, or is under way, at a time."""
+        """Return what touched in the step that ends, or is under way, at a time."""
         return (
             self._contacts[self._count_steps(seconds) - 1] if seconds > 0 and self._contacts else ()
         )
 
     def scene_at(self, seconds: float) -> Scene:
-        """Returns the scene at a time after the bodies were let go; before that they are held still.
+        """Return the scene at a time after the bodies were let go; before that they are held still.
 
         Between two steps bodies are where the later one, run backwards, has them: Bullet moves by
         the velocity that a step ends with (semi-implicit Euler).
@@ -61,12 +61,12 @@ class MotionRecording:
         return replace(self._scene, bodies=tuple(bodies))
 
     def _count_steps(self, seconds: float) -> int:
-        """Returns how many steps there are up to the end of that at a time."""
+        """Return how many steps there are up to the end of that at a time."""
         return min(math.ceil(seconds / STEP_S - _STEP_TOLERANCE), len(self._courses))
 
 
 def apply_course(body: Body, course: RigidMotion) -> Body:
-    """Returns a body on its course."""
+    """Return a body on its course."""
     twist = course.twist
     return replace(
         body, pose=course.pose, velocity_m_s=twist.velocity_m_s, spin_rad_s=twist.spin_rad_s

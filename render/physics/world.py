@@ -56,7 +56,7 @@ _CONTACT_ERP = 0.5  # share of an overlap that a step takes away; so bounces are
 
 
 def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[int]]]:
-    """Returns Bullet's world with these bodies, and its numbers of them."""
+    """Return Bullet's world with these bodies, and its numbers of them."""
     client = reset_world()
     client.setGravity(0, 0, -GRAVITY_M_S2 * SCALE)
     client.setPhysicsEngineParameter(
@@ -73,7 +73,7 @@ def build_world(bodies: Sequence[Body]) -> tuple[BulletClient, dict[str, list[in
 
 
 def _add_body(client: BulletClient, body: Body) -> list[int]:
-    """Returns Bullet's numbers of a body: one of what moves."""
+    """Return Bullet's numbers of a body: one of what moves."""
     if isinstance(body.asset, CompoundAsset):
         shapes = create_compound_shapes(client, body.asset, is_fixed=body.is_fixed)
     else:
@@ -107,13 +107,13 @@ def _add_multibody(client: BulletClient, body: Body, shape: int) -> int:
 
 
 def _convert_pose(pose: Pose) -> tuple[list[float], Quaternion]:
-    """Returns a pose in Bullet's units, whose quaternions end with w."""
+    """Return a pose in Bullet's units, whose quaternions end with w."""
     w, x, y, z = pose.rotation_wxyz
     return np.multiply(pose.position_m, SCALE).tolist(), (x, y, z, w)
 
 
 def _create_collision_shape(client: BulletClient, asset: Asset) -> int:
-    """Returns the shape that an asset collides as, in its own frame."""
+    """Return the shape that an asset collides as, in its own frame."""
     match asset:
         case Die():  # as a cube: rounding bends its way, not how it lies, and cubes rest without jitter
             shape = client.createCollisionShape(
@@ -141,7 +141,7 @@ def _create_collision_shape(client: BulletClient, asset: Asset) -> int:
 
 
 def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:
-    """Returns a file's shape: one convex solid from its corners, several from a file of each link,
+    """Return a file's shape: one convex solid from its corners, several from a file of each link,
     which stays the same however the joints stand.
     """
     links = collider_of(asset).links
@@ -162,7 +162,7 @@ def _create_mesh_shape(client: BulletClient, asset: MeshFile) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _write_parts_file(asset: MeshFile, link: int) -> Path:
-    """Returns an OBJ in this process's own folder with the parts of a link, in its frame."""
+    """Return an OBJ in this process's own folder with the parts of a link, in its frame."""
     (found,) = (one for one in collider_of(asset).links if one.link == link)
     number = _write_parts_file.cache_info().misses  # Bullet remembers files by their names
     path = Path(_get_temp_folder().name, f"{number}.obj")
@@ -176,7 +176,7 @@ def _get_temp_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def read_course(client: BulletClient, body: Body, handle: int) -> RigidMotion:
-    """Returns where a body is and how it moves; Bullet tells it of the frame of its balance."""
+    """Return where a body is and how it moves; Bullet tells it of the frame of its balance."""
     frame = compute_inertial_frame(body).frame
     position, (x, y, z, w) = client.getBasePositionAndOrientation(handle)
     velocity, spin = client.getBaseVelocity(handle)

@@ -57,7 +57,7 @@ def choose_settings(
     automatics: Automatics | None,
     previous: PreviousSettings | None = None,
 ) -> AutoSettings:
-    """Returns what the automatics choose for a picture.
+    """Return what the automatics choose for a picture.
 
     Args:
         radiance: (h, w, 3) that falls on the sensor.
@@ -87,7 +87,7 @@ def _meter_exposure(pixels: NDArray[np.float32]) -> float:
 
 
 def _estimate_white_balance(pixels: NDArray[np.float32], strength: float) -> tuple[float, float]:
-    """Returns what red and blue are multiplied by to take a share of the mean's colour out.
+    """Return what red and blue are multiplied by to take a share of the mean's colour out.
 
     The mean is that of the sixth power, in which bright parts count most.
     """
@@ -102,7 +102,7 @@ def _estimate_white_balance(pixels: NDArray[np.float32], strength: float) -> tup
 
 
 def _smooth_over_time(previous: float, target: float, elapsed_s: float, lag_s: float) -> float:
-    """Returns what has gone from one value to another for a time, exponentially and in stops."""
+    """Return what has gone from one value to another for a time, exponentially and in stops."""
     if lag_s <= 0:
         return target
     return float(target * (previous / target) ** math.exp(-elapsed_s / lag_s))

@@ -20,7 +20,7 @@ _MAX_UINT16 = 2**16 - 1  # in its 16 bits colour is interpolated
 
 
 def simulate_raw(light: Floats, sensor: Sensor, mosaic: Mosaic) -> NDArray[np.uint16]:
-    """Returns the raw picture (h, w): of each pixel what passes its filter, as the sensor reads it.
+    """Return the raw picture (h, w): of each pixel what passes its filter, as the sensor reads it.
 
     Args:
         light: (h, w, 3) linear RGB; 1 is the white at which green is full.
@@ -42,7 +42,7 @@ def demosaic_raw(
     demosaic: Demosaic,
     correction_strength: float,
 ) -> Floats:
-    """Returns linear RGB (h, w, 3), 0 to 1, of a raw picture: white is white, and clipped as one.
+    """Return linear RGB (h, w, 3), 0 to 1, of a raw picture: white is white, and clipped as one.
 
     Args:
         raw: as ``counted`` gives it.
@@ -67,12 +67,12 @@ def demosaic_raw(
 
 
 def _make_crosstalk_matrix(amount: float) -> NDArray[np.float64]:
-    """Returns what filters pass (3, 3) of red, green and blue; each as much of white."""
+    """Return what filters pass (3, 3) of red, green and blue; each as much of white."""
     return np.asarray(np.full((3, 3), amount) + np.eye(3) * (1 - 3 * amount))
 
 
 def _apply_color_filters(light: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
-    """Returns what passes the filters (h, w)."""
+    """Return what passes the filters (h, w)."""
     passed = np.maximum(light, 0)
     if mosaic.crosstalk:
         passed = cv2.transform(passed, _make_crosstalk_matrix(mosaic.crosstalk).astype(np.float32))
@@ -85,7 +85,7 @@ def _apply_color_filters(light: Floats, sensor: Sensor, mosaic: Mosaic) -> Float
 
 
 def _add_raw_noise(electrons: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
-    """Returns the electrons (h, w) that are read; Poisson laws are drawn as normal ones."""
+    """Return the electrons (h, w) that are read; Poisson laws are drawn as normal ones."""
     mean = electrons + np.float32(mosaic.dark_e)
     if mosaic.prnu:
         mean = mean + np.float32(mosaic.prnu) * electrons * _sample_fixed_pattern(
@@ -107,7 +107,7 @@ def _add_raw_noise(electrons: Floats, sensor: Sensor, mosaic: Mosaic) -> Floats:
 
 
 def _sample_fixed_pattern(name: str, mosaic: Mosaic, shape: tuple[int, ...]) -> Floats:
-    """Returns normal numbers (h, w) that are the same in every picture of a camera."""
+    """Return normal numbers (h, w) that are the same in every picture of a camera."""
     return sample_standard_normal(derive_rng(mosaic.pattern_seed, name), shape)
 
 

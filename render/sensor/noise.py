@@ -15,7 +15,7 @@ _CHUNK_SIZE = 2**15  # what is made of so many stays in the processor's cache
 
 
 def sample_standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Returns deviates of mean 0 and variance 1, each one of 65,536 equally likely quantiles.
+    """Return deviates of mean 0 and variance 1, each one of 65,536 equally likely quantiles.
 
     None is larger than 4.4: after that, a pixel would have to be drawn 65,536 times to tell.
 

@@ -45,7 +45,7 @@ class CapturedImage:
 def capture_image(
     radiance: Floats, sensor: Sensor, previous: PreviousSettings | None = None
 ) -> CapturedImage:
-    """Returns the photo of a radiance (h, w, 3), linear RGB. Deterministic.
+    """Return the photo of a radiance (h, w, 3), linear RGB. Deterministic.
 
     Args:
         radiance: what comes through the lens.
@@ -57,7 +57,7 @@ def capture_image(
 
 
 def develop(radiance: Floats, sensor: Sensor) -> NDArray[np.uint8]:
-    """Returns the picture (h, w, 3) RGB uint8 of a first photo before compression; see ``take``."""
+    """Return the picture (h, w, 3) RGB uint8 of a first photo before compression; see ``take``."""
     return _form_image(radiance, sensor, None)[0]
 
 
@@ -71,7 +71,7 @@ def _encode_image(image: NDArray[np.uint8], sensor: Sensor) -> bytes:
 def _form_image(
     radiance: Floats, sensor: Sensor, previous: PreviousSettings | None
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint16] | None, AutoSettings]:
-    """Returns the picture (h, w, 3), the raw one (h, w), and what the automatics chose."""
+    """Return the picture (h, w, 3), the raw one (h, w), and what the automatics chose."""
     light = _apply_vignetting_and_blur(radiance, sensor)
     settings = choose_settings(light, sensor.automatics, previous)
     light *= settings.gain
@@ -81,7 +81,7 @@ def _form_image(
 
 
 def _read_sensor(light: Floats, sensor: Sensor) -> tuple[Floats, NDArray[np.uint16] | None]:
-    """Returns linear RGB (h, w, 3), 0 to 1, and the raw picture (h, w) that it was made from."""
+    """Return linear RGB (h, w, 3), 0 to 1, and the raw picture (h, w) that it was made from."""
     if sensor.mosaic is None:
         return _add_sensor_noise(light, sensor), None
     of = sensor.processing or Processing()
@@ -90,7 +90,7 @@ def _read_sensor(light: Floats, sensor: Sensor) -> tuple[Floats, NDArray[np.uint
 
 
 def _apply_isp(linear: Floats, sensor: Sensor, auto_settings: AutoSettings) -> NDArray[np.uint8]:
-    """Returns the picture (h, w, 3) RGB uint8; the light is used up."""
+    """Return the picture (h, w, 3) RGB uint8; the light is used up."""
     processing = sensor.processing or Processing()
     if processing.shading_correction:
         falloff = _compute_vignetting(linear.shape, sensor.vignetting)
@@ -111,7 +111,7 @@ def _apply_isp(linear: Floats, sensor: Sensor, auto_settings: AutoSettings) -> N
 
 
 def _apply_vignetting_and_blur(radiance: Floats, sensor: Sensor) -> Floats:
-    """Returns the light (h, w, 3) that falls on the sensor."""
+    """Return the light (h, w, 3) that falls on the sensor."""
     light = np.asarray(
         cv2.merge([_compute_vignetting(radiance.shape, sensor.vignetting)] * 3), np.float32
     )
@@ -120,7 +120,7 @@ def _apply_vignetting_and_blur(radiance: Floats, sensor: Sensor) -> Floats:
 
 
 def _compute_vignetting(shape: tuple[int, ...], strength: float) -> Floats:
-    """Returns relative light (h, w): 1 in the middle, 1 - strength in the corners."""
+    """Return relative light (h, w): 1 in the middle, 1 - strength in the corners."""
     y, x = np.ogrid[-1 : 1 : shape[0] * 1j, -1 : 1 : shape[1] * 1j]
     return np.asarray(1 - strength * (x * x + y * y) / 2, dtype=np.float32)
 
@@ -132,7 +132,7 @@ def _blur(light: Floats, sigma_px: float) -> Floats:
 
 
 def _add_sensor_noise(light: Floats, sensor: Sensor) -> Floats:
-    """Returns what the sensor counts, in place; the Poisson law is drawn as a normal one."""
+    """Return what the sensor counts, in place; the Poisson law is drawn as a normal one."""
     rng = np.random.default_rng(sensor.noise_seed)
     clipped = np.clip(light, 0, 1, out=light)
     full = _compute_full_wells(sensor)
@@ -145,7 +145,7 @@ def _add_sensor_noise(light: Floats, sensor: Sensor) -> Floats:
 
 
 def _compute_full_wells(sensor: Sensor) -> float | Floats:
-    """Returns the electrons that white is, of each colour (3,) where they differ."""
+    """Return the electrons that white is, of each colour (3,) where they differ."""
     if sensor.red_response == sensor.blue_response == 1:
         return sensor.full_well_e  # one number is divided by much faster
     shares = np.array([sensor.red_response, 1, sensor.blue_response], np.float32)
@@ -153,7 +153,7 @@ def _compute_full_wells(sensor: Sensor) -> float | Floats:
 
 
 def _denoise(linear: Floats, strength: float) -> Floats:
-    """Mixes in a median-filtered picture, which is what cheap in-camera filters look like."""
+    """Mix in a median-filtered picture, which is what cheap in-camera filters look like."""
     if strength <= 0:
         return linear
     smooth = np.asarray(cv2.medianBlur(np.ascontiguousarray(linear), 3), dtype=np.float32)
@@ -171,7 +171,7 @@ def _sharpen(image: NDArray[np.uint8], weight: float) -> NDArray[np.uint8]:
 
 
 def _blur_chroma(image: NDArray[np.uint8], sigma_px: float) -> NDArray[np.uint8]:
-    """Blurs what is colour and leaves what is brightness (Y of ITU-R BT.601)."""
+    """Blur what is colour and leaves what is brightness (Y of ITU-R BT.601)."""
     if sigma_px <= 0:
         return image
     brightness, *color = cv2.split(cv2.cvtColor(image, cv2.COLOR_RGB2YCrCb))

@@ -16,7 +16,7 @@ _MIN_LUMINANCE = 1e-3
 
 
 def apply_tone_curve(linear: Floats, contrast: float, shoulder: float, saturation: float) -> Floats:
-    """Returns light (h, w, 3), 0 to 1, by a power law through middle grey, rolled off at white.
+    """Return light (h, w, 3), 0 to 1, by a power law through middle grey, rolled off at white.
 
     Args:
         linear: (h, w, 3).
@@ -35,7 +35,7 @@ def apply_tone_curve(linear: Floats, contrast: float, shoulder: float, saturatio
 
 
 def _roll_off_highlights(light: Floats, shoulder: float) -> None:
-    """Bends what is brighter than the shoulder towards 1, in place."""
+    """Bend what is brighter than the shoulder towards 1, in place."""
     if shoulder >= 1:
         np.minimum(light, 1, out=light)
         return
@@ -49,7 +49,7 @@ def _roll_off_highlights(light: Floats, shoulder: float) -> None:
 
 
 def compress_local_tone(linear: Floats, strength: float) -> Floats:
-    """Returns light (h, w, 3) whose large parts differ less; colours, and what is in them, stay.
+    """Return light (h, w, 3) whose large parts differ less; colours, and what is in them, stay.
 
     Large parts are told by the fast guided filter (He and Sun 2015, arXiv:1505.00996) of the
     brightness in stops, guided by itself, so that no halo is left at their edges.
@@ -73,7 +73,7 @@ def compress_local_tone(linear: Floats, strength: float) -> Floats:
 
 
 def _fit_guided_filter(luminance_stops: Floats) -> tuple[Floats, Floats]:
-    """Returns slope and offset (h, w) that make large parts of a brightness out of it."""
+    """Return slope and offset (h, w) that make large parts of a brightness out of it."""
     side = 2 * round(_WINDOW_FRACTION * max(luminance_stops.shape)) + 1
 
     def mean(plane: Floats) -> Floats:

@@ -41,7 +41,7 @@ class Hull:
 
 
 def hull_of(vertices: Floats) -> Hull:
-    """Returns the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
+    """Return the hull of the extreme points of vertices (n, 3) in ``_COLLIDER_DIRECTIONS``."""
     directions = make_fibonacci_directions(
         1 - (2 * np.arange(_COLLIDER_DIRECTIONS) + 1) / _COLLIDER_DIRECTIONS
     )
@@ -51,7 +51,7 @@ def hull_of(vertices: Floats) -> Hull:
 
 
 def taken_apart(content: MeshContent) -> MeshContent:
-    """Returns a content with the parts as which it collides, if it is concave enough to need them."""
+    """Return a content with the parts as which it collides, if it is concave enough to need them."""
     if content.parts:
         return content
     vertices = content.mesh.vertices_m
@@ -66,7 +66,7 @@ def taken_apart(content: MeshContent) -> MeshContent:
 
 
 def spread_of(content: MeshContent, states: JointStates) -> Floats:
-    """Returns how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
+    """Return how the mass of a content is spread (4, 4), in its own frame, its joints at these states.
 
     It is what a model's file says of its links; otherwise that of one stuff, within a mesh that is the
     skin of a solid, or else within all that it collides as, which counts twice where two convex solids
@@ -88,7 +88,7 @@ def spread_of(content: MeshContent, states: JointStates) -> Floats:
 
 
 def even_spread(solids: Sequence[Floats]) -> Floats:
-    """Returns the spread (4, 4) of stuff of density 1 in convex solids, by their corners (n, 3).
+    """Return the spread (4, 4) of stuff of density 1 in convex solids, by their corners (n, 3).
 
     Flat ones have no part in it; where all are, it is a mass of 1 at their corners.
     """

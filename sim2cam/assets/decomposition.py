@@ -30,12 +30,12 @@ _PART_VERTICES = 32
 
 
 def decomposer() -> Decomposer:
-    """Returns which library is at hand."""
+    """Return which library is at hand."""
     return "coacd" if importlib.util.find_spec("coacd") else "vhacd"
 
 
 def decompose(vertices: Floats, faces: Indices, outermost: Floats) -> tuple[Floats, ...]:
-    """Returns the corners (n, 3) of each of a few convex solids that together fill a mesh.
+    """Return the corners (n, 3) of each of a few convex solids that together fill a mesh.
 
     Around all of them is the same hull as around the mesh, so that they lie on a plane as it does.
 
@@ -59,7 +59,7 @@ def decompose(vertices: Floats, faces: Indices, outermost: Floats) -> tuple[Floa
 
 
 def parts_obj(parts: Sequence[Floats]) -> str:
-    """Returns convex solids, by their corners (n, 3), as an OBJ with one object each."""
+    """Return convex solids, by their corners (n, 3), as an OBJ with one object each."""
     from scipy.spatial import ConvexHull
 
     lines, first = [], 0
@@ -71,7 +71,7 @@ def parts_obj(parts: Sequence[Floats]) -> str:
 
 
 def _drawn_inside(points: Floats, planes: Floats) -> Floats:
-    """Returns points, those beyond any of planes (k, 4) drawn back towards their middle."""
+    """Return points, those beyond any of planes (k, 4) drawn back towards their middle."""
     middle = points.mean(axis=0)
     inner = planes[:, :3] @ middle + planes[:, 3]  # below 0: within
     beyond = points @ planes[:, :3].T + planes[:, 3]
@@ -112,7 +112,7 @@ def _obj(vertices: Floats, faces: Indices) -> str:
 
 
 def _corners(text: str) -> list[Floats]:
-    """Returns the corners of each object of an OBJ that V-HACD wrote."""
+    """Return the corners of each object of an OBJ that V-HACD wrote."""
     found: list[list[list[float]]] = []
     for line in text.splitlines():
         if line.startswith("o "):

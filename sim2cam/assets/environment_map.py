@@ -55,7 +55,7 @@ _CUBE_FACE_AXES = np.array(
 
 @functools.lru_cache(maxsize=4)
 def read_sky(file: ImageFile) -> Float32Array:
-    """Returns the radiance (rows, 2 rows, 3) of a picture of light from all around.
+    """Return the radiance (rows, 2 rows, 3) of a picture of light from all around.
 
     Raises:
         InputError: it is missing, damaged, not twice as wide as high, or not what it was.
@@ -72,7 +72,7 @@ def read_sky(file: ImageFile) -> Float32Array:
 
 
 def compute_texel_directions(rows: int) -> Floats:
-    """Returns where the texels of a picture look, unit vectors (rows, 2 rows, 3)."""
+    """Return where the texels of a picture look, unit vectors (rows, 2 rows, 3)."""
     polar = (np.arange(rows) + 0.5) / rows * math.pi
     around = (np.arange(2 * rows) + 0.5) / rows * math.pi
     z, radius = np.cos(polar)[:, None], np.sin(polar)[:, None]
@@ -81,13 +81,13 @@ def compute_texel_directions(rows: int) -> Floats:
 
 
 def compute_solid_angles(rows: int) -> Floats:
-    """Returns those of the texels of each row of a picture (rows,)."""
+    """Return those of the texels of each row of a picture (rows,)."""
     edges = np.cos(np.arange(rows + 1) / rows * math.pi)
     return np.asarray((edges[:-1] - edges[1:]) * math.pi / rows)
 
 
 def extract_sun(radiance: Float32Array) -> Lamp | None:
-    """Returns the brightest spot of a picture (rows, 2 rows, 3) as a lamp.
+    """Return the brightest spot of a picture (rows, 2 rows, 3) as a lamp.
 
     None when what is there and more than eight times as bright as the mean of the sky is less than a
     tenth of all light.
@@ -111,7 +111,7 @@ def extract_sun(radiance: Float32Array) -> Lamp | None:
 
 
 def compute_sky_light(sky_image: EnvironmentMap, rows: int) -> Float32Array:
-    """Returns the radiance (rows, 2 rows, 3) that a sky sheds, without what its lamp stands for.
+    """Return the radiance (rows, 2 rows, 3) that a sky sheds, without what its lamp stands for.
 
     It is not turned.
     """
@@ -125,7 +125,7 @@ def compute_sky_light(sky_image: EnvironmentMap, rows: int) -> Float32Array:
 
 
 def compute_rotated_sky_light(sky_image: EnvironmentMap, rows: int) -> Floats:
-    """Returns the radiance (rows, 2 rows, 3) of ``compute_sky_light``, turned as the sky is."""
+    """Return the radiance (rows, 2 rows, 3) of ``compute_sky_light``, turned as the sky is."""
     light = compute_sky_light(sky_image, rows).astype(np.float64)
     whole, rest = divmod(sky_image.turn_rad / math.pi * rows, 1)
     near, far = (np.roll(light, -int(whole) - step, axis=1) for step in (0, 1))
@@ -133,7 +133,7 @@ def compute_rotated_sky_light(sky_image: EnvironmentMap, rows: int) -> Floats:
 
 
 def sample_upper_hemisphere(sky_image: EnvironmentMap) -> tuple[Floats, Floats, Floats]:
-    """Returns the light from above: directions (n, 3), radiance (n, 3) and solid angles (n,)."""
+    """Return the light from above: directions (n, 3), radiance (n, 3) and solid angles (n,)."""
     half = _IRRADIANCE_ROWS // 2
     around = rotate_about_vertical(
         compute_texel_directions(_IRRADIANCE_ROWS)[:half].reshape(-1, 3), sky_image.turn_rad
@@ -147,13 +147,13 @@ def sample_upper_hemisphere(sky_image: EnvironmentMap) -> tuple[Floats, Floats, 
 
 
 def rotate_about_vertical(directions: Floats, angle_rad: float) -> Floats:
-    """Returns directions (n, 3) turned about the vertical, from x to y."""
+    """Return directions (n, 3) turned about the vertical, from x to y."""
     c, s = math.cos(angle_rad), math.sin(angle_rad)
     return np.asarray(directions @ np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]))
 
 
 def prefilter_cube_map(sky_image: EnvironmentMap) -> list[Float32Array]:
-    """Returns what mirrors show of a sky that is not turned, as levels (6, n, n, 3) of GL's cubes.
+    """Return what mirrors show of a sky that is not turned, as levels (6, n, n, 3) of GL's cubes.
 
     The first has the whole picture, as cameras see it too; the others are of rough surfaces, and of
     the light from above.
@@ -169,7 +169,7 @@ def prefilter_cube_map(sky_image: EnvironmentMap) -> list[Float32Array]:
 
 
 def blur_by_roughness(radiance: Float32Array, roughness: float) -> Float32Array:
-    """Returns a picture (rows, 2 rows, 3) as surfaces of a roughness above 0 mirror it."""
+    """Return a picture (rows, 2 rows, 3) as surfaces of a roughness above 0 mirror it."""
     lobe = _make_ggx_kernel(roughness, len(radiance))
     waves = np.fft.rfft(radiance, axis=1)
     mixed = np.einsum("ijk,jkc->ikc", lobe, waves, optimize=True)
@@ -178,7 +178,7 @@ def blur_by_roughness(radiance: Float32Array, roughness: float) -> Float32Array:
 
 @functools.lru_cache(maxsize=ROUGHNESS_LEVELS)
 def _make_ggx_kernel(roughness: float, rows: int) -> NDArray[np.complex64]:
-    """Returns the share of each frequency of each row in each row (rows, rows, frequencies)."""
+    """Return the share of each frequency of each row in each row (rows, rows, frequencies)."""
     polar = (np.arange(rows) + 0.5) / rows * math.pi
     around = np.arange(2 * rows) / rows * math.pi
     cosines = (
@@ -194,7 +194,7 @@ def _make_ggx_kernel(roughness: float, rows: int) -> NDArray[np.complex64]:
 
 
 def _find_brightest_spot(radiance: Float32Array) -> tuple[NDArray[np.bool_], float]:
-    """Returns what (rows, 2 rows) is near the brightest texel of the sky, and what the sun is above."""
+    """Return what (rows, 2 rows) is near the brightest texel of the sky, and what the sun is above."""
     rows = len(radiance)
     level = radiance[: rows // 2].mean(axis=-1)
     solid = compute_solid_angles(rows)[: rows // 2, None]
@@ -205,7 +205,7 @@ def _find_brightest_spot(radiance: Float32Array) -> tuple[NDArray[np.bool_], flo
 
 
 def _project_to_cube(radiance: Float32Array, side: int) -> Float32Array:
-    """Returns a picture as the faces (6, n, n, 3) of a cube."""
+    """Return a picture as the faces (6, n, n, 3) of a cube."""
     rows = len(radiance)
     line = ((np.arange(side) + 0.5) / side * 2 - 1).astype(np.float64)
     plane = np.stack([*np.meshgrid(line, line), np.ones((side, side))], axis=-1)

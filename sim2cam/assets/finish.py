@@ -26,7 +26,7 @@ _MOST_SHARED = 0.01
 
 
 def file_finish(asset: MeshFile, material: Material) -> MaterialMaps:
-    """Returns the maps of a mesh with a picture, which is at most 1024 texels wide and high then.
+    """Return the maps of a mesh with a picture, which is at most 1024 texels wide and high then.
 
     Raises:
         InputError: parts of the mesh share texels, or the file cannot be read.
@@ -40,7 +40,7 @@ def file_finish(asset: MeshFile, material: Material) -> MaterialMaps:
 
 
 def check_own_texels(asset: MeshFile) -> None:
-    """Refuses a mesh with a picture on which parts of it share texels.
+    """Refuse a mesh with a picture on which parts of it share texels.
 
     Raises:
         InputError: they do, or the file cannot be read.
@@ -61,7 +61,7 @@ def _check_shared(asset: MeshFile, charts: MeshTexels) -> None:
 
 
 def _picture_of(content: MeshContent) -> NDArray[np.uint8]:
-    """Returns the picture of a mesh, as large as wear is drawn."""
+    """Return the picture of a mesh, as large as wear is drawn."""
     picture = content.colors
     assert picture is not None
     least = _LEAST_TEXELS * len(content.mesh.faces)

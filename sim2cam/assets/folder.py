@@ -88,14 +88,14 @@ def _parts(folder: Path, name: str) -> Iterator[str]:
 
 
 def _is_mjcf(path: Path) -> bool:
-    """Returns whether an XML file, which may be anything, begins as those of MuJoCo do."""
+    """Return whether an XML file, which may be anything, begins as those of MuJoCo do."""
     text = _beginning(path)
     bare = b"".join(part.partition(b"<!--")[0] for part in text.split(b"-->"))  # without comments
     return b"<mujoco" in bare[:_BEGINNING]
 
 
 def _beginning(path: Path) -> bytes:
-    """Returns as much of a model as is read of any; nothing of what cannot be read."""
+    """Return as much of a model as is read of any; nothing of what cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MOST_XML_BYTES)
@@ -113,7 +113,7 @@ def unread_names(folder: Path) -> tuple[str, ...]:
 
 
 def picture_names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the pictures of these kinds in a folder and those in it, as ``asset_names`` does.
+    """Return the pictures of these kinds in a folder and those in it, as ``asset_names`` does.
 
     Raises:
         InputError: there is no such folder, or no file or too many in it.
@@ -145,13 +145,13 @@ def _names(folder: Path, suffixes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def category_of(name: str, card: AssetMetadata) -> str:
-    """Returns what an asset is labelled as: by its card, its folder, or its file."""
+    """Return what an asset is labelled as: by its card, its folder, or its file."""
     path = Path(name)
     return card.category or (path.stem if len(path.parts) == 1 else path.parent.name)
 
 
 def read_card(path: Path) -> AssetMetadata:
-    """Returns what is written beside an asset, in its TOML file and in BOP's ``models_info.json``.
+    """Return what is written beside an asset, in its TOML file and in BOP's ``models_info.json``.
 
     What both tell is as the TOML file has it.
 
@@ -167,7 +167,7 @@ def read_card(path: Path) -> AssetMetadata:
 
 
 def read_picture_card(path: Path) -> ImageMetadata:
-    """Returns what is written beside a picture, in its TOML file.
+    """Return what is written beside a picture, in its TOML file.
 
     Raises:
         InputError: naming that file, and what is wrong in it.
@@ -179,7 +179,7 @@ def read_picture_card(path: Path) -> ImageMetadata:
 
 
 def _table_of(path: Path, kind: type[AssetMetadata | ImageMetadata]) -> dict[str, Any]:
-    """Returns what a TOML file tells of the fields of a card, by their names."""
+    """Return what a TOML file tells of the fields of a card, by their names."""
     try:
         table = tomllib.loads(_text(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -226,7 +226,7 @@ _INFOS: TypeAdapter[dict[int, _ModelInfo]] = TypeAdapter(dict[int, _ModelInfo])
 
 
 def _of_bop(info: Path, path: Path, told: Mapping[str, Any]) -> AssetMetadata:
-    """Returns what BOP has of a model; of its symmetries nothing if they are told elsewhere."""
+    """Return what BOP has of a model; of its symmetries nothing if they are told elsewhere."""
     try:
         found = _INFOS.validate_json(_text(info)).get(int(path.stem[4:]))
     except ValidationError as error:
@@ -258,7 +258,7 @@ def _text(path: Path) -> str:
 
 
 def _first(error: ValidationError) -> str:
-    """Returns the first problem: the key, what is wrong, and what was found."""
+    """Return the first problem: the key, what is wrong, and what was found."""
     first: Any = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")

@@ -19,7 +19,7 @@ from sim2cam.scene.light import EnvironmentMap
 
 
 def import_skies(folder: Path) -> tuple[EnvironmentMapInfo, ...]:
-    """Returns what is known of every sky in a folder and those in it, sorted by name.
+    """Return what is known of every sky in a folder and those in it, sorted by name.
 
     Raises:
         InputError: naming the folder or the file, and what is wrong with it.
@@ -30,7 +30,7 @@ def import_skies(folder: Path) -> tuple[EnvironmentMapInfo, ...]:
 
 
 def import_pictures(folder: Path) -> tuple[TextureImageInfo, ...]:
-    """Returns what is known of every picture in a folder and those in it, sorted by name.
+    """Return what is known of every picture in a folder and those in it, sorted by name.
 
     Raises:
         InputError: naming the folder or the file, and what is wrong with it.
@@ -39,7 +39,7 @@ def import_pictures(folder: Path) -> tuple[TextureImageInfo, ...]:
 
 
 def read_pixels(file: ImageFile) -> NDArray[np.uint8]:
-    """Returns a picture of a surface, sRGB uint8 (h, w, 3).
+    """Return a picture of a surface, sRGB uint8 (h, w, 3).
 
     Raises:
         InputError: it is missing, damaged, or not what it was when it was brought in.

@@ -138,7 +138,7 @@ class Children:
             return Answer(problem=f"{path}: {_UNFORESEEN}")
 
     def end(self) -> None:
-        """Ends the process, if there is one."""
+        """End the process, if there is one."""
         if self._process is None:
             return
         self._process.kill()
@@ -159,7 +159,7 @@ class Children:
         return self._process
 
     def _line(self, seconds: float) -> bytes | None:
-        """Returns the next line; None when the process ended without one.
+        """Return the next line; None when the process ended without one.
 
         Raises:
             TimeoutError: there is none after so many seconds of work, or a few times as many by the
@@ -259,7 +259,7 @@ def _answer(path: Path, folder: Path, when_read: Callable[[], None]) -> Answer:
 
 
 def _measure(path: Path, folder: Path, when_read: Callable[[], None]) -> Measures:
-    """Returns the measures of a file, and puts its cleaned mesh into the cache."""
+    """Return the measures of a file, and puts its cleaned mesh into the cache."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", RepairWarning)
         parsed = parse_file(path, MeshFile.max_faces, folder)

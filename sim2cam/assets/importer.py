@@ -64,7 +64,7 @@ class Imported:
 def import_assets(
     folder: Path, names: Sequence[str], unit: LengthUnit | None = None
 ) -> Iterator[Imported]:
-    """Yields what became of each file, in order; none of them can harm this process.
+    """Yield what became of each file, in order; none of them can harm this process.
 
     What is there is remembered in the cache, with the cleaned mesh, for as long as the file and all
     that it names stay as they are.
@@ -100,7 +100,7 @@ def import_assets(
 
 
 def _is_text(name: str) -> bool:
-    """Returns whether the name of a file can be written down."""
+    """Return whether the name of a file can be written down."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -111,7 +111,7 @@ def _is_text(name: str) -> bool:
 def _imported(
     path: Path, name: str, card: AssetMetadata, found: Measures, unit: LengthUnit | None
 ) -> Imported:
-    """Returns an asset of these measures.
+    """Return an asset of these measures.
 
     Raises:
         InputError: it is too small or too large, or its card is about something else.
@@ -169,7 +169,7 @@ def _times(length: float, vector: Vec3) -> Vec3:
 
 
 def _guessed_unit(longest: float) -> LengthUnit:
-    """Returns the unit of a file whose longest side is so many of it."""
+    """Return the unit of a file whose longest side is so many of it."""
     return "m" if longest <= _LARGEST_IN_METRES else "mm"
 
 
@@ -191,7 +191,7 @@ def _check_size(path: Path, longest_m: float, unit: LengthUnit) -> None:
 
 
 def _check_keypoints(path: Path, card: AssetMetadata, found: Measures) -> None:
-    """Refuses keypoints far from the object, whose numbers are in another unit or frame."""
+    """Refuse keypoints far from the object, whose numbers are in another unit or frame."""
     low, high = np.array(found.low), np.array(found.high)
     most = _MOST_BESIDE * (high - low).max()
     for name, point in card.keypoints.items():
@@ -209,7 +209,7 @@ def _shown(point: Floats) -> str:
 
 
 def _mass_offset(path: Path, card: AssetMetadata, found: Measures, metres: float) -> Vec3 | None:
-    """Returns how far from the centre of its shape an object balances; None when nobody said.
+    """Return how far from the centre of its shape an object balances; None when nobody said.
 
     Raises:
         InputError: that is outside of the object.

@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @functools.lru_cache(maxsize=64)
 def read_mesh_file(asset: MeshFile) -> MeshContent:
-    """Returns the content of a file, with all joints at 0; the last ones that were read are remembered.
+    """Return the content of a file, with all joints at 0; the last ones that were read are remembered.
 
     Warns with a ``RepairWarning`` of what was repaired: no normals, faces inside out, faces without
     an area, textures that are missing or too large.
@@ -70,7 +70,7 @@ def _read_again(asset: MeshFile) -> MeshContent:
 
 
 def content_of(asset: MeshFile) -> MeshContent:
-    """Returns the content of a file, with its joints as they stand; raises as ``read_mesh_file``."""
+    """Return the content of a file, with its joints as they stand; raises as ``read_mesh_file``."""
     return read_mesh_file(replace(asset, joints=(), keypoints=())).posed(asset.joints)
 
 
@@ -114,7 +114,7 @@ def parse_file(path: Path, max_faces: int, root: Path | None = None) -> Parsed:
 
 
 def _content(raw: RawMesh, path: Path) -> MeshContent:
-    """Returns a mesh as its file has it, brought into our form."""
+    """Return a mesh as its file has it, brought into our form."""
     check_raw(raw, path)
     raw = turned_outwards(without_slivers(raw, path), path)
     if raw.normals is None:
@@ -173,7 +173,7 @@ class Collider:
 
 @functools.lru_cache(maxsize=64)
 def collider_of(asset: MeshFile) -> Collider:
-    """Returns what a file collides as: its parts if it was brought in, its hull otherwise."""
+    """Return what a file collides as: its parts if it was brought in, its hull otherwise."""
     content = read_mesh_file(replace(asset, joints=(), keypoints=()))
     spread = spread_of(content, asset.joints)
     if content.articulation is None or not content.parts:

@@ -42,18 +42,18 @@ class MeshContent:
     spreads: Floats = field(default_factory=lambda: np.zeros((0, 4, 4)))
 
     def volume(self) -> float:
-        """Returns the volume of a solid, in its unit cubed."""
+        """Return the volume of a solid, in its unit cubed."""
         a, b, c = self.mesh.vertices_m[self.mesh.faces].swapaxes(0, 1)
         return float((a * np.cross(b, c)).sum() / 6)
 
     def scaled(self, unit_m: float) -> MeshContent:
-        """Returns it with every length so many times as long."""
+        """Return it with every length so many times as long."""
         uvs = self.mesh.uvs * unit_m if self.colors is None else self.mesh.uvs
         mesh = replace(self.mesh, vertices_m=self.mesh.vertices_m * unit_m, uvs=uvs)
         return replace(self, mesh=mesh, parts=tuple(part * unit_m for part in self.parts))
 
     def posed(self, states: JointStates) -> MeshContent:
-        """Returns it with its joints at these states."""
+        """Return it with its joints at these states."""
         if self.articulation is None or not states:
             return self
         before, after = (self.articulation.compute_link_matrices(at) for at in ((), states))
@@ -67,7 +67,7 @@ class MeshContent:
         return replace(self, mesh=replace(mesh, **turned))
 
     def solids(self, states: JointStates) -> tuple[Floats, ...]:
-        """Returns the parts as which it collides with its joints at these states, in its own frame."""
+        """Return the parts as which it collides with its joints at these states, in its own frame."""
         if self.articulation is None:
             return self.parts
         matrices = self.articulation.compute_link_matrices(states)[
@@ -78,7 +78,7 @@ class MeshContent:
 
 
 def packed(content: MeshContent) -> bytes:
-    """Returns a content as a file of numpy's, for the cache."""
+    """Return a content as a file of numpy's, for the cache."""
     mesh = {name: value for name, value in vars(content.mesh).items() if _is_array(value)}
     colors = {} if content.colors is None else {"colors": content.colors}
     file = io.BytesIO()
@@ -92,7 +92,7 @@ def packed(content: MeshContent) -> bytes:
 
 
 def unpacked(data: bytes | None) -> MeshContent | None:
-    """Returns the content of a file of the cache; None when there is none or it is damaged."""
+    """Return the content of a file of the cache; None when there is none or it is damaged."""
     if data is None:
         return None
     try:

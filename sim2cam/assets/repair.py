@@ -26,7 +26,7 @@ _X = np.array([1.0, 0.0, 0.0])
 
 
 def check_raw(raw: RawMesh, path: Path) -> None:
-    """Refuses numbers that are none, vertices that are not there, and meshes without a size."""
+    """Refuse numbers that are none, vertices that are not there, and meshes without a size."""
     if raw.vertices.ndim != 2 or raw.vertices.shape[1] != 3:
         raise InputError(path, "its vertices have no three coordinates each.")
     if raw.faces.min() < 0 or raw.faces.max() >= len(raw.vertices):
@@ -40,7 +40,7 @@ def check_raw(raw: RawMesh, path: Path) -> None:
 
 
 def without_slivers(raw: RawMesh, path: Path) -> RawMesh:
-    """Returns the mesh without the faces that have no area."""
+    """Return the mesh without the faces that have no area."""
     size = np.ptp(raw.vertices, axis=0).max()
     area = np.linalg.norm(across(raw), axis=1)
     whole = area > _LEAST_AREA * size**2
@@ -52,7 +52,7 @@ def without_slivers(raw: RawMesh, path: Path) -> RawMesh:
 
 
 def turned_outwards(raw: RawMesh, path: Path) -> RawMesh:
-    """Returns the mesh with its faces counter-clockwise seen from outside, as far as that is known.
+    """Return the mesh with its faces counter-clockwise seen from outside, as far as that is known.
 
     Faces of one surface are turned alike; a closed one so that its volume is positive.
     """
@@ -76,7 +76,7 @@ def turned_outwards(raw: RawMesh, path: Path) -> RawMesh:
 
 
 def _against_most(welded: Any) -> NDArray[np.bool_]:
-    """Returns which faces (m,) of a mesh of trimesh's are turned unlike most of their surface."""
+    """Return which faces (m,) of a mesh of trimesh's are turned unlike most of their surface."""
     count = len(welded.faces)
     if welded.is_winding_consistent:
         return np.zeros(count, bool)
@@ -95,13 +95,13 @@ def _against_most(welded: Any) -> NDArray[np.bool_]:
 
 
 def _runs_along(faces: Indices, edges: Indices) -> NDArray[np.bool_]:
-    """Returns whether faces (n, 3) run along edges (n, 2) of theirs from the first end to the second."""
+    """Return whether faces (n, 3) run along edges (n, 2) of theirs from the first end to the second."""
     follows = np.roll(faces, -1, axis=1)
     return np.asarray(((faces == edges[:, :1]) & (follows == edges[:, 1:])).any(axis=1))
 
 
 def smoothed(raw: RawMesh) -> RawMesh:
-    """Returns the mesh with normals: the mean of the faces around, up to creases."""
+    """Return the mesh with normals: the mean of the faces around, up to creases."""
     welded = weld(raw.vertices, raw.faces)
     near = welded.face_adjacency[welded.face_adjacency_angles < _CREASE_RAD]
     count = len(raw.faces)

@@ -22,7 +22,7 @@ _UV_SLACK = 1e-4  # beyond the picture's edge that is no repetition
 
 
 def wrapped(raw: RawMesh) -> RawMesh:
-    """Returns the mesh with uvs in metres: each face is seen along the axis that it faces most."""
+    """Return the mesh with uvs in metres: each face is seen along the axis that it faces most."""
     axis = np.abs(across(raw)).argmax(axis=1)
     split = split_at(raw, axis)
     of_vertex = np.zeros(len(split.vertices), np.int64)
@@ -33,7 +33,7 @@ def wrapped(raw: RawMesh) -> RawMesh:
 
 
 def pictured(raw: RawMesh, uvs: Floats, path: Path) -> tuple[RawMesh, NDArray[np.uint8]]:
-    """Returns the mesh with uvs within 0 to 1, and the picture for them, repeated where it has to be."""
+    """Return the mesh with uvs within 0 to 1, and the picture for them, repeated where it has to be."""
     places, repeats = folded(uvs, path)
     size, most = max(raw.picture.size), int(repeats.max())
     side = max(1, MAX_TEXTURE_PX // most)
@@ -64,7 +64,7 @@ def folded(uvs: Floats, path: Path) -> tuple[Floats, Indices]:
 
 
 def painted(raw: RawMesh, paint: NDArray[np.uint8]) -> tuple[RawMesh, NDArray[np.uint8]]:
-    """Returns the mesh with uvs within 0 to 1, and a picture for them of its vertices' colours.
+    """Return the mesh with uvs within 0 to 1, and a picture for them of its vertices' colours.
 
     Each face has four texels, three of them at its corners; between them bilinear interpolation is
     that of the triangle. Faces that are near in space are so in the picture, so that what is seen
@@ -85,7 +85,7 @@ def painted(raw: RawMesh, paint: NDArray[np.uint8]) -> tuple[RawMesh, NDArray[np
 
 
 def _z_order(points: Floats) -> Indices:
-    """Returns numbers (n,) along a curve through space on which neighbours are near."""
+    """Return numbers (n,) along a curve through space on which neighbours are near."""
     low, size = points.min(axis=0), np.ptp(points, axis=0).max()
     cells = ((points - low) / (size or 1) * 1023).astype(np.int64)
     bits = np.arange(10)
@@ -94,7 +94,7 @@ def _z_order(points: Floats) -> Indices:
 
 
 def _unfolded(numbers: Indices) -> tuple[Indices, Indices]:
-    """Returns row and column (n,) of numbers along such a curve through a square."""
+    """Return row and column (n,) of numbers along such a curve through a square."""
     bits = np.arange(16)
     row, column = (
         (((numbers[:, None] >> (2 * bits + step)) & 1) << bits).sum(axis=1) for step in (1, 0)
@@ -103,7 +103,7 @@ def _unfolded(numbers: Indices) -> tuple[Indices, Indices]:
 
 
 def tangents_of(vertices: Floats, faces: Indices, normals: Floats, uvs: Floats) -> Floats:
-    """Returns unit vectors (n, 3) across the normals along which u grows."""
+    """Return unit vectors (n, 3) across the normals along which u grows."""
     a, b, c = vertices[faces].swapaxes(0, 1)
     (du, dv), (eu, ev) = ((uvs[faces[:, i]] - uvs[faces[:, 0]]).T for i in (1, 2))
     # solved for the way that u takes; its length is that of the face, its sign that of the picture

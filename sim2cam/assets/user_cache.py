@@ -13,12 +13,12 @@ _VERSION = "assets-5"  # counts up when assets are brought in differently
 
 
 def folder() -> Path:
-    """Returns the folder of this cache, whether it is there or not."""
+    """Return the folder of this cache, whether it is there or not."""
     return get_cache_folder() / _VERSION
 
 
 def read(name: str) -> bytes | None:
-    """Returns a file of the cache; None when it is not there or cannot be read."""
+    """Return a file of the cache; None when it is not there or cannot be read."""
     try:
         return (folder() / name).read_bytes()
     except OSError:
@@ -26,7 +26,7 @@ def read(name: str) -> bytes | None:
 
 
 def write(name: str, data: bytes) -> None:
-    """Writes a file into the cache, whole or not at all; where nothing can be written it stays out."""
+    """Write a file into the cache, whole or not at all; where nothing can be written it stays out."""
     with suppress(OSError):
         folder().mkdir(parents=True, exist_ok=True)
         handle, part = tempfile.mkstemp(dir=folder())

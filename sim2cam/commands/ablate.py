@@ -38,23 +38,23 @@ class Ablate:
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice), or a .toml file. The one of the same name with -fixed beside
-    it, where there is one, is the arm without randomization."""
+    it, where there is one, is the variant without randomization."""
     captures: Path
     """Photos: a folder with test.json, style.json and perhaps dev.json and train.json, or one COCO
     file, of which half is trained on and half is tested, whole sessions where --sessions tells them."""
     out: Path
-    """Folder of the ladder."""
+    """Folder of the ablation study."""
     variants: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
     """Comma-separated groups: core, transfers, translators (ours with two seeds, and alone;
     cyclegan, cut and fastcut as published, of which also what the certificate rejects is learned), features (adapted to the style photos), curve (5 to 200 labelled photos),
-    mixed (these and renders), tuned (renders, then these); or arms: fixed, randomized, camera (cameras
-    drawn around the one of the style photos), translated, self-labelled (fine-tuned on the style photos
-    and what it found in them), real, real-25, mixed-25, tuned-25, coral, or a transfer."""
+    mixed (these and renders), fine-tuned (renders, then these); or variants: fixed, randomized, camera (cameras
+    drawn around the one of the style photos), translated, pseudo-labelled (fine-tuned on the style photos
+    and what it found in them), real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
     seeds: int = 3
-    """Trainings of each arm."""
+    """Trainings of each variant."""
     steps: int | None = None
     """Of each training, instead of the recipe's."""
-    images: int = 1200
+    count: int = 1200
     """Of each rendered data set."""
     seed: int = 0
     """Decides the renders."""
@@ -74,7 +74,7 @@ class Ablate:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Runs what is missing; writes and prints the scores of what is there."""
+        """Run what is missing; writes and prints the scores of what is there."""
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.ablation import CHOICE_FILE, PAGE_FILE, RESULT_FILE, open_ablation
         from sim2cam.experiments.ablation_scores import collect_notes, summarize_ablation
@@ -133,14 +133,14 @@ class Ablate:
 
     def _check_numbers(self) -> None:
         check_numbers(seed=self.seed, workers=self.workers)
-        for name in ("seeds", "pictures"):
+        for name in ("seeds", "count"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name} must be 1 or more, not {getattr(self, name)}")
         if not self.minutes >= 0:  # so written, it refuses NaN too
             raise UsageError(f"--minutes must be 0 or more, not {self.minutes}")
 
     def _load_real_images(self, recipe: Recipe) -> RealImageSplits:
-        """Returns the splits, labelled with the recipe's categories."""
+        """Return the splits, labelled with the recipe's categories."""
         from sim2cam.data.matching import LabelMapping
         from sim2cam.data.real_images import RealImageSplits, split_real_images
 
@@ -163,7 +163,7 @@ class Ablate:
     def _build_plan(
         self, recipe: Recipe, fixed_recipe: str | None, variants: Sequence[VariantOption]
     ) -> AblationPlan:
-        """Returns what all arms that can be run have in common."""
+        """Return what all arms that can be run have in common."""
         from sim2cam.experiments.ablation import AblationPlan
 
         steps = recipe.train.steps if self.steps is None else self.steps
@@ -171,7 +171,7 @@ class Ablate:
             variants=tuple(rung.variant for rung in variants if not rung.skip_reason),
             seeds=tuple(range(self.seeds)),
             config=replace(recipe.train, steps=steps),
-            image_count=self.images,
+            image_count=self.count,
             data_seed=self.seed,
             recipe=self.recipe,
             fixed_recipe=fixed_recipe,
@@ -179,10 +179,10 @@ class Ablate:
 
 
 def _format_table(results: Mapping[str, Any]) -> str:
-    """Returns a line for each arm, then what differs, what renders are worth, and what intervals are over."""
+    """Return a line for each arm, then what differs, what renders are worth, and what intervals are over."""
     from sim2cam.metrics.power import SIGNIFICANCE
 
-    scores = {arm["name"]: arm for arm in results["arms"]}
+    scores = {arm["name"]: arm for arm in results["variants"]}
     reasons = {one["name"]: one["reason"] for one in results["not_run"]}
     width = max(map(len, results["planned"]))
     lines = [f"{'trained on':<{width}}  {'AP50':<20}  seeds"]
@@ -198,13 +198,15 @@ def _format_table(results: Mapping[str, Any]) -> str:
     for one in results["comparisons"]:
         low, high = one["ci95"]
         verdict = "" if one["p_holm"] < SIGNIFICANCE else "  no difference shown"
-        if one["detectable"] is None and not one["value"]:
+        if one["min_detectable_effect"] is None and not one["value"]:
             verdict = "  the same on every resample"
         lines.append(
             f"{one['first']:<{width}}  {one['metric'].upper():<4}  {one['value']:+.3f} "
             f"({low:+.3f} to {high:+.3f}) to {one['second']}, p (Holm) {one['p_holm']:.4f}{verdict}"
         )
-    worth = results["equivalents"]["worth"]
-    lines += ["", *(f"{one['arm']:<{width}}  {one['words']}" for one in worth)] if worth else []
+    worth = results["equivalents"]["variants"]
+    lines += (
+        ["", *(f"{one['variant']:<{width}}  {one['summary']}" for one in worth)] if worth else []
+    )
     lines += ["", f"Intervals: {results['protocol']['intervals']}."]
     return "\n".join(lines)

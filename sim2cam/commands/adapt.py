@@ -68,7 +68,7 @@ class AdaptTrain:
     weights of the training ship and, if it is good on the renders, the learned translator is trained to leave
     what it sees."""
     verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """A second detector, of another architecture: dice-judge, or a file."""
+    """A second detector, of another architecture: dice-verifier, or a file."""
     preset: Literal["demo", "small", "large"] | None = None
     """Settings of the learned translator, instead of the recipe's: the least that shows something, what two
     cores can do, or what is for a GPU. They aim at two and twenty minutes and half an hour, which differs with
@@ -97,7 +97,7 @@ class AdaptTrain:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Trains, or fits."""
+        """Train, or fits."""
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
@@ -135,7 +135,7 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **changes))
         else:
-            choosing = [*dict(judges), *(["dev"] if self.validation else [])]
+            choosing = [*dict(judges), *(["validation"] if self.validation else [])]
             _check_fitted_method(method, choosing, changes, tensorboard=self.tensorboard)
             plain = cast("ParameterFreeMethod", method)
             _print_warnings(console, find_data_warnings(sim, real))
@@ -171,7 +171,7 @@ class AdaptTrain:
         self._report_result(method, ending)
 
     def _check_method_flags(self, method: str) -> None:
-        """Refuses what only the learned translator knows.
+        """Refuse what only the learned translator knows.
 
         Raises:
             UsageError: naming the flag.
@@ -190,7 +190,7 @@ class AdaptTrain:
         verifiers: Sequence[tuple[str, Path]],
         renders: Dataset,
     ) -> PerceptionModel | None:
-        """Returns the detector that the translator is trained to speak the same to; None, with why, without."""
+        """Return the detector that the translator is trained to speak the same to; None, with why, without."""
         from sim2cam.adapt.translator.config import TranslatorConfig
         from sim2cam.learn.distributed import select_local_device
         from sim2cam.pipeline.verifiers import load_perception
@@ -212,7 +212,7 @@ class AdaptTrain:
         return found
 
     def _report_result(self, method: str, outcome: TrainingOutcome | None) -> None:
-        """Says what came of it."""
+        """Say what came of it."""
         words, facts = f"{method}: {self.out}", {"run": str(self.out), "method": method}
         if outcome is None:
             self.output.report(words, **facts)
@@ -243,7 +243,7 @@ class AdaptApply:
     """Detector whose finds must survive: the one that the pictures are for, by its file or the name of one
     that ships."""
     verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """A second detector, of another architecture: dice-judge, or a file."""
+    """A second detector, of another architecture: dice-verifier, or a file."""
     seed: int = 0
     """Decides what is drawn for every picture."""
     limit: int | None = None
@@ -260,7 +260,7 @@ class AdaptApply:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Translates, and writes the certificate and its page."""
+        """Translate, and writes the certificate and its page."""
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.writer import CERTIFICATE_PAGE
         from sim2cam.pipeline.recipe import load_recipe
@@ -292,7 +292,7 @@ class AdaptApply:
         self._report_certificate(certificate)
 
     def _report_certificate(self, certificate: DatasetCertificate) -> None:
-        """Says what came of it.
+        """Say what came of it.
 
         Raises:
             Sim2CamError: no picture was kept.
@@ -301,9 +301,9 @@ class AdaptApply:
         self.output.report(
             f"{self.out}: {certificate.accepted_count} of {total} pictures, {rejected} rejected; "
             f"{certificate.decision}",
-            pictures=certificate.accepted_count,
+            images=certificate.accepted_count,
             rejected=rejected,
-            verdict=certificate.decision,
+            decision=certificate.decision,
         )
         for fault in certificate.violations:
             self.output.make_console().info(f"certificate: {fault}")
@@ -321,7 +321,7 @@ def _check_fitted_method(
     *,
     tensorboard: bool,
 ) -> None:
-    """Refuses what a transfer without a network has no use for.
+    """Refuse what a transfer without a network has no use for.
 
     Raises:
         UsageError: naming it.
@@ -329,7 +329,7 @@ def _check_fitted_method(
     for flag in overrides:
         raise UsageError(f"--{flag}: {method} is fitted at once, without chance. Leave it out.")
     for flag in selection_flags:
-        cure = "Leave it out." if flag == "dev" else "Give it to adapt apply."
+        cure = "Leave it out." if flag == "validation" else "Give it to adapt apply."
         raise UsageError(
             f"--{flag}: {method} is fitted, so there are no weights to choose from. {cure}"
         )
@@ -383,12 +383,12 @@ def _describe_memory(
 
 
 def _resolve_domain_folder(folder: Path, name: str) -> Path:
-    """Returns the folder of one side, where the given one has both as published translators take them."""
+    """Return the folder of one side, where the given one has both as published translators take them."""
     return folder / name if (folder / name).is_dir() else folder
 
 
 def _resolve_verifiers(task: Path | None, verifier: Path | None) -> tuple[tuple[str, Path], ...]:
     from sim2cam.pipeline.verifiers import resolve_weights
 
-    given = (("task", task), ("judge", verifier))
+    given = (("task", task), ("verifier", verifier))
     return tuple((name, resolve_weights(path)) for name, path in given if path is not None)

@@ -31,7 +31,7 @@ class Assets:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints a table; fails if a file cannot be used."""
+        """Print a table; fails if a file cannot be used."""
         from sim2cam import images
         from sim2cam.assets.folder import asset_names, unread_names
         from sim2cam.assets.importer import import_assets
@@ -84,7 +84,7 @@ class New:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Writes the recipe, and says what to do next."""
+        """Write the recipe, and says what to do next."""
         from sim2cam.assets.folder import asset_names
         from sim2cam.assets.importer import import_assets
         from sim2cam.data.real_images import read_real_images
@@ -121,7 +121,7 @@ class New:
 
 
 def _write_recipe(path: Path, text: str) -> Recipe:
-    """Returns the recipe of a text that is written to a file, where it can be loaded."""
+    """Return the recipe of a text that is written to a file, where it can be loaded."""
     from sim2cam.pipeline.recipe import load_recipe
 
     draft = path.with_name(f".{path.name}")  # beside it, as folders are named from there
@@ -138,7 +138,7 @@ def _write_recipe(path: Path, text: str) -> Recipe:
 
 
 def _format_table(assets: list[Imported]) -> str:
-    """Returns one line for each asset; a unit that was guessed has a question mark."""
+    """Return one line for each asset; a unit that was guessed has a question mark."""
     rows = [
         ("asset", "category", "size, mm", "unit", "faces", "closed", "parts", "mass, kg", "licence")
     ]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sim2cam.metrics.poses import PoseEvaluator
     from sim2cam.models.inference.detector import AnyDetector
 
-_DETECTION_SUFFIXES = (".json", ".gz")  # the second of a ladder
+_DETECTION_SUFFIXES = (".json", ".gz")  # the second of ablate
 _SESSIONS_ERROR = "--sessions is for detections; intervals of poses are over the scenes of BOP."
 
 
@@ -56,8 +56,8 @@ class Bench:
     weights: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
     ]
-    """Weights: a file (.safetensors) or the name of some that ship; detections (.json): those of --out, of a
-    ladder (predictions/*.json.gz), or results of COCO or BOP; or poses as BOP has them since 2019 (.csv)."""
+    """Weights: a file (.safetensors) or the name of some that ship; detections (.json): those of --out, of
+    ablate (predictions/*.json.gz), or results of COCO or BOP; or poses as BOP has them since 2019 (.csv)."""
     captures: Path
     """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset. In one of
     BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
@@ -85,7 +85,7 @@ class Bench:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints the scores."""
+        """Print the scores."""
         check_numbers(workers=self.workers, limit=self.limit)
         if self.out is not None and self.out.suffix != ".json":  # or it could not be scored again
             raise UsageError(f"--out {self.out} must be a file that ends in .json.")
@@ -97,7 +97,9 @@ class Bench:
         if self.weights.suffix in (*_DETECTION_SUFFIXES, ".csv") and (
             self.map or self.ignore_unmatched
         ):
-            raise UsageError("--map and --ignore are for weights; what was found names categories.")
+            raise UsageError(
+                "--map and --ignore-unmatched are for weights; what was found names categories."
+            )
         self._check_pose_flags()
         if self.split is not None and (self.poses or self.weights.suffix == ".csv"):
             raise UsageError("--split is for detections; poses are of the images that BOP lists.")
@@ -230,8 +232,8 @@ class Bench:
             selection = result.selection
             facts: dict[str, Any] = {
                 "threshold": result.threshold,
-                "trust": result.reliability.to_json(),
-                "selection": None if selection is None else selection.to_json(),
+                "reliability": result.reliability.to_json(),
+                "selection_scores": None if selection is None else selection.to_json(),
                 "slices": [s.to_json() for s in slices],
                 "warnings": warnings,
             }
@@ -249,12 +251,14 @@ class Bench:
                 console.print_text("\n" + format_pose_scores(poses.score))
 
     def _score_unlabelled(self, captures: Dataset, console: Console) -> None:
-        """Says what there is to say of a detector without labels."""
+        """Say what there is to say of a detector without labels."""
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.benchmark import bench_unlabelled
 
         if self.map or self.ignore_unmatched:
-            raise UsageError(f"--map and --ignore are for labels, and {self.captures} has none.")
+            raise UsageError(
+                f"--map and --ignore-unmatched are for labels, and {self.captures} has none."
+            )
         detector = self._load_detector()
         found = bench_unlabelled(detector, captures, progress=console.start_progress("predicting"))
         console.info(
@@ -271,7 +275,7 @@ class Bench:
     def _evaluate(
         self, captures: Dataset, console: Console
     ) -> tuple[BenchResult, PoseBenchResult | None, str | None]:
-        """Returns how good the detector is, its poses, and why the scores tell nothing, if they do not."""
+        """Return how good the detector is, its poses, and why the scores tell nothing, if they do not."""
         from sim2cam.experiments.benchmark import bench, match_captures
         from sim2cam.experiments.reliability import describe_training_overlap
 
@@ -313,7 +317,7 @@ class Compare:
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
-    """What it found: a file of bench --out, of a ladder (predictions/*.json.gz), of COCO results or of poses as
+    """What it found: a file of bench --out, of ablate (predictions/*.json.gz), of COCO results or of poses as
     BOP has them (.csv); or several, as one a seed, of which the mean counts: a folder of them, or a pattern
     of names in quotes, as 'RUN/predictions/randomized-?.json.gz'."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
@@ -327,7 +331,7 @@ class Compare:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints both, the differences and their p-values."""
+        """Print both, the differences and their p-values."""
         from sim2cam.data.formats.predictions import DETECTIONS
         from sim2cam.experiments.comparison import compare_poses, load_pose_runs
         from sim2cam.experiments.pose_scores_file import POSES_KEY, detect_result_kinds
@@ -388,7 +392,7 @@ class Compare:
 
 
 def _print_shape_scores(result: BenchResult, console: Console) -> None:
-    """Prints how good keypoints, masks and pixels of categories are, where that was scored."""
+    """Print how good keypoints, masks and pixels of categories are, where that was scored."""
     shapes = {"keypoints": result.keypoints, "masks": result.masks}
     scored = {name: score for name, score in shapes.items() if score is not None}
     if scored:
@@ -398,7 +402,7 @@ def _print_shape_scores(result: BenchResult, console: Console) -> None:
 
 
 def _list_run_files(path: Path) -> list[Path]:
-    """Returns the files of one side of a comparison, in the order of their names."""
+    """Return the files of one side of a comparison, in the order of their names."""
     if path.is_dir():
         found = [*path.glob("*.json"), *path.glob("*.json.gz")] or path.glob("*.csv")
         files = sorted(found)

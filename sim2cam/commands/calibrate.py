@@ -41,7 +41,7 @@ class Calibrate:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Calibrates, writes and shows."""
+        """Calibrate, writes and shows."""
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
         from sim2cam.seeds import derive_rng
@@ -66,7 +66,7 @@ class Calibrate:
 
 @dataclass(frozen=True)
 class Drift:
-    """Tell which numbers of a camera have moved since it was calibrated; "moved" in --json names them."""
+    """Tell which numbers of a camera have moved since it was calibrated; "drifted" in --json names them."""
 
     camera: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAMERA.JSON")]
     """What sim2cam calibrate wrote."""
@@ -81,7 +81,7 @@ class Drift:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Compares and shows."""
+        """Compare and shows."""
         from sim2cam.adapt.calibration.camera_fit import read_camera
         from sim2cam.adapt.calibration.drift import detect_drift
         from sim2cam.seeds import derive_rng
@@ -104,14 +104,14 @@ class Drift:
 
 
 def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
-    """Returns the detector that ``--run`` names."""
+    """Return the detector that ``--monitor`` names."""
     from sim2cam.pipeline.verifiers import load_monitor, resolve_weights
 
     return None if weights is None else load_monitor(resolve_weights(weights))
 
 
 def _parse_board(text: str) -> Board:
-    """Returns the board of markers that ``--board`` names."""
+    """Return the board of markers that ``--board`` names."""
     from sim2cam.scene.shape import Board
 
     try:
@@ -141,7 +141,7 @@ def _parse_board(text: str) -> Board:
 
 
 def _describe_fit(fit: CameraFit) -> list[str]:
-    """Returns what a person should know before the table."""
+    """Return what a person should know before the table."""
     lines = [f"{fit.camera}: {fit.photos} photos, {fit.boards} with a board", *_list_excluded(fit)]
     if any(fit.border_px):
         lines.append(
@@ -179,7 +179,7 @@ def _list_excluded(result: CameraFit | Found) -> list[str]:
 
 
 def _format_fit(fit: CameraFit) -> str:
-    """Returns parameter, value and interval, or why there is none."""
+    """Return parameter, value and interval, or why there is none."""
     return _format_columns(
         [(f.name, _format_value(f.value), _format_interval(f)) for f in fit.estimates]
     )
@@ -191,16 +191,16 @@ def _format_columns(rows: list[tuple[str, str, str]]) -> str:
 
 
 def _summarize_drift(drift_result: Found) -> str:
-    """Returns in a sentence what moved."""
-    words = [change.description for change in drift_result.shifts if change.status == "moved"]
-    untold = sum(change.status == "untold" for change in drift_result.shifts)
+    """Return in a sentence what moved."""
+    words = [change.description for change in drift_result.shifts if change.status == "drifted"]
+    untold = sum(change.status == "undetermined" for change in drift_result.shifts)
     still = len(drift_result.shifts) - len(words) - untold
     moved = f"moved: {', '.join(words)}" if words else "nothing is seen to have moved"
     return f"{drift_result.camera}: {drift_result.photos} photos; {moved}; {still} still, {untold} not told"
 
 
 def _format_changes(drift_result: Found) -> str:
-    """Returns verdict, shift and p-value of each number, or why there is none."""
+    """Return verdict, shift and p-value of each number, or why there is none."""
     return _format_columns(
         [
             (change.description, change.status, _format_shift(change))
@@ -210,14 +210,14 @@ def _format_changes(drift_result: Found) -> str:
 
 
 def _format_shift(shift: ParameterShift) -> str:
-    """Returns by how much a number moved, how surely, and the note."""
+    """Return by how much a number moved, how surely, and the note."""
     parts = []
     if shift.shift is not None and shift.ci95 is not None:
         low, high = shift.ci95
         parts.append(f"{shift.shift:+.2g} {shift.unit} ({low:+.2g} to {high:+.2g})")
     if shift.p_value is not None:
         parts.append(f"p {shift.p_value:.2g}")
-    if shift.note and shift.status != "still":
+    if shift.note and shift.status != "stable":
         parts.append(shift.note)
     return "; ".join(parts)
 
@@ -229,7 +229,7 @@ def _format_value(value: float | str | None) -> str:
 
 
 def _format_interval(estimate: ParameterEstimate) -> str:
-    """Returns the interval, the spread over photos and the note, as far as there are any."""
+    """Return the interval, the spread over photos and the note, as far as there are any."""
     parts = []
     if estimate.ci95 is not None:
         parts.append(f"{estimate.ci95[0]:.5g} to {estimate.ci95[1]:.5g}")

@@ -48,30 +48,30 @@ class Console:
         self._last_update_s = 0.0
 
     def info(self, text: str) -> None:
-        """Tells a person something."""
+        """Tell a person something."""
         if self._verbosity >= 0:
             self._clear()
             write(sys.stderr, f"{text}\n")
 
     def debug(self, text: str) -> None:
-        """Tells it only when asked for with -v."""
+        """Tell it only when asked for with -v."""
         if self._verbosity > 0:
             self.info(text)
 
     def print_json(self, value: Mapping[str, Any]) -> None:
-        """Prints a result for a program."""
+        """Print a result for a program."""
         sys.stdout.write(json.dumps(value, indent=1) + "\n")
 
     def print_text(self, text: str) -> None:
-        """Prints a result for a person."""
+        """Print a result for a person."""
         write(sys.stdout, f"{text}\n")
 
     def start_progress(self, label: str) -> Progress:
-        """Returns a counter that shows how far, how fast and how long still."""
+        """Return a counter that shows how far, how fast and how long still."""
         return Progress(self, label)
 
     def update_status_line(self, line: str, *, is_last: bool) -> None:
-        """Replaces the line at the bottom of the terminal."""
+        """Replace the line at the bottom of the terminal."""
         now = time.monotonic()
         if not self._is_terminal or (now - self._last_update_s < 0.1 and not is_last):
             return
@@ -95,7 +95,7 @@ class Progress:
         self._first_done: int | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Shows the state; what was there before the start does not count for the rate."""
+        """Show the state; what was there before the start does not count for the rate."""
         if self._first_done is None:
             self._first_done = done
         seconds = time.monotonic() - self._start_s

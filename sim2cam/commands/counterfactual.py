@@ -1,4 +1,4 @@
-"""Flags that ask for counterfactuals: ``--redraw light,table`` and ``--set light/warmth=0.5``."""
+"""Flags that ask for counterfactuals: ``--resample light,table`` and ``--set light/warmth=0.5``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def parse_intervention(resample: str | None, settings: tuple[tuple[str, ...], ...]) -> Intervention:
-    """Returns the change that the flags ask for.
+    """Return the change that the flags ask for.
 
     Args:
         resample: comma-separated groups.
@@ -28,7 +28,7 @@ def parse_intervention(resample: str | None, settings: tuple[tuple[str, ...], ..
 
     groups = [] if resample is None else resample.split(",")
     if "" in groups:
-        raise UsageError(f"--redraw {resample}: give GROUPS, as light,die/3.")
+        raise UsageError(f"--resample {resample}: give GROUPS, as light,die/3.")
     found: dict[str, Value] = {}
     for factor, value in map(_parse_setting, itertools.chain.from_iterable(settings)):
         if factor in found:

@@ -74,7 +74,7 @@ class Render:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Renders the data set."""
+        """Render the data set."""
         from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.rasterizer import get_rasterizer
@@ -127,7 +127,7 @@ class Render:
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
         console.info(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
         if self.output.json:
-            console.print_json({"pictures": len(dataset.samples), "objects": objects})
+            console.print_json({"images": len(dataset.samples), "objects": objects})
         self._check_complete(out)
 
     def _check_complete(self, out: Path) -> None:
@@ -146,7 +146,7 @@ class Render:
             )
 
     def _require_output(self) -> tuple[Path, int]:
-        """Returns where how many pictures go.
+        """Return where how many pictures go.
 
         Raises:
             UsageError: one of them is not said.
@@ -161,7 +161,7 @@ class Render:
         from sim2cam.pipeline.generation import simulate_scenes
 
         if self.scenes is not None:
-            raise UsageError("--no-pictures settles scenes, and --scenes takes settled ones.")
+            raise UsageError("--no-images settles scenes, and --scenes takes settled ones.")
         settled = simulate_scenes(
             recipe,
             out,
@@ -177,7 +177,7 @@ class Render:
         self._check_complete(out)
 
     def _check_preview_flags(self) -> None:
-        """Refuses what 16 small stills cannot show.
+        """Refuse what 16 small stills cannot show.
 
         Raises:
             UsageError: naming it.
@@ -186,7 +186,7 @@ class Render:
             "--count": self.count is not None,
             "--channels": self.channels is not None,
             "--scenes": self.scenes is not None,
-            "--no-pictures": not self.images,
+            "--no-images": not self.images,
             "--dry-run": self.dry_run,
             "--resume": self.folder.resume,
         }
@@ -207,7 +207,7 @@ class Render:
             write_atomic(picture, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
                 self.output.make_console().info(f"no scene has {name}: nothing of it was changed.")
-        self.output.report(f"picture: {picture}", picture=str(picture))
+        self.output.report(f"image: {picture}", image=str(picture))
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class Check:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Reports every problem; fails if there is one."""
+        """Report every problem; fails if there is one."""
         from sim2cam.data.checks.dataset import check_dataset
 
         report = check_dataset(self.data)
@@ -253,7 +253,7 @@ class Inspect:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Writes the page."""
+        """Write the page."""
         from sim2cam.data.real_images import read_real_images
         from sim2cam.report.dataset import write_inspect_page
 
@@ -274,7 +274,7 @@ def _parse_size(text: str) -> tuple[int, int]:
 
 
 def _replace_checked(value: T, **changes: object) -> T:
-    """Returns a value with changes that its own checks may refuse."""
+    """Return a value with changes that its own checks may refuse."""
     try:
         return replace(value, **changes)  # type: ignore[type-var]
     except ValueError as error:

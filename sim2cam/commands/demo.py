@@ -33,7 +33,7 @@ class Demo:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Runs the demo and prints times, scores and where the page is."""
+        """Run the demo and prints times, scores and where the page is."""
         from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures
 
         check_numbers(seed=self.seed, workers=self.workers)

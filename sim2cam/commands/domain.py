@@ -54,7 +54,7 @@ class DomainShow:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Writes the page."""
+        """Write the page."""
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.randomize.domain_survey import sample_factor_histograms
         from sim2cam.report.domain_survey import write_domain_page
@@ -94,7 +94,7 @@ class DomainShow:
             return set(known) if self.images == "all" else set()
         names = {name for name in self.images.split(",") if name}
         for name in names - set(known):
-            raise UsageError(f"--pictures: unknown group '{name}'. {suggest_name(name, known)}")
+            raise UsageError(f"--images: unknown group '{name}'. {suggest_name(name, known)}")
         return names
 
 
@@ -130,7 +130,7 @@ class DomainFit:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Fits, and writes what came of it."""
+        """Fit, and writes what came of it."""
         from sim2cam.data.parts import STYLE
         from sim2cam.data.real_images import read_real_images
         from sim2cam.experiments.domain_fit import FitOptions
@@ -167,7 +167,7 @@ class DomainFit:
         name = f"{recipe.name}-fitted"
         toml = self.out / f"{name}.toml"
         write_recipe(fit, self.recipe, name, toml)
-        facts = {**fit.to_json(), "ladder": [step.to_json() for step in ladder]}
+        facts = {**fit.to_json(), "gap_stages": [step.to_json() for step in ladder]}
         write_json(self.out / "fit.json", facts)
         page = write_fit_page(
             _build_report(recipe.name, fit, captures, ladder), self.out / "fit.html"
@@ -181,14 +181,14 @@ class DomainFit:
 
 
 def _summarize_fit(fit: domain_fit.DomainFit) -> str:
-    """Returns what changed, a line each."""
+    """Return what changed, a line each."""
     moved = [
         f"{one.estimate.path}: {_format_range(one.before)} -> {_format_range(one.after)}"
         for one in fit.ranges
         if one.interval is not None
     ]
     lines = moved or ["the captures tell none of the factors: all ranges stay"]
-    for name in ("auc", "sliced"):
+    for name in ("auc", "sliced_wasserstein"):
         before, after = (getattr(side.gap, name).value for side in (fit.before, fit.after))
         lines.append(f"{name}: {before:.3f} -> {after:.3f}")
     covered = (side.coverage.coverage.value for side in (fit.before, fit.after))
@@ -202,7 +202,7 @@ def _format_range(bounds: tuple[float, float]) -> str:
 def _build_report(
     name: str, fit: domain_fit.DomainFit, captures: Dataset, gap_stages: tuple[StageGap, ...]
 ) -> FitReport:
-    """Returns what the page shows of a fit."""
+    """Return what the page shows of a fit."""
     from sim2cam.report.domain_fit import FitReport, GapStageView, RangeView
 
     checked = [captures.samples[i].rgb for i in fit.held_out]
@@ -231,7 +231,7 @@ def _build_side(held_out_gap: domain_fit.HeldOutGap) -> DomainView:
 
 
 def _read_images(paths: Sequence[Path]) -> tuple[Rgb, ...]:
-    """Returns a few pictures, evenly from all."""
+    """Return a few pictures, evenly from all."""
     from sim2cam import images
 
     return tuple(

@@ -49,7 +49,7 @@ class Export:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Writes the export."""
+        """Write the export."""
         if self.format == "onnx":
             self._export_network()
             return
@@ -85,11 +85,11 @@ class Export:
         self._report_omissions(lacks)
         told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
         self.output.report(
-            f"{self.format}: {self.out}: {told}", out=str(self.out), pictures=counts, lacks=lacks
+            f"{self.format}: {self.out}: {told}", out=str(self.out), images=counts, omissions=lacks
         )
 
     def _export_network(self) -> None:
-        """Writes one network.
+        """Write one network.
 
         Raises:
             UsageError: several were given, or what concerns data sets.
@@ -115,7 +115,7 @@ class Export:
             detector = require_native_detector(load_detector(source), "--format onnx")
             lacks = export_detector(detector, self.out)
         self._report_omissions(lacks)
-        self.output.report(f"onnx: {self.out}", out=str(self.out), lacks=lacks)
+        self.output.report(f"onnx: {self.out}", out=str(self.out), omissions=lacks)
 
     def _report_omissions(self, omissions: Sequence[str]) -> None:
         for what in omissions:
@@ -129,14 +129,14 @@ class Catalog:
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
     """Folder of the data set, or captures."""
     sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
-    """A query over the tables samples, objects, scenes and drawn (needs the extra catalog); without
+    """A query over the tables samples, objects, scenes and sampled_values (needs the extra catalog); without
     it: counts, ranges, rejections, licences and size."""
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints the answer."""
+        """Print the answer."""
         from sim2cam.data.card import build_card
         from sim2cam.data.catalog import run_query
         from sim2cam.data.real_images import read_real_images
@@ -185,7 +185,7 @@ def _keep_splits(
 
 
 def _parse_shares(text: str) -> dict[str, float]:
-    """Returns the shares of parts that ``--split`` names."""
+    """Return the shares of parts that ``--split`` names."""
     shares: dict[str, float] = {}
     for entry in text.split(","):
         name, _, share = entry.partition("=")

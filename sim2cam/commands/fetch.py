@@ -29,7 +29,7 @@ class Fetch:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints where it lies."""
+        """Print where it lies."""
         from sim2cam.data.data_folder import locate_data_folder
         from sim2cam.data.public.catalogue import PUBLIC_DATASETS
         from sim2cam.data.public.fetch import fetch
@@ -61,7 +61,7 @@ class Fetch:
 
 
 def _confirm_licence(dataset: PublicDataset) -> None:
-    """Refuses to go on unless whoever sits before the terminal accepts the licence.
+    """Refuse to go on unless whoever sits before the terminal accepts the licence.
 
     Raises:
         UsageError: they do not, or nobody can be asked.

@@ -59,11 +59,11 @@ class OutputOptions:
     """Print the result as JSON on stdout."""
 
     def make_console(self) -> Console:
-        """Returns the voice that these flags ask for; of several processes, only the first talks."""
+        """Return the voice that these flags ask for; of several processes, only the first talks."""
         return Console(-1 if self.quiet or not is_main_process() else int(self.verbose))
 
     def report(self, message: str, **values: Any) -> None:
-        """Says what a command made, as words and, with --json, as facts."""
+        """Say what a command made, as words and, with --json, as facts."""
         console = self.make_console()
         console.info(message)
         if self.json and is_main_process():
@@ -81,7 +81,7 @@ class FolderOptions:
 
 
 def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) -> None:
-    """Refuses flags that no run can have.
+    """Refuse flags that no run can have.
 
     Raises:
         UsageError: naming the flag and its value.
@@ -123,7 +123,7 @@ def check_output_folder(folder: Path, *, overwrite: bool) -> None:
 
 
 def parse_category_map(mappings: tuple[str, ...]) -> dict[str, str]:
-    """Returns category of captures -> category of renders, as --map names them.
+    """Return category of captures -> category of renders, as --map names them.
 
     Raises:
         UsageError: a text is no such pair.

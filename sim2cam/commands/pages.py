@@ -33,19 +33,19 @@ from sim2cam.report.values import BenchReport, Curves, RunReport, ScoreRow, Seri
 
 PAGE = "report.html"
 _STAGES = ("generate", "translate", "train", "bench")
-_DETECTOR_LOSSES = ("heat", "box", "category")
+_DETECTOR_LOSSES = ("heatmap", "box", "category")
 _TRANSLATOR_SCALARS = ("adversarial", "identity", "structure", "mean_change")
 _ROW_COUNT = 4
 _EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best, and as many worst
 
 
 def write_demo_page(result: DemoResult) -> Path:
-    """Returns the page of a finished demo, in its folder."""
+    """Return the page of a finished demo, in its folder."""
     sim, adapted = read_demo_datasets(result)
     seconds = {stage.name: stage.seconds for stage in result.stages}
     details = {
-        "generate": f"{len(sim.samples)} pictures",
-        "translate": f"{len(adapted.samples)} pictures" if adapted else "",
+        "generate": f"{len(sim.samples)} images",
+        "translate": f"{len(adapted.samples)} images" if adapted else "",
         "bench": f"{len(result.trained.captures.samples)} {result.captures_origin} images",
     }
     report = RunReport(
@@ -75,19 +75,19 @@ def write_scores_page(
     notes: tuple[str, ...],
     out: Path,
 ) -> Path:
-    """Returns the page of a benchmark."""
+    """Return the page of a benchmark."""
     captures, predictions = result.captures, result.predictions
     shapes = {"keypoints": result.keypoints, "masks": result.masks}
-    more = {f"AP of {name}": one.ap for name, one in shapes.items() if one}
-    more |= {"mIoU of pixels": result.segments.miou} if result.segments else {}
+    extra_metrics = {f"AP of {name}": metrics.ap for name, metrics in shapes.items() if metrics}
+    extra_metrics |= {"mIoU of pixels": result.segments.miou} if result.segments else {}
     mean = poses.score.mean if poses else {}
-    more |= {f"{name} of poses": mean[m] for m, name in POSE_METRICS.items() if m in mean}
+    extra_metrics |= {f"{name} of poses": mean[m] for m, name in POSE_METRICS.items() if m in mean}
     return write_bench_page(
         BenchReport(
             title,
             result.score,
             result.reliability.calibration,
-            more,
+            extra_metrics,
             count_category_errors(captures, predictions, result.threshold),
             tuple(slices),
             select_examples(captures, predictions, result.threshold, count=_BENCH_EXAMPLE_COUNT),
@@ -98,7 +98,7 @@ def write_scores_page(
 
 
 def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Dataset) -> Path | None:
-    """Returns the page of a translator's training, in its folder; None where it was too short for one.
+    """Return the page of a translator's training, in its folder; None where it was too short for one.
 
     Args:
         run_dir: of the training.
@@ -131,7 +131,7 @@ def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Datas
             tuple(_build_series(name, lines, "scalars") for name in always),
         ),
         selected_step=outcome.selection.step,
-        notes=(f"These weights ship: {outcome.selection.reason}.", *outcome.warnings),
+        notes=(f"Selected weights: {outcome.selection.reason}.", *outcome.warnings),
     )
 
 
@@ -140,7 +140,7 @@ def _describe_run(result: DemoResult) -> dict[str, str]:
     packages = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
     return {
         "command": f"sim2cam {environment['command']}",
-        "labels of captures in training": "0",
+        "labelled target images in training": "0",
         "renderer": environment["renderer"],
         "machine": f"{environment['system']}, {environment['cpus']} CPUs",
         "versions": f"sim2cam {environment['sim2cam']}, Python {environment['python']}, {packages}",
@@ -150,7 +150,7 @@ def _describe_run(result: DemoResult) -> dict[str, str]:
 def _build_score_rows(result: DemoResult) -> tuple[ScoreRow, ...]:
     return (
         _build_score_row("trained in this run", result.captures_origin, result.trained),
-        _build_score_row("weights that ship", result.captures_origin, result.shipped),
+        _build_score_row("shipped weights", result.captures_origin, result.shipped),
     )
 
 
@@ -184,7 +184,7 @@ def _build_curves(root: Path) -> tuple[Curves, ...]:
 
 
 def _build_series(name: str, lines: Sequence[Any], field_name: str) -> Series:
-    """Returns one number of a training's record over its steps."""
+    """Return one number of a training's record over its steps."""
     return Series(
         name,
         tuple(float(line.step) for line in lines),

@@ -76,7 +76,7 @@ class Predict:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Predicts; JSON lines go to stdout."""
+        """Predict; JSON lines go to stdout."""
         from sim2cam import images
         from sim2cam.models.inference.detector import predict_image
         from sim2cam.models.reliability.object_sizes import compare_sizes, compute_longer_side
@@ -84,7 +84,7 @@ class Predict:
 
         check_numbers(workers=self.workers, limit=self.limit)
         if not 0 <= self.min_score <= 1:
-            raise UsageError(f"--score must be 0 to 1, not {self.min_score}")
+            raise UsageError(f"--min-score must be 0 to 1, not {self.min_score}")
         if self.out is not None:
             check_output_folder(self.out, overwrite=self.overwrite)
         detector = self._load_detector()
@@ -134,7 +134,7 @@ class Predict:
             )
 
     def _load_detector(self) -> AnyDetector:
-        """Returns the detector, which can do what is asked for."""
+        """Return the detector, which can do what is asked for."""
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
         from sim2cam.models.inference.poses import check_poses
@@ -152,7 +152,7 @@ class Predict:
         return detector
 
     def _read_shapes(self, detector: AnyDetector) -> Mapping[str, NDArray[np.float64]]:
-        """Returns the shapes whose outlines are fitted, by categories."""
+        """Return the shapes whose outlines are fitted, by categories."""
         from sim2cam.experiments.object_meshes import read_meshes
 
         return read_meshes(self.refine, detector.card.objects) if self.refine else {}
@@ -197,14 +197,14 @@ class PseudoLabel:
 
         check_numbers(workers=self.workers, limit=self.limit)
         if not MIN_IGNORE_SCORE <= self.min_score <= 1:
-            raise UsageError(f"--score must be {MIN_IGNORE_SCORE} to 1, not {self.min_score}")
+            raise UsageError(f"--min-score must be {MIN_IGNORE_SCORE} to 1, not {self.min_score}")
         check_output_folder(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)
         if detector.card.score_calibration is None:
             self.output.make_console().info(
                 f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
-                "Tune it with 19 labelled captures or more, train it with --held-out, or raise --score."
+                "Tune it with 19 labelled captures or more, train it with --held-out, or raise --min-score."
             )
         captures = read_real_images(
             self.captures.resolve(), skip_invalid=True, split=self.split, roles=STYLE
@@ -219,15 +219,15 @@ class PseudoLabel:
         if not sure:
             self.output.make_console().info(
                 f"warning: {self.weights} is sure of no object in these pictures, so they cannot be trained "
-                "on alone. Lower --score, or name other weights."
+                "on alone. Lower --min-score, or name other weights."
             )
         file = self.out / "train.json"
         self.output.report(
             f"{file}: {len(found.samples)} pictures, {sure} labels, {unsure} left open",
             labels=str(file),
-            pictures=len(found.samples),
-            sure=sure,
-            unsure=unsure,
+            images=len(found.samples),
+            confident=sure,
+            uncertain=unsure,
         )
 
 
@@ -238,7 +238,7 @@ def _describe_detections(
     lens: Lens | None,
     shapes: Mapping[str, NDArray[np.float64]],
 ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
-    """Returns what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
+    """Return what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
     from sim2cam.models.inference.poses import estimate_poses
 
     objects = detector.card.objects
@@ -256,16 +256,16 @@ def _describe_detections(
 def _build_record(
     name: str, prediction: Prediction, detections: list[dict[str, Any]], *, is_abstained: bool
 ) -> dict[str, Any]:
-    """Returns what is said of a picture; of its pixels and novelty, where that is known."""
+    """Return what is said of a picture; of its pixels and OOD score, where that is known."""
     line: dict[str, Any] = {"image": name, "detections": detections}
     if prediction.category_masks is not None:
-        line["segments"] = {
+        line["category_masks"] = {
             n: asdict(m) for n, m in prediction.category_masks.items() if not is_abstained
         }
     if prediction.ood_score is not None:
         line |= {
-            "novelty": prediction.ood_score,
-            "unlike": prediction.is_ood,
+            "ood_score": prediction.ood_score,
+            "is_ood": prediction.is_ood,
             "abstained": is_abstained,
         }
     return line
@@ -274,7 +274,7 @@ def _build_record(
 def _read_images(
     source: str, console: Console, unreadable: list[InputError], split: str | None
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
-    """Returns names, pixels (height, width, 3) and lenses of what is to be looked at, one after another.
+    """Return names, pixels (height, width, 3) and lenses of what is to be looked at, one after another.
 
     Args:
         source: is to be looked at.
@@ -323,7 +323,7 @@ def _number_frames(
 def _attach_lens(
     camera: Path, named_images: Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
-    """Yields pictures with the lens of a camera's file.
+    """Yield pictures with the lens of a camera's file.
 
     Raises:
         InputError: it is broken, knows no lens or several, or is of pictures of another size.
@@ -341,7 +341,7 @@ def _attach_lens(
 
 
 def _read_intrinsics(camera: Path) -> Intrinsics:
-    """Returns what a file of calibrate or of another tool knows of a camera."""
+    """Return what a file of calibrate or of another tool knows of a camera."""
     from sim2cam.adapt.calibration.camera_fit import read_camera
     from sim2cam.data.camera_files.intrinsics import Intrinsics
     from sim2cam.data.camera_files.reader import is_opencv_calibration, read_cameras

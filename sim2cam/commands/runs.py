@@ -54,7 +54,7 @@ def remove_damaged_shards(root: Path, folder_options: FolderOptions, output: Out
 
 
 def set_thread_budget(count: int, console: Console) -> None:
-    """Takes so many threads, all processes here together, and warns where they would wait for one another."""
+    """Take so many threads, all processes here together, and warns where they would wait for one another."""
     from sim2cam.learn.device import describe_oversubscription, use_threads
 
     each = max(1, count // get_local_world_size())
@@ -69,7 +69,7 @@ def set_thread_budget(count: int, console: Console) -> None:
 def make_step_callback(
     console: Console, label: str, tensorboard: TensorBoardLogger | None
 ) -> Callable[[Any], None]:
-    """Returns a callback for the training's lines; it shows steps, loss and warnings, also on a board."""
+    """Return a callback for the training's lines; it shows steps, loss and warnings, also on a board."""
     counter, is_warned = console.start_progress(label), False
 
     def report_step(line: Any) -> None:
@@ -87,5 +87,5 @@ def make_step_callback(
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:
-    """Returns the flags that are not None, by name."""
+    """Return the flags that are not None, by name."""
     return {name: value for name, value in values.items() if value is not None}

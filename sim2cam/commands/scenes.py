@@ -33,7 +33,7 @@ class ScenesAdd:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Writes the case."""
+        """Write the case."""
         from sim2cam.experiments.regression_scenes import add_case
         from sim2cam.pipeline.recipe import load_recipe
 
@@ -49,18 +49,18 @@ class ScenesRun:
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
     """Folder of kept scenes."""
     out: Path | None = None
-    """The page of scenes that moved; without it DIR-moved.html beside the folder."""
+    """The page of scenes that moved; without it DIR-changed.html beside the folder."""
     update: bool = False
     """Keep what is seen now of the scenes that moved."""
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints a table; writes a page and fails if a scene moved."""
+        """Print a table; writes a page and fails if a scene moved."""
         from sim2cam.experiments.regression_scenes import CaseResult, run_cases
 
         folder = self.folder.resolve()
-        out = self.out or folder.with_name(f"{folder.name}-moved.html")
+        out = self.out or folder.with_name(f"{folder.name}-changed.html")
         check_output_files(out, overwrite=self.overwrite)
         console = self.output.make_console()
         moved, broken, total = [], {}, 0
@@ -74,14 +74,16 @@ class ScenesRun:
                 moved.append(found)
         if self.output.json:
             told = {one.name: list(one.deviations) for one in moved}
-            console.print_json({"scenes": total, "moved": told, "broken": broken})
+            console.print_json({"scenes": total, "changed": told, "broken": broken})
         if moved:
             console.info(f"page: {_write_page(moved, total, out)}")
         problems = []
         if broken:
             problems.append(f"{len(broken)} of {total} scenes cannot be rendered again.")
         if moved and not self.update:
-            problems.append(f"{len(moved)} of {total} scenes moved. If that is meant, add --renew.")
+            problems.append(
+                f"{len(moved)} of {total} scenes moved. If that is meant, add --update."
+            )
         if problems:
             raise Sim2CamError(f"{self.folder}: {' '.join(problems)}")
 
@@ -94,7 +96,7 @@ def _write_page(changed: list[CaseResult], checked_count: int, out: Path) -> Pat
 
 
 def _format_outcome(outcome: CaseResult | BrokenCase) -> str:
-    """Returns what came of a case: a line, and one for each thing that moved."""
+    """Return what came of a case: a line, and one for each thing that moved."""
     from sim2cam.experiments.regression_scenes import BrokenCase
 
     if isinstance(outcome, BrokenCase):

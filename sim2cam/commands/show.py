@@ -21,7 +21,7 @@ class Report:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Writes the page."""
+        """Write the page."""
         from sim2cam.commands.pages import write_demo_page
         from sim2cam.experiments.demo import read_demo
 
@@ -36,7 +36,7 @@ class Doctor:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Prints every check; fails if the main job could not run."""
+        """Print every check; fails if the main job could not run."""
         from sim2cam.pipeline.doctor import can_run, run_checks
 
         checks = run_checks()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def format_scores(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRICS) -> str:
-    """Returns scores with their intervals, a line for each detector."""
+    """Return scores with their intervals, a line for each detector."""
     width = max(len(label) for label in scores)
     head = " " * width + "".join(f"  {title:>20}" for title in metrics.values())
     lines = [head]
@@ -31,7 +31,7 @@ def format_scores(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRI
 
 
 def format_segmentation_scores(score: SegmentationMetrics) -> str:
-    """Returns the IoU of the pixels of each category, a line each."""
+    """Return the IoU of the pixels of each category, a line each."""
     background = {"background": score.background_iou} if score.background_iou else {}
     rows = {"mean": score.miou, **background, **score.category_iou}
     width = max(map(len, ("pixels of", *rows)))
@@ -40,7 +40,7 @@ def format_segmentation_scores(score: SegmentationMetrics) -> str:
 
 
 def format_pose_scores(score: PoseMetrics) -> str:
-    """Returns a line for each object, for all instances and for the mean of the objects."""
+    """Return a line for each object, for all instances and for the mean of the objects."""
     shown = {metric: title for metric, title in POSE_METRICS.items() if metric in score.all}
     rows = [(name, score.instances[name], row) for name, row in score.objects.items()]
     instances = sum(score.instances.values())
@@ -55,7 +55,7 @@ def format_pose_scores(score: PoseMetrics) -> str:
 
 
 def format_reliability(reliability: Reliability) -> str:
-    """Returns a line on confidences and one on how many captures are unlike what was trained on."""
+    """Return a line on confidences and one on how many captures are unlike what was trained on."""
     calibration, before, unlike = (
         reliability.calibration,
         reliability.uncalibrated,
@@ -76,7 +76,7 @@ def _format_ood_rate(ood_rate: Estimate | None, false_positive_rate: float | Non
 
 
 def format_unlabelled_scores(result: UnlabelledResult, category_count: int) -> str:
-    """Returns the scores of a detector of so many categories on captures without labels, a line each."""
+    """Return the scores of a detector of so many categories on captures without labels, a line each."""
     unlike = _format_ood_rate(result.ood_rate, result.false_positive_rate)
     why = "next to nothing was found"
     if category_count == 1:
@@ -88,7 +88,7 @@ def format_unlabelled_scores(result: UnlabelledResult, category_count: int) -> s
 
 
 def format_selection_scores(scores: SelectionScores) -> str:
-    """Returns the scores that need no labels, a line each."""
+    """Return the scores that need no labels, a line each."""
     return "\n".join(
         [
             f"entropy: {scores.entropy:.3f} (of {scores.n_detections} detections; lower is surer)",
@@ -119,12 +119,12 @@ def format_slices(slices: Sequence[Slice], threshold: float) -> str:
 
 
 def format_interval_unit(unit: str) -> str:
-    """Returns a line on what intervals are over."""
+    """Return a line on what intervals are over."""
     return f"\n95 % intervals are over {unit}."
 
 
 def format_comparisons(comparisons: Comparisons) -> str:
-    """Returns a line for each metric: both runs, the difference, and whether it is one."""
+    """Return a line for each metric: both runs, the difference, and whether it is one."""
     titles = {"boxes": BOX_METRICS, "segments": SEGMENT_METRICS, "poses": POSE_METRICS}
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
@@ -149,7 +149,7 @@ def _format_comparison(title: str, comparison: Comparison) -> str:
 
 
 def format_detectable_difference(comparisons: Comparisons, *, is_identical: bool) -> str:
-    """Returns which difference the images can show; why that is not known where it is not."""
+    """Return which difference the images can show; why that is not known where it is not."""
     kind, metric, title = "boxes", "ap50", "AP50"
     if kind not in comparisons.kinds:
         kind, metric, title = "poses", "add_or_s", POSE_METRICS["add_or_s"]

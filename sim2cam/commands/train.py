@@ -48,9 +48,9 @@ class Train:
     mix: tuple[float, ...] = ()
     """Share of each data set in the mix; all alike without it."""
     initial_mix: tuple[float, ...] = ()
-    """Share of each at the first step, where it is another; a data set of weight 0 only begins."""
+    """Share of each at the first step, where it is another; a data set of share 0 in --mix only begins."""
     mix_steps: int | None = None
-    """Steps in which the first weights turn into the weights, evenly."""
+    """Steps in which --initial-mix turns into --mix, evenly."""
     steps: int | None = None
     """Training steps, instead of the recipe's."""
     seed: int | None = None
@@ -59,10 +59,10 @@ class Train:
     """Read only so many samples of each data set."""
     initial_weights: Annotated[Path | None, tyro.conf.arg(name="from", metavar="WEIGHTS")] = None
     """Begin with these weights, a file or the name of some that ship, as the recipe's [train.fine_tuning]
-    says: for few labelled captures, or what label writes."""
+    says: for few labelled captures, or what pseudo-label writes."""
     captures: Path | None = None
     """Captures whose labels are not read, to which the recipe's [train.adapt] brings the detector."""
-    backgrounds: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="PICTURES [PICTURES ...]")] = ()
+    backgrounds: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="IMAGES [IMAGES ...]")] = ()
     """Pictures of anything but what is learned: photos of where it will be used, or renders of other recipes.
     Half of the time objects are cut out and laid before them, and pieces of them before objects."""
     validation: Path | None = None
@@ -70,7 +70,7 @@ class Train:
     far confidences are to be trusted; with patience in the recipe's [train], also when training ends.
     They are not trained on, and must not be among the data."""
     held_out: float = 0.05
-    """Share of the scenes that is not trained on, where fewer than 19 pictures are given as --dev: they
+    """Share of the scenes that is not trained on, where fewer than 19 pictures are given as --validation: they
     tell how far confidences are to be trusted and which pictures are unlike. None where that is fewer
     than 19."""
     device: str = "cpu"
@@ -85,7 +85,7 @@ class Train:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Trains."""
+        """Train."""
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.learn.weight_file import load_card
         from sim2cam.models.card import card_from_json
@@ -99,7 +99,7 @@ class Train:
 
         if self.mix and len(self.mix) != len(self.data):
             raise UsageError(
-                f"--weights has {len(self.mix)} numbers for {len(self.data)} data sets; give one each."
+                f"--mix has {len(self.mix)} numbers for {len(self.data)} data sets; give one each."
             )
         if (
             self.initial_weights is not None
@@ -116,7 +116,7 @@ class Train:
         changes = drop_unset(
             steps=self.steps,
             seed=self.seed,
-            first_weights=self.initial_mix or None,
+            initial_mix=self.initial_mix or None,
             mix_steps=self.mix_steps,
         )
         config = replace(load_recipe(self.recipe).train, **changes)
@@ -132,7 +132,7 @@ class Train:
         if before is not None and before.box_expansion and dev is None:
             console.info(
                 f"boxes of --from are widened by {before.box_expansion:.1%} of a side on each side, as people drew them. "
-                "Those that are learned now are not: name labelled captures with --dev to measure it anew."
+                "Those that are learned now are not: name labelled captures with --validation to measure it anew."
             )
         with lock_run_folder(self.out, self.folder):
             board = TensorBoardLogger(self.out) if self.tensorboard else None
@@ -177,7 +177,7 @@ class Train:
         validation_set: Dataset | None,
         initial_card: DetectorCard | None,
     ) -> tuple[list[Dataset], Dataset | None]:
-        """Returns what is trained on and the development captures with the categories that are learned, those
+        """Return what is trained on and the development captures with the categories that are learned, those
         of weights before where there are any, so that what cannot be scored is refused before the training.
         """
         from sim2cam.data.matching import LabelMapping
@@ -202,27 +202,27 @@ class Train:
     def _select_reliability_images(
         self, datasets: Sequence[Dataset], validation_set: Dataset | None
     ) -> tuple[Sequence[Dataset], Dataset | None, CalibrationSource]:
-        """Returns what is trained on, the pictures that tell when to trust what comes of it, and what
+        """Return what is trained on, the pictures that tell when to trust what comes of it, and what
         these are.
         """
         from sim2cam.data.set_operations import hold_out
         from sim2cam.models.reliability.ood import MIN_CALIBRATION_IMAGES
 
         if validation_set is not None and len(validation_set.samples) >= MIN_CALIBRATION_IMAGES:
-            return datasets, validation_set, "development captures"
+            return datasets, validation_set, "validation images"
         kept, aside = hold_out(datasets, self.held_out)
         if len(aside.samples) >= MIN_CALIBRATION_IMAGES:
-            return kept, aside, "held-out pictures"
+            return kept, aside, "held-out images"
         self.output.make_console().info(
             f"{self.held_out:g} of the scenes are {len(aside.samples)} pictures, fewer than "
             f"{MIN_CALIBRATION_IMAGES}: all are trained on. How far confidences are to be trusted, and which "
             "pictures are unlike those trained on, is not measured."
         )
-        return datasets, None, "held-out pictures"
+        return datasets, None, "held-out images"
 
 
 def _warn_empty_categories(datasets: Sequence[Dataset], console: Console) -> None:
-    """Says which categories are learned without an object, as some tools list the names of groups of them."""
+    """Say which categories are learned without an object, as some tools list the names of groups of them."""
     shown = set[str]().union(*(one.collect_label_categories() for one in datasets))
     unshown = [name for name in datasets[0].categories if name not in shown]
     if unshown:

@@ -55,7 +55,7 @@ class Tune:
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Tunes, and writes the weights."""
+        """Tune, and writes the weights."""
         from sim2cam.experiments.reliability import find_training_overlap
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector, save_detector
@@ -90,7 +90,7 @@ class Tune:
                 "too few objects are found: magnification and box margin are as they were."
             )
         if count >= MIN_CALIBRATION_IMAGES:
-            fitted = calibrate_detector(fitted, captures, "development captures")
+            fitted = calibrate_detector(fitted, captures, "validation images")
         else:
             console.info(
                 f"{count} pictures are fewer than {MIN_CALIBRATION_IMAGES}: how far confidences are to be trusted, and which "
@@ -113,14 +113,14 @@ class Tune:
             f"{path}: pictures are enlarged {kept.input_scale:.3g} times (before {before.input_scale:.3g}), "
             f"boxes widened by {kept.box_expansion:.1%} of a side on each side (before {before.box_expansion:.1%})",
             weights=str(path),
-            magnification=kept.input_scale,
-            box_margin=kept.box_expansion,
+            input_scale=kept.input_scale,
+            box_expansion=kept.box_expansion,
             calibrated=count >= MIN_CALIBRATION_IMAGES and card.score_calibration is not None,
-            pictures=count,
+            images=count,
         )
 
     def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:
-        """Returns the captures with the detector's categories, as one data set."""
+        """Return the captures with the detector's categories, as one data set."""
         from sim2cam.data.matching import LabelMapping
         from sim2cam.data.parts import DEV
         from sim2cam.data.real_images import (

@@ -16,13 +16,13 @@ CACHE_VARIABLE = "SIM2CAM_CACHE"
 
 
 def get_cache_folder() -> Path:
-    """Returns the folder of caches, which need not exist yet."""
+    """Return the folder of caches, which need not exist yet."""
     users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get(CACHE_VARIABLE) or users / "sim2cam")
 
 
 def unpack_cached(source: Path, version: str, fill: Callable[[Path], None]) -> Path:
-    """Returns the folder of what is made of a file, once for each content.
+    """Return the folder of what is made of a file, once for each content.
 
     Args:
         source: the file.

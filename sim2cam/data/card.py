@@ -38,7 +38,7 @@ class ValueRange:
 
     @classmethod
     def from_values(cls, values: Iterable[float]) -> ValueRange | None:
-        """Returns the range of numbers, None without any."""
+        """Return the range of numbers, None without any."""
         found = np.array(list(values), np.float64)
         if not len(found):
             return None
@@ -83,11 +83,11 @@ class DatasetCard:
     bytes_on_disk: int
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the card as JSON values."""
+        """Return the card as JSON values."""
         return asdict(self)
 
     def to_markdown(self) -> str:
-        """Returns the card as a page of text."""
+        """Return the card as a page of text."""
         head = [
             "# Data set",
             "",
@@ -112,7 +112,7 @@ class DatasetCard:
 
 
 def build_card(*datasets: Dataset) -> DatasetCard:
-    """Returns the card of a data set, or of parts of one, whose scenes are numbered alike.
+    """Return the card of a data set, or of parts of one, whose scenes are numbered alike.
 
     Raises:
         InputError: what is recorded of its scenes is broken, or a picture is missing.
@@ -154,7 +154,7 @@ def build_card(*datasets: Dataset) -> DatasetCard:
 
 
 def _group_scenes_by_folder(datasets: Sequence[Dataset]) -> dict[Path, set[int]]:
-    """Returns the numbers of the scenes that parts show, by the folder that records them."""
+    """Return the numbers of the scenes that parts show, by the folder that records them."""
     shown = {sample.scene_index for part in datasets for sample in part.samples}
     found: dict[Path, set[int]] = {}
     for part in datasets:
@@ -165,7 +165,7 @@ def _group_scenes_by_folder(datasets: Sequence[Dataset]) -> dict[Path, set[int]]
 
 
 def write_card(card: DatasetCard, folder: Path) -> None:
-    """Writes ``card.md`` into a folder.
+    """Write ``card.md`` into a folder.
 
     Raises:
         OutputError: it cannot be written.
@@ -200,7 +200,7 @@ def _compute_object_ranges(labels: Sequence[ObjectLabel]) -> dict[str, ValueRang
 
 
 def get_factor_name(name: str) -> str:
-    """Returns the name of a drawn value without the numbers of things: ``die/3/edge_m``, ``die/edge_m``."""
+    """Return the name of a drawn value without the numbers of things: ``die/3/edge_m``, ``die/edge_m``."""
     return "/".join(step for step in name.split("/") if not step.isdecimal())
 
 

@@ -20,8 +20,8 @@ TABLES: dict[str, dict[str, str]] = {
     "samples": {
         "name": "string", "scene_index": "int64", "origin": "string", "width": "int64",
         "height": "int64", "objects": "int64", "digest": "string", "parent": "string",
-        "rgb": "string", "frame": "int64", "seconds": "double", "exposure_gain": "double",
-        "red_gain": "double", "blue_gain": "double",
+        "rgb": "string", "frame_index": "int64", "time_s": "double",
+        "exposure_gain": "double", "red_gain": "double", "blue_gain": "double",
     },
     "objects": {
         "sample": "string", "scene_index": "int64", "category": "string", "x0": "double",
@@ -32,7 +32,7 @@ TABLES: dict[str, dict[str, str]] = {
     "scenes": {
         "scene_index": "int64", "attempt": "int64", "rejections": "string", "certificate": "string",
     },
-    "drawn": {
+    "sampled_values": {
         "scene_index": "int64", "name": "string", "factor": "string", "number": "double",
         "text": "string",
     },
@@ -41,7 +41,7 @@ TABLES: dict[str, dict[str, str]] = {
 
 ``samples``
     one row a picture; ``objects`` counts its labels, NULL where it was never labelled. Of films,
-    ``frame`` counts a camera's pictures, ``seconds`` is when its first row was exposed, and
+    ``frame_index`` counts a camera's pictures, ``time_s`` is when its first row was exposed, and
     ``exposure_gain``, ``red_gain`` and ``blue_gain`` are what its automatics chose.
 ``objects``
     one row a label; its box in pixels, ``distance_m`` from the camera to its origin; ``occlusion``
@@ -49,7 +49,7 @@ TABLES: dict[str, dict[str, str]] = {
 ``scenes``
     one row a rendered scene; ``rejections`` (a JSON list) says why drafts before it were thrown
     away, ``certificate`` (a JSON table) how it came to rest.
-``drawn``
+``sampled_values``
     one row a drawn value: its ``name`` (``die/3/edge_m``), that without numbers (``factor``,
     ``die/edge_m``), and the value as ``number`` where it is one, true being 1, and as ``text``.
 """
@@ -63,14 +63,14 @@ class QueryResult:
     rows: tuple[tuple[Any, ...], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the answer as JSON values; what JSON does not know becomes text."""
+        """Return the answer as JSON values; what JSON does not know becomes text."""
         return {
             "columns": list(self.columns),
             "rows": json.loads(json.dumps(self.rows, default=str)),
         }
 
     def to_text(self) -> str:
-        """Returns the answer as a table of fixed width."""
+        """Return the answer as a table of fixed width."""
         texts = [self.columns, *([_format_value(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         lines = (
@@ -81,7 +81,7 @@ class QueryResult:
 
 
 def run_query(dataset: Dataset, sql: str) -> QueryResult:
-    """Returns the answer to a query over ``TABLES``, in DuckDB's SQL; it reads and writes no file.
+    """Return the answer to a query over ``TABLES``, in DuckDB's SQL; it reads and writes no file.
 
     Raises:
         UsageError: the query is wrong, or the data set merged from several.
@@ -112,7 +112,7 @@ def run_query(dataset: Dataset, sql: str) -> QueryResult:
 
 
 def filter_datasets(datasets: Sequence[Dataset], condition: str) -> list[Dataset]:
-    """Returns of each the samples for which a condition on the table ``samples`` holds, as in SQL's
+    """Return of each the samples for which a condition on the table ``samples`` holds, as in SQL's
     WHERE; the other tables may be asked in it.
 
     Raises:
@@ -140,7 +140,7 @@ def _execute_query(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResu
 
 
 def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """Returns the rows of each table that is named."""
+    """Return the rows of each table that is named."""
     rows: dict[str, list[dict[str, Any]]] = {}
     if "samples" in table_names:
         rows["samples"] = [_build_sample_row(sample) for sample in dataset.samples]
@@ -150,12 +150,14 @@ def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, lis
             for sample in dataset.samples
             for label in sample.objects or ()
         ]
-    if "scenes" in table_names or "drawn" in table_names:
+    if "scenes" in table_names or "sampled_values" in table_names:
         indices = {sample.scene_index for sample in dataset.samples}
         found = read_scenes(find_rendered_ancestor(dataset.root))
         scenes = [scene for scene in found if scene.scene_index in indices]
         rows["scenes"] = [_build_scene_row(scene) for scene in scenes]
-        rows["drawn"] = [row for scene in scenes for row in _build_sampled_value_rows(scene)]
+        rows["sampled_values"] = [
+            row for scene in scenes for row in _build_sampled_value_rows(scene)
+        ]
     return rows
 
 
@@ -171,8 +173,8 @@ def _build_sample_row(sample: Sample) -> dict[str, Any]:
         "digest": sample.digest,
         "parent": sample.parent,
         "rgb": str(sample.rgb),
-        "frame": moment and moment.frame_index,
-        "seconds": moment and moment.first_row_s,
+        "frame_index": moment and moment.frame_index,
+        "time_s": moment and moment.first_row_s,
         "exposure_gain": gains and gains.exposure,
         "red_gain": gains and gains.red,
         "blue_gain": gains and gains.blue,

@@ -82,7 +82,7 @@ _DISPARITY_STEPS_PER_PX = 256
 
 
 def encode_channel(channel: ChannelName, values: NDArray[Any]) -> bytes:
-    """Returns the file of a channel."""
+    """Return the file of a channel."""
     match channel:
         case "depth":
             steps = np.clip(np.round(values / DEPTH_SCALE_M), 0, 65535)
@@ -105,7 +105,7 @@ def encode_channel(channel: ChannelName, values: NDArray[Any]) -> bytes:
 
 
 def read_channel(channel: ChannelName, path: Path) -> NDArray[Any]:
-    """Returns a channel from its file.
+    """Return a channel from its file.
 
     Raises:
         InputError: the file is missing, truncated or no 16-bit image of so many channels.
@@ -135,12 +135,12 @@ def read_channel(channel: ChannelName, path: Path) -> NDArray[Any]:
 
 
 def _quantize_flow(values: NDArray[Any]) -> NDArray[Any]:
-    """Returns the steps (h, w, 3) of a flow; all 0 where it has no value or one out of reach."""
+    """Return the steps (h, w, 3) of a flow; all 0 where it has no value or one out of reach."""
     steps = np.round(values[..., :2] / FLOW_SCALE_PX)
     reached = (np.abs(steps) < _SIGNED_OFFSET).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
     return np.where(reached, np.concatenate([steps + _SIGNED_OFFSET, values[..., 2:]], axis=-1), 0)
 
 
 def _mask_nonzero(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Returns which pixels (h, w, 1) hold anything but zeros."""
+    """Return which pixels (h, w, 1) hold anything but zeros."""
     return np.asarray((values != 0).any(axis=-1, keepdims=True))

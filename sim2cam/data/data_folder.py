@@ -12,6 +12,6 @@ DATA_FOLDER_VARIABLE = "SIM2CAM_REAL"
 
 
 def locate_data_folder() -> Path:
-    """Returns that folder; without the variable, the one in the cache that ``fetch`` fills."""
+    """Return that folder; without the variable, the one in the cache that ``fetch`` fills."""
     given = os.environ.get(DATA_FOLDER_VARIABLE)
     return Path(given).absolute() if given else get_cache_folder() / "data"

@@ -26,7 +26,7 @@ _SIMD_EXTENSIONS = ("avx512_bf16", "avx512f", "avx2", "asimd")
 
 
 def collect_environment(renderer: str | None, workers: int) -> dict[str, Any]:
-    """Returns machine, versions, command line and renderer; of absolute paths only the last part.
+    """Return machine, versions, command line and renderer; of absolute paths only the last part.
 
     Data sets and results are published, and whose folder they were made in is nobody's business.
     """
@@ -46,7 +46,7 @@ def collect_environment(renderer: str | None, workers: int) -> dict[str, Any]:
 
 
 def get_package_version(package: str) -> str | None:
-    """Returns the version of a package; None where it is not installed, as nothing but physics needs pybullet."""
+    """Return the version of a package; None where it is not installed, as nothing but physics needs pybullet."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -54,7 +54,7 @@ def get_package_version(package: str) -> str | None:
 
 
 def _describe_processor() -> str:
-    """Returns the name of the processor and, where Linux tells, its widest vectors."""
+    """Return the name of the processor and, where Linux tells, its widest vectors."""
     try:
         told = _CPU_INFO.read_text(encoding="utf-8")
     except OSError:

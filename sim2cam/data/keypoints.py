@@ -12,7 +12,7 @@ _OPPOSITE_SIDE = {"left": "right", "right": "left"}
 
 
 def get_keypoint_names(datasets: Iterable[Dataset]) -> dict[str, tuple[str, ...]]:
-    """Returns the names of each category's keypoints, in the order in which they come.
+    """Return the names of each category's keypoints, in the order in which they come.
 
     Args:
         datasets: of the same categories.
@@ -28,7 +28,7 @@ def get_keypoint_names(datasets: Iterable[Dataset]) -> dict[str, tuple[str, ...]
 
 
 def find_flip_indices(names: Sequence[str]) -> tuple[int, ...] | None:
-    """Returns, of each keypoint, the number of the one that a mirror shows in its place.
+    """Return, of each keypoint, the number of the one that a mirror shows in its place.
 
     Pairs are names that differ in the word left or right alone, as those of COCO's people; what has no
     side stays. None where the names do not tell: there is no pair, or one has lost its other side.

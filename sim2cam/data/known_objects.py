@@ -39,11 +39,11 @@ class ObjectGeometry:
     symmetries: Symmetries = field(default_factory=Symmetries)
 
     def compute_corners_m(self) -> Floats:
-        """Returns the corners (8, 3) of its box in its own frame."""
+        """Return the corners (8, 3) of its box in its own frame."""
         return compute_box_corners(*self.extent_m)
 
     def matches(self, other: ObjectGeometry) -> bool:
-        """Returns whether another one is as large and looks the same after the same turns."""
+        """Return whether another one is as large and looks the same after the same turns."""
         return _have_same_symmetries(self.symmetries, other.symmetries) and _have_same_size(
             self.extent_m, other.extent_m
         )
@@ -54,7 +54,7 @@ class ObjectGeometry:
         return float(np.abs(self.extent_m).max())
 
     def compute_symmetry_rotations(self) -> Floats:
-        """Returns the rotations (s, 3, 3) that change nothing, first none.
+        """Return the rotations (s, 3, 3) that change nothing, first none.
 
         Those about an axis are many; ``pose_errors.symmetry_transforms`` has the step.
         """
@@ -95,7 +95,7 @@ class _Header:
     recipe: _RecipeEntry = field(default_factory=_RecipeEntry)
 
     def iterate_symmetries(self) -> Iterator[tuple[str, Symmetries]]:
-        """Yields categories with what is known of them; those of files always are, but for clutter's."""
+        """Yield categories with what is known of them; those of files always are, but for clutter's."""
         for asset in self.recipe.assets:
             if asset.mesh.category:
                 yield asset.mesh.category, asset.symmetries
@@ -108,14 +108,14 @@ _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
 
 
 def stack_symmetry_rotations(objects: Iterable[ObjectGeometry]) -> Floats:
-    """Returns the ``turns`` (n, s, 3, 3) of several; where one has fewer, its first repeats."""
+    """Return the ``turns`` (n, s, 3, 3) of several; where one has fewer, its first repeats."""
     each = [one.compute_symmetry_rotations() for one in objects]
     most = max(map(len, each))
     return np.stack([np.concatenate([t, t[:1].repeat(most - len(t), axis=0)]) for t in each])
 
 
 def read_object_geometries(datasets: Sequence[Dataset]) -> dict[str, ObjectGeometry]:
-    """Returns the object of each category, by its name, in the order of the categories.
+    """Return the object of each category, by its name, in the order of the categories.
 
     Labels without a pose or a size, as those of photos, tell nothing.
 
@@ -154,7 +154,7 @@ def read_object_geometries(datasets: Sequence[Dataset]) -> dict[str, ObjectGeome
 
 
 def _collect_extents(datasets: Sequence[Dataset]) -> dict[str, tuple[Path, tuple[Vec3, Vec3]]]:
-    """Returns where the size of each category's objects was found first, and that size."""
+    """Return where the size of each category's objects was found first, and that size."""
     found: dict[str, tuple[Path, tuple[Vec3, Vec3]]] = {}
     labels = ((d.root, o) for d in datasets for s in d.samples for o in s.objects or ())
     for root, label in labels:

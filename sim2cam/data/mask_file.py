@@ -25,7 +25,7 @@ class MaskFile:
     size: tuple[int, int]
 
     def decode(self) -> NDArray[np.bool_]:
-        """Returns the mask (h, w).
+        """Return the mask (h, w).
 
         Raises:
             InputError: the picture cannot be read, or is of another size.

@@ -27,7 +27,7 @@ class LabelMapping:
     amodal: bool = False
 
     def apply(self, captures: Dataset) -> Dataset:
-        """Returns the captures with the detector's categories, matched by name, and such boxes as it finds.
+        """Return the captures with the detector's categories, matched by name, and such boxes as it finds.
 
         Raises:
             UsageError: ``renamed`` names a category that is not there.
@@ -46,14 +46,14 @@ class LabelMapping:
             raise InputError(
                 captures.root,
                 f"category '{strangers[0]}' is not one of those told apart: {', '.join(known)}. Add "
-                f"--map {strangers[0]}=NAME, or --ignore to leave such objects out.",
+                f"--map {strangers[0]}=NAME, or --ignore-unmatched to leave such objects out.",
             )
         samples = tuple(_map_labels(sample, names) for sample in captures.samples)
         matched = replace(captures, categories=known, samples=samples)
         return select_boxes(matched, amodal=self.amodal)
 
     def restrict_to(self, datasets: Sequence[Dataset]) -> tuple[LabelMapping, ...]:
-        """Returns the same for each of several captures: what is renamed need be in one of them.
+        """Return the same for each of several captures: what is renamed need be in one of them.
 
         Raises:
             UsageError: ``renamed`` names a category that is in none of them.
@@ -66,7 +66,7 @@ class LabelMapping:
         return tuple(replace(self, renames=renamed) for renamed in own)
 
     def check_complete(self, captures: Dataset) -> None:
-        """Refuses captures to be trained on that lack a category, whose objects would be learned as background.
+        """Refuse captures to be trained on that lack a category, whose objects would be learned as background.
 
         Raises:
             InputError: naming the category.
@@ -82,7 +82,7 @@ class LabelMapping:
                 )
 
     def map_categories(self, categories: Sequence[str]) -> dict[str, str | None]:
-        """Returns what categories of captures are called by the detector; None for those left out."""
+        """Return what categories of captures are called by the detector; None for those left out."""
         called = {name: self.renames.get(name, name) for name in categories}
         return {name: new if new in self.categories else None for name, new in called.items()}
 

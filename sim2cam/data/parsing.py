@@ -67,7 +67,7 @@ def is_file(path: Path) -> bool:
 
 
 def is_inside_folder(name: str) -> bool:
-    """Returns whether a relative path names something inside its folder, in every reading of it."""
+    """Return whether a relative path names something inside its folder, in every reading of it."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 

@@ -14,7 +14,7 @@ _UPSAMPLING = (
 
 
 def trace_outline(mask: NDArray[np.bool_]) -> Floats:
-    """Returns the corners (n, 2) of a polygon around a mask (h, w), pixel *i* being [i, i + 1).
+    """Return the corners (n, 2) of a polygon around a mask (h, w), pixel *i* being [i, i + 1).
 
     Pieces that lie apart, and holes, are joined to the whole by bridges without a width, so that
     one polygon is all of it (filled by the even-odd rule). It runs a quarter of a pixel inside the
@@ -32,7 +32,7 @@ def trace_outline(mask: NDArray[np.bool_]) -> Floats:
 
 
 def _bridge_ring(polygon: NDArray[np.int32], ring: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Returns a polygon that leaves another at its corner nearest to a ring, goes round, and back."""
+    """Return a polygon that leaves another at its corner nearest to a ring, goes round, and back."""
     apart = ((polygon[:, None] - ring) ** 2).sum(axis=2)  # (n, m)
     at, to = np.unravel_index(int(apart.argmin()), apart.shape)
     round_trip = np.roll(ring, -int(to), axis=0)

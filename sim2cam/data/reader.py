@@ -25,7 +25,7 @@ from sim2cam.data.sample import (
     RawFormat,
     Sample,
 )
-from sim2cam.data.writer import FORMAT_VERSION, HEADER, REJECTED, SHARDS
+from sim2cam.data.writer import ENVIRONMENT, FORMAT_VERSION, HEADER, REJECTED, SHARDS
 from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.boxes import is_valid_box
 from sim2cam.geometry.lens import Lens
@@ -57,7 +57,7 @@ class _BodyRecord:
 
 
 def _find_image_files(record: Any) -> Iterator[str]:
-    """Yields the names of the picture files in what was recorded of a scene."""
+    """Yield the names of the picture files in what was recorded of a scene."""
     if isinstance(record, dict) and record.keys() == {"path", "digest"}:
         yield str(record["path"])
     elif isinstance(record, dict | list | tuple):
@@ -71,7 +71,7 @@ class _SceneContent:
     environment: dict[str, Any] = field(default_factory=dict)
 
     def list_image_files(self) -> list[str]:
-        """Returns the names of the pictures that it is made of."""
+        """Return the names of the pictures that it is made of."""
         parts = ([body.asset, body.material, body.decals] for body in self.bodies)
         return [*_find_image_files(self.environment), *_find_image_files(list(parts))]
 
@@ -145,7 +145,7 @@ _SCENE_SUMMARY: TypeAdapter[SceneSummary] = TypeAdapter(SceneSummary)
 
 
 def read_dataset(root: Path, *, with_rejected: bool = False) -> Dataset:
-    """Returns the data set of a folder; one that was translated takes its labels from its parent.
+    """Return the data set of a folder; one that was translated takes its labels from its parent.
 
     Args:
         root: the folder.
@@ -159,7 +159,7 @@ def read_dataset(root: Path, *, with_rejected: bool = False) -> Dataset:
 
 
 def read_header(root: Path) -> dict[str, Any]:
-    """Returns ``dataset.json``.
+    """Return ``dataset.json``.
 
     Raises:
         InputError: it is missing, broken, or of another format version.
@@ -175,7 +175,8 @@ def read_header(root: Path) -> dict[str, Any]:
     if version != FORMAT_VERSION:
         raise InputError(
             path,
-            f"format version {json.dumps(version)}; this sim2cam reads {FORMAT_VERSION}. {_REGENERATE_HINT}.",
+            f"format version {json.dumps(version)}{_describe_writer(root)}; this sim2cam reads "
+            f"{FORMAT_VERSION}. {_REGENERATE_HINT}.",
         )
     try:
         _HEADER.validate_python(header)
@@ -184,10 +185,20 @@ def read_header(root: Path) -> dict[str, Any]:
     return dict(header)
 
 
+def _describe_writer(root: Path) -> str:
+    """Return the version of sim2cam that wrote a dataset, as ``environment.json`` has it."""
+    try:
+        facts = json.loads((root / ENVIRONMENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return ""
+    version = facts.get("sim2cam") if isinstance(facts, dict) else None
+    return f", written by sim2cam {version}" if isinstance(version, str) else ""
+
+
 def read_sample_records(
     root: Path, kind: Literal["samples", "rejected", "certificates"] = "samples"
 ) -> list[SampleRecord]:
-    """Returns the line of every sample, rejected sample or certificate, in order, from whole shards.
+    """Return the line of every sample, rejected sample or certificate, in order, from whole shards.
 
     Raises:
         InputError: a line is not a JSON table.
@@ -196,7 +207,7 @@ def read_sample_records(
 
 
 def find_rendered_ancestor(root: Path) -> Path:
-    """Returns the folder that the first pictures of a data set's line were rendered into.
+    """Return the folder that the first pictures of a data set's line were rendered into.
 
     Raises:
         InputError: a parent is missing, or they lead back to one another.
@@ -205,7 +216,7 @@ def find_rendered_ancestor(root: Path) -> Path:
 
 
 def list_lineage(root: Path) -> tuple[Path, ...]:
-    """Returns the folder of a data set and those that it was translated from, one after another.
+    """Return the folder of a data set and those that it was translated from, one after another.
 
     Raises:
         InputError: a parent is missing, or they lead back to one another.
@@ -222,7 +233,7 @@ def list_lineage(root: Path) -> tuple[Path, ...]:
 
 
 def read_licences(root: Path) -> dict[str, str]:
-    """Returns those that a data set records of the files that its scenes are made of, by their names.
+    """Return those that a data set records of the files that its scenes are made of, by their names.
 
     Raises:
         InputError: its header is broken, or that of one that it was translated from.
@@ -235,7 +246,7 @@ def read_licences(root: Path) -> dict[str, str]:
 
 
 def read_scenes(root: Path) -> Iterator[SceneSummary]:
-    """Yields what is recorded of each scene of a data set, in order; of captures nothing is.
+    """Yield what is recorded of each scene of a data set, in order; of captures nothing is.
 
     Raises:
         InputError: a line is not what is recorded of a scene.
@@ -250,7 +261,7 @@ def read_scenes(root: Path) -> Iterator[SceneSummary]:
 
 
 def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
-    """Returns the sample of a line.
+    """Return the sample of a line.
 
     Raises:
         InputError: the line is broken, names a file outside its shard, or an unknown category.
@@ -326,7 +337,7 @@ def _find_label_problem(
 
 
 def resolve_parent(root: Path, header: dict[str, Any]) -> Path:
-    """Returns the folder of the data set that this one was translated from."""
+    """Return the folder of the data set that this one was translated from."""
     return (root / str(header["parent"])).resolve()
 
 

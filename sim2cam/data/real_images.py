@@ -246,7 +246,7 @@ def split_real_images(
 
 
 def _assign_split_sessions(splits: Splits, rule: str | None) -> Splits:
-    """Returns parts that know their sessions, where there is a rule."""
+    """Return parts that know their sessions, where there is a rule."""
     if rule is None:
         return splits
     told = assign_sessions([part for _, part in splits.values()], rule)
@@ -254,7 +254,7 @@ def _assign_split_sessions(splits: Splits, rule: str | None) -> Splits:
 
 
 def _read_layout_splits(path: Path, origin: Origin, skip_invalid: bool) -> Splits:
-    """Returns the parts of a folder that is neither COCO's nor ours; none where it is one of them."""
+    """Return the parts of a folder that is neither COCO's nor ours; none where it is one of them."""
     for is_one, read in _LAYOUTS:
         if is_one(path):
             parts = read(path, origin, skip_invalid=skip_invalid)
@@ -277,7 +277,7 @@ def _validate_names(path: Path, dataset: Dataset) -> Dataset:
 
 
 def _read_coco_splits(root: Path, origin: Origin, with_train: bool, skip_invalid: bool) -> Splits:
-    """Returns what is to be used of the COCO files in a folder, under the first name of each use."""
+    """Return what is to be used of the COCO files in a folder, under the first name of each use."""
     found: Splits = {}
     for uses in (_STYLE_ROLES, _DEV_ROLES, _TEST_ROLES, *([_TRAIN_ROLES] if with_train else [])):
         files = [root / f"{use}.json" for use in uses if (root / f"{use}.json").is_file()]
@@ -287,7 +287,7 @@ def _read_coco_splits(root: Path, origin: Origin, with_train: bool, skip_invalid
 
 
 def _assemble_splits(root: Path, splits: Splits, with_train: bool) -> RealImageSplits:
-    """Returns captures by their use; what is tested has no other one."""
+    """Return captures by their use; what is tested has no other one."""
     style, test, dev = (
         _select_role(splits, uses) for uses in (_STYLE_ROLES, _TEST_ROLES, _DEV_ROLES)
     )
@@ -311,7 +311,7 @@ def _assemble_splits(root: Path, splits: Splits, with_train: bool) -> RealImageS
 
 
 def _select_role(splits: Splits, roles: tuple[str, ...]) -> tuple[Path, Dataset] | None:
-    """Returns the parts of the first use that there is; BOP calls them ``train_pbr`` and so on."""
+    """Return the parts of the first use that there is; BOP calls them ``train_pbr`` and so on."""
     for use in roles:
         found = [part for name, part in splits.items() if name.split("_")[0] == use]
         if found:
@@ -320,7 +320,7 @@ def _select_role(splits: Splits, roles: tuple[str, ...]) -> tuple[Path, Dataset]
 
 
 def _concatenate(datasets: Sequence[Dataset]) -> Dataset:
-    """Returns parts of the same categories as one."""
+    """Return parts of the same categories as one."""
     return replace(datasets[0], samples=tuple(s for part in datasets for s in part.samples))
 
 
@@ -339,7 +339,7 @@ def _check_labelled(dataset: Dataset, path: Path) -> None:
 
 
 def check_no_pseudo_labels(dataset: Dataset, path: Path) -> None:
-    """Refuses labels that a detector gave where something is scored against them.
+    """Refuse labels that a detector gave where something is scored against them.
 
     Raises:
         InputError: naming an image.
@@ -354,7 +354,7 @@ def check_no_pseudo_labels(dataset: Dataset, path: Path) -> None:
 
 
 def check_images_readable(dataset: Dataset) -> None:
-    """Refuses pictures that cannot be read, before anything long begins.
+    """Refuse pictures that cannot be read, before anything long begins.
 
     Raises:
         InputError: naming the first, and how many there are.
@@ -372,7 +372,7 @@ def check_images_readable(dataset: Dataset) -> None:
 
 
 def is_photo_folder(path: Path) -> bool:
-    """Returns whether a path is a folder of photos, and nothing else that ``read_real_images`` knows."""
+    """Return whether a path is a folder of photos, and nothing else that ``read_real_images`` knows."""
     known = (path / HEADER).is_file() or any(is_one(path) for is_one, _ in _LAYOUTS)
     return path.is_dir() and not known
 
@@ -398,7 +398,7 @@ def _check_disjoint(training: Dataset, test: Dataset, path: Path) -> None:
 
 
 def _split_in_half(dataset: Dataset, path: Path) -> tuple[Dataset, Dataset]:
-    """Returns the half with the lower hashes, rounded down, and the other.
+    """Return the half with the lower hashes, rounded down, and the other.
 
     Copies stay together, and sessions where they are known.
     """

@@ -18,9 +18,9 @@ from sim2cam.geometry.poses import Pose, Vec3
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.scene.sensor import BayerPattern
 
-Origin = Literal["sim", "adapted", "real", "stand-in", "self-labelled"]
+Origin = Literal["sim", "adapted", "real", "stand-in", "pseudo-labelled"]
 
-PSEUDO_LABELLED: Origin = "self-labelled"
+PSEUDO_LABELLED: Origin = "pseudo-labelled"
 """Of captures that a detector labelled: to be trained on, never to be scored against."""
 
 
@@ -125,7 +125,7 @@ class ObjectLabel:
     truncation: float | None = None
 
     def use_amodal_box(self) -> ObjectLabel:
-        """Returns the label with the box of the whole object, where that is known."""
+        """Return the label with the box of the whole object, where that is known."""
         return replace(self, box_xyxy=self.box_amodal_xyxy or self.box_xyxy)
 
 
@@ -214,7 +214,15 @@ class Sample:
     gains: CameraGains | None = None
 
 
-INHERITED_FIELDS = ("lens", "moment", "occlusions", "depth_unit_m", "baseline_m", "raw", "gains")
+INHERITED_FIELDS = (
+    "lens",
+    "frame_info",
+    "occlusions",
+    "depth_unit_m",
+    "baseline_m",
+    "raw_format",
+    "gains",
+)
 """Fields of a sample that stay true when its picture is translated, besides labels and channels; the
 picture of the right eye is not translated with it."""
 
@@ -249,19 +257,19 @@ class Dataset:
     sources: tuple[SourceDataset, ...] = ()
 
     def list_sources(self) -> tuple[SourceDataset, ...]:
-        """Returns those that it was merged from, and itself when it is one."""
+        """Return those that it was merged from, and itself when it is one."""
         scenes = {sample.scene_index: sample.scene_index for sample in self.samples}
         return self.sources or (SourceDataset(self.root, scenes),)
 
     def collect_label_categories(self) -> set[str]:
-        """Returns the categories that objects have."""
+        """Return the categories that objects have."""
         return {label.category for sample in self.samples for label in sample.objects or ()}
 
     def take(self, limit: int | None) -> Dataset:
-        """Returns the first ``limit`` samples; all when None."""
+        """Return the first ``limit`` samples; all when None."""
         return replace(self, samples=self.samples[:limit])
 
     def select_by_name(self, names: Iterable[str]) -> Dataset:
-        """Returns the samples with these names."""
+        """Return the samples with these names."""
         wanted = set(names)
         return replace(self, samples=tuple(s for s in self.samples if s.name in wanted))

@@ -26,7 +26,7 @@ _FILE_NAME_TIME = re.compile(
 
 
 def assign_sessions(datasets: Sequence[Dataset], rule: str) -> list[Dataset]:
-    """Returns captures that know their sessions; those of several sets may be of the same ones.
+    """Return captures that know their sessions; those of several sets may be of the same ones.
 
     Args:
         datasets: captures.
@@ -104,7 +104,7 @@ def _parse_pause(rule: str) -> timedelta:
 
 
 def _group_by_time(samples: Sequence[Sample], max_pause: timedelta) -> list[str]:
-    """Returns when the session of each photo began, in words."""
+    """Return when the session of each photo began, in words."""
     times = [_read_capture_time(sample) for sample in samples]
     began: dict[datetime, datetime] = {}
     last = start = datetime.min
@@ -116,7 +116,7 @@ def _group_by_time(samples: Sequence[Sample], max_pause: timedelta) -> list[str]
 
 
 def _read_capture_time(sample: Sample) -> datetime:
-    """Returns when a photo was taken, on its camera's clock."""
+    """Return when a photo was taken, on its camera's clock."""
     found = _read_exif_time(sample.rgb) or _parse_file_name_time(sample.rgb.name)
     if found is None:
         raise InputError(

@@ -18,7 +18,7 @@ from sim2cam.errors import UsageError
 def split_by_scene(
     dataset: Dataset, fractions: Mapping[str, float], rng: np.random.Generator
 ) -> dict[str, Dataset]:
-    """Returns parts of a data set by name; samples keep their order, scenes stay whole.
+    """Return parts of a data set by name; samples keep their order, scenes stay whole.
 
     Args:
         dataset: whole.
@@ -50,7 +50,7 @@ def split_by_scene(
 
 
 def hold_out(datasets: Sequence[Dataset], fraction: float) -> tuple[tuple[Dataset, ...], Dataset]:
-    """Returns the data sets without a share of their scenes, and these scenes as one data set.
+    """Return the data sets without a share of their scenes, and these scenes as one data set.
 
     A scene goes with its translations, so nothing of it stays behind. Of every data set a scene stays, were it
     the only one. Pictures that a detector labelled stay: nothing can be told from them. The names of its
@@ -86,7 +86,7 @@ def hold_out(datasets: Sequence[Dataset], fraction: float) -> tuple[tuple[Datase
 
 
 def _order_scenes_by_hash(datasets: Sequence[Dataset], scenes: Sequence[int]) -> list[int]:
-    """Returns the scenes of pictures that no detector labelled, in an order as good as drawn: by the hashes of their
+    """Return the scenes of pictures that no detector labelled, in an order as good as drawn: by the hashes of their
     pictures' names.
     """
     samples = (sample for dataset in datasets for sample in dataset.samples)
@@ -99,7 +99,7 @@ def _order_scenes_by_hash(datasets: Sequence[Dataset], scenes: Sequence[int]) ->
 
 
 def use_amodal_boxes(dataset: Dataset) -> Dataset:
-    """Returns a data set with boxes of whole objects, also where something hides them, of those that
+    """Return a data set with boxes of whole objects, also where something hides them, of those that
     have them.
     """
     samples = tuple(
@@ -115,18 +115,18 @@ def use_amodal_boxes(dataset: Dataset) -> Dataset:
 
 
 def select_boxes(dataset: Dataset, *, amodal: bool) -> Dataset:
-    """Returns a data set with boxes of whole objects, or as it is: with those of what is seen of them."""
+    """Return a data set with boxes of whole objects, or as it is: with those of what is seen of them."""
     return use_amodal_boxes(dataset) if amodal else dataset
 
 
 def strip_annotations(dataset: Dataset) -> Dataset:
-    """Returns a data set without anything that anybody or any renderer said of its pictures."""
+    """Return a data set without anything that anybody or any renderer said of its pictures."""
     bare = (replace(s, objects=None, channels={}, digest="") for s in dataset.samples)
     return replace(dataset, categories=(), samples=tuple(bare))
 
 
 def merge_datasets(datasets: Sequence[Dataset]) -> Dataset:
-    """Returns several data sets as one, with the folder of the first for a root.
+    """Return several data sets as one, with the folder of the first for a root.
 
     Categories are united by name. Where there are several, samples take their data set's name for a
     prefix, and scenes new numbers; a scene and its translations are still one.
@@ -154,7 +154,7 @@ def merge_datasets(datasets: Sequence[Dataset]) -> Dataset:
 
 
 def _make_prefixes(datasets: Sequence[Dataset]) -> list[str]:
-    """Returns the names of their folders, numbered where they are the same."""
+    """Return the names of their folders, numbered where they are the same."""
     names = [dataset.root.name for dataset in datasets]
     return [
         name if names.count(name) == 1 else f"{name}-{number}"
@@ -163,7 +163,7 @@ def _make_prefixes(datasets: Sequence[Dataset]) -> list[str]:
 
 
 def _number_scenes(datasets: Sequence[Dataset]) -> list[int]:
-    """Returns the number of each sample's scene among all data sets.
+    """Return the number of each sample's scene among all data sets.
 
     Samples are tied to their scene, and to their own digest and their parent's: whatever hangs
     together is one scene.

@@ -13,7 +13,7 @@ from sim2cam.errors import InputError, UsageError
 
 
 def read_visible_masks(sample: Sample) -> tuple[NDArray[np.bool_] | None, ...]:
-    """Returns the mask (h, w) of what is seen of each object, in their order; None where unknown.
+    """Return the mask (h, w) of what is seen of each object, in their order; None where unknown.
 
     Raises:
         InputError: the ids or a mask cannot be read.
@@ -36,7 +36,7 @@ def read_visible_masks(sample: Sample) -> tuple[NDArray[np.bool_] | None, ...]:
 def rasterize_instance_ids(
     sample: Sample,
 ) -> tuple[tuple[ObjectLabel, ...] | None, NDArray[np.uint16] | None]:
-    """Returns labels with instance ids from 1, and the image of these (h, w) as their masks have it; the labels
+    """Return labels with instance ids from 1, and the image of these (h, w) as their masks have it; the labels
     as they are, and None, where one that is no group has no mask.
 
     Of pixels that several masks claim, the last one has them.

@@ -52,7 +52,7 @@ _TRACKS_FILE: TypeAdapter[_TracksFile] = TypeAdapter(_TracksFile)
 
 
 def encode_tracks(tracks: PointTracks) -> bytes:
-    """Returns the file of the points."""
+    """Return the file of the points."""
     pixels = [
         None if np.isnan(pixel).any() else np.round(pixel, _PIXEL_DIGITS).tolist()
         for pixel in tracks.pixel
@@ -67,7 +67,7 @@ def encode_tracks(tracks: PointTracks) -> bytes:
 
 
 def read_tracks(path: Path) -> PointTracks:
-    """Returns the points of a file.
+    """Return the points of a file.
 
     Raises:
         InputError: it is missing, or does not hold four lists of equal length.

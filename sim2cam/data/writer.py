@@ -34,7 +34,7 @@ from sim2cam.errors import OutputError
 from sim2cam.files import TEMPORARY_SUFFIX, make_temporary_path, write_bytes
 from sim2cam.geometry.run_length import RleMask
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 SAMPLES_PER_SHARD = 16
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
@@ -44,7 +44,7 @@ QUARANTINED: Final = "quarantined"  # lines of scenes that could not be made
 CARD = "card.md"
 CERTIFICATE = "certificate.json"
 CERTIFICATE_PAGE = "certificate.html"
-EXPECTED_SAMPLES = "samples_wanted"
+EXPECTED_SAMPLES = "expected_samples"
 
 _FOLDER_ENTRIES = (
     HEADER,
@@ -89,7 +89,7 @@ class NewSample:
 
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
-    """Makes the folder of a data set ready for its shards and writes ``dataset.json``.
+    """Make the folder of a data set ready for its shards and writes ``dataset.json``.
 
     Args:
         root: the folder.
@@ -116,7 +116,7 @@ def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overw
 
 
 def write_environment(root: Path, facts: Mapping[str, Any], *, expected_samples: int) -> None:
-    """Writes ``environment.json``, before the shards, so that a check can tell what is missing.
+    """Write ``environment.json``, before the shards, so that a check can tell what is missing.
 
     Args:
         root: the data set.
@@ -168,12 +168,12 @@ def write_shard(
 
 
 def shard_folder(root: Path, number: int) -> Path:
-    """Returns the folder of a whole shard."""
+    """Return the folder of a whole shard."""
     return root / SHARDS / f"{number:06d}"
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, indented: bool = True) -> None:
-    """Writes a JSON file with sorted keys, whole or not at all.
+    """Write a JSON file with sorted keys, whole or not at all.
 
     Args:
         path: of the file; one that ends in ``.gz`` is compressed.
@@ -234,18 +234,18 @@ def _write_sample(shard: Path, sample: NewSample) -> dict[str, Any]:
 
 
 def compute_digest(record: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 over a sample's line, which holds those of its files."""
+    """Return the SHA-256 over a sample's line, which holds those of its files."""
     whole = {key: value for key, value in record.items() if key != "digest"}
     return hashlib.sha256(json.dumps(to_json_value(whole), sort_keys=True).encode()).hexdigest()
 
 
 def to_json_value(value: object) -> Any:
-    """Returns the value as JSON would read it back."""
+    """Return the value as JSON would read it back."""
     return json.loads(json.dumps(value, default=_encode_json_default))
 
 
 def _encode_json_default(value: object) -> dict[str, Any] | str:
-    """Returns a value as JSON knows it; what is not known, None, is left out."""
+    """Return a value as JSON knows it; what is not known, None, is left out."""
     if isinstance(value, MaskFile):
         value = RleMask.from_mask(value.decode())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -291,7 +291,7 @@ def _check_same_header(root: Path, existing: dict[str, Any], requested: dict[str
 
 
 def _describe_difference(key: str, existing: object, requested: object) -> str:
-    """Names the first differing value inside nested tables."""
+    """Name the first differing value inside nested tables."""
     if isinstance(existing, dict) and isinstance(requested, dict):
         for inner in sorted(existing.keys() | requested.keys()):
             if existing.get(inner) != requested.get(inner):

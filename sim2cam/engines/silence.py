@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def silent_output() -> Iterator[None]:
-    """Sends what C code prints, on both streams, nowhere."""
+    """Send what C code prints, on both streams, nowhere."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [(fd, os.dup(fd)) for fd in (1, 2)]

@@ -71,12 +71,12 @@ BEST_TRANSFER = (
 )
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
-PSEUDO_LABELLED = "self-labelled"  # the style photos, labelled by what an arm learned until then
+PSEUDO_LABELLED = "pseudo-labelled"  # the style photos, labelled by what an arm learned until then
 CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
 CAMERA_TRANSLATED = "camera-translated"  # these by the default network, which learned from them
 PREDICTIONS_FOLDER = "predictions"  # folder of a run's results
 _PREDICTIONS_SUFFIX = ".json.gz"
-RESULT_FILE, PAGE_FILE = "ladder.json", "ladder.html"
+RESULT_FILE, PAGE_FILE = "ablation.json", "ablation.html"
 CHOICE_FILE = "best-transfer.json"  # which one that is, and why
 
 FINE_TUNING_SHARE = 0.25
@@ -120,7 +120,7 @@ class Variant:
         return (*self.data, *self.fine_tuning_data)
 
     def count_photos(self, total: int) -> int:
-        """Returns how many labelled captures are trained on; 0 for none."""
+        """Return how many labelled captures are trained on; 0 for none."""
         counts = [name.partition("-")[2] for name in self.all_data if name.startswith(REAL)]
         return int(counts[0] or total) if counts else 0
 
@@ -170,14 +170,14 @@ class TrainingJob:
 def open_ablation(
     plan: AblationPlan, captures: RealImageSplits, root: Path, *, resume: bool, overwrite: bool
 ) -> None:
-    """Prepares the folder of a ladder; arms and seeds may be added to one that is resumed.
+    """Prepare the folder of a ladder; arms and seeds may be added to one that is resumed.
 
     Raises:
         InputError: a capture cannot be read.
         OutputError: it is not empty, holds something else, or a ladder with another budget or of
             other captures.
     """
-    facts = {k: v for k, v in asdict(plan).items() if k not in ("arms", "seeds")}
+    facts = {k: v for k, v in asdict(plan).items() if k not in ("variants", "seeds")}
     facts |= {"config": plan.config.to_json(), "captures": _digest_captures(captures)}
     budget = json.loads(json.dumps(facts))
     is_new = overwrite or not root.is_dir() or is_empty(root)
@@ -195,7 +195,7 @@ def prepare_data(
     workers: int,
     device: str = "cpu",
 ) -> dict[str, str]:
-    """Makes, or completes, the data sets of all arms below ``work_dir``; returns why some stayed empty.
+    """Make, or completes, the data sets of all arms below ``work_dir``; returns why some stayed empty.
 
     Args:
         plan: the ladder.
@@ -240,7 +240,7 @@ def prepare_data(
 
 
 def run_job(job: TrainingJob) -> Path:
-    """Trains one arm with one seed and writes its predictions on the test split.
+    """Train one arm with one seed and writes its predictions on the test split.
 
     Every arm is tuned on what of the development split it does not train on.
 
@@ -252,13 +252,13 @@ def run_job(job: TrainingJob) -> Path:
     found = detect_dataset(detector, job.captures.test)
     before = detector.card.initial_weights.data if detector.card.initial_weights else ()
     facts = {
-        "arm": job.variant.name,
+        "variant": job.variant.name,
         "seed": job.seed,
         "config": job.config.to_json(),
         "data": [asdict(record) for record in (*before, *detector.card.data)],
         "rejected": _count_rejected(job),
-        "magnification": detector.card.input_scale,
-        "box_margin": detector.card.box_expansion,
+        "input_scale": detector.card.input_scale,
+        "box_expansion": detector.card.box_expansion,
         DIGESTS: compute_file_digests(job.captures.test),
         LABEL_MAPPING: label_mapping_to_json(job.captures.label_mapping),
         DETECTION_ROWS: {
@@ -275,19 +275,19 @@ def _is_translation(name: str) -> bool:
 
 
 def is_published(name: str) -> bool:
-    """Returns whether translations are those of a published translator, which nothing keeps any out of."""
+    """Return whether translations are those of a published translator, which nothing keeps any out of."""
     return name.partition("-")[0] in PUBLISHED
 
 
 def _get_source_renders(name: str) -> str:
-    """Returns the name of the renders that a data set is made of, which may be its own."""
+    """Return the name of the renders that a data set is made of, which may be its own."""
     if name == CAMERA_TRANSLATED:
         return CAMERA
     return RANDOMIZED if name == BEST_TRANSFER or _is_translation(name) else name
 
 
 def _count_rejected(job: TrainingJob) -> dict[str, int]:
-    """Returns how many pictures of each translated data set the certificate rejected."""
+    """Return how many pictures of each translated data set the certificate rejected."""
     names = [_resolve_folder(name, job) for name in job.variant.data]
     return {
         name: len(read_certificate(job.work_dir / name).rejected_images)
@@ -296,7 +296,7 @@ def _count_rejected(job: TrainingJob) -> dict[str, int]:
 
 
 def _train_job(job: TrainingJob) -> AnyDetector:
-    """Returns the detector of a piece; all arms have the same number of steps."""
+    """Return the detector of a piece; all arms have the same number of steps."""
     arm, run = job.variant, job.work_dir / _RUNS_FOLDER / job.name
     adapt = None if arm.alignment is None else AdaptationConfig(arm.alignment)
     whole = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
@@ -332,7 +332,7 @@ def list_pending_jobs(
     threads: int,
     device: str = "cpu",
 ) -> list[TrainingJob]:
-    """Returns the pieces that have no predictions yet, all arms of one seed before the next."""
+    """Return the pieces that have no predictions yet, all arms of one seed before the next."""
     planned = [
         TrainingJob(
             arm,
@@ -361,7 +361,7 @@ def run_jobs(
     device: str = "cpu",
     on_failure: Callable[[Variant, Sim2CamError], None] | None = None,
 ) -> Iterator[Path]:
-    """Yields the predictions of each piece that was missing, as it is done.
+    """Yield the predictions of each piece that was missing, as it is done.
 
     Args:
         plan: the ladder, whose data sets are there.
@@ -395,7 +395,7 @@ def run_jobs(
 
 
 def _try_job(job: TrainingJob) -> tuple[TrainingJob, Sim2CamError | None]:
-    """Runs a piece; returns it with why it cannot be run, if it cannot."""
+    """Run a piece; returns it with why it cannot be run, if it cannot."""
     try:
         run_job(job)
     except OutputError:  # which is of the disk, not of the arm
@@ -406,7 +406,7 @@ def _try_job(job: TrainingJob) -> tuple[TrainingJob, Sim2CamError | None]:
 
 
 def select_photos(photos: Dataset, count: int, seed: int) -> Dataset:
-    """Returns ``count`` of the photos, chosen by the hashes of seed and bytes; more hold all of fewer.
+    """Return ``count`` of the photos, chosen by the hashes of seed and bytes; more hold all of fewer.
 
     Raises:
         InputError: a photo cannot be read.
@@ -419,7 +419,7 @@ def select_photos(photos: Dataset, count: int, seed: int) -> Dataset:
 
 
 def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
-    """Returns where the predictions of a piece are."""
+    """Return where the predictions of a piece are."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in variant.name).split()).lower()
     return results_dir / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
 
@@ -427,7 +427,7 @@ def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
 def read_job_result(
     path: Path, variant: Variant, plan: AblationPlan, test: Dataset
 ) -> dict[str, Any] | None:
-    """Returns the predictions of a piece of this very plan; None before it was run.
+    """Return the predictions of a piece of this very plan; None before it was run.
 
     Args:
         path: the file.
@@ -444,7 +444,7 @@ def read_job_result(
         facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(path, f"is damaged ({error}). Remove it to run it again.") from error
-    wanted = {"arm": variant.name, "config": json.loads(json.dumps(plan.config.to_json()))}
+    wanted = {"variant": variant.name, "config": json.loads(json.dumps(plan.config.to_json()))}
     before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
     found = facts | {"config": before | facts.get("config", {})}
     for key, value in wanted.items():
@@ -458,7 +458,7 @@ def read_job_result(
 
 
 def _digest_captures(captures: RealImageSplits) -> dict[str, str]:
-    """Returns a digest of each split; of those whose labels no training reads, over the pictures alone."""
+    """Return a digest of each split; of those whose labels no training reads, over the pictures alone."""
     labelled = {"dev": captures.dev, "train": captures.train}
     pictures = {"style": captures.style, "test": captures.test}
     return {
@@ -475,7 +475,7 @@ def _digest_captures(captures: RealImageSplits) -> dict[str, str]:
 
 
 def _check_budget(budget: dict[str, Any], path: Path) -> None:
-    """Refuses to go on with a ladder that is not held equal to this one."""
+    """Refuse to go on with a ladder that is not held equal to this one."""
     try:
         before: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -525,7 +525,7 @@ def _translate(
     workers: int,
     device: str,
 ) -> int:
-    """Returns how many translations are learned from: all of a published translator, of others what the
+    """Return how many translations are learned from: all of a published translator, of others what the
     certificate kept.
     """
     run, sim = (
@@ -558,7 +558,7 @@ def _translate(
 
 
 def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | None:
-    """Returns the training of the network that makes a translation; None where it has none."""
+    """Return the training of the network that makes a translation; None where it has none."""
     method, _, steps = name.partition("-")
     if method in PUBLISHED:
         reference = options.reference
@@ -574,13 +574,13 @@ def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | No
 
 
 def _tune_detector(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
-    """Returns a detector tuned on what of the development split its arm does not train on, where that is any."""
+    """Return a detector tuned on what of the development split its arm does not train on, where that is any."""
     dev = _select_held_out(job)
     return tune_detector(detector, dev) if dev is not None else detector
 
 
 def _select_held_out(job: TrainingJob) -> Dataset | None:
-    """Returns the development photos that an arm does not train on; None where these show nothing."""
+    """Return the development photos that an arm does not train on; None where these show nothing."""
     dev = job.captures.dev
     if dev is None:
         return None
@@ -593,17 +593,17 @@ def _select_held_out(job: TrainingJob) -> Dataset | None:
 
 
 def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
-    """Returns a detector whose confidences the development split told; or where there is none, renders
+    """Return a detector whose confidences the development split told; or where there is none, renders
     that it knows, which make it too sure.
     """
     if job.captures.dev is not None:
-        return calibrate_detector(detector, job.captures.dev, "development captures")
+        return calibrate_detector(detector, job.captures.dev, "validation images")
     renders = _load_dataset(job.variant.data[0], job).take(CALIBRATION_RENDERS)
-    return calibrate_detector(detector, renders, "held-out pictures")
+    return calibrate_detector(detector, renders, "held-out images")
 
 
 def _resolve_folder(name: str, job: TrainingJob) -> str:
-    """Returns the name of the folder of a data set."""
+    """Return the name of the folder of a data set."""
     return (
         str(read_transfer_choice(job.work_dir / CHOICE_FILE).method)
         if name == BEST_TRANSFER
@@ -616,7 +616,7 @@ def _load_datasets(names: tuple[str, ...], job: TrainingJob) -> WeightedDatasets
 
 
 def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = None) -> Dataset:
-    """Returns a data set by its name; ``PSEUDO_LABELLED`` by a detector."""
+    """Return a data set by its name; ``PSEUDO_LABELLED`` by a detector."""
     if name == PSEUDO_LABELLED:
         assert detector is not None  # nothing begins with it
         return pseudo_label(

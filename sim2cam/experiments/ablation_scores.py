@@ -73,7 +73,7 @@ class VariantRuns:
 def score_ablation(
     plan: AblationPlan, captures: RealImageSplits, results_dir: Path, *, baseline: str
 ) -> dict[str, Any]:
-    """Returns every arm's scores on the test split, with intervals, from the files of predictions.
+    """Return every arm's scores on the test split, with intervals, from the files of predictions.
 
     Args:
         plan: the ladder.
@@ -96,12 +96,12 @@ def score_ablation(
             "steps": plan.config.steps,
             "batch": plan.config.batch,
             "crop_px": plan.config.crop_px,
-            "pictures": plan.image_count,
+            "images": plan.image_count,
             "seeds": list(plan.seeds),
             "test_images": len(test.samples),
             "intervals": f"95 %, bootstrap over {describe_units_and_runs(group_images(test.samples), fewest)}",
         },
-        "arms": [_serialize_scores(one) for one in runs.values()],
+        "variants": [_serialize_scores(one) for one in runs.values()],
         "comparisons": [
             c for metric in COMPARED_METRICS for c in _compare_variants(runs, baseline, metric)
         ],
@@ -119,7 +119,7 @@ def summarize_ablation(
     *,
     workers: int,
 ) -> dict[str, Any]:
-    """Returns all that is known of a ladder, as JSON values: scores, and what was not run and why.
+    """Return all that is known of a ladder, as JSON values: scores, and what was not run and why.
 
     Args:
         plan: the ladder with all arms that can be run.
@@ -153,7 +153,7 @@ def summarize_ablation(
 
 
 def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str, ...]:
-    """Returns what readers have to know before anything is run.
+    """Return what readers have to know before anything is run.
 
     Args:
         captures: the splits.
@@ -187,7 +187,7 @@ def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str
 def _describe_shared_sessions(
     training_samples: Sequence[Sample], test_samples: Sequence[Sample]
 ) -> str:
-    """Returns which sessions are both learned from and scored; empty where none is."""
+    """Return which sessions are both learned from and scored; empty where none is."""
     shared = {s.session for s in training_samples} & {
         s.session for s in test_samples if s.session is not None
     }
@@ -203,7 +203,7 @@ def _describe_shared_sessions(
 def _read_variant(
     plan: AblationPlan, variant: Variant, test: Dataset, results_dir: Path
 ) -> VariantRuns | None:
-    """Returns what there is of an arm; None where nothing is."""
+    """Return what there is of an arm; None where nothing is."""
     read = (
         read_job_result(locate_result(results_dir, variant, seed), variant, plan, test)
         for seed in plan.seeds
@@ -242,7 +242,7 @@ def _read_variant(
 
 
 def _find_data_conflicts(runs: Sequence[VariantRuns]) -> list[str]:
-    """Returns which arms were trained on different data sets of one name, so that what sets them apart is
+    """Return which arms were trained on different data sets of one name, so that what sets them apart is
     not their rung alone.
     """
     warnings, first = [], dict[str, VariantRuns]()
@@ -258,7 +258,7 @@ def _find_data_conflicts(runs: Sequence[VariantRuns]) -> list[str]:
 
 
 def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
-    """Returns the scores of each seed, their mean with an interval, and what was kept out."""
+    """Return the scores of each seed, their mean with an interval, and what was kept out."""
     return {
         "name": runs.variant.name,
         **({"rejected": dict(runs.rejected)} if runs.rejected else {}),
@@ -272,7 +272,7 @@ def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
 def _compare_variants(
     runs: Mapping[str, VariantRuns], baseline: str, metric: str
 ) -> list[dict[str, Any]]:
-    """Returns how much each arm differs from the baseline by a metric, with Holm's correction."""
+    """Return how much each arm differs from the baseline by a metric, with Holm's correction."""
     others = [name for name in runs if name != baseline]
     found = [
         compare_seed_means(runs[n].means[metric], runs[baseline].means[metric]) for n in others
@@ -285,7 +285,7 @@ def _compare_variants(
 
 
 def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[str, Any]:
-    """Returns the learning curve of photos alone, and how many of them each other arm is worth."""
+    """Return the learning curve of photos alone, and how many of them each other arm is worth."""
     means = {one.variant.name: one.means[EQUIVALENCE_METRIC] for one in runs}
     numbers = {
         one.variant.name: one.variant.count_photos(photo_count)
@@ -295,14 +295,16 @@ def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[
     names = sorted(numbers, key=lambda name: numbers[name])
     facts: dict[str, Any] = {
         "metric": EQUIVALENCE_METRIC,
-        "curve": [{"photos": numbers[n], **estimate_seed_mean(means[n]).to_json()} for n in names],
-        "worth": [],
+        "curve": [
+            {"labelled_images": numbers[n], **estimate_seed_mean(means[n]).to_json()} for n in names
+        ],
+        "variants": [],
     }
     if len(names) >= _MIN_POINTS:
         curve = np.stack([means[name] for name in names])
-        facts["worth"] = [
+        facts["variants"] = [
             {
-                "arm": name,
+                "variant": name,
                 **estimate_equivalent_images([numbers[n] for n in names], curve, score).to_json(),
             }
             for name, score in means.items()

@@ -98,10 +98,10 @@ class BenchResult:
         return find_best_f1_threshold(self.captures, self.predictions)
 
     def scores_to_json(self) -> dict[str, Any]:
-        """Returns all scores as JSON values, and of how many images there is no detection."""
+        """Return all scores as JSON values, and of how many images there is no detection."""
         more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
         without = sum(not found for found in self.predictions.values())
-        scores = self.score.to_json() | {"images_without": without}
+        scores = self.score.to_json() | {"images_without_detections": without}
         return scores | {n: one.to_json() for n, one in more.items() if one}
 
 
@@ -114,7 +114,7 @@ def bench(
     cached_predictions: Mapping[Path, Prediction] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BenchResult:
-    """Returns how well a detector does on labelled captures.
+    """Return how well a detector does on labelled captures.
 
     Args:
         detector: from ``load_detector``.
@@ -165,7 +165,7 @@ def match_captures(
     category_map: Mapping[str, str] | None = None,
     ignore_unmatched: bool = False,
 ) -> tuple[LabelMapping, Dataset]:
-    """Returns how labels become a detector's, and labelled captures with these; arguments are those of
+    """Return how labels become a detector's, and labelled captures with these; arguments are those of
     ``bench``.
 
     Raises:
@@ -197,10 +197,14 @@ class UnlabelledResult:
     false_positive_rate: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
-        unlike = serialize_ood_rate(self.ood_rate, self.false_positive_rate)
+        """Return all of it as JSON values."""
+        ood_rate = serialize_ood_rate(self.ood_rate, self.false_positive_rate)
         selection = self.selection.to_json() if self.selection else None
-        return {"images": self.image_count, "selection": selection, "unlike": unlike}
+        return {
+            "images": self.image_count,
+            SELECTION_SCORES: selection,
+            "ood_rate": ood_rate,
+        }
 
 
 def bench_unlabelled(
@@ -209,7 +213,7 @@ def bench_unlabelled(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> UnlabelledResult:
-    """Returns what a detector says of captures that nobody labelled.
+    """Return what a detector says of captures that nobody labelled.
 
     Args:
         detector: from ``load_detector``.
@@ -232,7 +236,7 @@ def bench_unlabelled(
 
 
 def score_predictions(file_contents: LoadedPredictions) -> BenchResult:
-    """Returns how good what a file says is found is.
+    """Return how good what a file says is found is.
 
     Args:
         file_contents: held against labelled captures.
@@ -269,14 +273,14 @@ def score_predictions(file_contents: LoadedPredictions) -> BenchResult:
 def _score_keypoints(
     captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
 ) -> ShapeMetrics | None:
-    """Returns how good keypoints are; None where none is labelled."""
+    """Return how good keypoints are; None where none is labelled."""
     if not has_keypoints(captures):
         return None
     return evaluate_keypoints(captures, predictions, rng=derive_rng(0, "bench"))
 
 
 def has_keypoints(captures: Dataset) -> bool:
-    """Returns whether a keypoint of an object that counts is labelled."""
+    """Return whether a keypoint of an object that counts is labelled."""
     labels = [o for sample in captures.samples for o in sample.objects or () if not is_ignored(o)]
     return any(point.visibility for label in labels for point in label.keypoints or ())
 
@@ -298,7 +302,7 @@ def _score_segments(
 
 
 def collect_label_masks(captures: Dataset) -> GroundTruthMasks:
-    """Returns the labelled masks of captures, by the image's name; empty where no object that counts has one."""
+    """Return the labelled masks of captures, by the image's name; empty where no object that counts has one."""
     found = {
         sample.name: [
             None if m is None else RleMask.from_mask(m) for m in read_visible_masks(sample)
@@ -320,7 +324,7 @@ def write_bench_result(
     poses: PoseBenchResult | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Writes scores, how far they are to be trusted, how objects of a kind fare, what is wrong with every
+    """Write scores, how far they are to be trusted, how objects of a kind fare, what is wrong with every
     category, and in every image, and how unlike those trained on it is, what its pixels were taken for, the detections, how well
     every instance was placed, and by what the scores may mislead.
 
@@ -328,12 +332,12 @@ def write_bench_result(
         InputError: an image is no longer there.
         OutputError: the file cannot be written.
     """
-    novelty = result.reliability.ood_scores or {}
+    ood_scores = result.reliability.ood_scores or {}
     errors = count_errors(result.captures, result.predictions, result.threshold)
     facts: dict[str, Any] = {
         "scores": result.scores_to_json(),
         "threshold": result.threshold,
-        "trust": result.reliability.to_json(),
+        "reliability": result.reliability.to_json(),
         SELECTION_SCORES: None if result.selection is None else result.selection.to_json(),
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
@@ -341,7 +345,7 @@ def write_bench_result(
             asdict(e)
             for e in count_category_errors(result.captures, result.predictions, result.threshold)
         ],
-        "images": [asdict(e) | {"novelty": novelty.get(e.name)} for e in errors],
+        "images": [asdict(e) | {"ood_score": ood_scores.get(e.name)} for e in errors],
         LABEL_MAPPING: label_mapping_to_json(result.matching),
         PIXEL_CONFUSIONS: None
         if result.pixel_confusions is None

@@ -29,7 +29,7 @@ def select_best_transfer(
     certification: Certification,
     seed: int,
 ) -> TransferSelection:
-    """Returns the transfer that comes nearest to the captures; as it was chosen, where it was.
+    """Return the transfer that comes nearest to the captures; as it was chosen, where it was.
 
     All are fitted to the style captures. They are held against the development captures, which none was fitted
     to, or where these are too few against the style captures.
@@ -68,7 +68,7 @@ def select_best_transfer(
 
 
 def read_transfer_choice(path: Path) -> TransferSelection:
-    """Returns what was chosen.
+    """Return what was chosen.
 
     Raises:
         InputError: the file is missing or broken.

@@ -56,7 +56,7 @@ class Comparison:
     p_holm: float
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return {
             "first": self.first.to_json(),
             "second": self.second.to_json(),
@@ -77,7 +77,7 @@ class Comparisons:
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values; boxes and poses stand above the others, as in ``bench``."""
+        """Return all of it as JSON values; boxes and poses stand above the others, as in ``bench``."""
         kinds = {
             kind: {metric: one.to_json() for metric, one in found.items()}
             for kind, found in self.kinds.items()
@@ -99,7 +99,7 @@ class _RunPair(NamedTuple):
 
 
 def unify_captures(captures: Dataset, predictions: Sequence[LoadedPredictions]) -> Dataset:
-    """Returns the captures with the labels that all runs are held against.
+    """Return the captures with the labels that all runs are held against.
 
     Args:
         captures: as they were read.
@@ -125,7 +125,7 @@ def unify_captures(captures: Dataset, predictions: Sequence[LoadedPredictions]) 
             raise InputError(
                 captures.root,
                 f"category '{category}' is {one} for one run and {other} for another. Run bench for both "
-                "with the same --map and --ignore.",
+                "with the same --map and --ignore-unmatched.",
             )
     known = dict.fromkeys(name for run in predictions for name in run.captures.categories)
     return replace(predictions[0].captures, categories=tuple(known))
@@ -137,7 +137,7 @@ def compare_predictions(
     second: Sequence[LoadedPredictions],
     poses: tuple[Sequence[PoseEvaluator], Sequence[PoseEvaluator]] | None = None,
 ) -> Comparisons:
-    """Returns how much better the first runs are than the second.
+    """Return how much better the first runs are than the second.
 
     Boxes are always compared; keypoints, masks and pixels of categories where each run has some and captures
     have labels; poses where they are given.
@@ -185,7 +185,7 @@ def compare_predictions(
 
 
 def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> Comparisons:
-    """Returns how much better the first estimates of poses are than the second, over all instances.
+    """Return how much better the first estimates of poses are than the second, over all instances.
 
     Args:
         first, second: of ``load_pose_runs``, for instance one a seed; means count.
@@ -194,7 +194,7 @@ def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator
 
 
 def load_pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseEvaluator]:
-    """Returns estimates of poses, ready to be scored on any resample.
+    """Return estimates of poses, ready to be scored on any resample.
 
     Args:
         captures: folder of a BOP data set; with the meshes of its objects, where estimates are given.
@@ -215,7 +215,7 @@ def load_pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseEvaluator]
 
 
 def _pair_pose_runs(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> _RunPair:
-    """Returns both sides, with the metrics that all runs have."""
+    """Return both sides, with the metrics that all runs have."""
     known = set.intersection(*(set(one.metric_names) for one in (*first, *second)))
     return _RunPair([metric for metric in POSE_METRICS if metric in known], first, second)
 
@@ -233,7 +233,7 @@ def _match_pixels(
 
 
 def _compare_pairs(kinds: Mapping[str, _RunPair]) -> Comparisons:
-    """Returns all comparisons, with one correction."""
+    """Return all comparisons, with one correction."""
     pairs = {}
     for kind, (metrics, first, second) in kinds.items():
         scores = bootstrap_scores([*first, *second], rng=derive_rng(0, "bench"))  # as bench draws

@@ -98,7 +98,7 @@ def run_demo(
     workers: int,
     progress: StageProgress,
 ) -> DemoResult:
-    """Runs the main job in an empty folder and returns what came of it.
+    """Run the main job in an empty folder and returns what came of it.
 
     Args:
         root: where everything goes.
@@ -154,7 +154,7 @@ def run_demo(
 
 
 def read_demo(root: Path) -> DemoResult:
-    """Returns what a demo left in its folder.
+    """Return what a demo left in its folder.
 
     Raises:
         InputError: there is no finished demo in it.
@@ -168,7 +168,7 @@ def read_demo(root: Path) -> DemoResult:
     )
     results = {
         name: score_predictions(LoadedPredictions(sets.test, predictions_from_json(found)))
-        for name, found in facts["found"].items()
+        for name, found in facts["predictions"].items()
     }
     return DemoResult(
         root=root,
@@ -183,7 +183,7 @@ def read_demo(root: Path) -> DemoResult:
 
 
 def read_demo_datasets(result: DemoResult) -> tuple[Dataset, Dataset | None]:
-    """Returns the rendered and, when there was a translation, the translated data set."""
+    """Return the rendered and, when there was a translation, the translated data set."""
     adapted = result.root / "adapted"
     kept = adapted.is_dir() and read_sample_records(adapted)
     return read_dataset(result.root / "sim"), read_dataset(adapted) if kept else None
@@ -201,7 +201,7 @@ def read_demo_captures(path: Path | None, *, skip_invalid: bool = False) -> Real
 
 
 def _select_image_counts() -> tuple[int, int]:
-    """Returns how many pictures and plain pictures are rendered."""
+    """Return how many pictures and plain pictures are rendered."""
     is_tiny = get_rasterizer().name.startswith("tiny")
     return (
         (TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT) if is_tiny else (IMAGE_COUNT, PLAIN_IMAGE_COUNT)
@@ -266,7 +266,7 @@ def _write_result(
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
-        "found": {name: predictions_to_json(r.predictions) for name, r in results.items()},
+        "predictions": {name: predictions_to_json(r.predictions) for name, r in results.items()},
         "scores": {name: r.score.to_json() for name, r in results.items()},
         "environment": collect_environment(get_rasterizer().name, workers),
     }
@@ -281,5 +281,5 @@ def _time_stage(stages: list[DemoStage], name: str) -> Iterator[None]:
 
 
 def _wrap_step_progress(counter: Callable[[int, int], None]) -> Callable[[Any], None]:
-    """Returns a training's callback that moves a counter of steps."""
+    """Return a training's callback that moves a counter of steps."""
     return lambda line: counter(line.step, line.steps)

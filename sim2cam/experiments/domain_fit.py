@@ -104,11 +104,11 @@ class FittedRange:
     after: tuple[float, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return {
             "factor": self.estimate.path,
-            "told_share": self.estimate.loo_r2,
-            "shown": self.interval,
+            "loo_r2": self.estimate.loo_r2,
+            "interval": self.interval,
             "before": self.before,
             "after": self.after,
         }
@@ -129,7 +129,7 @@ class HeldOutGap:
     images: tuple[Rgb, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the measures as JSON values."""
+        """Return the measures as JSON values."""
         return {**self.gap.to_json(), "coverage": self.coverage.to_json()}
 
 
@@ -153,14 +153,15 @@ class DomainFit:
     held_out: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns it as JSON values."""
+        """Return it as JSON values."""
         return {
             "before": self.before.to_json(),
             "after": self.after.to_json(),
             "ranges": [one.to_json() for one in self.ranges],
-            "captures": {"checked": len(self.held_out)},
+            "captures": {"held_out": len(self.held_out)},
             "trials": [
-                {"cost": t.cost, **t.metadata, "numbers": dict(t.parameters)} for t in self.trials
+                {"cost": t.cost, **t.metadata, "parameters": dict(t.parameters)}
+                for t in self.trials
             ],
         }
 
@@ -184,14 +185,14 @@ class _SearchProblem:
     scale: FeatureScaler
 
     def build_distributions(self, parameters: Mapping[str, float]) -> dict[str, Distribution]:
-        """Returns those of the ranges; each end is between what is shown (0) and the widest (1)."""
+        """Return those of the ranges; each end is between what is shown (0) and the widest (1)."""
         return {
             one.path: one.rescale(*_compute_ends(told, parameters))
             for one, told in zip(self.ranges, self.estimates, strict=True)
         }
 
     def compute_narrowness(self, parameters: Mapping[str, float]) -> float:
-        """Returns how much of the widest ranges is cut off, on average over ranges."""
+        """Return how much of the widest ranges is cut off, on average over ranges."""
         cut = []
         for told in self.estimates:
             (low, high), (least, most) = _compute_ends(told, parameters), _compute_ends(told, None)
@@ -203,7 +204,7 @@ def fit_domain(
     domain: Domain, real_features: Floats, sample_features: FeatureSampler, root: Path, options: FitOptions,
     settings: Mapping[str, Any], progress: Progress,
 ) -> DomainFit:  # fmt: skip
-    """Returns a domain whose ranges are brought to where captures are.
+    """Return a domain whose ranges are brought to where captures are.
 
     Renders of the domain say which of its factors looks tell, and so between which values captures
     lie. No range is made narrower than that; what captures do not tell stays as it is. The search is
@@ -266,7 +267,7 @@ def fit_domain(
 def fit_recipe(
     recipe: Recipe, captures: Dataset, root: Path, options: FitOptions, progress: Progress
 ) -> DomainFit:
-    """Returns a recipe's domain brought to where captures are; see ``fit_domain``.
+    """Return a recipe's domain brought to where captures are; see ``fit_domain``.
 
     Raises:
         BackendError: Optuna is not installed.
@@ -301,7 +302,7 @@ def fit_recipe(
 def measure_fitted_gap(
     recipe: Recipe, fit: DomainFit, captures: Dataset, options: FitOptions, progress: Progress
 ) -> tuple[StageGap, ...]:
-    """Returns the gap between captures that nothing was fitted to and renders of the fitted recipe, at
+    """Return the gap between captures that nothing was fitted to and renders of the fitted recipe, at
     its own size, step by step of its cameras.
 
     Raises:
@@ -317,7 +318,7 @@ def measure_fitted_gap(
 
 
 def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
-    """Writes the recipe that draws from the fitted ranges.
+    """Write the recipe that draws from the fitted ranges.
 
     Args:
         fit: whose ranges it has.
@@ -357,7 +358,7 @@ def _check_counts(real_features: Floats, options: FitOptions) -> None:
 def _select_searchable(
     ranges: Sequence[FactorRange], estimates: Sequence[FactorEstimate]
 ) -> tuple[tuple[FactorRange, ...], tuple[FactorEstimate, ...]]:
-    """Returns the ranges that captures tell of, and what they tell."""
+    """Return the ranges that captures tell of, and what they tell."""
     clear = [(one, t) for one, t in zip(ranges, estimates, strict=True) if t.interval is not None]
     return tuple(one for one, _ in clear), tuple(t for _, t in clear)
 
@@ -407,7 +408,7 @@ def _compute_distance(problem: _SearchProblem, features: Floats, seed: int) -> f
 def _compute_ends(
     estimate: FactorEstimate, parameters: Mapping[str, float] | None
 ) -> tuple[float, float]:
-    """Returns places of both ends of a range; the widest without numbers."""
+    """Return places of both ends of a range; the widest without numbers."""
     assert estimate.interval is not None  # others are not searched
     low, high = estimate.interval
     down, up = (
@@ -458,7 +459,7 @@ def _shrink_recipe(recipe: Recipe) -> Recipe:
 
 
 def _select_coarse_features(features: Floats, options: FitOptions) -> Floats:
-    """Returns what of looks small pictures tell too; a detector's features as they are."""
+    """Return what of looks small pictures tell too; a detector's features as they are."""
     if options.weights is not None:
         return features
     kept: Sequence[int] = np.concatenate(

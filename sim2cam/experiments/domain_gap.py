@@ -89,13 +89,13 @@ class StageGap:
     isp_gaps: Mapping[str, TwoSampleDistance]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
-        parts = {"aspects": self.aspects, "imprints": self.isp_gaps}
+        """Return all of it as JSON values."""
+        parts = {"aspects": self.aspects, "isp_gaps": self.isp_gaps}
         facts = {
             part: {name: one.to_json() for name, one in found.items()}
             for part, found in parts.items()
         }
-        return {"step": self.stage, **self.gap.to_json(), **facts}
+        return {"stage": self.stage, **self.gap.to_json(), **facts}
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def measure_stage_gaps(
     workers: int,
     progress: Progress,
 ) -> tuple[tuple[StageGap, ...], ...]:
-    """Returns for each recipe how far its renders look from captures: of bare light, then with one step
+    """Return for each recipe how far its renders look from captures: of bare light, then with one step
     of the camera after another.
 
     All renders of a recipe show the same scenes, and every step has its own share in the gap. Distances
@@ -168,7 +168,7 @@ def measure_stage_gaps(
 
 
 def extract_real_features(captures: Dataset, width: int, featurizer: Featurizer) -> Floats:
-    """Returns what is told (n, d) of captures, larger ones shrunk to a width.
+    """Return what is told (n, d) of captures, larger ones shrunk to a width.
 
     Raises:
         InputError: a capture cannot be read, or is too small.
@@ -177,7 +177,7 @@ def extract_real_features(captures: Dataset, width: int, featurizer: Featurizer)
 
 
 def select_featurizer(weights: Path | None) -> Featurizer:
-    """Returns what looks at pictures: the trunk of a detector, or without weights ``measure.look``."""
+    """Return what looks at pictures: the trunk of a detector, or without weights ``measure.look``."""
     return (
         compute_image_statistics
         if weights is None
@@ -196,7 +196,7 @@ def extract_render_features(
     featurizer: Featurizer = compute_image_statistics,
     keep_count: int = 0,
 ) -> tuple[ImageFeatures, ...]:
-    """Returns what is told of the first scenes of a recipe, for each way in which the camera forms
+    """Return what is told of the first scenes of a recipe, for each way in which the camera forms
     its picture of them.
 
     Args:
@@ -235,7 +235,7 @@ def extract_render_features(
 
 
 def extract_scene_features(unit: FeatureUnit) -> tuple[int, ImageFeatures]:
-    """Returns the number of a scene, and what is told of its pictures, one for each way."""
+    """Return the number of a scene, and what is told of its pictures, one for each way."""
     recipe = _parse_recipe(unit.recipe)
     settled = simulate_scene(recipe, unit.seed, unit.index)
     pictures = tuple(_render_stages(settled.scene, settled.scene.cameras[0], unit.stage_sets))
@@ -246,7 +246,7 @@ def extract_scene_features(unit: FeatureUnit) -> tuple[int, ImageFeatures]:
 
 
 def shrink_to_width(rgb: Rgb, width: int) -> Rgb:
-    """Returns a picture of a width, or as it is where it is no wider."""
+    """Return a picture of a width, or as it is where it is no wider."""
     if rgb.shape[1] <= width:
         return rgb
     size = (width, max(1, round(rgb.shape[0] * width / rgb.shape[1])))
@@ -267,7 +267,7 @@ def _read_shrunk(path: Path, width: int) -> Rgb:
 def _render_stages(
     scene: Scene, camera: Camera, stage_sets: Sequence[tuple[FormationStage, ...]]
 ) -> Iterator[Rgb]:
-    """Yields a camera's picture by each way; light is gathered once with the lens and once without."""
+    """Yield a camera's picture by each way; light is gathered once with the lens and once without."""
     drawing = get_rasterizer()
     drawing.load(scene)
     gathered = {}

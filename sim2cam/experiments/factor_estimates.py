@@ -43,7 +43,7 @@ def estimate_factors(
     ranges: Sequence[FactorRange],
     rng: np.random.Generator,
 ) -> tuple[FactorEstimate, ...]:
-    """Returns what captures tell of each range.
+    """Return what captures tell of each range.
 
     Renders say how looks go with what was drawn (Bayesian linear regression, its ridge chosen by
     what it foretells of renders left out). A capture is then as sure as the renders around it: far
@@ -114,7 +114,7 @@ class _Regression:
     inverse_gram: Floats
 
     def sample(self, features: Floats, rng: np.random.Generator) -> Floats:
-        """Returns numbers (n, ``_DRAWS``) that looks (n, d) may have."""
+        """Return numbers (n, ``_DRAWS``) that looks (n, d) may have."""
         off = features - self.center
         spread = self.spread * np.sqrt(1 + np.einsum("nd,de,ne->n", off, self.inverse_gram, off))
         noise = rng.standard_normal((len(features), _POSTERIOR_SAMPLES))

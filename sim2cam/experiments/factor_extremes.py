@@ -46,7 +46,7 @@ class FactorImage:
 def render_factor_extremes(
     recipe: Recipe, seed: int, factors: Sequence[FactorHistogram], *, index: int = 0
 ) -> Iterator[FactorImage | None]:
-    """Yields a picture for each end of each factor; None where a lens has a blind spot there.
+    """Yield a picture for each end of each factor; None where a lens has a blind spot there.
 
     Args:
         recipe: what is drawn.
@@ -71,7 +71,7 @@ def render_factor_extremes(
 
 
 def list_extremes(factor: FactorHistogram) -> tuple[Value, ...]:
-    """Returns the least and the greatest number of a factor, or its first few words."""
+    """Return the least and the greatest number of a factor, or its first few words."""
     if factor.is_fixed:
         return ()
     if factor.options:
@@ -83,7 +83,7 @@ def list_extremes(factor: FactorHistogram) -> tuple[Value, ...]:
 def _render_scene(
     recipe: Recipe, seed: int, index: int, attempt: int, change: Intervention
 ) -> NDArray[np.uint8] | None:
-    """Returns the picture, also of bodies that physics would reject: a look, not a sample."""
+    """Return the picture, also of bodies that physics would reject: a look, not a sample."""
     drawn = sample_factors(
         recipe.domain, seed, index, views=1, attempt=attempt, intervention=change
     )

@@ -25,8 +25,8 @@ ISP_FEATURES: Mapping[FormationStage, tuple[str, ...]] = {
     "exposure": ("sensor.exposure_ev", "sensor.red_gain", "sensor.blue_gain"),
     "tone": ("sensor.tone_contrast", "sensor.saturation", "glass.glare.veil"),
     "sharpness": ("sensor.blur_px", "sensor.sharpening"),
-    "noise": ("detail/noise_middle", "detail/noise_color", "detail/noise_width"),
-    "jpeg": ("detail/blocks",),
+    "noise": ("detail/noise_middle", "detail/noise_color", "detail/noise_correlation"),
+    "jpeg": ("detail/jpeg_blocking",),
 }
 """The traits, and the numbers of a look, that each step moves most. Scenes and their light move those of
 exposure and tone too."""
@@ -35,7 +35,7 @@ _COLUMNS = tuple(name for names in ISP_FEATURES.values() for name in names)
 
 
 def extract_isp_features(rgb: NDArray[np.uint8]) -> Floats:
-    """Returns the numbers of all ``ISP_FEATURES``, in order, of a picture (h, w, 3); NaN where it tells none.
+    """Return the numbers of all ``ISP_FEATURES``, in order, of a picture (h, w, 3); NaN where it tells none.
 
     Raises:
         UsageError: it is too small to have a look.
@@ -46,7 +46,7 @@ def extract_isp_features(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def compare_isp_features(first: Floats, second: Floats, seed: int) -> dict[str, TwoSampleDistance]:
-    """Returns how well a classifier tells two sets of pictures by what each step left in them.
+    """Return how well a classifier tells two sets of pictures by what each step left in them.
 
     Pictures that do not tell all numbers of a step are left out of it, and so are steps that are told
     by fewer than ``LEAST_PICTURES`` of either set.
@@ -67,6 +67,6 @@ def compare_isp_features(first: Floats, second: Floats, seed: int) -> dict[str, 
 
 
 def _compute_median(numbers: Floats) -> float:
-    """Returns the median of the numbers that are told; NaN of none."""
+    """Return the median of the numbers that are told; NaN of none."""
     known = numbers[np.isfinite(numbers)]
     return float(np.median(known)) if len(known) else float("nan")

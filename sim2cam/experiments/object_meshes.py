@@ -20,7 +20,7 @@ _MAX_BOX_DEVIATION = 0.02  # of an object's longest side, that corners of its bo
 
 
 def read_meshes(folder: Path, objects: Mapping[str, ObjectGeometry]) -> dict[str, Floats]:
-    """Returns the triangles (n, 3, 3) of objects in their own frames, by their categories, metres.
+    """Return the triangles (n, 3, 3) of objects in their own frames, by their categories, metres.
 
     Args:
         folder: of meshes, as ``sim2cam assets`` takes it.
@@ -50,7 +50,7 @@ def read_meshes(folder: Path, objects: Mapping[str, ObjectGeometry]) -> dict[str
 
 
 def _check_mesh_box(path: Path, facts: AssetInfo, known_object: ObjectGeometry) -> None:
-    """Refuses a mesh whose box is not that of what was learned.
+    """Refuse a mesh whose box is not that of what was learned.
 
     Raises:
         InputError: it is not.

@@ -24,7 +24,7 @@ _SYMMETRIES_ADAPTER: TypeAdapter[Symmetries] = TypeAdapter(Symmetries)
 
 
 def create_recorded_models() -> ModelSource:
-    """Returns the shapes of rendered data sets, translated ones too; captures have none.
+    """Return the shapes of rendered data sets, translated ones too; captures have none.
 
     Meshes of files are those that were brought in, in the cache.
     """
@@ -32,7 +32,7 @@ def create_recorded_models() -> ModelSource:
 
 
 def _find_assets(sample: Sample) -> Mapping[int, Asset]:
-    """Returns the assets of a sample's objects by ``instance_id``; none without a record."""
+    """Return the assets of a sample's objects by ``instance_id``; none without a record."""
     if "ids" not in sample.channels:
         return {}
     ids = sample.channels["ids"]  # where it was rendered, even if it was translated since
@@ -43,7 +43,7 @@ def _find_assets(sample: Sample) -> Mapping[int, Asset]:
 
 @functools.lru_cache(maxsize=4)
 def _index_scenes(root: Path) -> Mapping[Path, int]:
-    """Returns the numbers of scenes by the files of their ids."""
+    """Return the numbers of scenes by the files of their ids."""
     return {
         raw.shard / place: raw.fields.get("scene_index", 0)
         for raw in read_sample_records(root)
@@ -68,7 +68,7 @@ def _build_model(sample: Sample, asset: Asset) -> ObjectModel:
 
 
 def _read_vertex_colors(asset: MeshFile) -> NDArray[np.uint8] | None:
-    """Returns the colours (n, 3) that a file gives its vertices; None where it gives none."""
+    """Return the colours (n, 3) that a file gives its vertices; None where it gives none."""
     content = content_of(asset)
     if content.colors is None:
         return None
@@ -78,7 +78,7 @@ def _read_vertex_colors(asset: MeshFile) -> NDArray[np.uint8] | None:
 
 
 def _read_symmetries(root: Path, name: str) -> Symmetries:
-    """Returns those that the recipe of a data set knows of a file, by its name."""
+    """Return those that the recipe of a data set knows of a file, by its name."""
     for facts in read_header(root).get("recipe", {}).get("assets", []):
         if facts.get("name") == name:
             return _SYMMETRIES_ADAPTER.validate_python(facts.get("symmetries", {}))

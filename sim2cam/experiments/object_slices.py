@@ -79,7 +79,7 @@ def _describe_object(label: ObjectLabel) -> dict[str, AttributeValue]:
 
 
 def _assign_bin(value: float, edges: Sequence[float], unit: str) -> AttributeValue:
-    """Returns between which edges a value lies."""
+    """Return between which edges a value lies."""
     i = bisect.bisect_right(edges, value)
     if i == 0:
         return AttributeValue(i, f"below {edges[0]:g}{unit}")

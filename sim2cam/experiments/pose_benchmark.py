@@ -76,11 +76,11 @@ class PoseBenchResult:
     in_metres: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the numbers and counts as JSON values."""
+        """Return the numbers and counts as JSON values."""
         return self.score.to_json() | {
             "scored": self.scored_count,
             "left_out": self.ignored_count,
-            "images_without": self.images_without_poses,
+            "images_without_poses": self.images_without_poses,
             "seconds_per_image": self.seconds_per_image,
         }
 
@@ -111,7 +111,7 @@ class PoseTask:
 
 
 def read_pose_task(bop_root: Path, *, limit: int | None = None) -> PoseTask:
-    """Returns what poses are scored against.
+    """Return what poses are scored against.
 
     Args:
         bop_root: folder of a BOP data set, with the meshes of its objects.
@@ -130,7 +130,7 @@ def read_pose_task(bop_root: Path, *, limit: int | None = None) -> PoseTask:
 def bench_poses(
     results: Path, task: PoseTask, *, progress: Callable[[int, int], None] | None = None
 ) -> PoseBenchResult:
-    """Returns how good estimated poses are.
+    """Return how good estimated poses are.
 
     Args:
         results: CSV file as of BOP's challenge of 2019.
@@ -161,10 +161,10 @@ def bench_poses(
 
 
 def _detect_metres(targets: Sequence[PoseTarget]) -> bool:
-    """Returns whether estimates lie so much nearer to the camera than what is sought that metres were written."""
+    """Return whether estimates lie so much nearer to the camera than what is sought that metres were written."""
     found, true = (
         np.linalg.norm(np.concatenate([getattr(one, side)[:, :3, 3] for one in targets]), axis=1)
-        for side in ("found", "truths")
+        for side in ("estimated_poses", "true_poses")
     )
     return bool(len(found)) and bool(_METRES_RATIO * np.median(found) < np.median(true))
 
@@ -176,7 +176,7 @@ def match_estimates(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[PoseTarget]:
-    """Returns all that is sought, each with what was found of it.
+    """Return all that is sought, each with what was found of it.
 
     Args:
         results: file of the estimates, for the errors.
@@ -233,7 +233,7 @@ def estimate_poses(
     limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PosePredictions:
-    """Returns the poses that a detector finds in the test part of a BOP data set.
+    """Return the poses that a detector finds in the test part of a BOP data set.
 
     Of each object as many as are sought in a picture, the surest of those that have a pose.
 
@@ -282,7 +282,7 @@ def _estimate_image_poses(
     lens: CentralLens,
     meshes: Mapping[str, Floats],
 ) -> list[PoseEstimate]:
-    """Returns the poses of what is sought in a picture, surest first; what they took is not known yet."""
+    """Return the poses of what is sought in a picture, surest first; what they took is not known yet."""
     assert prediction.surfaces is not None  # of all that a detector with objects finds
     left = Counter({number: len(truths) for number, truths in view.ground_truth_poses.items()})
     results = []
@@ -299,7 +299,7 @@ def _estimate_image_poses(
 
 
 def list_pose_scenes(bop_root: Path) -> list[Path]:
-    """Returns the folders of the scenes that poses are scored on.
+    """Return the folders of the scenes that poses are scored on.
 
     Args:
         bop_root: folder of a BOP data set.
@@ -317,7 +317,7 @@ def list_pose_scenes(bop_root: Path) -> list[Path]:
 
 
 def group_views(views: Sequence[PoseImage]) -> ResamplingUnits:
-    """Returns what intervals are over: BOP's scenes, where these are enough, or else pictures."""
+    """Return what intervals are over: BOP's scenes, where these are enough, or else pictures."""
     return make_group_units("scenes", [view.scene_id for view in views])
 
 
@@ -327,7 +327,7 @@ def _map_object_ids(
     category_map: Mapping[str, str],
     categories: Sequence[str],
 ) -> dict[str, int]:
-    """Returns the objects' numbers by the detector's categories; those that it does not know are none."""
+    """Return the objects' numbers by the detector's categories; those that it does not know are none."""
     found: dict[str, int] = {}
     for number, name in names.items():
         category = category_map.get(name, name)
@@ -343,7 +343,7 @@ def _map_object_ids(
 def _group_estimates(
     estimates: Sequence[PoseEstimate],
 ) -> Mapping[tuple[int, int, int], list[PoseEstimate]]:
-    """Returns the estimates by scene, image and object, surest first."""
+    """Return the estimates by scene, image and object, surest first."""
     found: dict[tuple[int, int, int], list[PoseEstimate]] = defaultdict(list)
     for one in sorted(estimates, key=lambda one: -one.score):
         found[one.scene_id, one.image_id, one.object_id].append(one)
@@ -353,7 +353,7 @@ def _group_estimates(
 def _load_models(
     bop_root: Path, entries: Mapping[int, BopModel], views: Sequence[PoseImage]
 ) -> dict[int, PoseEvaluationModel]:
-    """Returns the objects that are sought, by their numbers."""
+    """Return the objects that are sought, by their numbers."""
     models = {}
     for number in sorted({number for view in views for number in view.ground_truth_poses}):
         if number not in entries:
@@ -380,7 +380,7 @@ def _load_model(entry: BopModel) -> PoseEvaluationModel:
 def _compute_vsd(
     view: PoseImage, model: PoseEvaluationModel, truths: Floats, estimates: Floats
 ) -> Floats:
-    """Returns the VSD (n, m, taus) of found poses (n, 4, 4) to true ones (m, 4, 4)."""
+    """Return the VSD (n, m, taus) of found poses (n, 4, 4) to true ones (m, 4, 4)."""
     assert view.depth is not None
     measured = images.read_16bit(view.depth).astype(np.float64) * view.depth_unit_m
     if measured.shape != (view.height, view.width):

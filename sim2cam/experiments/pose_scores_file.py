@@ -46,7 +46,7 @@ _IMAGES_ADAPTER: TypeAdapter[list[_ImagePoses]] = TypeAdapter(list[_ImagePoses])
 
 
 def serialize_pose_images(result: PoseBenchResult) -> list[dict[str, Any]]:
-    """Returns how well every instance was found, by pictures and objects, as JSON values."""
+    """Return how well every instance was found, by pictures and objects, as JSON values."""
     objects: list[list[dict[str, Any]]] = [[] for _ in result.views]
     for one in result.placings:
         errors = {name: _replace_infinities(values.tolist()) for name, values in one.errors.items()}
@@ -59,7 +59,7 @@ def serialize_pose_images(result: PoseBenchResult) -> list[dict[str, Any]]:
 
 
 def write_pose_result(result: PoseBenchResult, path: Path) -> None:
-    """Writes scores, and how well every instance was found.
+    """Write scores, and how well every instance was found.
 
     Raises:
         OutputError: the file cannot be written.
@@ -68,7 +68,7 @@ def write_pose_result(result: PoseBenchResult, path: Path) -> None:
 
 
 def detect_result_kinds(path: Path) -> set[str]:
-    """Returns what a file of what was found holds: ``DETECTIONS``, ``POSES`` or both.
+    """Return what a file of what was found holds: ``DETECTIONS``, ``POSES`` or both.
 
     Raises:
         InputError: it is missing or no JSON.
@@ -81,7 +81,7 @@ def detect_result_kinds(path: Path) -> set[str]:
 
 
 def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
-    """Returns poses that ``write_pose_result`` or ``write_bench_result`` wrote, ready to be scored on any resample.
+    """Return poses that ``write_pose_result`` or ``write_bench_result`` wrote, ready to be scored on any resample.
 
     Neither meshes nor depth are read again.
 
@@ -148,5 +148,5 @@ def _count_instances(object_poses: _ObjectPoses) -> tuple[str, int]:
 
 
 def _replace_infinities(values: Sequence[float]) -> list[float | None]:
-    """Returns values as JSON has them, which knows no infinity."""
+    """Return values as JSON has them, which knows no infinity."""
     return [value if math.isfinite(value) else None for value in values]

@@ -125,7 +125,7 @@ def add_case(
     note: str = "",
     recipe: Recipe | None = None,
 ) -> Path:
-    """Keeps the scene of a sample and returns the file of the case.
+    """Keep the scene of a sample and returns the file of the case.
 
     Args:
         sample: ``DATASET/SAMPLE``, a data set's folder and the sample's name.
@@ -158,7 +158,7 @@ def add_case(
 
 
 def run_cases(folder: Path, *, renew: bool = False) -> Iterator[CaseResult | BrokenCase]:
-    """Yields what comes of rendering each case of a folder again.
+    """Yield what comes of rendering each case of a folder again.
 
     Args:
         folder: of ``add_case``.
@@ -186,7 +186,7 @@ def run_cases(folder: Path, *, renew: bool = False) -> Iterator[CaseResult | Bro
 
 
 def read_case(path: Path) -> RegressionCase:
-    """Returns the case of a file.
+    """Return the case of a file.
 
     Raises:
         InputError: it is missing, too large, or not a case.
@@ -232,15 +232,15 @@ def _read_raw_sample(sample_path: Path) -> SampleRecord:
 
 
 def _restore_scene(raw: SampleRecord, sample: Sample, header: Mapping[str, Any]) -> Scene:
-    """Returns the scene of a sample, as it is when its picture is taken."""
+    """Return the scene of a sample, as it is when its picture is taken."""
     path = raw.shard / "scenes.jsonl"
     record = read_scene_record(path, sample.scene_index)
     if not record.sequence:
         return record.scene
     try:
-        interval_s = float(header["recipe"]["render"]["film"]["interval_s"])
+        interval_s = float(header["recipe"]["render"]["sequence"]["interval_s"])
         instants = build_instants(record, interval_s)
-        return instants[int(raw.fields["moment"]["frame"])].scene
+        return instants[int(raw.fields["frame_info"]["frame_index"])].scene
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise InputError(path, f"scene {sample.scene_index}: broken film ({error!r}).") from error
 
@@ -257,7 +257,7 @@ def _render_case(case: RegressionCase, path: Path) -> Frame:
 
 
 def _locate_image(path: Path, case: RegressionCase) -> Path:
-    """Returns the file of a case's picture."""
+    """Return the file of a case's picture."""
     file_format = case.scene.cameras[case.view].sensor.file_format
     return path.with_suffix(".png" if file_format == "png" else ".jpg")
 

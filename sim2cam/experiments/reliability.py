@@ -48,11 +48,11 @@ class Reliability:
     size_fit: SizeComparison | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it but the novelty of each image as JSON values."""
+        """Return all of it but the novelty of each image as JSON values."""
         return {
             "calibration": self.calibration.to_json() if self.calibration else None,
             "uncalibrated": self.uncalibrated.to_json() if self.uncalibrated else None,
-            "unlike": serialize_ood_rate(self.ood_rate, self.false_positive_rate),
+            "ood_rate": serialize_ood_rate(self.ood_rate, self.false_positive_rate),
             "sizes": self.size_fit.to_json() if self.size_fit else None,
         }
 
@@ -60,7 +60,7 @@ class Reliability:
 def assess_detections(
     captures: Dataset, detections: Mapping[str, Sequence[Detection]]
 ) -> Reliability:
-    """Returns what detections alone tell: whether their confidences hold.
+    """Return what detections alone tell: whether their confidences hold.
 
     Args:
         captures: labelled images.
@@ -76,7 +76,7 @@ def assess_detections(
 def assess_detector(
     captures: Dataset, card: DetectorCard, predictions: Mapping[str, Prediction]
 ) -> Reliability:
-    """Returns how far a detector is to be trusted on captures.
+    """Return how far a detector is to be trusted on captures.
 
     Args:
         captures: labelled images.
@@ -109,7 +109,7 @@ def assess_detector(
 
 
 def describe_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:
-    """Returns in words that captures were trained on; None where nothing tells that they were.
+    """Return in words that captures were trained on; None where nothing tells that they were.
 
     Raises:
         InputError: a capture cannot be read.
@@ -124,7 +124,7 @@ def describe_training_overlap(captures: Dataset, card: DetectorCard) -> str | No
 
 
 def find_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:
-    """Returns the name of a capture that was trained on; None where nothing tells of one.
+    """Return the name of a capture that was trained on; None where nothing tells of one.
 
     Raises:
         InputError: a capture cannot be read.
@@ -136,12 +136,12 @@ def find_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:
 
 
 def collect_ood_scores(predictions: Mapping[str, Prediction]) -> dict[str, float]:
-    """Returns how unlike each image is, by its name; empty where not measured."""
+    """Return how unlike each image is, by its name; empty where not measured."""
     return {name: one.ood_score for name, one in predictions.items() if one.ood_score is not None}
 
 
 def estimate_ood_rate(ood_scores: Mapping[str, float]) -> Estimate | None:
-    """Returns the share of images with a novelty above 1, with its interval; None without any."""
+    """Return the share of images with a novelty above 1, with its interval; None without any."""
     return (
         estimate_proportion(sum(away > 1 for away in ood_scores.values()), len(ood_scores))
         if ood_scores
@@ -152,5 +152,9 @@ def estimate_ood_rate(ood_scores: Mapping[str, float]) -> Estimate | None:
 def serialize_ood_rate(
     ood_rate: Estimate | None, false_positive_rate: float | None
 ) -> dict[str, Any] | None:
-    """Returns a share of unlike images and that among familiar ones as JSON values."""
-    return None if ood_rate is None else ood_rate.to_json() | {"false_alarms": false_positive_rate}
+    """Return a share of unlike images and that among familiar ones as JSON values."""
+    return (
+        None
+        if ood_rate is None
+        else ood_rate.to_json() | {"false_positive_rate": false_positive_rate}
+    )

@@ -19,7 +19,7 @@ FILES_FOLDER = "files"
 
 
 def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: Path) -> Scene:
-    """Returns a recorded scene that is made of copies, ``files/DIGEST/NAME``, in a folder.
+    """Return a recorded scene that is made of copies, ``files/DIGEST/NAME``, in a folder.
 
     Args:
         scene: with files by their names in its recipe.
@@ -61,7 +61,7 @@ def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: 
 
 
 def resolve_scene_files(scene: Scene, case_path: Path) -> Scene:
-    """Returns the scene of a case with its files where they are.
+    """Return the scene of a case with its files where they are.
 
     Raises:
         InputError: one lies elsewhere than in ``files/`` beside the case.
@@ -77,7 +77,7 @@ def resolve_scene_files(scene: Scene, case_path: Path) -> Scene:
 
 
 def _clear_mesh_digests(scene: Scene) -> Scene:
-    """Returns it with meshes that are read as they are: their digest is also of this machine's tools."""
+    """Return it with meshes that are read as they are: their digest is also of this machine's tools."""
     bodies = (
         replace(body, asset=replace(body.asset, digest=""))
         if isinstance(body.asset, MeshFile)
@@ -88,7 +88,7 @@ def _clear_mesh_digests(scene: Scene) -> Scene:
 
 
 def _copy_file(path: Path, max_faces: int | None, folder: Path, sample: Path) -> str:
-    """Copies a file, with those that a mesh names, and returns where it is in the folder."""
+    """Copy a file, with those that a mesh names, and returns where it is in the folder."""
     beside = [path.name]
     if max_faces is not None:
         beside = list(parse_file(path, max_faces).sources.hashes)

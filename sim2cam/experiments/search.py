@@ -45,7 +45,7 @@ def search(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> tuple[Trial, ...]:
-    """Returns all trials of a search by a tree of Parzen estimators (Bergstra et al. 2011; Optuna).
+    """Return all trials of a search by a tree of Parzen estimators (Bergstra et al. 2011; Optuna).
 
     Each trial depends on the seed and on the trials before it alone, so that a search that was
     interrupted, or that is told to go on, gives what one without a break gives.
@@ -79,7 +79,7 @@ def search(
 
 
 def open_study(root: Path, settings: Mapping[str, Any]) -> Any:
-    """Returns the Optuna study whose trials are kept in a folder.
+    """Return the Optuna study whose trials are kept in a folder.
 
     Args:
         root: folder of the file ``STUDY_FILE``.

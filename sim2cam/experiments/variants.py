@@ -37,10 +37,10 @@ from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 PHOTO_COUNTS = (5, 10, 25, 50, 100, 200)
 """Numbers of labelled photos that arms with few of them train on."""
 
-_NOT_SELECTED = "not asked for; --arms names it"
+_NOT_SELECTED = "not asked for; --variants names it"
 _NOT_FINISHED = "no training is done yet; the same command with --resume goes on"
 _CORE, _TRANSFERS, _TRANSLATORS, _CURVE = "core", "transfers", "translators", "curve"
-_MIXED, _FINE_TUNED, _FEATURES, _ALONE = "mixed", "tuned", "features", "alone"
+_MIXED, _FINE_TUNED, _FEATURES, _ALONE = "mixed", "fine-tuned", "features", "alone"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class VariantOption:
 
 
 def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[VariantOption, ...]:
-    """Returns all rungs, from the least of the pipeline to photos alone.
+    """Return all rungs, from the least of the pipeline to photos alone.
 
     Args:
         captures: the splits.
@@ -179,7 +179,7 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
 
 
 def select_variants(names: Iterable[str], options: Iterable[VariantOption]) -> set[str]:
-    """Returns the keys of the rungs that words name, by themselves or by their group.
+    """Return the keys of the rungs that words name, by themselves or by their group.
 
     Raises:
         UsageError: a word names none.
@@ -191,7 +191,9 @@ def select_variants(names: Iterable[str], options: Iterable[VariantOption]) -> s
     keys: set[str] = set()
     for word in names:
         if word not in by_word:
-            raise UsageError(f"--arms: no arm or group '{word}'. {suggest_name(word, by_word)}")
+            raise UsageError(
+                f"--variants: no variant or group '{word}'. {suggest_name(word, by_word)}"
+            )
         keys |= by_word[word]
     return keys
 
@@ -208,7 +210,7 @@ def run_variants(
     device: str = "cpu",
     progress: Callable[[int, int], None],
 ) -> dict[str, str]:
-    """Runs the arms that are asked for; returns for every arm why it is not run, if it is not.
+    """Run the arms that are asked for; returns for every arm why it is not run, if it is not.
 
     Args:
         plan: the ladder with all arms that can be run.
@@ -262,7 +264,7 @@ def _remove_skipped(plan: AblationPlan, skip_reasons: Mapping[str, str]) -> Abla
 
 
 def find_fixed_recipe(name: str, recipe: Recipe) -> str | None:
-    """Returns the recipe without randomization that belongs to one; None where there is none.
+    """Return the recipe without randomization that belongs to one; None where there is none.
 
     It is a recipe like any other, of the same name with ``-fixed``, beside the file or among those
     that ship: what of a scene must go on to vary, as the throw does, no rule can tell.

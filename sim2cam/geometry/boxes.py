@@ -14,18 +14,18 @@ Box = tuple[float, float, float, float]
 
 
 def mask_to_box(mask: NDArray[np.bool_]) -> Box | None:
-    """Returns the tight (x0, y0, x1, y1) of a mask (height, width), None when it is empty."""
+    """Return the tight (x0, y0, x1, y1) of a mask (height, width), None when it is empty."""
     return extents_to_box(np.asarray(mask.any(axis=1)), np.asarray(mask.any(axis=0)))
 
 
 def extents_to_box(rows: NDArray[np.bool_], columns: NDArray[np.bool_]) -> Box | None:
-    """Returns the tight box of a mask that has pixels in these rows (height,) and columns (width,)."""
+    """Return the tight box of a mask that has pixels in these rows (height,) and columns (width,)."""
     y, x = np.flatnonzero(rows), np.flatnonzero(columns)
     return (float(x[0]), float(y[0]), float(x[-1] + 1), float(y[-1] + 1)) if len(y) else None
 
 
 def compute_box_corners(low_m: Vec3, high_m: Vec3) -> NDArray[np.float64]:
-    """Returns the corners (8, 3) of a box in space, metres: z changes first, x last."""
+    """Return the corners (8, 3) of a box in space, metres: z changes first, x last."""
     return np.array(list(itertools.product(*zip(low_m, high_m, strict=True))))
 
 
@@ -36,13 +36,13 @@ def is_valid_box(box_xyxy: Box) -> bool:
 
 
 def xyxy_to_xywh(box: Box) -> Box:
-    """Returns (x, y, width, height), the form of COCO files."""
+    """Return (x, y, width, height), the form of COCO files."""
     x0, y0, x1, y1 = box
     return x0, y0, x1 - x0, y1 - y0
 
 
 def xywh_to_xyxy(box: Box) -> Box:
-    """Returns (x0, y0, x1, y1)."""
+    """Return (x0, y0, x1, y1)."""
     x, y, width, height = box
     return x, y, x + width, y + height
 
@@ -58,7 +58,7 @@ def bound_rotated_box(box: Box, rotation_deg: float) -> Box:
 
 
 def pairwise_iou(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the intersection over union (n, m) of boxes (n, 4), (m, 4); 0 if both are empty."""
+    """Return the intersection over union (n, m) of boxes (n, 4), (m, 4); 0 if both are empty."""
     shared, area_a, area_b = (
         _compute_intersections(a_xyxy, b_xyxy),
         _compute_areas(a_xyxy),
@@ -71,7 +71,7 @@ def pairwise_iou(a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]) -> ND
 def pairwise_coverage(
     a_xyxy: NDArray[np.float64], b_xyxy: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns which shares (n, m) of boxes (n, 4) lie in boxes (m, 4); 0 of an empty one."""
+    """Return which shares (n, m) of boxes (n, 4) lie in boxes (m, 4); 0 of an empty one."""
     shared, area = _compute_intersections(a_xyxy, b_xyxy), _compute_areas(a_xyxy)[:, None]
     return np.asarray(np.divide(shared, area, out=np.zeros_like(shared), where=area > 0))
 
@@ -95,6 +95,6 @@ def expand_boxes(boxes_xyxy: NDArray[np.float64], expansion: float) -> NDArray[n
 
 
 def is_inside_image(box: Box, width: int, height: int) -> bool:
-    """Returns whether a box lies within a picture of a size and does not reach its edge."""
+    """Return whether a box lies within a picture of a size and does not reach its edge."""
     x0, y0, x1, y1 = box
     return x0 > 0 and y0 > 0 and x1 < width and y1 < height

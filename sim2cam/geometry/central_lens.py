@@ -49,7 +49,7 @@ class CentralLens(ABC):
                 raise LensError(f"{field.name} of a lens is {value}. It takes a number above 0.")
 
     def project(self, points_m: Floats) -> Floats:
-        """Returns the pixels (n, 2) of points (n, 3) in the camera frame, metres.
+        """Return the pixels (n, 2) of points (n, 3) in the camera frame, metres.
 
         Raises:
             LensError: the lens does not see a point; ask ``sees`` before.
@@ -64,7 +64,7 @@ class CentralLens(ABC):
         return self._project(points_m)
 
     def unproject(self, pixels: Floats) -> Floats:
-        """Returns the unit rays (n, 3) in the camera frame that pixels (n, 2) see.
+        """Return the unit rays (n, 3) in the camera frame that pixels (n, 2) see.
 
         Raises:
             LensError: no ray of the lens's domain meets a pixel.
@@ -83,27 +83,27 @@ class CentralLens(ABC):
 
     @abstractmethod
     def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
-        """Returns which points (n, 3) in the camera frame lie in the lens's domain."""
+        """Return which points (n, 3) in the camera frame lie in the lens's domain."""
 
     def can_unproject(self, pixels: Floats) -> NDArray[np.bool_]:
-        """Returns which pixels (n, 2) a ray of the lens's domain meets."""
+        """Return which pixels (n, 2) a ray of the lens's domain meets."""
         return self._unproject(pixels)[1]
 
     @abstractmethod
     def describe_domain(self) -> str:
-        """Returns where the lens's domain ends and why, in words."""
+        """Return where the lens's domain ends and why, in words."""
 
     @abstractmethod
     def _project(self, points_m: Floats) -> Floats:
-        """Returns the pixels (n, 2) of points (n, 3) of the domain."""
+        """Return the pixels (n, 2) of points (n, 3) of the domain."""
 
     @abstractmethod
     def _unproject(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Returns unit rays (n, 3), and which of them are in the domain and meet their pixel."""
+        """Return unit rays (n, 3), and which of them are in the domain and meet their pixel."""
 
 
 def center_rays(rays: Floats) -> tuple[Rotation, Floats]:
-    """Returns the turn that brings the middle of rays (n, 3) to the axis, and where they are then.
+    """Return the turn that brings the middle of rays (n, 3) to the axis, and where they are then.
 
     These are places (n, 2) in the plane z = 1, where anything that takes a pinhole can use them; rays
     of 90 degrees or more off that axis have none that is of use.
@@ -114,7 +114,7 @@ def center_rays(rays: Floats) -> tuple[Rotation, Floats]:
 
 
 def find_first_root(coefficients: Floats) -> float:
-    """Returns the least positive u with 1 + c1 u + c2 u^2 + ... = 0 for c1, c2, ...; or infinity."""
+    """Return the least positive u with 1 + c1 u + c2 u^2 + ... = 0 for c1, c2, ...; or infinity."""
     inverse = np.roots([1.0, *coefficients])  # of 1 / u: the leading coefficient is never 0
     real = inverse.real[(np.abs(inverse.imag) < 1e-12) & (inverse.real > 0)]
     return 1 / float(real.max()) if len(real) else math.inf

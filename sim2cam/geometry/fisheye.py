@@ -33,7 +33,7 @@ class Fisheye(CentralLens):
     depth_along: ClassVar[Literal["axis", "ray"]] = "ray"
 
     def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
-        """Returns which points (n, 3) are no farther off the axis than the lens's rays go."""
+        """Return which points (n, 3) are no farther off the axis than the lens's rays go."""
         away = np.hypot(points_m[:, 0], points_m[:, 1])
         has_direction = (away > 0) | (points_m[:, 2] > 0)  # not the lens itself nor right behind it
         return np.asarray(
@@ -42,19 +42,19 @@ class Fisheye(CentralLens):
 
     @abstractmethod
     def get_max_angle_rad(self) -> float:
-        """Returns the largest angle off the axis that the lens sees, at most pi."""
+        """Return the largest angle off the axis that the lens sees, at most pi."""
 
     @abstractmethod
     def _get_principal_point_px(self) -> tuple[float, float]:
-        """Returns the principal point."""
+        """Return the principal point."""
 
     @abstractmethod
     def _get_focal_lengths_px(self) -> tuple[float, float]:
-        """Returns the pixels along x and y for each unit of radius."""
+        """Return the pixels along x and y for each unit of radius."""
 
     @abstractmethod
     def _compute_radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
-        """Returns the radii of angles (n,) and their derivative, each (n,)."""
+        """Return the radii of angles (n,) and their derivative, each (n,)."""
 
     def _project(self, points_m: Floats) -> Floats:
         away = np.hypot(points_m[:, 0], points_m[:, 1])
@@ -77,7 +77,7 @@ class Fisheye(CentralLens):
         return np.stack([x * sine, y * sine, np.cos(angles)], axis=1), met
 
     def _solve_angles(self, radius: Floats) -> Floats:
-        """Returns the angles (n,) of radii (n,), by Newton's method; the last one beyond the edge."""
+        """Return the angles (n,) of radii (n,), by Newton's method; the last one beyond the edge."""
         limit = self.get_max_angle_rad()
         known = np.linspace(0, limit, _N_START_ANGLES)
         angles = np.interp(radius, self._compute_radius(known)[0], known)
@@ -115,20 +115,20 @@ class KannalaBrandt(Fisheye):
     kind: Literal["kannala_brandt"] = "kannala_brandt"
 
     def matrix(self) -> Floats:
-        """Returns the (3, 3) camera matrix."""
+        """Return the (3, 3) camera matrix."""
         return np.array([[self.fx_px, 0, self.cx_px], [0, self.fy_px, self.cy_px], [0, 0, 1.0]])
 
     def coefficients(self) -> Floats:
-        """Returns (k1, k2, k3, k4), OpenCV's order."""
+        """Return (k1, k2, k3, k4), OpenCV's order."""
         return np.array([self.k1, self.k2, self.k3, self.k4])
 
     def get_max_angle_rad(self) -> float:
-        """Returns the angle at which the polynomial first turns back, at most pi."""
+        """Return the angle at which the polynomial first turns back, at most pi."""
         turn = find_first_root(self.coefficients() * [3, 5, 7, 9])  # of the square of the angle
         return min(math.sqrt(turn), math.pi)
 
     def describe_domain(self) -> str:
-        """Returns where the lens's domain ends and why, in words."""
+        """Return where the lens's domain ends and why, in words."""
         limit = self.get_max_angle_rad()
         if limit == math.pi:
             return "it sees up to 180.0 degrees off the axis, right behind the camera"
@@ -184,16 +184,16 @@ class RadialTable(Fisheye):
             )
 
     def __str__(self) -> str:
-        """Returns the lens in short, without its table."""
+        """Return the lens in short, without its table."""
         entries = f"{len(self.angles_rad)} entries"
         return f"RadialTable(cx_px={self.cx_px}, cy_px={self.cy_px}, {entries})"
 
     def get_max_angle_rad(self) -> float:
-        """Returns the last angle of the table."""
+        """Return the last angle of the table."""
         return self.angles_rad[-1]
 
     def describe_domain(self) -> str:
-        """Returns where the lens's domain ends and why, in words."""
+        """Return where the lens's domain ends and why, in words."""
         end = f"{math.degrees(self.angles_rad[-1]):.1f} degrees off the axis"
         return f"its table ends {end}, {self.radii_px[-1]:.1f} px from the principal point"
 
@@ -211,7 +211,7 @@ class RadialTable(Fisheye):
 
 
 def _check_increasing(name: str, values: tuple[float, ...]) -> None:
-    """Refuses a column that does not start at 0 and rise."""
+    """Refuse a column that does not start at 0 and rise."""
     if values[0] != 0:
         raise LensError(f"{name} of a radial table starts at {values[0]}. It starts at 0.")
     for before, after in itertools.pairwise(values):

@@ -25,7 +25,7 @@ _TOLERANCE = 0.1  # by which files round, and by which shapes are only about tho
 
 
 def compute_solid_pseudo_inertia(triangles: Floats) -> Floats:
-    """Returns the spread (4, 4) of stuff of density 1 inside closed surfaces.
+    """Return the spread (4, 4) of stuff of density 1 inside closed surfaces.
 
     What is inside of several of them counts as often.
 
@@ -41,13 +41,13 @@ def compute_solid_pseudo_inertia(triangles: Floats) -> Floats:
 
 
 def compute_point_pseudo_inertia(points: Floats) -> Floats:
-    """Returns the spread (4, 4) of a mass of 1 that is shared by points (n, 3)."""
+    """Return the spread (4, 4) of a mass of 1 that is shared by points (n, 3)."""
     corners = np.column_stack([points, np.ones(len(points))])
     return np.asarray(corners.T @ corners / len(points))
 
 
 def tensor_to_pseudo_inertia(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) -> Floats:
-    """Returns the spread (4, 4) of a mass with a tensor of inertia (3, 3).
+    """Return the spread (4, 4) of a mass with a tensor of inertia (3, 3).
 
     Args:
         mass_kg: of it.
@@ -61,7 +61,7 @@ def tensor_to_pseudo_inertia(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) 
 
 
 def transform_pseudo_inertia(pseudo_inertias: Floats, matrices: Floats) -> Floats:
-    """Returns spreads (..., 4, 4) in another frame.
+    """Return spreads (..., 4, 4) in another frame.
 
     Args:
         pseudo_inertias: of any number of masses.
@@ -71,12 +71,12 @@ def transform_pseudo_inertia(pseudo_inertias: Floats, matrices: Floats) -> Float
 
 
 def compute_center_of_mass(pseudo_inertia: Floats) -> Floats:
-    """Returns the centre (3,) of a mass that is spread so (4, 4)."""
+    """Return the centre (3,) of a mass that is spread so (4, 4)."""
     return np.asarray(pseudo_inertia[:3, 3] / pseudo_inertia[3, 3])
 
 
 def compute_principal_axes(pseudo_inertia: Floats) -> tuple[Pose, Vec3]:
-    """Returns the frame of a mass's centre and principal axes, and its moments of inertia about them.
+    """Return the frame of a mass's centre and principal axes, and its moments of inertia about them.
 
     Axes that are principal as they are stay so; all of them are where a mass is as wide in every
     direction.
@@ -101,7 +101,7 @@ def compute_principal_axes(pseudo_inertia: Floats) -> tuple[Pose, Vec3]:
 def is_plausible_inertia(
     pseudo_inertia: Floats, points: Floats, uniform_pseudo_inertia: Floats
 ) -> bool:
-    """Returns whether the mass of a thing could be spread so.
+    """Return whether the mass of a thing could be spread so.
 
     No mean square distance from the centre may be negative (Traversaro et al. 2016, "Identification of
     fully physical consistent inertial parameters": so moments are positive and none exceeds the sum of
@@ -131,6 +131,6 @@ def is_plausible_inertia(
 
 
 def _compute_covariance(pseudo_inertia: Floats) -> Floats:
-    """Returns the mean (3, 3) of ``x x^T`` over a mass, around its centre."""
+    """Return the mean (3, 3) of ``x x^T`` over a mass, around its centre."""
     center = compute_center_of_mass(pseudo_inertia)
     return np.asarray(pseudo_inertia[:3, :3] / pseudo_inertia[3, 3] - np.outer(center, center))

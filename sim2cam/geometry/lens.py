@@ -16,7 +16,7 @@ __all__ = ["BrownConrady", "KannalaBrandt", "Lens", "RadialTable", "Rational", "
 
 
 def _get_kind(lens: object) -> object:
-    """Returns the kind of a lens or of its table; data sets made before there were kinds have none."""
+    """Return the kind of a lens or of its table; data sets made before there were kinds have none."""
     if isinstance(lens, dict):
         return lens.get("kind", BrownConrady.kind)
     return getattr(lens, "kind", None)

@@ -26,7 +26,7 @@ class Twist:
     spin_rad_s: Vec3 = (0.0, 0.0, 0.0)
 
     def express_in(self, pose: Pose) -> Twist:
-        """Returns the same motion, in the parent still, along the axes of a frame in it."""
+        """Return the same motion, in the parent still, along the axes of a frame in it."""
         turn = pose.rotation().inv()
         return Twist(vec3(turn.apply(self.velocity_m_s)), vec3(turn.apply(self.spin_rad_s)))
 
@@ -49,7 +49,7 @@ class RigidMotion:
     twist: Twist = ZERO_TWIST
 
     def compute_pose(self, seconds: float) -> Pose:
-        """Returns the pose at a time."""
+        """Return the pose at a time."""
         if seconds == 0 or self.twist == ZERO_TWIST:
             return self.pose
         turned = Rotation.from_rotvec(np.multiply(self.twist.spin_rad_s, seconds))
@@ -58,14 +58,14 @@ class RigidMotion:
         return Pose(rotation, vec3(self.pose.position_m + away))
 
     def to_parent(self, points_m: Floats, seconds: Floats) -> Floats:
-        """Returns points (n, 3) of this frame, each at its own time (n,), in the parent."""
+        """Return points (n, 3) of this frame, each at its own time (n,), in the parent."""
         if self.twist == ZERO_TWIST or not seconds.any():
             return self.pose.apply(points_m)
         turned = self._compute_rotations(seconds).apply(self.pose.rotation().apply(points_m))
         return np.asarray(turned + self._compute_origins(seconds))
 
     def from_parent(self, points_m: Floats, seconds: Floats) -> Floats:
-        """Returns points (n, 3) of the parent, each at its own time (n,), in this frame."""
+        """Return points (n, 3) of the parent, each at its own time (n,), in this frame."""
         if self.twist == ZERO_TWIST or not seconds.any():
             return self.pose.inverse().apply(points_m)
         from_origin = points_m - self._compute_origins(seconds)

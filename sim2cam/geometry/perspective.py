@@ -57,26 +57,26 @@ class Perspective(CentralLens):
     k3: float = 0.0
 
     def matrix(self) -> Floats:
-        """Returns the (3, 3) camera matrix."""
+        """Return the (3, 3) camera matrix."""
         return np.array([[self.fx_px, 0, self.cx_px], [0, self.fy_px, self.cy_px], [0, 0, 1.0]])
 
     def coefficients(self) -> Floats:
-        """Returns the distortion in OpenCV's order: k1 k2 p1 p2 k3 [k4 k5 k6 [s1 s2 s3 s4]]."""
+        """Return the distortion in OpenCV's order: k1 k2 p1 p2 k3 [k4 k5 k6 [s1 s2 s3 s4]]."""
         return np.array(dataclasses.astuple(self)[4:-1])  # between the matrix and the kind
 
     def is_pinhole(self) -> bool:
-        """Returns whether the lens has no distortion at all."""
+        """Return whether the lens has no distortion at all."""
         return not self.coefficients().any()
 
     def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
-        """Returns which points (n, 3) lie before the camera and where nothing has folded back."""
+        """Return which points (n, 3) lie before the camera and where nothing has folded back."""
         before = points_m[:, 2] > 0
         with np.errstate(over="ignore"):  # hardly before the camera is infinitely far on the plane
             x, y = (points_m[:, :2] / np.where(before, points_m[:, 2], 1)[:, None]).T
         return np.asarray(before & self._is_unfolded(x, y))
 
     def describe_domain(self) -> str:
-        """Returns where the lens's domain ends and why, in words."""
+        """Return where the lens's domain ends and why, in words."""
         fold = self._fold_radius
         if math.isinf(fold):
             return "it ends 90 degrees off the axis, or where tangential distortion folds back"
@@ -96,7 +96,7 @@ class Perspective(CentralLens):
             return np.stack([x / length, y / length, 1 / length], axis=1), met
 
     def _undistort(self, u: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
-        """Returns the points x, y that Newton's method finds for u, v, and how far off they end."""
+        """Return the points x, y that Newton's method finds for u, v, and how far off they end."""
         x, y = self._guess_undistorted(u, v)
         for step in range(NEWTON_STEPS + 1):
             moved_x, moved_y = self._distort(x, y)
@@ -111,7 +111,7 @@ class Perspective(CentralLens):
         return x, y, off
 
     def _guess_undistorted(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Returns the points that radial distortion alone moves to u, v."""
+        """Return the points that radial distortion alone moves to u, v."""
         widest = min(_MAX_START_RAD, math.atan(self._fold_radius))
         known = np.tan(
             np.linspace(0, widest, _N_START_ANGLES, endpoint=False)
@@ -125,7 +125,7 @@ class Perspective(CentralLens):
         return np.asarray(np.maximum(np.abs(off_x) * self.fx_px, np.abs(off_y) * self.fy_px))
 
     def _is_unfolded(self, x: Floats, y: Floats) -> NDArray[np.bool_]:
-        """Returns which points lie before the distortion first folds back."""
+        """Return which points lie before the distortion first folds back."""
         with np.errstate(all="ignore"):  # beyond the fold may be poles
             xx, xy, yx, yy = self._compute_jacobian(x, y)
             within = x * x + y * y < self._fold_radius**2
@@ -148,7 +148,7 @@ class Perspective(CentralLens):
         return given + [0.0] * (_N_COEFFICIENTS - len(given))
 
     def _compute_radial_factor(self, r2: Floats) -> tuple[Floats, Floats]:
-        """Returns N / D and its derivative by r^2, each (n,)."""
+        """Return N / D and its derivative by r^2, each (n,)."""
         k1, k2, _, _, k3, k4, k5, k6, *_ = self._padded_coefficients
         numerator = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
         slope = k1 + r2 * (2 * k2 + 3 * r2 * k3)
@@ -159,7 +159,7 @@ class Perspective(CentralLens):
         return ratio, (slope - ratio * (k4 + r2 * (2 * k5 + 3 * r2 * k6))) / denominator
 
     def _distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Returns where the points x, y of the plane are moved."""
+        """Return where the points x, y of the plane are moved."""
         _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         x2, y2, xy = x * x, y * y, 2 * x * y
         r2 = x2 + y2
@@ -171,7 +171,7 @@ class Perspective(CentralLens):
         return along_x + r2 * (s1 + r2 * s2), along_y + r2 * (s3 + r2 * s4)
 
     def _compute_jacobian(self, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Returns the derivative of ``_distort``: xx, xy (of x by y), yx, yy."""
+        """Return the derivative of ``_distort``: xx, xy (of x by y), yx, yy."""
         _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         r2 = x * x + y * y
         radial, slope = self._compute_radial_factor(r2)

@@ -26,12 +26,12 @@ class Pose:
 
     @classmethod
     def from_matrix(cls, matrix: NDArray[np.float64]) -> Pose:
-        """Returns the pose of a homogeneous (4, 4) matrix."""
+        """Return the pose of a homogeneous (4, 4) matrix."""
         return cls(quaternion(Rotation.from_matrix(matrix[:3, :3])), vec3(matrix[:3, 3]))
 
     @classmethod
     def look_at(cls, eye_m: Vec3, target_m: Vec3, roll_rad: float) -> Pose:
-        """Returns an OpenCV camera (x right, y down, z forward) at the eye, looking at the target.
+        """Return an OpenCV camera (x right, y down, z forward) at the eye, looking at the target.
 
         At roll 0 the image's up is the world's z; straight down, it is the world's y.
 
@@ -53,37 +53,37 @@ class Pose:
         return cls.from_matrix(matrix)
 
     def matrix(self) -> NDArray[np.float64]:
-        """Returns the homogeneous (4, 4) matrix to the parent frame."""
+        """Return the homogeneous (4, 4) matrix to the parent frame."""
         matrix = np.eye(4)
         matrix[:3, :3] = self.rotation().as_matrix()
         matrix[:3, 3] = self.position_m
         return matrix
 
     def rotation(self) -> Rotation:
-        """Returns the rotation to the parent frame."""
+        """Return the rotation to the parent frame."""
         w, x, y, z = self.rotation_wxyz
         return Rotation.from_quat((x, y, z, w))
 
     def inverse(self) -> Pose:
-        """Returns the pose of the parent in this frame."""
+        """Return the pose of the parent in this frame."""
         back = self.rotation().inv()
         return Pose(quaternion(back), vec3(-back.apply(self.position_m)))
 
     def __matmul__(self, other: Pose) -> Pose:
-        """Returns the composition: first ``other``, then this."""
+        """Return the composition: first ``other``, then this."""
         return Pose.from_matrix(self.matrix() @ other.matrix())
 
     def apply(self, points_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns points (n, 3) of this frame, in the parent frame."""
+        """Return points (n, 3) of this frame, in the parent frame."""
         return np.asarray(self.rotation().apply(points_m) + np.asarray(self.position_m))
 
 
 def quaternion(rotation: Rotation, *, canonical: bool = False) -> Quaternion:
-    """Returns the unit quaternion of a rotation; the canonical one of both has w of 0 or more."""
+    """Return the unit quaternion of a rotation; the canonical one of both has w of 0 or more."""
     x, y, z, w = rotation.as_quat(canonical=canonical)
     return float(w), float(x), float(y), float(z)
 
 
 def vec3(values: NDArray[np.float64]) -> Vec3:
-    """Returns three plain floats."""
+    """Return three plain floats."""
     return float(values[0]), float(values[1]), float(values[2])

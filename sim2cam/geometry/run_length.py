@@ -30,20 +30,20 @@ class RleMask:
 
     @classmethod
     def from_mask(cls, mask: NDArray[np.bool_]) -> RleMask:
-        """Returns the run lengths of a mask (h, w)."""
+        """Return the run lengths of a mask (h, w)."""
         encoded = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
         height, width = mask.shape
         return cls((height, width), encoded["counts"].decode("ascii"))
 
     @classmethod
     def from_runs(cls, runs: Sequence[int], size: tuple[int, int]) -> RleMask:
-        """Returns those of runs that are not compressed: outside, inside, outside, ..."""
+        """Return those of runs that are not compressed: outside, inside, outside, ..."""
         counts: bytes = coco_mask.frPyObjects({"size": size, "counts": runs}, *size)["counts"]
         return cls(size, counts.decode("ascii"))
 
     @classmethod
     def from_polygons(cls, polygons: Sequence[Sequence[float]], size: tuple[int, int]) -> RleMask:
-        """Returns those of the pixels inside any of some polygons.
+        """Return those of the pixels inside any of some polygons.
 
         Args:
             polygons: x, y, x, y, ... of three corners or more each, pixel *i* being [i, i + 1).
@@ -53,11 +53,11 @@ class RleMask:
         return cls(size, counts.decode("ascii"))
 
     def compute_area_px(self) -> int:
-        """Returns how many pixels it has, without unpacking it."""
+        """Return how many pixels it has, without unpacking it."""
         return int(coco_mask.area(self.to_coco()))
 
     def is_valid(self) -> bool:
-        """Returns whether the runs fill a mask of this size, without unpacking it."""
+        """Return whether the runs fill a mask of this size, without unpacking it."""
         steps = np.frombuffer(self.counts.encode(), np.uint8).astype(np.int64) - ord("0")
         ends = np.flatnonzero(steps & 32 == 0)
         if not len(ends) or ends[-1] != len(steps) - 1 or steps.min() < 0 or steps.max() > 63:
@@ -77,17 +77,17 @@ class RleMask:
         return bool((runs >= 0).all() and runs.sum() == height * width)
 
     def to_coco(self) -> dict[str, Any]:
-        """Returns what the mask functions of COCO tools take."""
+        """Return what the mask functions of COCO tools take."""
         return {"size": list(self.size), "counts": self.counts.encode()}
 
     @classmethod
     def from_box(cls, box_xyxy: Box, size: tuple[int, int]) -> RleMask:
-        """Returns those of the pixels inside a box."""
+        """Return those of the pixels inside a box."""
         x0, y0, x1, y1 = box_xyxy
         return cls.from_polygons([[x0, y0, x1, y0, x1, y1, x0, y1]], size)
 
     def decode(self) -> NDArray[np.bool_]:
-        """Returns the mask (h, w).
+        """Return the mask (h, w).
 
         Raises:
             UsageError: the runs are broken or do not fill a mask of this size.
@@ -102,7 +102,7 @@ class RleMask:
 def compute_mask_iou(
     detected: Sequence[RleMask], ground_truth: Sequence[RleMask], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Returns the IoU (n, m) of masks of one picture; for groups the share of the found one inside.
+    """Return the IoU (n, m) of masks of one picture; for groups the share of the found one inside.
 
     Args:
         detected: n masks.

@@ -11,7 +11,7 @@ GOLDEN_ANGLE_RAD = math.pi * (3 - math.sqrt(5))
 
 
 def make_fibonacci_directions(heights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns unit vectors (n, 3) with these z (n,), each a golden angle further around than the last.
+    """Return unit vectors (n, 3) with these z (n,), each a golden angle further around than the last.
 
     With heights the same distance apart they lie on a Fibonacci spiral, each for the same solid angle.
     """

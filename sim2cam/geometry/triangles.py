@@ -11,7 +11,7 @@ _NEAR_PLANE_M = 1e-3  # what is nearer, or behind the camera, is not seen
 
 
 def project_triangles(points_m: Floats, faces: NDArray[np.int64], camera_matrix: Floats) -> Floats:
-    """Returns the corners (n, 3, 2), pixels, of what a pinhole sees of a mesh, whatever hides it.
+    """Return the corners (n, 3, 2), pixels, of what a pinhole sees of a mesh, whatever hides it.
 
     Args:
         points_m: (m, 3) in the camera's frame.
@@ -27,7 +27,7 @@ def project_triangles(points_m: Floats, faces: NDArray[np.int64], camera_matrix:
 
 
 def rasterize_triangles(corners_px: Floats, window: tuple[int, int, int, int]) -> NDArray[np.bool_]:
-    """Returns which pixels (y1 - y0, x1 - x0) of a window have their middle in one of some triangles.
+    """Return which pixels (y1 - y0, x1 - x0) of a window have their middle in one of some triangles.
 
     Args:
         corners_px: (n, 3, 2); the middle of pixel i is at i.
@@ -55,7 +55,7 @@ def rasterize_triangles(corners_px: Floats, window: tuple[int, int, int, int]) -
 
 
 def _intersect_rows(corners: Floats, row: NDArray[np.int64]) -> Floats:
-    """Returns where (n, 3) the sides of triangles (n, 3, 2) meet a row each; NaN where they do not."""
+    """Return where (n, 3) the sides of triangles (n, 3, 2) meet a row each; NaN where they do not."""
     ends = np.roll(corners, -1, axis=1)
     rise = ends[..., 1] - corners[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):  # of level sides, which the others touch

@@ -60,7 +60,7 @@ class Checkpointer:
         self._snapshot_at = self._written_at = time.monotonic()
 
     def update(self, make_checkpoint: Callable[[], Checkpoint], *, is_last: bool) -> None:
-        """Takes in what a training is after a step, which the next one may change in its place.
+        """Take in what a training is after a step, which the next one may change in its place.
 
         Raises:
             OutputError: it is time to write it, and the folder cannot be written or the disk is full.
@@ -75,7 +75,7 @@ class Checkpointer:
             self.write()
 
     def write(self) -> None:
-        """Writes the state that is kept, unless that is done or numbers in it are no longer finite.
+        """Write the state that is kept, unless that is done or numbers in it are no longer finite.
 
         Raises:
             OutputError: the folder cannot be written or the disk is full.
@@ -90,7 +90,7 @@ class Checkpointer:
 
 @contextmanager
 def open_checkpointer(path: Path, interval_s: float) -> Iterator[Checkpointer]:
-    """Yields what keeps the states of a training and, whatever ends it early, writes the last of them.
+    """Yield what keeps the states of a training and, whatever ends it early, writes the last of them.
 
     An error in the middle of a step leaves networks of which some have learned and others not: what is
     written is of before. Of losses that ran away nothing is, since they would again.
@@ -111,20 +111,20 @@ def open_checkpointer(path: Path, interval_s: float) -> Iterator[Checkpointer]:
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes a checkpoint, of which no tensors share memory, replacing the last one in one step.
+    """Write a checkpoint, of which no tensors share memory, replacing the last one in one step.
 
     Raises:
         OutputError: the folder cannot be written or the disk is full.
     """
     tensors = {name: value.contiguous() for name, value in checkpoint.tensors.items()}
-    state = {name: getattr(checkpoint, name) for name in ("step", "identity", "facts")}
+    state = {name: getattr(checkpoint, name) for name in ("step", "identity", "extra_state")}
     write_atomic(
         path, save(tensors, {_STATE_KEY: json.dumps(state | {_TENSOR_ORDER_KEY: list(tensors)})})
     )
 
 
 def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
-    """Returns a checkpoint of this very training.
+    """Return a checkpoint of this very training.
 
     Args:
         path: the file.
@@ -140,7 +140,11 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
             state = json.loads((file.metadata() or {})[_STATE_KEY])
             names = state.get(_TENSOR_ORDER_KEY, file.keys())  # those of before have no order
             tensors = {name: file.get_tensor(name) for name in names}
-        step, found, facts = int(state["step"]), state["identity"], dict(state.get("facts", {}))
+        step, found, facts = (
+            int(state["step"]),
+            state["identity"],
+            dict(state.get("extra_state", {})),
+        )
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             path, f"not a whole checkpoint ({error}). Run with --overwrite to start again."
@@ -150,10 +154,10 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
 
 
 def load_extra_state(path: Path) -> Mapping[str, Any]:
-    """Returns the facts of a checkpoint, of whatever training; none of one that is missing or broken."""
+    """Return the facts of a checkpoint, of whatever training; none of one that is missing or broken."""
     try:
         with safe_open(path, framework="pt") as file:
-            return dict(json.loads((file.metadata() or {})[_STATE_KEY]).get("facts", {}))
+            return dict(json.loads((file.metadata() or {})[_STATE_KEY]).get("extra_state", {}))
     except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
         return {}
 
@@ -161,7 +165,7 @@ def load_extra_state(path: Path) -> Mapping[str, Any]:
 def collect_optimizer_state(
     network: nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
-    """Returns the optimizer's state by ``parameter/quantity``; its values must all be tensors."""
+    """Return the optimizer's state by ``parameter/quantity``; its values must all be tensors."""
     found = {}
     for name, parameter in network.named_parameters():
         for quantity, value in optimizer.state.get(parameter, {}).items():
@@ -172,7 +176,7 @@ def collect_optimizer_state(
 def restore_optimizer(
     network: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Puts back what ``collect_optimizer_state`` returned, on each parameter's device."""
+    """Put back what ``collect_optimizer_state`` returned, on each parameter's device."""
     parameters = dict(network.named_parameters())
     for key, value in tensors.items():
         name, _, quantity = key.rpartition("/")

@@ -25,7 +25,7 @@ _SAMPLING_S = 0.2
 
 
 def find_device(name: str) -> torch.device:
-    """Returns the device ``cpu``, ``cuda`` or ``cuda:i``.
+    """Return the device ``cpu``, ``cuda`` or ``cuda:i``.
 
     Raises:
         UsageError: another name.
@@ -44,7 +44,7 @@ def find_device(name: str) -> torch.device:
 
 
 def use_threads(count: int) -> None:
-    """Lets one operation of torch use this many cores, and OpenCV one beside them.
+    """Let one operation of torch use this many cores, and OpenCV one beside them.
 
     Threads that wait for each other burn their cores unless ``OMP_WAIT_POLICY=PASSIVE`` was set
     before torch was loaded: on busy cores a step then takes five times as long.
@@ -59,7 +59,7 @@ def use_threads(count: int) -> None:
 
 
 def count_usable_cores() -> float:
-    """Returns how many cores this process may use: those of its affinity, or its container's share."""
+    """Return how many cores this process may use: those of its affinity, or its container's share."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
@@ -72,7 +72,7 @@ def count_usable_cores() -> float:
 
 
 def get_memory_bytes() -> float:
-    """Returns how much memory this machine has; infinite where it does not tell."""
+    """Return how much memory this machine has; infinite where it does not tell."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError):  # not on POSIX
@@ -80,7 +80,7 @@ def get_memory_bytes() -> float:
 
 
 def release_memory() -> None:
-    """Gives what was freed back to the system, where the C library can.
+    """Give what was freed back to the system, where the C library can.
 
     What threads freed stays with the process otherwise: after a training, most of what its pictures took.
     """
@@ -91,7 +91,7 @@ def release_memory() -> None:
 
 
 def describe_oversubscription(threads: int) -> str | None:
-    """Returns in words that threads will wait for one another, or for others; None where they fit."""
+    """Return in words that threads will wait for one another, or for others; None where they fit."""
     cores = count_usable_cores()
     if threads > cores:
         return (
@@ -108,7 +108,7 @@ def describe_oversubscription(threads: int) -> str | None:
 
 
 def _measure_busy_cores() -> float:
-    """Returns how many cores work now, for what does not give way to others; 0 where that is not told."""
+    """Return how many cores work now, for what does not give way to others; 0 where that is not told."""
     try:
         idle, busy = _read_cpu_ticks()
         time.sleep(_SAMPLING_S)
@@ -120,7 +120,7 @@ def _measure_busy_cores() -> float:
 
 
 def _read_cpu_ticks() -> tuple[int, int]:
-    """Returns what all cores together have been idle or given way, and busy, since the start."""
+    """Return what all cores together have been idle or given way, and busy, since the start."""
     user, nice, system, idle, wait, *others = map(
         int, _CPU_STAT_FILE.read_text().split("\n")[0].split()[1:9]
     )
@@ -128,7 +128,7 @@ def _read_cpu_ticks() -> tuple[int, int]:
 
 
 def check_torch_compile(device: torch.device) -> None:
-    """Compiles next to nothing, to see whether torch can.
+    """Compile next to nothing, to see whether torch can.
 
     Raises:
         BackendError: it cannot, as without a compiler.
@@ -144,7 +144,7 @@ def check_torch_compile(device: torch.device) -> None:
 
 @contextmanager
 def explain_out_of_memory() -> Iterator[None]:
-    """Says what to do when a GPU's memory is full, or the machine's; also a decorator.
+    """Say what to do when a GPU's memory is full, or the machine's; also a decorator.
 
     Raises:
         BackendError: it is.
@@ -180,7 +180,7 @@ _REDUCE_MEMORY_HINT = (
 
 
 def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextManager[object]:
-    """Returns a context of bfloat16 on CUDA, and of single precision on the CPU.
+    """Return a context of bfloat16 on CUDA, and of single precision on the CPU.
 
     Args:
         device: on which it is computed.
@@ -191,7 +191,7 @@ def autocast(device: torch.device, *, on_cpu: bool = False) -> AbstractContextMa
 
 
 def disable_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Returns a context of single precision, within one of bfloat16 too."""
+    """Return a context of single precision, within one of bfloat16 too."""
     return torch.autocast(_get_device_type(device), enabled=False)
 
 
@@ -203,7 +203,7 @@ def _get_device_type(device: torch.device) -> str:
 
 @functools.cache
 def _supports_bfloat16() -> bool:
-    """Returns whether this CPU has such instructions, which do twice as much in the same time."""
+    """Return whether this CPU has such instructions, which do twice as much in the same time."""
     if not hasattr(torch.cpu, "get_capabilities"):  # before torch 2.12
         return False
     known = torch.cpu.get_capabilities()

@@ -30,7 +30,7 @@ _TIMEOUT = timedelta(hours=1)  # for the first process, which alone judges candi
 
 @contextmanager
 def join_process_group(device: str) -> Iterator[torch.device]:
-    """Yields the device of this process, which within shares its steps with those started with it.
+    """Yield the device of this process, which within shares its steps with those started with it.
 
     All of them come in together; what the first did before is done.
 
@@ -56,7 +56,7 @@ def join_process_group(device: str) -> Iterator[torch.device]:
 
 
 def select_local_device(device: str) -> str:
-    """Returns the device of this process; of several on one machine, each takes a GPU of its own.
+    """Return the device of this process; of several on one machine, each takes a GPU of its own.
 
     Args:
         device: as for ``joined``.
@@ -84,14 +84,14 @@ def select_local_device(device: str) -> str:
 
 
 def get_group_size() -> int:
-    """Returns how many processes share their steps now."""
+    """Return how many processes share their steps now."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_world_size()
     return 1
 
 
 def slice_batch(batch_size: int) -> slice:
-    """Returns which items of a batch are this process's.
+    """Return which items of a batch are this process's.
 
     Raises:
         UsageError: the batch cannot be divided evenly.
@@ -107,7 +107,7 @@ def slice_batch(batch_size: int) -> slice:
 
 
 def reduce_divisor(local_total: Tensor, minimum: float = 1) -> Tensor:
-    """Returns what a sum over this process's part of a batch is divided by to become a loss.
+    """Return what a sum over this process's part of a batch is divided by to become a loss.
 
     The mean of that over the processes is the sum over the whole batch, divided by ``local_total`` over the
     whole batch or, if that is less, by ``minimum``.
@@ -124,7 +124,7 @@ def reduce_divisor(local_total: Tensor, minimum: float = 1) -> Tensor:
 
 
 def all_reduce_sum(local: Tensor) -> Tensor:
-    """Returns the sum over all processes, through which gradients go back to all of them."""
+    """Return the sum over all processes, through which gradients go back to all of them."""
     if get_group_size() == 1:
         return local
     summed: Tensor = _AllReduceSum.apply(local)  # type: ignore[no-untyped-call]
@@ -132,7 +132,7 @@ def all_reduce_sum(local: Tensor) -> Tensor:
 
 
 def average_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """Gives what an optimiser trains the mean of the gradients that the processes found."""
+    """Give what an optimiser trains the mean of the gradients that the processes found."""
     if get_group_size() == 1:
         return
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -145,7 +145,7 @@ def average_gradients(optimizer: torch.optim.Optimizer) -> None:
 
 
 def all_reduce_mean(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Returns the means over the processes of scalars that all of them measured."""
+    """Return the means over the processes of scalars that all of them measured."""
     if get_group_size() == 1:
         return scalars
     values = torch.stack([value.float() for value in scalars.values()])
@@ -154,7 +154,7 @@ def all_reduce_mean(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 
 def all_gather(local: Tensor) -> Tensor:
-    """Returns the parts (n, ...) of all processes as one batch; no gradient goes through it."""
+    """Return the parts (n, ...) of all processes as one batch; no gradient goes through it."""
     if get_group_size() == 1:
         return local
     parts = [
@@ -166,7 +166,7 @@ def all_gather(local: Tensor) -> Tensor:
 
 
 def broadcast_from_main(compute: Callable[[], float], device: torch.device) -> float:
-    """Returns what the first process finds, so that all decide alike; the others do not look."""
+    """Return what the first process finds, so that all decide alike; the others do not look."""
     if get_group_size() == 1:
         return compute()
     value = torch.tensor(
@@ -177,13 +177,13 @@ def broadcast_from_main(compute: Callable[[], float], device: torch.device) -> f
 
 
 def wait_for_all() -> None:
-    """Goes on once all processes have come here."""
+    """Go on once all processes have come here."""
     if get_group_size() > 1:
         distributed.barrier()
 
 
 def synchronize_batch_norms(network: nn.Module) -> None:
-    """Lets a network normalize by batches over all processes; names and values of its state stay."""
+    """Let a network normalize by batches over all processes; names and values of its state stay."""
     if get_group_size() == 1:
         return
     for module in list(network.modules()):
@@ -199,7 +199,7 @@ class SynchronizedBatchNorm2d(nn.BatchNorm2d):
     """
 
     def forward(self, features: Tensor) -> Tensor:
-        """Returns the normalized features (n, c, h, w)."""
+        """Return the normalized features (n, c, h, w)."""
         if not self.training:
             return super().forward(features)
         values = features.float()
@@ -213,7 +213,7 @@ class SynchronizedBatchNorm2d(nn.BatchNorm2d):
         return normalized.to(features.dtype)
 
     def _update_running_stats(self, mean: Tensor, variance: Tensor) -> None:
-        """Takes a batch's statistics into the running ones, as torch does."""
+        """Take a batch's statistics into the running ones, as torch does."""
         assert self.num_batches_tracked is not None
         assert self.running_mean is not None
         assert self.running_var is not None
@@ -228,14 +228,14 @@ class _AllReduceSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, local: Tensor) -> Tensor:
-        """Returns the sum."""
+        """Return the sum."""
         whole = local.clone(memory_format=torch.contiguous_format)
         distributed.all_reduce(whole)
         return whole
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Returns the gradient of each process's part."""
+        """Return the gradient of each process's part."""
         whole = gradients[0].clone(memory_format=torch.contiguous_format)
         distributed.all_reduce(whole)
         return whole

@@ -23,7 +23,7 @@ class ExponentialMovingAverage:
 
     @torch.no_grad()
     def update(self, network: nn.Module, step: int) -> None:
-        """Takes in the network as it is after a step, counted from 0."""
+        """Take in the network as it is after a step, counted from 0."""
         decay = min(self._decay, (1 + step) / (10 + step))
         averages: list[Tensor] = []
         values: list[Tensor] = []
@@ -36,6 +36,6 @@ class ExponentialMovingAverage:
         torch._foreach_lerp_(averages, values, 1 - decay)  # one kernel for many of them
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Goes on from a stored state with the same names and shapes."""
+        """Go on from a stored state with the same names and shapes."""
         for name, value in self.state.items():
             value.copy_(state[name])

@@ -27,7 +27,7 @@ CompareOutputs = Callable[[Outputs, Outputs], str]
 
 
 def compare_outputs(expected: Outputs, actual: Outputs) -> str:
-    """Returns how outputs differ by more than ``TOLERANCE``, in words; empty where none does."""
+    """Return how outputs differ by more than ``TOLERANCE``, in words; empty where none does."""
     for name, one in expected.items():
         largest = max(1.0, float(np.abs(one).max(initial=0.0)))
         difference = float(np.abs(one.astype(np.float64) - actual[name]).max(initial=0.0)) / largest
@@ -47,7 +47,7 @@ def write_onnx(
     *,
     compare: CompareOutputs = compare_outputs,
 ) -> None:
-    """Writes a network, after onnxruntime has run it and found the same.
+    """Write a network, after onnxruntime has run it and found the same.
 
     Args:
         path: the file.
@@ -103,7 +103,7 @@ def write_onnx(
 def _run_both(
     content: bytes, network: nn.Module, inputs: Inputs, output_names: Sequence[str]
 ) -> tuple[Outputs, Outputs]:
-    """Returns what the network makes of inputs, and what onnxruntime does."""
+    """Return what the network makes of inputs, and what onnxruntime does."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])

@@ -37,7 +37,7 @@ class Prefetcher(Generic[T]):
         self._futures: dict[int, Future[T]] = {}
 
     def __call__(self, step: int) -> T:
-        """Returns what is made of a step."""
+        """Return what is made of a step."""
         wanted = (step, *range(step + 1, min(step + 2, self._end_step)))
         self._futures = {
             n: self._futures.get(n) or self._pool.submit(self._make, n) for n in wanted
@@ -48,7 +48,7 @@ class Prefetcher(Generic[T]):
 def prefetch_in_processes(
     make: Callable[[int], T], steps: Sequence[int], process_count: int
 ) -> Iterator[T]:
-    """Yields what is made of steps, in their order, by processes that are forked from this one.
+    """Yield what is made of steps, in their order, by processes that are forked from this one.
 
     What they hold when this is called, such as decoded pictures, they share. Python runs one thread at a time, so
     that threads that make data would keep the one waiting that has a GPU to feed. What a step is made of must depend
@@ -85,7 +85,7 @@ class _StepDataset(data.Dataset[Any]):
 
 
 def _to_shared(array: NDArray[Any]) -> Any:
-    """Returns an array as it is sent: through a pipe or, as a tensor, through memory that both processes see, which
+    """Return an array as it is sent: through a pipe or, as a tensor, through memory that both processes see, which
     takes an open file.
     """
     if array.nbytes < _MIN_SHARED_BYTES:
@@ -100,7 +100,7 @@ def _from_shared(value: Any) -> Any:
 
 
 def _map_values(value: object, kind: type, convert: Callable[[Any], object]) -> object:
-    """Returns a value in which all of a kind are changed, also those in tuples and dataclasses."""
+    """Return a value in which all of a kind are changed, also those in tuples and dataclasses."""
     if isinstance(value, kind):
         return convert(value)
     if isinstance(value, tuple):

@@ -66,7 +66,7 @@ class MetricsLog:
         self._last_line_s = time.perf_counter()
 
     def add(self, scalars: Mapping[str, Tensor]) -> None:
-        """Takes in what one more step measured; a step need not measure everything."""
+        """Take in what one more step measured; a step need not measure everything."""
         self._pending_scalars.append(scalars)
 
     @property
@@ -79,7 +79,7 @@ class MetricsLog:
         }
 
     def resume(self, pending: Mapping[str, Tensor]) -> None:
-        """Goes on with a line that was begun before."""
+        """Go on with a line that was begun before."""
         steps: dict[int, dict[str, Tensor]] = defaultdict(dict)
         for key, value in pending.items():
             number, _, name = key.partition("/")
@@ -87,7 +87,7 @@ class MetricsLog:
         self._pending_scalars = [steps[number] for number in sorted(steps)]
 
     def take_means(self, step: int) -> tuple[dict[str, float], float]:
-        """Returns the means of all that was added since the last call, and seconds a step.
+        """Return the means of all that was added since the last call, and seconds a step.
 
         Raises:
             RunawayError: something that was added is not finite.
@@ -116,7 +116,7 @@ class MetricsLog:
         return means, step_s
 
     def write(self, line: MetricsLine) -> None:
-        """Appends a line.
+        """Append a line.
 
         Raises:
             OutputError: the disk is full, or the file cannot be written.
@@ -135,7 +135,7 @@ class MetricsLog:
 def open_run(
     run_dir: Path, identity: Mapping[str, Any], line_type: type[MetricsLineT], *, resume: bool
 ) -> Checkpoint | None:
-    """Returns the checkpoint to go on from, None to start; the record then ends where it does.
+    """Return the checkpoint to go on from, None to start; the record then ends where it does.
 
     Of several processes, the first alone cuts the record.
 
@@ -165,7 +165,7 @@ def open_run(
 
 
 def read_metrics_log(run_dir: Path, line_type: type[MetricsLineT]) -> tuple[MetricsLineT, ...]:
-    """Returns a training's record; empty when there is none, short of a line cut by a crash.
+    """Return a training's record; empty when there is none, short of a line cut by a crash.
 
     Raises:
         InputError: a whole line is not of this kind.

@@ -8,7 +8,7 @@ from sim2cam.errors import UsageError
 
 
 def check_minimums(settings: object, minimums: Mapping[str, float]) -> None:
-    """Refuses settings below the least that they may be, by their names.
+    """Refuse settings below the least that they may be, by their names.
 
     Raises:
         UsageError: naming the setting and its value.

@@ -33,7 +33,7 @@ class TensorBoardLogger:
         self._writer: Any = None
 
     def log(self, line: MetricsLine) -> None:
-        """Writes a line; what was told before of its step and later ones is void."""
+        """Write a line; what was told before of its step and later ones is void."""
         if self._writer is None:  # a resumed training goes on from before where it was stopped
             self._writer = self._writer_class(str(self._run_dir), purge_step=line.step)
         for name, value in _flatten_scalars(asdict(line)):
@@ -42,7 +42,7 @@ class TensorBoardLogger:
 
 
 def _flatten_scalars(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yields what TensorBoard calls each number, and it."""
+    """Yield what TensorBoard calls each number, and it."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _flatten_scalars(value, f"{name}/")

@@ -39,11 +39,11 @@ class TorchDetectionDataset(TorchDataset[Item]):
         self._with_masks = with_masks
 
     def __len__(self) -> int:
-        """Returns how many pictures there are."""
+        """Return how many pictures there are."""
         return len(self._dataset.samples)
 
     def __getitem__(self, index: int) -> Item:
-        """Returns a picture and its target; groups (``is_crowd``) are left out.
+        """Return a picture and its target; groups (``is_crowd``) are left out.
 
         The picture is RGB, float32 (3, h, w) from 0 to 1. The target holds ``boxes`` float32 (n, 4),
         x0, y0, x1, y1 in pixels; ``labels`` int64 (n,), 1 for the first category, as 0 is the
@@ -72,12 +72,12 @@ class TorchDetectionDataset(TorchDataset[Item]):
 
 
 def collate(items: Sequence[Item]) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
-    """Returns pictures and targets as two lists, which is how torchvision's models take them."""
+    """Return pictures and targets as two lists, which is how torchvision's models take them."""
     return [picture for picture, _ in items], [target for _, target in items]
 
 
 def _stack_masks(sample: Sample) -> Tensor:
-    """Returns the masks (n, h, w) of all objects that are no groups; empty ones where unknown."""
+    """Return the masks (n, h, w) of all objects that are no groups; empty ones where unknown."""
     found = np.zeros((len(sample.objects or ()), sample.height, sample.width), np.uint8)
     for number, mask in enumerate(read_visible_masks(sample)):
         if mask is not None:

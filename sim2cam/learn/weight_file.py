@@ -26,7 +26,7 @@ Card = TypeVar("Card")
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
-    """Writes a weights file and its card; floats are stored in half precision.
+    """Write a weights file and its card; floats are stored in half precision.
 
     Raises:
         CheckpointError: another suffix than ``.safetensors``, or numbers that are too large or none.
@@ -47,7 +47,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
 
 
 def to_half_precision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns tensors as ``save_weights`` stores them: floats in half precision."""
+    """Return tensors as ``save_weights`` stores them: floats in half precision."""
     return {
         name: (value.half() if value.is_floating_point() else value).detach()
         for name, value in tensors.items()
@@ -55,7 +55,7 @@ def to_half_precision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Returns the tensors, floats in single precision on the CPU, and the card.
+    """Return the tensors, floats in single precision on the CPU, and the card.
 
     Raises:
         CheckpointError: either file is missing or broken, or the suffix is another.
@@ -74,7 +74,7 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_card(weights_path: Path) -> dict[str, Any]:
-    """Returns the card of a weights file, as JSON values.
+    """Return the card of a weights file, as JSON values.
 
     Raises:
         CheckpointError: it is missing or broken.
@@ -95,7 +95,7 @@ def load_card(weights_path: Path) -> dict[str, Any]:
 
 
 def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], owner: str) -> Card:
-    """Returns the card that a JSON file holds.
+    """Return the card that a JSON file holds.
 
     Args:
         path: the file, for the errors.
@@ -119,7 +119,7 @@ def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], ow
 
 
 def get_card_path(weights_path: Path) -> Path:
-    """Returns where the card of a weights file lies: ``dice.json`` beside ``dice.safetensors``."""
+    """Return where the card of a weights file lies: ``dice.json`` beside ``dice.safetensors``."""
     return weights_path.with_suffix(".json")
 
 
@@ -158,7 +158,7 @@ def check_sizes(
 
 
 def load_into_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Gives a network its weights.
+    """Give a network its weights.
 
     Raises:
         CheckpointError: a tensor is missing, not used, not finite or of another shape.

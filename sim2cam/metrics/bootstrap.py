@@ -27,7 +27,7 @@ class Estimate:
     ci95: tuple[float, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns ``{"value": v, "ci95": [low, high]}``."""
+        """Return ``{"value": v, "ci95": [low, high]}``."""
         return {"value": self.value, "ci95": list(self.ci95)}
 
 
@@ -60,34 +60,34 @@ class PairedDifference:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return {
             "value": self.value,
             "ci95": list(self.ci95),
             "p_value": self.p_value,
-            "detectable": self.min_detectable_effect,
+            "min_detectable_effect": self.min_detectable_effect,
         }
 
 
 def sample_bootstrap_counts(
     n: int, n_resamples: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Returns how often each of n images is in each resample (draws, n); rows sum to n."""
+    """Return how often each of n images is in each resample (draws, n); rows sum to n."""
     return rng.multinomial(n, np.full(n, 1 / n), size=n_resamples)
 
 
 def bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
-    """Returns a value with the percentile interval of its resamples (draws,); NaNs are left out."""
+    """Return a value with the percentile interval of its resamples (draws,); NaNs are left out."""
     return Estimate(value, _compute_percentile_interval(bootstrap_values))
 
 
 def estimates_to_json(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    """Returns numbers by their names as JSON values, each as ``{"value": v, "ci95": [low, high]}``."""
+    """Return numbers by their names as JSON values, each as ``{"value": v, "ci95": [low, high]}``."""
     return {name: one.to_json() for name, one in estimates.items()}
 
 
 def basic_bootstrap_estimate(value: float, bootstrap_values: NDArray[np.float64]) -> Estimate:
-    """Returns a number that is 0 or more with the basic bootstrap interval (Davison and Hinkley 1997).
+    """Return a number that is 0 or more with the basic bootstrap interval (Davison and Hinkley 1997).
 
     For what noise makes larger, as distances are: it makes resamples (draws,) larger again, so the
     interval reaches as far below the value as they lie above it. NaNs are left out.
@@ -102,7 +102,7 @@ def compute_paired_difference(
     first_bootstrap_values: NDArray[np.float64],
     second_bootstrap_values: NDArray[np.float64],
 ) -> PairedDifference:
-    """Returns the paired difference of two numbers.
+    """Return the paired difference of two numbers.
 
     Args:
         first, second: of all images.
@@ -123,7 +123,7 @@ def compute_paired_difference(
 def average_over_seeds(
     scores: NDArray[np.float64], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Returns the mean (1 + draws,) over runs: of all of them, then of runs that are drawn again.
+    """Return the mean (1 + draws,) over runs: of all of them, then of runs that are drawn again.
 
     Each draw takes one run fewer than there are: as many would spread too little, of three runs by a fifth
     (Rao and Wu 1988, "Resampling inference with complex survey data"). A single run shows no spread.
@@ -140,7 +140,7 @@ def average_over_seeds(
 
 
 def apply_holm_correction(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Returns p-values that hold for all comparisons together (Holm 1979), in the given order."""
+    """Return p-values that hold for all comparisons together (Holm 1979), in the given order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     adjusted = [0.0] * len(p_values)
     highest = 0.0

@@ -19,7 +19,7 @@ _MIN_USEFUL_AP50 = 0.5
 
 
 def estimate_box_expansion(predictions: Predictions, dataset: LabelledDataset) -> float | None:
-    """Returns by which share of its side a found box must reach further, in the median, on each.
+    """Return by which share of its side a found box must reach further, in the median, on each.
 
     It is None where fewer than ``MIN_PAIRS`` objects were found.
     """

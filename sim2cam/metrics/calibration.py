@@ -74,15 +74,15 @@ class ConfidenceCalibration:
     bins: tuple[ReliabilityBin, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns ``ece``, ``chance_ece`` and each bin's confidence, precision and detections."""
+        """Return ``ece``, ``chance_ece`` and each bin's confidence, precision and detections."""
         bins = [[b.confidence, b.precision, b.n_detections] for b in self.bins]
-        return {"ece": self.ece.to_json(), "by_chance": self.chance_ece, "bins": bins}
+        return {"ece": self.ece.to_json(), "chance_ece": self.chance_ece, "bins": bins}
 
 
 def collect_scored_detections(
     dataset: LabelledDataset, predictions: Predictions
 ) -> ScoredDetections:
-    """Returns all detections that count, as COCO matches them: surer ones first, each object once.
+    """Return all detections that count, as COCO matches them: surer ones first, each object once.
 
     Args:
         dataset: labelled images.
@@ -106,7 +106,7 @@ def collect_scored_detections(
 def measure_calibration(
     detections: ScoredDetections, rng: np.random.Generator
 ) -> ConfidenceCalibration | None:
-    """Returns how far confidences are from precision, in ``N_BINS`` bins of equally many detections.
+    """Return how far confidences are from precision, in ``N_BINS`` bins of equally many detections.
 
     The measure is the D-ECE of Kueppers and others (2020, "Multivariate confidence calibration for
     object detection") in the confidence alone. Bins of equal mass bias it less than those of equal

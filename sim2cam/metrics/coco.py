@@ -21,7 +21,7 @@ def compute_coco_average_precision(
     max_detections: int,
     keypoint_sigmas: Sequence[float] | None = None,
 ) -> NDArray[np.float64]:
-    """Returns the average precision (thresholds, categories); -1 of a category without objects.
+    """Return the average precision (thresholds, categories); -1 of a category without objects.
 
     Args:
         iou_type: of what has to overlap.

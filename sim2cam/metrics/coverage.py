@@ -41,16 +41,16 @@ class Coverage:
     density: Estimate
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the shares as JSON values."""
+        """Return the shares as JSON values."""
         return {
             **self.coverage.to_json(),
-            "alike": self.null_mean,
+            "null_mean": self.null_mean,
             "density": self.density.to_json(),
         }
 
 
 def measure_coverage(reference: Floats, candidates: Floats, rng: np.random.Generator) -> Coverage:
-    """Returns how well some vectors (m, d) cover others (n, d).
+    """Return how well some vectors (m, d) cover others (n, d).
 
     Args:
         reference: what is to be covered, as captures are.
@@ -81,7 +81,7 @@ def measure_coverage(reference: Floats, candidates: Floats, rng: np.random.Gener
 
 
 def compute_null_coverage(n: int, m: int) -> float:
-    """Returns the mean coverage of n pictures by m others of one kind.
+    """Return the mean coverage of n pictures by m others of one kind.
 
     A picture is not covered when its nearest ``N_NEIGHBOURS`` among all are of its own set.
     """

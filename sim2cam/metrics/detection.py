@@ -154,12 +154,12 @@ class Detection:
     mask: RleMask | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values, without what was not looked for."""
+        """Return all of it as JSON values, without what was not looked for."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def is_ignored(label: LabelledObject) -> bool:
-    """Returns whether an object counts neither as found nor as missed: a group, or hardly seen."""
+    """Return whether an object counts neither as found nor as missed: a group, or hardly seen."""
     visible = label.visible_fraction
     return label.is_crowd or (visible is not None and visible < MIN_VISIBLE_FRACTION)
 
@@ -191,7 +191,7 @@ class DetectionMetrics:
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
             "ap": self.ap.to_json(),
             "ap50": self.ap50.to_json(),
@@ -213,7 +213,7 @@ class Evaluator(Protocol):
         """What resamples are drawn by."""
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Returns scores (draws,) by their names, for how often each image is in each resample (draws, images)."""
+        """Return scores (draws,) by their names, for how often each image is in each resample (draws, images)."""
 
 
 class DetectionEvaluator:
@@ -238,7 +238,7 @@ class DetectionEvaluator:
         self._agnostic = CategoryMatches(match_category(dataset, predictions, None))
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Returns ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME`` and ``ap50/NAME``, (draws,); NaN if undefined.
+        """Return ``ap ap50 ap75 agnostic_ap50``, ``ap/NAME`` and ``ap50/NAME``, (draws,); NaN if undefined.
 
         Args:
             image_counts: how often each image is in each resample (draws, images).
@@ -267,7 +267,7 @@ def evaluate_detections(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> DetectionMetrics:
-    """Returns how well predictions fit, with 95 % bootstrap intervals over ``group_images`` the images.
+    """Return how well predictions fit, with 95 % bootstrap intervals over ``group_images`` the images.
 
     Args:
         dataset: labelled images.
@@ -299,7 +299,7 @@ def evaluate_detections(
 def _select_category_estimates(
     metric: str, dataset: LabelledDataset, estimates: Mapping[str, Estimate]
 ) -> dict[str, Estimate]:
-    """Returns what is known of a metric by category."""
+    """Return what is known of a metric by category."""
     names = {f"{metric}/{name}": name for name in dataset.categories}
     return {name: estimates[key] for key, name in names.items() if key in estimates}
 
@@ -307,7 +307,7 @@ def _select_category_estimates(
 def bootstrap_scores(
     evaluators: Sequence[Evaluator], *, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
 ) -> dict[str, NDArray[np.float64]]:
-    """Returns the scores of runs on the same images (runs, 1 + draws), by the names of scores.
+    """Return the scores of runs on the same images (runs, 1 + draws), by the names of scores.
 
     The first column is of all images, the others of resamples: the same for every run.
 
@@ -323,7 +323,7 @@ def bootstrap_scores(
 
 
 def compare_seed_means(first: NDArray[np.float64], second: NDArray[np.float64]) -> PairedDifference:
-    """Returns how much better the mean of the first runs is than that of the second.
+    """Return how much better the mean of the first runs is than that of the second.
 
     Args:
         first, second: ``average_over_seeds`` (1 + draws,), on the same resamples of images.
@@ -332,7 +332,7 @@ def compare_seed_means(first: NDArray[np.float64], second: NDArray[np.float64]) 
 
 
 def estimate_seed_mean(mean: NDArray[np.float64]) -> Estimate:
-    """Returns the mean of several runs, with its interval.
+    """Return the mean of several runs, with its interval.
 
     Args:
         mean: ``average_over_seeds`` (1 + draws,).
@@ -341,7 +341,7 @@ def estimate_seed_mean(mean: NDArray[np.float64]) -> Estimate:
 
 
 def count_objects(dataset: LabelledDataset) -> int:
-    """Returns how many objects there are, those that ``is_ignored`` left out.
+    """Return how many objects there are, those that ``is_ignored`` left out.
 
     Raises:
         InputError: no image, one without labels, or no object.
@@ -362,7 +362,7 @@ def _check_labelled(dataset: LabelledDataset) -> None:
 
 
 def check_predictions(dataset: LabelledDataset, predictions: Predictions) -> None:
-    """Refuses what cannot be scored.
+    """Refuse what cannot be scored.
 
     Raises:
         InputError: as ``DetectionEvaluator``.
@@ -383,7 +383,7 @@ def check_predictions(dataset: LabelledDataset, predictions: Predictions) -> Non
 def match_category(
     dataset: LabelledDataset, predictions: Predictions, category: str | None
 ) -> list[ImageMatches]:
-    """Returns the matches of one category in every image; of all taken as one when None."""
+    """Return the matches of one category in every image; of all taken as one when None."""
     images = []
     for sample in dataset.samples:
         found = [d for d in predictions[sample.name] if category in (None, d.category)]
@@ -401,12 +401,12 @@ def match_category(
 
 
 def stack_boxes(items: Sequence[Detection] | Sequence[LabelledObject]) -> NDArray[np.float64]:
-    """Returns boxes (n, 4) as x0, y0, x1, y1, pixels."""
+    """Return boxes (n, 4) as x0, y0, x1, y1, pixels."""
     return np.array([b.box_xyxy for b in items], np.float64).reshape(-1, 4)
 
 
 def average_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the mean over the categories that have objects, of (categories, draws)."""
+    """Return the mean over the categories that have objects, of (categories, draws)."""
     defined = np.isfinite(precision)
     n = defined.sum(axis=0)
     total = np.where(defined, precision, 0.0).sum(axis=0)
@@ -414,7 +414,7 @@ def average_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) -> dict[str, float]:
-    """Returns the values that faster-coco-eval gives; categories without objects are left out."""
+    """Return the values that faster-coco-eval gives; categories without objects are left out."""
     by_category = _compute_coco_precision(
         dataset, predictions, dataset.categories
     )  # (t, categories)
@@ -435,7 +435,7 @@ def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) ->
 def _compute_coco_precision(
     dataset: LabelledDataset, predictions: Predictions, categories: tuple[str, ...] | None
 ) -> NDArray[np.float64]:
-    """Returns average precision (thresholds, categories), -1 without objects; as one when None."""
+    """Return average precision (thresholds, categories), -1 without objects; as one when None."""
     numbers = {name: 1 if categories is None else i for i, name in enumerate(dataset.categories, 1)}
     truth = {
         "images": [{"id": i} for i in range(1, len(dataset.samples) + 1)],

@@ -40,7 +40,7 @@ class EquivalentImageCount:
     decreases: tuple[tuple[int, int], ...] = ()
 
     def describe(self) -> str:
-        """Returns it as people say it: ``worth 40 [25, > 200] real photos``."""
+        """Return it as people say it: ``worth 40 [25, > 200] real photos``."""
         low, high = (self._format_bound(end) for end in self.ci95)
         if self.images == 0:
             value = f"fewer than {self.measured_range[0]}"
@@ -53,16 +53,16 @@ class EquivalentImageCount:
         return f"worth {value} [{low}, {high}] real photos{rest}"
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values: 0 for fewer than measured, null for more."""
-        photos, low, high = (
+        """Return all of it as JSON values: 0 for fewer than measured, null for more."""
+        images, low, high = (
             None if math.isinf(number) else number for number in (self.images, *self.ci95)
         )
         return {
-            "photos": photos,
+            "images": images,
             "ci95": [low, high],
-            "measured": list(self.measured_range),
-            "falls": [list(pair) for pair in self.decreases],
-            "words": self.describe(),
+            "measured_range": list(self.measured_range),
+            "decreases": [list(pair) for pair in self.decreases],
+            "summary": self.describe(),
         }
 
     def _format_bound(self, bound: float) -> str:
@@ -74,7 +74,7 @@ class EquivalentImageCount:
 def estimate_equivalent_images(
     image_counts: Sequence[int], curve: Floats, score: Floats
 ) -> EquivalentImageCount:
-    """Returns how many photos score as high as something else does.
+    """Return how many photos score as high as something else does.
 
     Between measured numbers of photos the curve is a straight line over their logarithm, after
     isotonic regression: the nearest curve that never falls (Barlow and others, Statistical inference
@@ -104,7 +104,7 @@ def estimate_equivalent_images(
 
 
 def fit_isotonic_curve(curve: Floats) -> Floats:
-    """Returns the nearest curves (k, n), in least squares, that never fall along the first axis.
+    """Return the nearest curves (k, n), in least squares, that never fall along the first axis.
 
     It is the greatest mean that begins at or before a point, of the least ones that end at or after
     it (the max-min formula of isotonic regression).
@@ -121,7 +121,7 @@ def fit_isotonic_curve(curve: Floats) -> Floats:
 
 
 def _find_first_crossing(image_counts: Floats, curve: Floats, score: Floats) -> Floats:
-    """Returns the fewest photos (n,) with which curves (k, n) that never fall reach scores (n,)."""
+    """Return the fewest photos (n,) with which curves (k, n) that never fall reach scores (n,)."""
     reached = curve >= score - _ROUNDING_TOLERANCE  # detectors without an error are all equal
     last = len(image_counts) - 1
     after = np.where(reached.any(axis=0), reached.argmax(axis=0), last)
@@ -137,7 +137,7 @@ def _find_first_crossing(image_counts: Floats, curve: Floats, score: Floats) -> 
 
 
 def _find_decreases(image_counts: Sequence[int], curve: Floats) -> tuple[tuple[int, int], ...]:
-    """Returns the neighbours of which the second scores lower, as sure as Holm's correction asks."""
+    """Return the neighbours of which the second scores lower, as sure as Holm's correction asks."""
     steps = [
         compute_paired_difference(float(more[0]), float(few[0]), more[1:], few[1:])
         for few, more in itertools.pairwise(curve)

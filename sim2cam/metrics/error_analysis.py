@@ -21,7 +21,9 @@ from sim2cam.metrics.detection import (
     stack_boxes,
 )
 
-OutcomeKind = Literal["right", "wrong category", "poorly placed", "duplicate", "false", "missed"]
+OutcomeKind = Literal[
+    "true positive", "confusion", "localisation", "duplicate", "background", "missed"
+]
 
 DEFAULT_SCORE_THRESHOLD = 0.5
 """Score from which on detections count where none of any score is right."""
@@ -29,10 +31,10 @@ MATCH_IOU = 0.5
 OVERLAP_IOU = 0.1
 """IoU below which a detection has nothing to do with an object (Bolya et al. 2020, "TIDE")."""
 _ASSIGNMENT_RULES: tuple[tuple[OutcomeKind, bool, float], ...] = (
-    ("right", True, MATCH_IOU),
-    ("wrong category", False, MATCH_IOU),
-    ("poorly placed", True, OVERLAP_IOU),
-    ("poorly placed", False, OVERLAP_IOU),
+    ("true positive", True, MATCH_IOU),
+    ("confusion", False, MATCH_IOU),
+    ("localisation", True, OVERLAP_IOU),
+    ("localisation", False, OVERLAP_IOU),
 )
 """What a detection of an object is, in the order in which objects are assigned: kind, whether the categories
 must be the same, least IoU."""
@@ -166,7 +168,7 @@ def classify_detections(
     kinds: dict[int, tuple[OutcomeKind, int]] = {}
     for kind, same_category, least in _ASSIGNMENT_RULES:
         for index in range(len(sure)):
-            if index in kinds or (is_left_out[index] and kind == "poorly placed"):
+            if index in kinds or (is_left_out[index] and kind == "localisation"):
                 continue
             fitting = np.where(free & (same[index] == same_category), overlap[index], 0.0)
             if len(objects) and fitting.max() >= least:
@@ -181,7 +183,7 @@ def classify_detections(
             verdicts.append(DetectionOutcome(kind, d.box_xyxy, d.category, truth, d.score, best))
         elif not is_left_out[index]:
             touches = (~ignored & (overlap[index] >= OVERLAP_IOU)).any()
-            kind = "duplicate" if touches else "false"
+            kind = "duplicate" if touches else "background"
             verdicts.append(DetectionOutcome(kind, d.box_xyxy, d.category, None, d.score, None))
     missed = (
         DetectionOutcome("missed", o.box_xyxy, None, o.category, None, number)
@@ -192,7 +194,7 @@ def classify_detections(
 
 
 def find_sanity_warnings(dataset: LabelledDataset, predictions: Predictions) -> tuple[str, ...]:
-    """Returns, in words, what is odd about labels and what was found, by which a score can mislead."""
+    """Return, in words, what is odd about labels and what was found, by which a score can mislead."""
     found = (
         find_box_warning(dataset, predictions),
         find_duplicate_label_warning(dataset),
@@ -203,7 +205,7 @@ def find_sanity_warnings(dataset: LabelledDataset, predictions: Predictions) -> 
 
 
 def find_unlabelled_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Returns that something sure is found in images where nothing is labelled, in words; None where it is not."""
+    """Return that something sure is found in images where nothing is labelled, in words; None where it is not."""
     bare = [sample.name for sample in dataset.samples if not sample.objects]
     threshold = find_best_f1_threshold(dataset, predictions)
     found = [name for name in bare if any(d.score >= threshold for d in predictions[name])]
@@ -216,7 +218,7 @@ def find_unlabelled_warning(dataset: LabelledDataset, predictions: Predictions) 
 
 
 def find_missing_results_warning(predictions: Predictions) -> str | None:
-    """Returns that results say nothing of some images, in words; None where they do of all."""
+    """Return that results say nothing of some images, in words; None where they do of all."""
     empty = [name for name, found in predictions.items() if not found]
     if not empty:
         return None
@@ -227,7 +229,7 @@ def find_missing_results_warning(predictions: Predictions) -> str | None:
 
 
 def find_box_warning(dataset: LabelledDataset, predictions: Predictions) -> str | None:
-    """Returns why boxes cannot be right, in words, where they look like shares of the sides or many lie outside
+    """Return why boxes cannot be right, in words, where they look like shares of the sides or many lie outside
     their pictures; None otherwise.
     """
     truth = {sample.name: stack_boxes(sample.objects or ()) for sample in dataset.samples}
@@ -256,7 +258,7 @@ def find_box_warning(dataset: LabelledDataset, predictions: Predictions) -> str 
 
 
 def find_duplicate_label_warning(dataset: LabelledDataset) -> str | None:
-    """Returns that objects are labelled twice, in words; None where none is."""
+    """Return that objects are labelled twice, in words; None where none is."""
     repeats = {
         sample.name: labels.total() - len(labels)
         for sample in dataset.samples
@@ -298,20 +300,20 @@ def count_category_errors(
     objects = Counter((v.true_category, v.kind) for v in verdicts if v.object_index is not None)
     others = Counter((v.predicted_category, v.kind) for v in verdicts if v.object_index is None)
     mixed = Counter(
-        (v.true_category, v.predicted_category) for v in verdicts if v.kind == "wrong category"
+        (v.true_category, v.predicted_category) for v in verdicts if v.kind == "confusion"
     )
     return tuple(
         CategoryErrors(
             name=name,
             objects=sum(n for (truth, _), n in objects.items() if truth == name),
-            true_positives=objects[name, "right"],
+            true_positives=objects[name, "true positive"],
             confused_with={
                 str(found): n for (truth, found), n in mixed.most_common() if truth == name
             },
-            localisation_errors=objects[name, "poorly placed"],
+            localisation_errors=objects[name, "localisation"],
             missed=objects[name, "missed"],
             duplicates=others[name, "duplicate"],
-            background_errors=others[name, "false"],
+            background_errors=others[name, "background"],
         )
         for name in dataset.categories
     )
@@ -322,10 +324,10 @@ def _count_image_errors(name: str, outcomes: Sequence[DetectionOutcome]) -> Imag
     return ImageErrors(
         name=name,
         objects=sum(verdict.object_index is not None for verdict in outcomes),
-        true_positives=kinds["right"],
-        confusion_errors=kinds["wrong category"],
-        localisation_errors=kinds["poorly placed"],
+        true_positives=kinds["true positive"],
+        confusion_errors=kinds["confusion"],
+        localisation_errors=kinds["localisation"],
         missed=kinds["missed"],
         duplicates=kinds["duplicate"],
-        background_errors=kinds["false"],
+        background_errors=kinds["background"],
     )

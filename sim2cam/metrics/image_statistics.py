@@ -28,22 +28,22 @@ _JPEG_BLOCK_PX = 8
 _LOG_FLOOR = 2e-4  # a twentieth of a step of 8 bits: what is less has no logarithm worth taking
 
 STATISTIC_NAMES: tuple[str, ...] = (
-    *(f"color/light_{round(100 * q)}" for q in _QUANTILES),
-    "color/white_share", "color/black_share", "color/corner_light",
+    *(f"color/luma_q{round(100 * q)}" for q in _QUANTILES),
+    "color/white_share", "color/black_share", "color/vignetting",
     "color/red_green", "color/yellow_blue", "color/red_green_spread", "color/yellow_blue_spread",
-    "color/strongest",
-    *(f"structure/light_{4 * 2**i}_px" for i in range(_N_OCTAVES)),
+    "color/chroma_q95",
+    *(f"structure/luma_{4 * 2**i}_px" for i in range(_N_OCTAVES)),
     *(f"structure/color_{4 * 2**i}_px" for i in range(_N_OCTAVES)),
-    *(f"structure/sparse_{4 * 2**i}_px" for i in range(_N_OCTAVES)),
-    "detail/light_1_px", "detail/light_2_px", "detail/steepest",
+    *(f"structure/sparseness_{4 * 2**i}_px" for i in range(_N_OCTAVES)),
+    "detail/luma_1_px", "detail/luma_2_px", "detail/gradient_q99",
     "detail/noise_dark", "detail/noise_middle", "detail/noise_bright", "detail/noise_color",
-    "detail/noise_width", "detail/blocks",
+    "detail/noise_correlation", "detail/jpeg_blocking",
 )  # fmt: skip
 """Names of the numbers of a look, in order; what stands before the slash is an ``StatisticGroup``."""
 
 
 def compute_image_statistics(rgb: NDArray[np.uint8]) -> Floats:
-    """Returns the numbers (len(LOOK),) of a picture (h, w, 3), RGB.
+    """Return the numbers (len(LOOK),) of a picture (h, w, 3), RGB.
 
     Levels count from 0 to 1, as they are encoded. Contrasts are natural logarithms.
 
@@ -72,7 +72,7 @@ def compute_image_statistics(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def select_statistics(group: StatisticGroup) -> NDArray[np.intp]:
-    """Returns which numbers of a look are of an aspect."""
+    """Return which numbers of a look are of an aspect."""
     return np.flatnonzero([name.startswith(f"{group}/") for name in STATISTIC_NAMES])
 
 
@@ -92,7 +92,7 @@ def _measure_color(luma: Plane, red_green: Plane, yellow_blue: Plane) -> list[fl
 
 
 def _measure_vignetting(luma: Plane) -> float:
-    """Returns how much brighter the corners are than the middle, as a logarithm."""
+    """Return how much brighter the corners are than the middle, as a logarithm."""
     height, width = luma.shape
     y, x = np.ogrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
     radius = x * x + y * y
@@ -111,7 +111,7 @@ def _measure_structure(luma: Plane, colors: tuple[Plane, Plane]) -> list[float]:
 
 
 def _build_octaves(plane: Plane) -> list[Plane]:
-    """Returns what of a plane is of each size: the upper levels of its Laplacian pyramid."""
+    """Return what of a plane is of each size: the upper levels of its Laplacian pyramid."""
     found: list[Plane] = []
     below = np.asarray(cv2.pyrDown(plane), np.float32)
     for _ in range(_N_OCTAVES):
@@ -127,7 +127,7 @@ def _measure_log_contrast(plane: Plane) -> float:
 
 
 def _measure_sparseness(band: Plane) -> float:
-    """Returns how much of a band's contrast is in few places: little things on an even ground."""
+    """Return how much of a band's contrast is in few places: little things on an even ground."""
     magnitude = np.abs(band)
     return float(np.log((band.std() + _LOG_FLOOR) / (magnitude.mean() + _LOG_FLOOR)))
 
@@ -151,14 +151,14 @@ def _measure_detail(luma: Plane, high_pass: Plane, red_green: Plane) -> list[flo
 
 
 def _measure_noise(luma: Plane, high_pass: Plane) -> list[float]:
-    """Returns the contrast of single pixels where least happens, in three parts by brightness."""
+    """Return the contrast of single pixels where least happens, in three parts by brightness."""
     noise, level = _split_tiles(high_pass).std(axis=1), _split_tiles(luma).mean(axis=1)
     parts = np.array_split(noise[np.argsort(level, kind="stable")], 3)
     return [float(np.log(np.quantile(part, 0.3) + _LOG_FLOOR)) for part in parts]
 
 
 def _measure_noise_correlation(high_pass: Plane) -> float:
-    """Returns the correlation of neighbouring pixels where least happens: high after noise filters."""
+    """Return the correlation of neighbouring pixels where least happens: high after noise filters."""
     tiles = _split_tiles(high_pass)
     flat = tiles[tiles.std(axis=1) <= np.quantile(tiles.std(axis=1), 0.5)]
     square = flat.reshape(-1, _TILE_PX, _TILE_PX)
@@ -167,7 +167,7 @@ def _measure_noise_correlation(high_pass: Plane) -> float:
 
 
 def _measure_jpeg_blocking(gradient_x: Plane) -> float:
-    """Returns how much steeper the borders of JPEG's blocks are than what lies between them."""
+    """Return how much steeper the borders of JPEG's blocks are than what lies between them."""
     columns = gradient_x.mean(axis=0)
     border = np.arange(len(columns)) % _JPEG_BLOCK_PX == _JPEG_BLOCK_PX - 1
     return float(
@@ -180,7 +180,7 @@ def _apply_high_pass(plane: Plane) -> Plane:
 
 
 def _split_tiles(plane: Plane) -> Plane:
-    """Returns the square tiles (n, pixels) of a plane."""
+    """Return the square tiles (n, pixels) of a plane."""
     rows, columns = (side // _TILE_PX for side in plane.shape)
     cut = plane[: rows * _TILE_PX, : columns * _TILE_PX].reshape(rows, _TILE_PX, columns, _TILE_PX)
     return np.asarray(cut.swapaxes(1, 2).reshape(-1, _TILE_PX * _TILE_PX))

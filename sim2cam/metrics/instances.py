@@ -50,7 +50,7 @@ class ShapeMetrics:
     objects: int
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
             "ap": self.ap.to_json(),
             "ap50": self.ap50.to_json(),
@@ -75,7 +75,7 @@ class ShapeEvaluator:
         self._matches = {name: CategoryMatches(run.matches) for name, run in categories.items()}
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Returns ``ap ap50 ap75`` and ``ap/NAME``, (draws,); NaN if undefined.
+        """Return ``ap ap50 ap75`` and ``ap/NAME``, (draws,); NaN if undefined.
 
         Args:
             image_counts: how often each image is in each resample (draws, images).
@@ -96,7 +96,7 @@ class ShapeEvaluator:
 def compute_shape_metrics(
     evaluator: ShapeEvaluator, *, rng: np.random.Generator, n_resamples: int
 ) -> ShapeMetrics:
-    """Returns how well all categories fit, with 95 % bootstrap intervals over their units.
+    """Return how well all categories fit, with 95 % bootstrap intervals over their units.
 
     Args:
         evaluator: what was found.

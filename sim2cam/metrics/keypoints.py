@@ -78,7 +78,7 @@ def evaluate_keypoints(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> ShapeMetrics:
-    """Returns how well keypoints fit, with 95 % bootstrap intervals over ``group_images`` the images.
+    """Return how well keypoints fit, with 95 % bootstrap intervals over ``group_images`` the images.
 
     Args:
         dataset, predictions: as ``match_keypoints`` takes them.
@@ -94,7 +94,7 @@ def evaluate_keypoints(
 
 
 def match_keypoints(dataset: LabelledDataset, predictions: Predictions) -> ShapeEvaluator:
-    """Returns keypoints matched to labels once, ready to be scored on any resample of the images.
+    """Return keypoints matched to labels once, ready to be scored on any resample of the images.
 
     Keypoints are matched by name. Sigmas are COCO's where a category has the keypoints of COCO's people,
     ``DEFAULT_SIGMA`` otherwise.
@@ -123,7 +123,7 @@ def match_keypoints(dataset: LabelledDataset, predictions: Predictions) -> Shape
 def compute_oks(
     detected_xy: Floats, ground_truth: KeypointGroundTruth, sigmas: Sequence[float]
 ) -> Floats:
-    """Returns the OKS (n, m) of found objects and labelled ones, 0 to 1.
+    """Return the OKS (n, m) of found objects and labelled ones, 0 to 1.
 
     To an object without a known keypoint it is that of the nearest points in its box, enlarged to three
     times its sides, as COCO has it.
@@ -149,7 +149,7 @@ def compute_oks(
 
 
 def _collect_keypoint_names(dataset: LabelledDataset) -> dict[str, tuple[str, ...]]:
-    """Returns the keypoints' names of each category that has a labelled one."""
+    """Return the keypoints' names of each category that has a labelled one."""
     names: dict[str, dict[str, None]] = {}
     counted = set()
     for sample in dataset.samples:
@@ -186,7 +186,7 @@ def _evaluate_category(
     category: str,
     keypoint_names: tuple[str, ...],
 ) -> CategoryResult:
-    """Returns what was found of one category."""
+    """Return what was found of one category."""
     is_person = set(keypoint_names) == PERSON_SIGMAS.keys()
     sigmas = [PERSON_SIGMAS[name] if is_person else DEFAULT_SIGMA for name in keypoint_names]
     matches = []
@@ -249,7 +249,7 @@ def _collect_ground_truth(
 def _collect_detected_xy(
     detections: Sequence[Detection], keypoint_names: tuple[str, ...]
 ) -> Floats:
-    """Returns the places (n, k, 2) of found keypoints."""
+    """Return the places (n, k, 2) of found keypoints."""
     places = np.full((len(detections), len(keypoint_names), 2), _MISSING_COORDINATE)
     for row, detection in zip(places, detections, strict=True):
         for point in detection.keypoints or ():
@@ -282,6 +282,6 @@ def _make_coco_annotations(
 
 
 def _flatten_keypoints(xy: Floats, visibility: NDArray[np.int64] | int) -> list[float]:
-    """Returns x, y and visibility of each keypoint in turn."""
+    """Return x, y and visibility of each keypoint in turn."""
     triples = np.column_stack([xy, np.broadcast_to(visibility, len(xy))])
     return [float(value) for value in triples.ravel()]

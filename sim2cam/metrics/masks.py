@@ -38,7 +38,7 @@ def evaluate_masks(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> ShapeMetrics:
-    """Returns how well masks fit, with 95 % bootstrap intervals over ``group_images`` the images.
+    """Return how well masks fit, with 95 % bootstrap intervals over ``group_images`` the images.
 
     Args:
         dataset, predictions, masks: as ``match_masks`` takes them.
@@ -56,7 +56,7 @@ def evaluate_masks(
 def match_masks(
     dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks
 ) -> ShapeEvaluator:
-    """Returns masks matched to labels once, ready to be scored on any resample of the images.
+    """Return masks matched to labels once, ready to be scored on any resample of the images.
 
     Objects without a labelled mask count neither as found nor as missed: their box stands for it.
 
@@ -89,7 +89,7 @@ def match_masks(
 def _evaluate_category(
     dataset: LabelledDataset, predictions: Predictions, masks: GroundTruthMasks, category: str
 ) -> CategoryResult:
-    """Returns what was found of one category."""
+    """Return what was found of one category."""
     matches, images = [], []
     annotations: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []

@@ -45,7 +45,7 @@ def match_boxes(
     ignored: NDArray[np.bool_],
     crowd: NDArray[np.bool_],
 ) -> ImageMatches:
-    """Returns the matches of one category in one image.
+    """Return the matches of one category in one image.
 
     Args:
         detected_xyxy: detected boxes (n, 4).
@@ -66,7 +66,7 @@ def match_overlaps(
     crowd: NDArray[np.bool_],
     max_detections: int = MAX_DETECTIONS,
 ) -> ImageMatches:
-    """Returns the matches of one category in one image.
+    """Return the matches of one category in one image.
 
     Args:
         overlap: how alike detections and objects are, 0 to 1 (n, m).
@@ -116,7 +116,7 @@ class CategoryMatches:
     def compute_average_precision(
         self, image_counts: NDArray[np.int64], threshold_indices: Sequence[int]
     ) -> NDArray[np.float64]:
-        """Returns the average precision (draws, levels); NaN where no object is drawn.
+        """Return the average precision (draws, levels); NaN where no object is drawn.
 
         Args:
             image_counts: how often each image is in each resample (draws, images).
@@ -154,7 +154,7 @@ class CategoryMatches:
 def _compute_overlap(
     detected_xyxy: NDArray[np.float64], truth_xyxy: NDArray[np.float64], crowd: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Returns the IoU (n, m); for groups the share of the detection that lies inside."""
+    """Return the IoU (n, m); for groups the share of the detection that lies inside."""
     # sides are taken first, as COCO stores them, so that ties at a threshold round as COCO's do
     found_size = detected_xyxy[:, 2:] - detected_xyxy[:, :2]
     truth_size = truth_xyxy[:, 2:] - truth_xyxy[:, :2]
@@ -171,7 +171,7 @@ def _compute_overlap(
 def _find_match(
     overlap: NDArray[np.float64], threshold: float, candidate_masks: Sequence[NDArray[np.bool_]]
 ) -> int | None:
-    """Returns the object that overlaps most, of the first kind that has one; the later of equals."""
+    """Return the object that overlaps most, of the first kind that has one; the later of equals."""
     for kind in candidate_masks:
         fitting = np.flatnonzero(kind & (overlap >= min(threshold, 1 - 1e-10)))
         if len(fitting):

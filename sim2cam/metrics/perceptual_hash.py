@@ -24,7 +24,7 @@ _CHUNK_ROWS = 1024  # fingerprints that are compared at a time, for memory's sak
 
 
 def compute_perceptual_hash(rgb: NDArray[np.uint8]) -> HashBits:
-    """Returns the bits (255,) of a picture (h, w, 3): which low frequencies are above the median.
+    """Return the bits (255,) of a picture (h, w, 3): which low frequencies are above the median.
 
     They are those of the discrete cosine transform of its shrunk brightness, the mean left out, as
     of Zauner (Implementation and benchmarking of perceptual image hash functions, 2010), but 16 a
@@ -38,7 +38,7 @@ def compute_perceptual_hash(rgb: NDArray[np.uint8]) -> HashBits:
 
 
 def compute_hamming_distances(first: HashBits, second: HashBits) -> NDArray[np.uint8]:
-    """Returns in how many bits (n, m) each of n fingerprints (n, 255) differs from each of m."""
+    """Return in how many bits (n, m) each of n fingerprints (n, 255) differs from each of m."""
     found = np.empty((len(first), len(second)), np.uint8)
     b = second.T.astype(np.float32)  # BLAS multiplies no integers
     for start in range(0, len(first), _CHUNK_ROWS):

@@ -21,7 +21,7 @@ _MAX_TRAVEL = 0.01  # of the diameter, between two steps of a continuous symmetr
 def compute_symmetry_transforms(
     discrete: Sequence[Floats], continuous: Sequence[tuple[Floats, Floats]]
 ) -> Floats:
-    """Returns matrices (n, 4, 4) after which an object looks the same; the first changes nothing.
+    """Return matrices (n, 4, 4) after which an object looks the same; the first changes nothing.
 
     Turns about an axis are taken in steps in which no point travels more than a hundredth of the
     diameter (Hodan et al. 2020, "BOP Challenge 2020 on 6D Object Localization", section 2.2).
@@ -40,7 +40,7 @@ def compute_symmetry_transforms(
 def compute_mssd(
     estimated_pose: Floats, true_pose: Floats, points: Floats, symmetries: Floats
 ) -> float:
-    """Returns the maximum symmetry-aware surface distance, metres.
+    """Return the maximum symmetry-aware surface distance, metres.
 
     It is the largest distance of a point from where it should be, for the symmetry for which that is
     smallest (Drost et al. 2017; Hodan et al. 2020).
@@ -66,7 +66,7 @@ def compute_mspd(
     symmetries: Floats,
     camera_matrix: Floats,
 ) -> float:
-    """Returns the maximum symmetry-aware projection distance, pixels; infinite where nothing is seen.
+    """Return the maximum symmetry-aware projection distance, pixels; infinite where nothing is seen.
 
     Args:
         estimated_pose, true_pose: poses (4, 4).
@@ -85,7 +85,7 @@ def compute_mspd(
 
 
 def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
-    """Returns the mean distance of points from where they should be, metres (Hinterstoisser et al. 2012).
+    """Return the mean distance of points from where they should be, metres (Hinterstoisser et al. 2012).
 
     Args:
         estimated_pose, true_pose: poses (4, 4).
@@ -99,7 +99,7 @@ def compute_add(estimated_pose: Floats, true_pose: Floats, points: Floats) -> fl
 
 
 def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> float:
-    """Returns the mean distance from where points should be to the nearest one, metres.
+    """Return the mean distance from where points should be to the nearest one, metres.
 
     It does not tell apart views that look alike (Hinterstoisser et al. 2012), nor some that do not.
 
@@ -114,7 +114,7 @@ def compute_add_s(estimated_pose: Floats, true_pose: Floats, points: Floats) -> 
 
 
 def _sample_axis_rotations(axis: Floats, point: Floats) -> Floats:
-    """Returns turns (n, 4, 4) about an axis through a point."""
+    """Return turns (n, 4, 4) about an axis through a point."""
     steps = int(np.ceil(np.pi / _MAX_TRAVEL))  # of a circle whose diameter is the object's
     angles = np.arange(steps) * (2 * np.pi / steps)
     turns = np.tile(np.eye(4), (steps, 1, 1))
@@ -130,7 +130,7 @@ def _transform_points(points: Floats, pose: Floats) -> Floats:
 
 
 def _project_points(points: Floats, pose: Floats, camera_matrix: Floats) -> Floats:
-    """Returns where points (n, 3) are in the picture (n, 2), pixels."""
+    """Return where points (n, 3) are in the picture (n, 2), pixels."""
     x = _transform_points(points, pose) @ camera_matrix.T
     with np.errstate(divide="ignore", invalid="ignore"):  # of points beside the camera
         return np.asarray(x[:, :2] / x[:, 2:])

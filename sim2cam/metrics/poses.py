@@ -126,7 +126,7 @@ class PoseMetrics:
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
+        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the counts."""
         return {
             "all": estimates_to_json(self.all),
             "mean": estimates_to_json(self.mean),
@@ -164,7 +164,7 @@ class PoseEvaluator:
         }
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, Floats]:
-        """Returns the numbers of ``PoseMetrics`` over all instances, (draws,); NaN where none was drawn.
+        """Return the numbers of ``PoseMetrics`` over all instances, (draws,); NaN where none was drawn.
 
         Args:
             image_counts: how often each picture is in each resample (draws, images).
@@ -178,7 +178,7 @@ class PoseEvaluator:
         return dict(zip(self.metric_names, whole.T, strict=True))
 
     def compute_object_scores(self, image_counts: NDArray[np.int64]) -> Floats:
-        """Returns the numbers of each object (objects, draws, metrics); takes what ``scores`` does."""
+        """Return the numbers of each object (objects, draws, metrics); takes what ``scores`` does."""
         with np.errstate(invalid="ignore"):
             gained = np.einsum("di,oim->odm", image_counts, self._recalled)
             return np.asarray(gained / (self._n_instances @ image_counts.T)[..., None])
@@ -191,7 +191,7 @@ def evaluate_poses(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> PoseMetrics:
-    """Returns how well poses fit, with 95 % bootstrap intervals.
+    """Return how well poses fit, with 95 % bootstrap intervals.
 
     Args:
         matches, units: as ``PoseEvaluator`` takes them.
@@ -220,7 +220,7 @@ def evaluate_poses(
 
 
 def match_pose_target(target: PoseTarget) -> PoseMatches:
-    """Returns how well the instances of an object in a picture were found."""
+    """Return how well the instances of an object in a picture were found."""
     model, truths, found = (
         target.model,
         target.true_poses,
@@ -260,7 +260,7 @@ def match_pose_target(target: PoseTarget) -> PoseMatches:
 
 
 def match_poses(errors: Floats, threshold: float) -> Floats:
-    """Returns the error (m,) with which each instance was found; infinite where it was not.
+    """Return the error (m,) with which each instance was found; infinite where it was not.
 
     In their order, estimates take the instance that is still free to which their error is smallest, if
     it is below the limit, as in BOP's toolkit.
@@ -279,12 +279,12 @@ def match_poses(errors: Floats, threshold: float) -> Floats:
 
 
 def _compute_recall(errors: Floats, thresholds: Floats) -> Floats:
-    """Returns the share of limits (m,) within which each instance was found."""
+    """Return the share of limits (m,) within which each instance was found."""
     return np.asarray(np.mean([np.isfinite(match_poses(errors, li)) for li in thresholds], axis=0))
 
 
 def _bootstrap_estimates(metric_names: Sequence[str], values: Floats) -> dict[str, Estimate]:
-    """Returns the numbers of which the first row (1 + draws, metrics) is of all images."""
+    """Return the numbers of which the first row (1 + draws, metrics) is of all images."""
     return {
         metric: bootstrap_estimate(float(column[0]), column[1:])
         for metric, column in zip(metric_names, values.T, strict=True)

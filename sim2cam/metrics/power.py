@@ -19,7 +19,7 @@ independent (a design effect of 1; Kish, Survey Sampling, 1965).
 
 
 def compute_min_detectable_effect(n_objects: int, *, n_comparisons: int = 1) -> float:
-    """Returns the smallest difference in AP50 that so many objects show in four of five repetitions.
+    """Return the smallest difference in AP50 that so many objects show in four of five repetitions.
 
     AP50 is taken as a share of objects found, of which two detectors disagree on ``DISCORDANT_FRACTION``: the
     difference of paired shares (Connor, Biometrics 43, 1987). For the 308 test objects of dice it

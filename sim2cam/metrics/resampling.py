@@ -48,7 +48,7 @@ class ResamplingUnits:
         return len(self.unit_indices)
 
     def sample_image_counts(self, n_resamples: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Returns how often each image is in each resample (draws, n).
+        """Return how often each image is in each resample (draws, n).
 
         As many units as there are, are drawn with replacement, whole: the cluster bootstrap (Field and
         Welsh 2007, "Bootstrapping clustered data").
@@ -57,7 +57,7 @@ class ResamplingUnits:
         return sample_bootstrap_counts(number, n_resamples, rng)[:, self.unit_indices]
 
     def describe(self) -> str:
-        """Returns what intervals are over, and what is wrong with them: ``12 sessions of 240 images``."""
+        """Return what intervals are over, and what is wrong with them: ``12 sessions of 240 images``."""
         if self.kind != "images":
             return f"{int(self.unit_indices.max()) + 1} {self.kind} of {self.n_images} images"
         images = f"{self.n_images} images"
@@ -75,7 +75,7 @@ class ResamplingUnits:
 
 
 def describe_units_and_runs(units: ResamplingUnits, n_runs: int) -> str:
-    """Returns what intervals of means of runs are over, in words.
+    """Return what intervals of means of runs are over, in words.
 
     Args:
         units: of the images that all runs are scored on.
@@ -87,12 +87,12 @@ def describe_units_and_runs(units: ResamplingUnits, n_runs: int) -> str:
 
 
 def make_image_units(count: int) -> ResamplingUnits:
-    """Returns images that have nothing to do with one another."""
+    """Return images that have nothing to do with one another."""
     return ResamplingUnits("images", np.arange(count))
 
 
 def group_images(images: Sequence[GroupedImage]) -> ResamplingUnits:
-    """Returns what images are drawn by: their sessions, or else their scenes, where these are enough.
+    """Return what images are drawn by: their sessions, or else their scenes, where these are enough.
 
     Args:
         images: all of them have a session, or none has.
@@ -106,7 +106,7 @@ def group_images(images: Sequence[GroupedImage]) -> ResamplingUnits:
 def make_group_units(
     kind: Literal["scenes", "sessions"], group_names: Sequence[object]
 ) -> ResamplingUnits:
-    """Returns what images are drawn by: groups, or single images where groups are too few.
+    """Return what images are drawn by: groups, or single images where groups are too few.
 
     Args:
         kind: of the groups.

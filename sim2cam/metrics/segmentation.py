@@ -42,11 +42,11 @@ class PixelConfusions:
     images: Mapping[str, tuple[tuple[int, int, int], ...]]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return asdict(self)
 
     def confusion_matrix(self, image_name: str) -> NDArray[np.int64]:
-        """Returns the pixels of an image by the class that is labelled and that it is taken for."""
+        """Return the pixels of an image by the class that is labelled and that it is taken for."""
         classes = 1 + len(self.categories)
         table = np.zeros((classes, classes), np.int64)
         for labelled, taken, pixels in self.images[image_name]:
@@ -72,7 +72,7 @@ class SegmentationMetrics:
     images: int
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the count."""
+        """Return the numbers, each as ``{"value": v, "ci95": [low, high]}``, and the count."""
         return {
             "miou": self.miou.to_json(),
             "background_iou": self.background_iou.to_json() if self.background_iou else None,
@@ -86,7 +86,7 @@ def count_pixel_confusions(
     predicted_masks: Mapping[str, Mapping[str, RleMask]],
     masks: GroundTruthMasks,
 ) -> PixelConfusions:
-    """Returns what pixels are labelled as and taken for.
+    """Return what pixels are labelled as and taken for.
 
     Pixels of groups and of objects that are hardly seen do not count, nor the boxes of objects without a
     labelled mask.
@@ -113,7 +113,7 @@ def count_pixel_confusions(
 def check_pixel_confusions(
     dataset: LabelledDataset, confusions: PixelConfusions, masks: GroundTruthMasks
 ) -> None:
-    """Refuses counts of pixels whose labels are others by now.
+    """Refuse counts of pixels whose labels are others by now.
 
     Args:
         dataset: labelled images.
@@ -163,7 +163,7 @@ class SegmentationEvaluator:
         ]
 
     def compute_scores(self, image_counts: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
-        """Returns ``miou`` and, of what is labelled, ``background_iou`` and ``iou/NAME``, (draws,); NaN if
+        """Return ``miou`` and, of what is labelled, ``background_iou`` and ``iou/NAME``, (draws,); NaN if
         undefined.
 
         Args:
@@ -182,7 +182,7 @@ def evaluate_segmentation(
     rng: np.random.Generator,
     n_resamples: int = N_RESAMPLES,
 ) -> SegmentationMetrics:
-    """Returns how well the pixels of categories fit, with 95 % bootstrap intervals over ``group_images`` the
+    """Return how well the pixels of categories fit, with 95 % bootstrap intervals over ``group_images`` the
     images.
 
     Args:
@@ -208,7 +208,7 @@ def evaluate_segmentation(
 def _make_label_map(
     categories: Sequence[str], sample: LabelledImage, masks: GroundTruthMasks
 ) -> NDArray[np.int64]:
-    """Returns the class of each pixel (h, w): 0 for the background, -1 where it is not known."""
+    """Return the class of each pixel (h, w): 0 for the background, -1 where it is not known."""
     size = (sample.height, sample.width)
     truth = np.zeros(size, np.int64)
     pairs = list(zip(sample.objects or (), masks[sample.name], strict=True))

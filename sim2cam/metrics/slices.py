@@ -65,22 +65,22 @@ class Slice:
     miss_rate: float
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return {
-            "about": self.attribute,
+            "attribute": self.attribute,
             "value": self.value,
             "objects": self.objects,
-            "right": self.recall.to_json(),
-            "wrong_category": self.confusion_rate,
-            "misplaced": self.localisation_rate,
-            "missed": self.miss_rate,
+            "recall": self.recall.to_json(),
+            "confusion_rate": self.confusion_rate,
+            "localisation_rate": self.localisation_rate,
+            "miss_rate": self.miss_rate,
         }
 
 
 def compute_slices(
     objects: Sequence[EvaluatedObject], units: ResamplingUnits, rng: np.random.Generator
 ) -> list[Slice]:
-    """Returns a slice for each value of each trait in which objects differ, in order.
+    """Return a slice for each value of each trait in which objects differ, in order.
 
     Args:
         objects: all objects.
@@ -104,15 +104,15 @@ def _compute_slice(
     kinds = [one.outcome.kind for one in objects]
     for one in objects:
         totals[one.image_index] += 1
-        rights[one.image_index] += one.outcome.kind == "right"
+        rights[one.image_index] += one.outcome.kind == "true positive"
     with np.errstate(invalid="ignore"):
         resampled = (counts @ rights) / (counts @ totals)  # NaN where none of them was drawn
     return Slice(
         attribute,
         value,
         len(objects),
-        bootstrap_estimate(kinds.count("right") / len(objects), resampled),
-        kinds.count("wrong category") / len(objects),
-        kinds.count("poorly placed") / len(objects),
+        bootstrap_estimate(kinds.count("true positive") / len(objects), resampled),
+        kinds.count("confusion") / len(objects),
+        kinds.count("localisation") / len(objects),
         kinds.count("missed") / len(objects),
     )

@@ -25,7 +25,7 @@ def compute_vsd(
     camera_matrix: Floats,
     diameter_m: float,
 ) -> Floats:
-    """Returns the visible surface discrepancy for each of ``VSD_TAUS``, 0 to 1 (Hodan et al. 2018 and 2020).
+    """Return the visible surface discrepancy for each of ``VSD_TAUS``, 0 to 1 (Hodan et al. 2018 and 2020).
 
     It is the share of pixels on which the object is seen in one of both poses and not in the other, or
     further away than tau. Where the depth camera measured nothing, an object is taken as seen.
@@ -51,7 +51,7 @@ def compute_vsd(
 def rasterize_depth(
     triangles: Floats, pose: Floats, camera_matrix: Floats, width: int, height: int
 ) -> Floats:
-    """Returns the depth (height, width) of a mesh at pixel centres, metres; 0 beside it.
+    """Return the depth (height, width) of a mesh at pixel centres, metres; 0 beside it.
 
     Triangles that reach behind the camera are left out.
 
@@ -92,7 +92,7 @@ def _rasterize_triangles(
     side: int,
     width: int,
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Returns which pixels triangles cover, and the inverse of their depth there."""
+    """Return which pixels triangles cover, and the inverse of their depth there."""
     steps = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
     places = low[:, None] + steps  # (n, side * side, 2)
     a, b, c = xy[:, None, 0], xy[:, None, 1], xy[:, None, 2]
@@ -116,7 +116,7 @@ def _cross(a: Floats, b: Floats) -> Floats:
 
 
 def _compute_ray_lengths(shape: tuple[int, ...], camera_matrix: Floats) -> Floats:
-    """Returns the distance from the camera of what lies at depth 1 (h, w)."""
+    """Return the distance from the camera of what lies at depth 1 (h, w)."""
     y, x = np.mgrid[: shape[0], : shape[1]]
     across, down = (
         (x - camera_matrix[0, 2]) / camera_matrix[0, 0],
@@ -126,7 +126,7 @@ def _compute_ray_lengths(shape: tuple[int, ...], camera_matrix: Floats) -> Float
 
 
 def _compute_visible_mask(scene_distance: Floats, surface_distance: Floats) -> Mask:
-    """Returns where a surface is seen, of distances (h, w) of the scene and of the surface."""
+    """Return where a surface is seen, of distances (h, w) of the scene and of the surface."""
     return np.asarray(
         (surface_distance > 0)
         & ((scene_distance == 0) | (surface_distance - scene_distance <= _VISIBILITY_TOLERANCE_M))

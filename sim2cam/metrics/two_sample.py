@@ -42,9 +42,9 @@ class TwoSampleDistance:
     null_mean: float
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         found = Estimate(self.value, self.ci95).to_json()
-        return {**found, "p_value": self.p_value, "alike": self.null_mean}
+        return {**found, "p_value": self.p_value, "null_mean": self.null_mean}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +60,12 @@ class FeatureScaler:
     stds: Floats
 
     def transform(self, features: Floats) -> Floats:
-        """Returns features (n, d) on this scale."""
+        """Return features (n, d) on this scale."""
         return (features - self.means) / self.stds
 
 
 def fit_feature_scaler(*sets: Floats) -> FeatureScaler:
-    """Returns the scale in which all vectors of some sets (n, d) together have variance 1."""
+    """Return the scale in which all vectors of some sets (n, d) together have variance 1."""
     every = np.concatenate(sets)
     deviations = every.std(axis=0)
     means = every.mean(axis=0)
@@ -92,12 +92,14 @@ class DomainGap:
     sliced_wasserstein: TwoSampleDistance
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
-        return {name: getattr(self, name).to_json() for name in ("auc", "kernel", "sliced")}
+        """Return all of it as JSON values."""
+        return {
+            name: getattr(self, name).to_json() for name in ("auc", "mmd", "sliced_wasserstein")
+        }
 
 
 def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) -> DomainGap:
-    """Returns how far two sets (n, d) and (m, d) are apart.
+    """Return how far two sets (n, d) and (m, d) are apart.
 
     Args:
         first, second: sets, on a scale that makes their features alike in size.
@@ -111,7 +113,7 @@ def measure_domain_gap(first: Floats, second: Floats, rng: np.random.Generator) 
 
 
 def measure_mmd(first: Floats, second: Floats, rng: np.random.Generator) -> TwoSampleDistance:
-    """Returns the kernel distance of two sets: the unbiased estimate of the squared maximum mean
+    """Return the kernel distance of two sets: the unbiased estimate of the squared maximum mean
     discrepancy with the kernel (x.y / d + 1)^3 (Binkowski et al. 2018, "Demystifying MMD GANs").
 
     Its mean is 0 for sets of one kind, however few, so it may come out below. The interval is of
@@ -135,7 +137,7 @@ def measure_mmd(first: Floats, second: Floats, rng: np.random.Generator) -> TwoS
 def measure_sliced_wasserstein(
     first: Floats, second: Floats, rng: np.random.Generator
 ) -> TwoSampleDistance:
-    """Returns the sliced Wasserstein distance of order 2 (Bonneel et al. 2015): the root of the mean,
+    """Return the sliced Wasserstein distance of order 2 (Bonneel et al. 2015): the root of the mean,
     over directions, of the squared distance between both sets' quantiles.
 
     It is of the features' unit. Few pictures make it larger than it is: hold it against ``alike``.
@@ -166,7 +168,7 @@ def measure_sliced_wasserstein(
 
 
 def compute_sliced_wasserstein(first: Floats, second: Floats, rng: np.random.Generator) -> float:
-    """Returns the value of ``measure_sliced_wasserstein`` alone, which takes a hundredth of the time."""
+    """Return the value of ``measure_sliced_wasserstein`` alone, which takes a hundredth of the time."""
     pooled, n = _pool_sets(first, second)
     seen = _project_on_directions(pooled, rng)
     return _compute_sliced_distance(seen[:n], seen[n:], *_pair_quantiles(n, len(pooled) - n))
@@ -175,7 +177,7 @@ def compute_sliced_wasserstein(first: Floats, second: Floats, rng: np.random.Gen
 def measure_classifier_auc(
     first: Floats, second: Floats, rng: np.random.Generator
 ) -> TwoSampleDistance:
-    """Returns how well a classifier tells both sets apart: the area under its ROC curve, 0.5 for
+    """Return how well a classifier tells both sets apart: the area under its ROC curve, 0.5 for
     sets of one kind and 1 for sets that share nothing (a two-sample test as in Lopez-Paz and Oquab 2017,
     "Revisiting classifier two-sample tests").
 
@@ -209,7 +211,7 @@ def measure_classifier_auc(
 
 
 def _pool_sets(first: Floats, second: Floats) -> tuple[Floats, int]:
-    """Returns all vectors (n + m, d) and how many of them are of the first set."""
+    """Return all vectors (n + m, d) and how many of them are of the first set."""
     if first.ndim != 2 or second.ndim != 2 or first.shape[1] != second.shape[1]:
         raise UsageError(
             f"features of shapes {first.shape} and {second.shape} cannot be held against each other. "
@@ -236,7 +238,7 @@ def _make_two_sample_distance(
 
 
 def _make_set_weights(n: int, total: int) -> tuple[Floats, Floats]:
-    """Returns weights (1, total) of the pictures of both sets as they are."""
+    """Return weights (1, total) of the pictures of both sets as they are."""
     second = (np.arange(total) >= n).astype(np.float64)[None]
     return 1 - second, second
 
@@ -244,7 +246,7 @@ def _make_set_weights(n: int, total: int) -> tuple[Floats, Floats]:
 def _sample_bootstrap_weights(
     n: int, total: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Returns weights (draws, total): how often each picture is in resamples of both sets."""
+    """Return weights (draws, total): how often each picture is in resamples of both sets."""
     first, second = np.zeros((2, _N_RESAMPLES, total))
     first[:, :n] = sample_bootstrap_counts(n, _N_RESAMPLES, rng)
     second[:, n:] = sample_bootstrap_counts(total - n, _N_RESAMPLES, rng)
@@ -254,13 +256,13 @@ def _sample_bootstrap_weights(
 def _sample_permutation_weights(
     n: int, total: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Returns weights (draws, total) of sets of the same sizes that are parted by chance."""
+    """Return weights (draws, total) of sets of the same sizes that are parted by chance."""
     second = rng.permuted(np.tile(_make_set_weights(n, total)[1], (_N_PERMUTATIONS, 1)), axis=1)
     return 1 - second, second
 
 
 def _compute_mmd(kernel: Floats, first: Floats, second: Floats) -> Floats:
-    """Returns the squared discrepancy (draws,) of sets that are weights (draws, n + m)."""
+    """Return the squared discrepancy (draws,) of sets that are weights (draws, n + m)."""
     own = np.diag(kernel)
 
     def within(weights: Floats) -> Floats:
@@ -273,13 +275,13 @@ def _compute_mmd(kernel: Floats, first: Floats, second: Floats) -> Floats:
 
 
 def _project_on_directions(pooled: Floats, rng: np.random.Generator) -> Floats:
-    """Returns how far vectors (n + m, d) lie along directions (n + m, directions)."""
+    """Return how far vectors (n + m, d) lie along directions (n + m, directions)."""
     directions = rng.standard_normal((pooled.shape[1], _N_DIRECTIONS))
     return np.asarray(pooled @ (directions / np.linalg.norm(directions, axis=0)))
 
 
 def _pair_quantiles(n: int, m: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats]:
-    """Returns which of n and of m sorted values belong together, and with which share."""
+    """Return which of n and of m sorted values belong together, and with which share."""
     levels = np.unique(np.concatenate([np.arange(n + 1) * m, np.arange(m + 1) * n]))  # over n m
     below = levels[:-1]
     return below // m, below // n, np.diff(levels) / (n * m)
@@ -299,13 +301,13 @@ def _compute_gaussian_kernel(pooled: Floats) -> Floats:
 
 
 def _assign_folds(n: int, total: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Returns the fold (total,) of each picture, which have their share of either set."""
+    """Return the fold (total,) of each picture, which have their share of either set."""
     parts = [rng.permutation(np.arange(size) % _N_FOLDS) for size in (n, total - n)]
     return np.concatenate(parts)
 
 
 def _make_cross_validation_matrix(kernel: Floats, folds: NDArray[np.int64]) -> Floats:
-    """Returns the matrix that makes of labels the scores by classifiers that have not seen them."""
+    """Return the matrix that makes of labels the scores by classifiers that have not seen them."""
     matrix = np.zeros_like(kernel)
     for fold in range(_N_FOLDS):
         out, kept = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
@@ -317,14 +319,14 @@ def _make_cross_validation_matrix(kernel: Floats, folds: NDArray[np.int64]) -> F
 
 
 def _compare_scores(scores: Floats, folds: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Returns for each pair whether the column's score is above the row's, and whether it counts."""
+    """Return for each pair whether the column's score is above the row's, and whether it counts."""
     same = (folds[:, None] == folds[None]).astype(np.float64)
     higher = np.sign(scores[None] - scores[:, None])
     return (higher + 1) / 2 * same, same
 
 
 def _compute_auc(comparisons: tuple[Floats, Floats], first: Floats, second: Floats) -> Floats:
-    """Returns the area under the ROC curve (draws,) of sets that are weights (draws, n + m)."""
+    """Return the area under the ROC curve (draws,) of sets that are weights (draws, n + m)."""
     won, counted = (((first @ matrix) * second).sum(axis=1) for matrix in comparisons)
     return np.asarray(won / counted)
 
@@ -332,7 +334,7 @@ def _compute_auc(comparisons: tuple[Floats, Floats], first: Floats, second: Floa
 def _permute_labels_within_folds(
     labels: NDArray[np.bool_], folds: NDArray[np.int64], rng: np.random.Generator
 ) -> Floats:
-    """Returns labels shuffled among the pictures of each fold, so that its shares stay."""
+    """Return labels shuffled among the pictures of each fold, so that its shares stay."""
     guess = labels.astype(np.float64)
     for fold in range(_N_FOLDS):
         mine = np.flatnonzero(folds == fold)

@@ -37,12 +37,12 @@ class SelectionScores:
     neighbourhood_density: float
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the scores as JSON values."""
+        """Return the scores as JSON values."""
         return asdict(self)
 
 
 def score_probabilities(probabilities: Floats) -> SelectionScores | None:
-    """Returns the scores of detections' probabilities (n, c) of categories, which add up to 1.
+    """Return the scores of detections' probabilities (n, c) of categories, which add up to 1.
 
     Returns:
         None with fewer than two detections, or two categories.

@@ -19,7 +19,7 @@ _MIN_ROUNDING = 1e-3  # of the shortest side; sharper edges would have no normal
 
 
 def build_rounded_box(size_m: Vec3, rounding: float) -> Mesh:
-    """Returns a cuboid with round edges, centred on the origin.
+    """Return a cuboid with round edges, centred on the origin.
 
     Its parts are its sides (-x, +x, -y, ...), of ``FACE_VERTICES`` x ``FACE_VERTICES`` vertices each.
 
@@ -48,6 +48,6 @@ def build_rounded_box(size_m: Vec3, rounding: float) -> Mesh:
 
 
 def _place_vertices(half_extent: float, corner_radius: float) -> Floats:
-    """Returns where (``FACE_VERTICES``,) on one side of a block, that bends near its ends, vertices lie."""
+    """Return where (``FACE_VERTICES``,) on one side of a block, that bends near its ends, vertices lie."""
     ends = half_extent - corner_radius * np.array([0.0, 0.3, 1.0])
     return np.concatenate([-ends, ends[::-1]])

@@ -15,7 +15,7 @@ _TEXTURE_PX = 1024
 
 
 def make_board_print(board: Board) -> InkPrint:
-    """Returns the print of a board's upper side, margin included."""
+    """Return the print of a board's upper side, margin included."""
     width, height, _ = board.size_m
     marker = _make_marker_bits(board, 0).shape[0] if board.markers else 0
     columns, rows = (
@@ -26,7 +26,7 @@ def make_board_print(board: Board) -> InkPrint:
 
 
 def _make_cells(board: Board, marker_bits: int) -> Floats:
-    """Returns which cells of the pattern are dark; a square with a marker has its bits and a rim."""
+    """Return which cells of the pattern are dark; a square with a marker has its bits and a rim."""
     side = marker_bits + 2 if marker_bits else 1
     cells = np.zeros((board.rows * side, board.columns * side))
     for row in range(board.rows):
@@ -40,7 +40,7 @@ def _make_cells(board: Board, marker_bits: int) -> Floats:
 
 
 def _make_marker_bits(board: Board, marker_id: int) -> Floats:
-    """Returns a marker's dark bits (n, n) with its border."""
+    """Return a marker's dark bits (n, n) with its border."""
     name = f"DICT_{board.dictionary.upper()}".replace("H", "h")
     dictionary = cv2.aruco.getPredefinedDictionary(getattr(cv2.aruco, name))
     side = dictionary.markerSize + 2
@@ -48,7 +48,7 @@ def _make_marker_bits(board: Board, marker_id: int) -> Floats:
 
 
 def _compute_cell_edges(count: int, board: Board, marker_bits: int) -> Floats:
-    """Returns where along a side (n + 1,) the cells of so many squares begin and end, metres."""
+    """Return where along a side (n + 1,) the cells of so many squares begin and end, metres."""
     rim = (1 - board.marker_share) / 2
     inner = np.linspace(rim, 1 - rim, marker_bits + 1) if marker_bits else np.zeros(0)
     within = np.concatenate([[0.0], inner])
@@ -57,7 +57,7 @@ def _compute_cell_edges(count: int, board: Board, marker_bits: int) -> Floats:
 
 
 def _compute_texel_coverage(edges_m: Floats, side_m: float) -> Floats:
-    """Returns how much of each texel (texels, n) of a side lies in each of n cells."""
+    """Return how much of each texel (texels, n) of a side lies in each of n cells."""
     lines = np.linspace(0, side_m, _TEXTURE_PX + 1)
     low = np.maximum(lines[:-1, None], edges_m[:-1])
     high = np.minimum(lines[1:, None], edges_m[1:])

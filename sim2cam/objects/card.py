@@ -47,7 +47,7 @@ _PIP_POSITIONS["10"] = (*_PIP_POSITIONS["9"][:-1], (_MIDDLE, 0.3), (_MIDDLE, 0.7
 
 
 def make_card_prints(card: Card) -> tuple[InkPrint, InkPrint]:
-    """Returns the prints of a card's face and of its back."""
+    """Return the prints of a card's face and of its back."""
     aspect = card.size_m[1] / card.size_m[0]
     ink = _RED if card.face[-1] in "DH" else _BLACK
     return InkPrint(_draw_face(card.face, aspect), ink), InkPrint(
@@ -57,7 +57,7 @@ def make_card_prints(card: Card) -> tuple[InkPrint, InkPrint]:
 
 @functools.lru_cache(maxsize=64)
 def _draw_face(face: str, aspect: float) -> Floats:
-    """Returns the cover of a face (n, n); everything is drawn in widths of the card, then fitted."""
+    """Return the cover of a face (n, n); everything is drawn in widths of the card, then fitted."""
     rank, suit = face[:-1], face[-1]
     sheet = np.zeros(
         (round(_TEXTURE_PX * _SUPERSAMPLING * aspect), _TEXTURE_PX * _SUPERSAMPLING), np.uint8
@@ -75,7 +75,7 @@ def _draw_face(face: str, aspect: float) -> Floats:
 
 
 def _draw_court(canvas: NDArray[np.uint8], rank: str, suit: str, aspect: float) -> None:
-    """Draws a frame, and in it the rank between two pips."""
+    """Draw a frame, and in it the rank between two pips."""
     low, high = (
         to_texel_position(canvas, (0.22, 0.14 * aspect)),
         to_texel_position(canvas, (0.78, 0.86 * aspect)),
@@ -87,7 +87,7 @@ def _draw_court(canvas: NDArray[np.uint8], rank: str, suit: str, aspect: float) 
 
 
 def _draw_index(canvas: NDArray[np.uint8], rank: str, suit: str) -> None:
-    """Draws rank and suit into the upper left corner."""
+    """Draw rank and suit into the upper left corner."""
     draw_text(canvas, rank, (0.11, 0.13), 0.11, max_width=0.16)  # a ten is wide
     _draw_pip(canvas, suit, (0.11, 0.27), 0.045, is_upside_down=False)
 
@@ -100,7 +100,7 @@ def _draw_pip(
     *,
     is_upside_down: bool,
 ) -> None:
-    """Draws the shape of a suit, which is about twice ``size`` high."""
+    """Draw the shape of a suit, which is about twice ``size`` high."""
     way = -size if is_upside_down else size
     for outline in _make_suit_outlines(suit):
         points = (outline * way + center) * canvas.shape[1]
@@ -108,7 +108,7 @@ def _draw_pip(
 
 
 def _make_suit_outlines(suit: str) -> Iterator[Floats]:
-    """Yields polygons (n, 2) that make a suit's shape, within -1..1, y down."""
+    """Yield polygons (n, 2) that make a suit's shape, within -1..1, y down."""
     foot = np.array([[0.0, 0.2], [0.35, 1.0], [-0.35, 1.0]])
     match suit:
         case "D":
@@ -138,7 +138,7 @@ def _make_disc(x: float, y: float, radius: float) -> Floats:
 
 @functools.lru_cache(maxsize=4)
 def _draw_back(aspect: float) -> Floats:
-    """Returns the cover of a back (n, n): a lattice in a frame."""
+    """Return the cover of a back (n, n): a lattice in a frame."""
     n = _TEXTURE_PX * _SUPERSAMPLING
     x, y = np.arange(n)[None] / n, np.arange(round(n * aspect))[:, None] / n
     lattice = (np.sin(24 * math.pi * (x + y)) > -0.3) & (np.sin(24 * math.pi * (x - y)) > -0.3)

@@ -37,7 +37,7 @@ _PIP_POSITIONS: dict[str, tuple[tuple[int, int], ...]] = {
 def build_die_surface(
     die: Die,
 ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.int64], NDArray[np.uint32]]:
-    """Returns the surface of a die.
+    """Return the surface of a die.
 
     That is vertices_m (n, 3), normals (n, 3), tangents (n, 3), uvs (n, 2), faces (m, 3) and the
     value of the face (n,) on which each vertex lies.
@@ -67,12 +67,12 @@ def build_die_surface(
 
 
 def build_die_shadow_faces() -> NDArray[np.int64]:
-    """Returns the fewer faces (k, 3) of any die's surface that cast its shadow."""
+    """Return the fewer faces (k, 3) of any die's surface that cast its shadow."""
     return _make_grid_faces(_SHADOW_VERTICES)
 
 
 def _make_grid_faces(vertex_lines: Sequence[int]) -> NDArray[np.int64]:
-    """Returns two triangles for each cell between some of the lines of all six faces."""
+    """Return two triangles for each cell between some of the lines of all six faces."""
     at = np.array(vertex_lines)
     rows = at[:, None] * _FACE_VERTICES
     low, right = rows[:-1] + at[:-1], rows[:-1] + at[1:]
@@ -84,7 +84,7 @@ def _make_grid_faces(vertex_lines: Sequence[int]) -> NDArray[np.int64]:
 
 
 def render_die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Returns the atlas of colours (sRGB) and that of normals in tangent space, uint8 (h, w, 3).
+    """Return the atlas of colours (sRGB) and that of normals in tangent space, uint8 (h, w, 3).
 
     Row 0 is v = 0. The pattern is solid: it runs on over the edges.
     """
@@ -105,7 +105,7 @@ def render_die_maps(die: Die, texture: Texture) -> tuple[NDArray[np.uint8], NDAr
 
 
 def compute_die_texels(die: Die) -> tuple[tuple[float, float], Floats]:
-    """Returns a texel's width and height on a die, and how far each (h, w) is from an edge, metres."""
+    """Return a texel's width and height on a die, and how far each (h, w) is from an edge, metres."""
     half = die.edge_m / 2
     line = (np.arange(TILE_PX) + 0.5 - _PADDING_PX) * _TEXEL_SIZE - 1
     inward = np.clip(1 - np.abs(line), 0, None) * half
@@ -114,7 +114,7 @@ def compute_die_texels(die: Die) -> tuple[tuple[float, float], Floats]:
 
 
 def make_die_panels(die: Die) -> tuple[Panel, ...]:
-    """Returns the faces of a die, from 1 to 6."""
+    """Return the faces of a die, from 1 to 6."""
     found, inner = [], TILE_PX - 2 * _PADDING_PX
     for value in DIE_FACE_NORMALS:
         left, top = (corner + _PADDING_PX for corner in _get_tile_corner(value))
@@ -123,18 +123,18 @@ def make_die_panels(die: Die) -> tuple[Panel, ...]:
 
 
 def make_die_print_mask(die: Die) -> Floats:
-    """Returns how much of each texel (h, w) of the atlas is mark."""
+    """Return how much of each texel (h, w) of the atlas is mark."""
     return _draw_pips(die.pips)[0].astype(np.float64)
 
 
 def _compute_face_axes(normal: Floats) -> tuple[Floats, Floats]:
-    """Returns two axes in the face that make a right-handed frame with its normal."""
+    """Return two axes in the face that make a right-handed frame with its normal."""
     tangent = np.roll(np.abs(normal), 1)
     return tangent, np.cross(normal, tangent)
 
 
 def _round_cube_points(cube_points: Floats, die: Die) -> tuple[Floats, Floats]:
-    """Returns points (metres) and normals of the die below points (n, 3) of the cube [-1, 1]^3."""
+    """Return points (metres) and normals of the die below points (n, 3) of the cube [-1, 1]^3."""
     bend = min(die.rounding, 0.49) * 2
     core = np.clip(cube_points, -(1 - bend), 1 - bend)
     outward = cube_points - core
@@ -161,7 +161,7 @@ def _compute_atlas_uv(value: str, u: Floats, v: Floats) -> Floats:
 
 
 def _draw_pips(pips: Pips) -> tuple[Float32Array, Float32Array]:
-    """Returns how much of each texel (h, w) of the atlas is mark, 0 to 1, and its height.
+    """Return how much of each texel (h, w) of the atlas is mark, 0 to 1, and its height.
 
     Heights are over half an edge.
     """
@@ -188,7 +188,7 @@ def _draw_pips(pips: Pips) -> tuple[Float32Array, Float32Array]:
 
 
 def _compute_pip_layout(pips: Pips, value: str) -> tuple[float, float, float]:
-    """Returns the radius of a face's marks and how far its outer ones are from its middle, across and
+    """Return the radius of a face's marks and how far its outer ones are from its middle, across and
     along the rows of a six; over the edge.
     """
     match value:

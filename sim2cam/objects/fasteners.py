@@ -22,7 +22,7 @@ _CHAMFER_SLOPE = math.tan(math.radians(30))
 
 
 def build_bolt_mesh(bolt: Bolt) -> Mesh:
-    """Returns the surface of a bolt; its parts are head, thread and what of its shank has none."""
+    """Return the surface of a bolt; its parts are head, thread and what of its shank has none."""
     radius, bearing = bolt.diameter_m / 2, bolt.head_bottom_z_m
     end = bolt.tip_z_m + bolt.threaded * bolt.length_m
     root = radius - THREAD_DEPTH * bolt.pitch_m
@@ -42,7 +42,7 @@ def build_bolt_mesh(bolt: Bolt) -> Mesh:
 
 
 def build_nut_mesh(nut: Nut) -> Mesh:
-    """Returns the surface of a nut; its parts are its outside and its thread."""
+    """Return the surface of a nut; its parts are its outside and its thread."""
     high, depth = nut.height_m / 2, THREAD_DEPTH * nut.pitch_m
     outside = [
         *_build_hexagonal_prism(nut.across_m, -high, high, are_chamfered=(True, True)),
@@ -67,7 +67,7 @@ def _join_groups(*groups: list[Mesh]) -> Mesh:
 
 
 def _sample_hexagon(across_m: float) -> tuple[Floats, Floats]:
-    """Returns directions (6, n, 2) to each side of a hexagon, ends included, and how far it is there."""
+    """Return directions (6, n, 2) to each side of a hexagon, ends included, and how far it is there."""
     along = np.linspace(-math.pi / 6, math.pi / 6, _SEGMENTS // 6 + 1)
     angle = along + np.arange(6)[:, None] * math.pi / 3
     reach = np.tile(across_m / 2 / np.cos(along), (6, 1))
@@ -77,7 +77,7 @@ def _sample_hexagon(across_m: float) -> tuple[Floats, Floats]:
 def _build_hexagonal_prism(
     across_m: float, low_m: float, high_m: float, *, are_chamfered: tuple[bool, bool]
 ) -> list[Mesh]:
-    """Returns the sides of a hexagonal prism, and the cones that cut its lower and its upper corners."""
+    """Return the sides of a hexagonal prism, and the cones that cut its lower and its upper corners."""
     ways, reach = _sample_hexagon(across_m)
     cut = (reach - _FLAT_RADIUS_RATIO * across_m / 2) * _CHAMFER_SLOPE
     low = low_m + cut * are_chamfered[0]
@@ -106,7 +106,7 @@ def _build_hexagonal_prism(
 
 
 def _build_chamfer(outer: Floats, inner: Floats, directions: Floats, z_sign: int) -> Mesh:
-    """Returns the piece of a chamfer between two edges (n, 3) in directions (n, 2)."""
+    """Return the piece of a chamfer between two edges (n, 3) in directions (n, 2)."""
     slope = math.hypot(1.0, _CHAMFER_SLOPE)
     normals = (
         np.column_stack([directions * _CHAMFER_SLOPE, np.full(len(directions), z_sign)]) / slope
@@ -120,7 +120,7 @@ def _build_chamfer(outer: Floats, inner: Floats, directions: Floats, z_sign: int
 
 
 def _build_ring(inner_m: float, outer_m: float, height_m: float, *, faces_up: bool) -> Mesh:
-    """Returns a level ring, or a disc where the inner radius is 0."""
+    """Return a level ring, or a disc where the inner radius is 0."""
     ring, _ = make_unit_circle(_SEGMENTS)
     circles = [
         np.column_stack([r * ring, np.full(len(ring), height_m)]) for r in (outer_m, inner_m)
@@ -131,7 +131,7 @@ def _build_ring(inner_m: float, outer_m: float, height_m: float, *, faces_up: bo
 
 
 def _build_hexagon_underside(across_m: float, inner_m: float, height_m: float) -> Mesh:
-    """Returns the lower side of a hexagon around a shank."""
+    """Return the lower side of a hexagon around a shank."""
     ways, reach = _sample_hexagon(across_m)
     x, y, z = np.eye(3)
     pieces = []
@@ -155,7 +155,7 @@ def _build_tube(radius_m: float, heights_m: tuple[float, float]) -> Mesh:
 def _build_thread(
     crest_m: float, root_m: float, pitch_m: float, heights_m: tuple[float, float]
 ) -> Mesh:
-    """Returns a thread between two heights, which runs out in its root; inside, where the crest is less.
+    """Return a thread between two heights, which runs out in its root; inside, where the crest is less.
 
     Its rows are helices, in turn along its root and along its crest, so that its ridges are sharp.
     """
@@ -182,7 +182,7 @@ def _build_thread(
 def _build_band(
     points: Floats, outward: Floats, outward_z: Floats, angle: Floats, radius_m: float
 ) -> Mesh:
-    """Returns two circles (2 n, 3) of vertices as a surface.
+    """Return two circles (2 n, 3) of vertices as a surface.
 
     Args:
         points: of both.

@@ -38,7 +38,7 @@ _QUIET_ZONE_MODULES = 9  # modules that stay light beside the bars
 
 
 def render_front_panel(label: PackageLabel, aspect: float) -> Floats:
-    """Returns the front of a package: its name on a pattern, or its picture."""
+    """Return the front of a package: its name on a pattern, or its picture."""
     if label.image is not None:
         return _render_image_panel(label.image, aspect)
     rng = np.random.default_rng(label.seed)
@@ -51,13 +51,13 @@ def render_front_panel(label: PackageLabel, aspect: float) -> Floats:
 
 
 def render_name_panel(label: PackageLabel, aspect: float) -> Floats:
-    """Returns a panel with the name alone."""
+    """Return a panel with the name alone."""
     sheet = _draw_name(label, aspect, (0.5, 0.5 / aspect))
     return _composite_layers(label, (sheet, label.text_color))
 
 
 def render_small_print_panel(label: PackageLabel, aspect: float) -> Floats:
-    """Returns a panel of small print over a bar code, which stands on white."""
+    """Return a panel of small print over a bar code, which stands on white."""
     rng = np.random.default_rng((label.seed, 1))
     letters, white, bars = _make_canvas(aspect), _make_canvas(aspect), _make_canvas(aspect)
     height, width = bars.shape
@@ -79,7 +79,7 @@ def render_small_print_panel(label: PackageLabel, aspect: float) -> Floats:
 
 
 def render_page(label: PackageLabel, aspect: float, page_index: int) -> Floats:
-    """Returns a page: a heading in the pattern's colour over lines of text, some of which end early.
+    """Return a page: a heading in the pattern's colour over lines of text, some of which end early.
 
     The first one is the label's picture, where it has one.
     """
@@ -98,7 +98,7 @@ def render_page(label: PackageLabel, aspect: float, page_index: int) -> Floats:
 
 
 def encode_ean13(number: int) -> str:
-    """Returns the modules, 1 dark, of the EAN-13 of a number of up to twelve digits."""
+    """Return the modules, 1 dark, of the EAN-13 of a number of up to twelve digits."""
     digits = [int(digit) for digit in f"{number:012d}"]
     check = -sum(digit * (3 if i % 2 else 1) for i, digit in enumerate(digits)) % 10
     left, right = digits[1:7], [*digits[7:], check]
@@ -118,14 +118,14 @@ def _make_canvas(aspect: float) -> Canvas:
 
 
 def _render_image_panel(image_file: ImageFile, aspect: float) -> Floats:
-    """Returns a panel that a picture fills."""
+    """Return a panel that a picture fills."""
     height, width = _make_canvas(aspect).shape
     pixels = load_linear_image(image_file, width)
     return np.asarray(cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA), np.float64)
 
 
 def _composite_layers(label: PackageLabel, *layers: tuple[Canvas, Color]) -> Floats:
-    """Returns a panel of sheets in their inks, one over another."""
+    """Return a panel of sheets in their inks, one over another."""
     panel = np.ones((*layers[0][0].shape, 3)) * label.background_color
     for sheet, ink in layers:
         panel += (sheet / 255.0)[..., None] * (np.array(ink) - panel)

@@ -49,7 +49,7 @@ _SIDE_AXES: tuple[tuple[tuple[int, int, int], tuple[int, int, int]], ...] = (
 
 
 def build_tin_mesh(tin: Tin) -> Mesh:
-    """Returns the surface of a tin; its parts are the lower, the upper end and the side."""
+    """Return the surface of a tin; its parts are the lower, the upper end and the side."""
     radius, top = tin.radius_m, tin.height_m / 2
     rim = min(_RIM_FRACTION * radius, 0.1 * tin.height_m)
     inner, sunk = radius - 2 * rim, top - rim
@@ -74,7 +74,7 @@ def build_tin_mesh(tin: Tin) -> Mesh:
 
 
 def build_carton_mesh(carton: Carton) -> Mesh:
-    """Returns the surface of a carton; its parts are its sides (-x, +x, -y, ...)."""
+    """Return the surface of a carton; its parts are its sides (-x, +x, -y, ...)."""
     box = build_rounded_box(carton.size_m, _CARTON_ROUNDING)
     uvs, tangents = np.zeros_like(box.uvs), np.zeros_like(box.tangents)
     for side, ways in enumerate(_SIDE_AXES):
@@ -89,7 +89,7 @@ def build_carton_mesh(carton: Carton) -> Mesh:
 
 
 def render_tin_texture(tin: Tin, texture: Texture) -> NDArray[np.uint8]:
-    """Returns the picture of a tin, sRGB (h, w, 3): its label, and below it what is bare."""
+    """Return the picture of a tin, sRGB (h, w, 3): its label, and below it what is bare."""
     high, wide = round(_LABEL_HEIGHT_FRACTION * _HEIGHT), _FRONT_WIDTH
     rest = _WIDTH // 2 - wide
     texel = 2 * math.pi * tin.radius_m / _WIDTH / tin.height_m  # over the height of the label
@@ -107,14 +107,14 @@ def render_tin_texture(tin: Tin, texture: Texture) -> NDArray[np.uint8]:
 
 
 def make_bare_tin_mask() -> NDArray[np.bool_]:
-    """Returns which texels (h, w) of a tin's picture show no label."""
+    """Return which texels (h, w) of a tin's picture show no label."""
     return np.repeat(np.arange(_HEIGHT) >= round(_LABEL_HEIGHT_FRACTION * _HEIGHT), _WIDTH).reshape(
         _HEIGHT, _WIDTH
     )
 
 
 def compute_tin_texels(tin: Tin) -> tuple[tuple[float, float], Floats]:
-    """Returns a texel's width and height on a tin's label, and how far each (h, w) is from its end.
+    """Return a texel's width and height on a tin's label, and how far each (h, w) is from its end.
 
     What is bare has no edge.
     """
@@ -126,20 +126,20 @@ def compute_tin_texels(tin: Tin) -> tuple[tuple[float, float], Floats]:
 
 
 def make_tin_panels(tin: Tin) -> tuple[Panel, ...]:
-    """Returns what is around a tin."""
+    """Return what is around a tin."""
     around = 2 * math.pi * tin.radius_m, tin.height_m
     return (Panel(0, 0, (round(_LABEL_HEIGHT_FRACTION * _HEIGHT), _WIDTH), around),)
 
 
 def make_tin_end_panels(tin: Tin) -> tuple[Panel, ...]:
-    """Returns the piece of a tin's picture that both ends show."""
+    """Return the piece of a tin's picture that both ends show."""
     top = round(_LABEL_HEIGHT_FRACTION * _HEIGHT)
     n, wide = _HEIGHT - top, 2 * tin.radius_m / _END_FRACTION
     return (Panel(top, 0, (n, n), (wide, wide), is_bottom_up=True),)
 
 
 def compute_carton_texels(carton: Carton) -> tuple[tuple[float, float], Floats]:
-    """Returns a texel's mean width and height on a carton, and how far each (h, w) is from an edge."""
+    """Return a texel's mean width and height on a carton, and how far each (h, w) is from an edge."""
     line = ((np.arange(_TILE) + 0.5) / _TILE - _TILE_MARGIN) / (1 - 2 * _TILE_MARGIN)
     inward = np.clip(np.minimum(line, 1 - line), 0, None)
     sides = [[float(np.abs(way) @ carton.size_m) for way in ways] for ways in _SIDE_AXES]
@@ -151,7 +151,7 @@ def compute_carton_texels(carton: Carton) -> tuple[tuple[float, float], Floats]:
 
 
 def make_carton_panels(carton: Carton) -> tuple[Panel, ...]:
-    """Returns the sides of a carton (-x, +x, -y, ...)."""
+    """Return the sides of a carton (-x, +x, -y, ...)."""
     edge = round(_TILE_MARGIN * _TILE)
     found, inner = [], (_TILE - 2 * edge, _TILE - 2 * edge)
     for side, ways in enumerate(_SIDE_AXES):
@@ -162,7 +162,7 @@ def make_carton_panels(carton: Carton) -> tuple[Panel, ...]:
 
 
 def render_carton_texture(carton: Carton) -> NDArray[np.uint8]:
-    """Returns the picture of a carton, sRGB (h, w, 3): a tile for each side."""
+    """Return the picture of a carton, sRGB (h, w, 3): a tile for each side."""
     x, y, z = carton.size_m
     label = carton.label
     front, small = render_front_panel(label, x / z), render_small_print_panel(label, y / z)
@@ -174,7 +174,7 @@ def render_carton_texture(carton: Carton) -> NDArray[np.uint8]:
 
 
 def render_sheet_texture(sheet: Sheet) -> NDArray[np.uint8]:
-    """Returns the picture of a sheet, sRGB (h, w, 3): its front at the left, its back at the right."""
+    """Return the picture of a sheet, sRGB (h, w, 3): its front at the left, its back at the right."""
     width, height, _ = sheet.size_m
     pages = [render_page(sheet.label, width / height, number) for number in range(2)]
     return encode_srgb(np.concatenate([_resize(p, _HEIGHT, _HEIGHT) for p in pages], axis=1))
@@ -185,7 +185,7 @@ def _resize(panel: Floats, width: int, height: int) -> Floats:
 
 
 def _map_tin_end_uvs(tin: Tin, end: Mesh) -> Mesh:
-    """Returns a piece of an end with uvs in the lower left of the picture, as it is seen from above."""
+    """Return a piece of an end with uvs in the lower left of the picture, as it is seen from above."""
     share = (end.vertices_m[:, :2] / tin.radius_m + 1) / 2
     down = _LABEL_HEIGHT_FRACTION + (1 - _LABEL_HEIGHT_FRACTION) * (
         0.05 + _END_FRACTION * share[:, 1]
@@ -199,7 +199,7 @@ def _map_tin_end_uvs(tin: Tin, end: Mesh) -> Mesh:
 
 
 def _flip_mesh(end: Mesh) -> Mesh:
-    """Returns a piece after half a turn about x."""
+    """Return a piece after half a turn about x."""
     turn = np.array([1.0, -1.0, -1.0])
     return replace(
         end,

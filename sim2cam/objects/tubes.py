@@ -19,12 +19,12 @@ _EPSILON = 1e-9
 
 
 def build_tubes_mesh(tubes: Tubes) -> Mesh:
-    """Returns the surface of all strands, each a part and closed in itself."""
+    """Return the surface of all strands, each a part and closed in itself."""
     return join_meshes([_build_strand_mesh(strand) for strand in tubes.strands])
 
 
 def _build_strand_mesh(strand: Strand) -> Mesh:
-    """Returns one strand; its uvs run around and along it, in metres."""
+    """Return one strand; its uvs run around and along it, in metres."""
     points, radii = np.array(strand.points_m), np.array(strand.radii_m)
     bend = np.linspace(0, math.pi / 2, _CAP_RINGS + 1)[1:]
     tilt = np.concatenate([-bend[::-1], np.zeros(len(points)), bend])
@@ -48,7 +48,7 @@ def _build_strand_mesh(strand: Strand) -> Mesh:
 
 
 def _compute_frames(points: Floats) -> tuple[Floats, Floats]:
-    """Returns the direction of a strand at each of its points (n, 3), and one across it.
+    """Return the direction of a strand at each of its points (n, 3), and one across it.
 
     The latter is carried along without turning about the former.
     """

@@ -29,7 +29,7 @@ _SIDE_NORMALS: tuple[tuple[int, int, int], ...] = tuple(
 
 
 def build_twisty_mesh(cube: TwistyCube) -> Mesh:
-    """Returns the surface of a cube.
+    """Return the surface of a cube.
 
     Its parts are its facelets, from 1, in the order of ``compute_facelet_positions``; what lies between cubelets
     is one part more.
@@ -58,7 +58,7 @@ def build_twisty_mesh(cube: TwistyCube) -> Mesh:
 
 
 def render_twisty_texture(cube: TwistyCube, texture: Texture) -> NDArray[np.uint8]:
-    """Returns the atlas of colours, sRGB (h, w, 3): a tile for each of the six, and a bare one."""
+    """Return the atlas of colours, sRGB (h, w, 3): a tile for each of the six, and a bare one."""
     line = (np.arange(_TILE_PX) + 0.5 - _PADDING_PX) / (_TILE_PX - 2 * _PADDING_PX) * 2 - 1
     half = cube.cubelet_m / 2
     bare = make_color_sampler(texture)((half * line, half * line[:, None], np.zeros(1)))
@@ -76,7 +76,7 @@ def _build_cubelet(
     tiles: list[int],
     parts: list[int],
 ) -> Mesh:
-    """Returns one cubelet where it is, its sides (-x, +x, -y, ...) on their tiles."""
+    """Return one cubelet where it is, its sides (-x, +x, -y, ...) on their tiles."""
     middle = position[None] * cube.cubelet_m / 2
     is_turned, turn = cube.select_turned_layer(middle)
     pose = Pose(turn if is_turned[0] else Pose().rotation_wxyz)
@@ -97,7 +97,7 @@ def _build_cubelet(
 
 
 def _make_sticker_mask(cube: TwistyCube, texel_centers: Floats) -> Floats:
-    """Returns how much of each texel (n, n) of a tile is coloured, 0 to 1."""
+    """Return how much of each texel (n, n) of a tile is coloured, 0 to 1."""
     if cube.sticker == 1:
         return np.ones((len(texel_centers), len(texel_centers)))
     radius = cube.sticker * cube.sticker_corner

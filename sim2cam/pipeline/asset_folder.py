@@ -62,7 +62,7 @@ class AssetFolder:
 
 
 def resolve_assets_folder(location: str, path: Path, key: str) -> str:
-    """Returns the folder of assets that a recipe names below a key.
+    """Return the folder of assets that a recipe names below a key.
 
     Raises:
         RecipeError: it names a data set that is not there.
@@ -93,7 +93,7 @@ def _find_package_folder(package: str, path: Path, key: str) -> Path:
 
 
 def import_asset_folder(options: AssetFolder, path: Path) -> tuple[AssetInfo, ...]:
-    """Returns what is known of the assets of a folder and, with no category and named ``CLUTTER_PREFIX``, of clutter.
+    """Return what is known of the assets of a folder and, with no category and named ``CLUTTER_PREFIX``, of clutter.
 
     Raises:
         RecipeError: there are none of those that are named.
@@ -135,7 +135,7 @@ def _import_assets(
 def _select_assets(
     names: Sequence[str], patterns: Mapping[str, str], path: Path, key: str
 ) -> dict[str, str]:
-    """Returns the names of assets that are used, with their categories; empty for their own ones."""
+    """Return the names of assets that are used, with their categories; empty for their own ones."""
     if not patterns:
         return dict.fromkeys(names, "")
     found: dict[str, str] = {}
@@ -150,7 +150,7 @@ def _select_assets(
 
 
 def complete_distractor_group(group: dict[str, Any], facts: Sequence[AssetInfo]) -> dict[str, Any]:
-    """Returns the group of distractors with what it leaves out: any of the clutter."""
+    """Return the group of distractors with what it leaves out: any of the clutter."""
     names = [one.name for one in facts if not one.mesh.category]
     return {"asset": {"kind": "choice", "options": names}} | group if names else group
 
@@ -158,7 +158,7 @@ def complete_distractor_group(group: dict[str, Any], facts: Sequence[AssetInfo])
 def complete_object_group(
     group: dict[str, Any], facts: Sequence[AssetInfo], path: Path, group_name: str
 ) -> dict[str, Any]:
-    """Returns a group of things from files with what it leaves out: any asset, joints anywhere.
+    """Return a group of things from files with what it leaves out: any asset, joints anywhere.
 
     Raises:
         RecipeError: it names a joint that none of the assets has.

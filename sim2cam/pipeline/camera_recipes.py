@@ -15,7 +15,7 @@ CAMERA_FILE, RECIPE_FILE = "camera.json", "recipe.toml"
 
 
 def write_camera_recipe(base_recipe: str, photos: Dataset, folder: Path, seed: int) -> str:
-    """Returns the path of a recipe whose cameras are drawn around the one that took most of the photos.
+    """Return the path of a recipe whose cameras are drawn around the one that took most of the photos.
 
     The camera is told once: where the folder holds it, it stays.
 

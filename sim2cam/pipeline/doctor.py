@@ -53,7 +53,7 @@ class SystemCheck:
 
 
 def run_checks() -> list[SystemCheck]:
-    """Returns every check; takes a few seconds, raises nothing and changes nothing."""
+    """Return every check; takes a few seconds, raises nothing and changes nothing."""
     return [
         check_python(),
         check_platform(),
@@ -70,19 +70,19 @@ def run_checks() -> list[SystemCheck]:
 
 
 def can_run(checks: list[SystemCheck]) -> bool:
-    """Returns whether the main job can run: everything it needs is ok."""
+    """Return whether the main job can run: everything it needs is ok."""
     return all(check.ok for check in checks if check.required)
 
 
 def check_python() -> SystemCheck:
-    """Returns the version of Python; 3.11 or later is needed."""
+    """Return the version of Python; 3.11 or later is needed."""
     ok = sys.version_info >= (3, 11)
     cure = "" if ok else "Install Python 3.11, then run: make setup PYTHON=python3.11"
     return SystemCheck("python", ok, platform.python_version(), cure)
 
 
 def check_platform() -> SystemCheck:
-    """Returns the system; Linux on x86-64 is the supported one."""
+    """Return the system; Linux on x86-64 is the supported one."""
     found = f"{platform.system()} {platform.machine()}"
     ok = found == "Linux x86_64"
     cure = (
@@ -92,7 +92,7 @@ def check_platform() -> SystemCheck:
 
 
 def check_packages() -> SystemCheck:
-    """Returns the versions of the packages that sim2cam is built on."""
+    """Return the versions of the packages that sim2cam is built on."""
     try:
         versions = {name: get_package_version(name) for name in _list_requirements()}
     except metadata.PackageNotFoundError:
@@ -103,7 +103,7 @@ def check_packages() -> SystemCheck:
 
 
 def check_albumentations() -> SystemCheck:
-    """Returns the version of albumentations, of which only 2.0 will do.
+    """Return the version of albumentations, of which only 2.0 will do.
 
     Its successor, albumentationsx, installs under the same name with another licence (AGPL).
     """
@@ -117,7 +117,7 @@ def check_albumentations() -> SystemCheck:
 
 
 def check_opencv() -> SystemCheck:
-    """Returns the installed builds of OpenCV, which all write into the same folder."""
+    """Return the installed builds of OpenCV, which all write into the same folder."""
     builds = {
         dist.name.lower(): dist.version
         for dist in metadata.distributions()
@@ -136,7 +136,7 @@ def check_opencv() -> SystemCheck:
 
 
 def check_pybullet() -> SystemCheck:
-    """Returns whether physics can be imported, tried in a child process."""
+    """Return whether physics can be imported, tried in a child process."""
     done, said = _run_in_child("import pybullet")
     if done:
         return SystemCheck("pybullet", True, get_package_version("pybullet") or "present")
@@ -148,7 +148,7 @@ def check_pybullet() -> SystemCheck:
 
 
 def check_torch() -> SystemCheck:
-    """Returns the pair of torch and torchvision, and whether the compiled operators load."""
+    """Return the pair of torch and torchvision, and whether the compiled operators load."""
     pair = f"torch {get_package_version('torch')}, torchvision {get_package_version('torchvision')}"
     try:
         from sim2cam.models.compat import has_operators
@@ -163,7 +163,7 @@ def check_torch() -> SystemCheck:
 
 
 def check_gpu() -> SystemCheck:
-    """Returns the GPU that torch uses, if there is one."""
+    """Return the GPU that torch uses, if there is one."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -180,7 +180,7 @@ def check_gpu() -> SystemCheck:
 
 
 def check_opengl() -> SystemCheck:
-    """Returns OpenGL's renderer, as the rasterizer finds it in a child process."""
+    """Return OpenGL's renderer, as the rasterizer finds it in a child process."""
     done, said = _run_in_child(_OPENGL_PROBE)
     if done:
         return SystemCheck("opengl", True, said, required=False)
@@ -192,7 +192,7 @@ def check_opengl() -> SystemCheck:
 
 
 def check_cache() -> SystemCheck:
-    """Returns the cache folder and whether it can be written."""
+    """Return the cache folder and whether it can be written."""
     folder = get_cache_folder()
     there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     ok = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
@@ -201,7 +201,7 @@ def check_cache() -> SystemCheck:
 
 
 def check_disk(folder: Path) -> SystemCheck:
-    """Returns the free space where ``folder`` lies."""
+    """Return the free space where ``folder`` lies."""
     free_gb = shutil.disk_usage(folder).free / 1e9
     ok = free_gb >= _MIN_FREE_GB
     cure = "" if ok else f"At least {_MIN_FREE_GB:.0f} GB are needed. Free some, or work elsewhere."
@@ -214,7 +214,7 @@ def _list_requirements() -> list[str]:
 
 
 def _run_in_child(code: str) -> tuple[bool, str]:
-    """Returns whether the code ran to its end, and the last line it said."""
+    """Return whether the code ran to its end, and the last line it said."""
     try:
         child = subprocess.run(  # noqa: S603 (the code is this module's own)
             [sys.executable, "-c", code],

@@ -97,7 +97,7 @@ def generate(
     change: Intervention = NO_INTERVENTION,
     scenes: Path | None = None,
 ) -> Dataset:
-    """Returns the data set of ``count`` samples, made or completed in the folder ``root``.
+    """Return the data set of ``count`` samples, made or completed in the folder ``root``.
 
     Equal recipe, seed and change give equal bytes, with any number of workers, after any
     interruption. With a change, sample *i* is the counterfactual of sample *i* of the data set
@@ -145,7 +145,7 @@ def simulate_scenes(
     progress: Progress,
     change: Intervention = NO_INTERVENTION,
 ) -> int:
-    """Returns how many scenes there are, settled, in the folder ``root``: those of ``count`` samples, without
+    """Return how many scenes there are, settled, in the folder ``root``: those of ``count`` samples, without
     their pictures, which ``generate`` makes of it as ``scenes``, here or on a machine without physics.
 
     Arguments and errors are those of ``generate``.
@@ -201,7 +201,7 @@ def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
 def render_preview(
     recipe: Recipe, root: Path, *, seed: int, change: Intervention = NO_INTERVENTION
 ) -> Dataset:
-    """Returns a data set of one shard of small stills in the folder ``root``: what the first camera
+    """Return a data set of one shard of small stills in the folder ``root``: what the first camera
     sees of the first scenes that ``generate`` makes, which are held to what is required at full size.
 
     Raises:
@@ -233,13 +233,13 @@ def render_preview(
 
 
 def _replace_cameras(settled: SettledScene, recipe: Recipe) -> SettledScene:
-    """Returns a scene at rest with cameras of a recipe's size."""
+    """Return a scene at rest with cameras of a recipe's size."""
     scene = replace(settled.scene, cameras=recipe.compose_scene(settled.sampled_values).cameras)
     return replace(settled, scene=scene, sequence=(replace(settled.sequence[-1], scene=scene),))
 
 
 def find_unknown_instances(change: Intervention, root: Path) -> tuple[str, ...]:
-    """Returns what a change names that none of the scenes of a data set has."""
+    """Return what a change names that none of the scenes of a data set has."""
     names = dict.fromkeys(change.list_instances())
     for scene in read_scenes(root) if names else ():
         there = {
@@ -252,7 +252,7 @@ def find_unknown_instances(change: Intervention, root: Path) -> tuple[str, ...]:
 def estimate_cost(
     recipe: Recipe, *, count: int, seed: int, workers: int, change: Intervention = NO_INTERVENTION
 ) -> dict[str, float]:
-    """Returns shards, seconds and gigabytes that a data set would take, from a few trial samples.
+    """Return shards, seconds and gigabytes that a data set would take, from a few trial samples.
 
     Raises:
         SceneError: a scene cannot be settled.
@@ -277,7 +277,7 @@ def estimate_cost(
 
 
 def make_shard(unit: RenderUnit) -> int:
-    """Makes one shard and returns its number of samples."""
+    """Make one shard and returns its number of samples."""
     recipe = Recipe.from_json(unit.recipe)
     scenes: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
@@ -303,7 +303,7 @@ def _build_header(recipe: Recipe, seed: int, change: Intervention) -> dict[str, 
 
 
 def _collect_symmetries(recipe: Recipe) -> dict[str, Any]:
-    """Returns those of the kinds of object that the recipe labels, where it asks for them."""
+    """Return those of the kinds of object that the recipe labels, where it asks for them."""
     if "symmetries" not in recipe.render.channels:
         return {}
     kinds: dict[str, Any] = {}
@@ -351,7 +351,7 @@ def _count_scenes(unit: RenderUnit) -> int:
 
 
 def _list_scene_indices(unit: RenderUnit, recipe: Recipe) -> range:
-    """Returns the scenes of a shard."""
+    """Return the scenes of a shard."""
     first, per_scene = unit.shard * SAMPLES_PER_SHARD, recipe.render.samples_per_scene
     return range(first // per_scene, -(-(first + unit.count) // per_scene))
 
@@ -391,7 +391,7 @@ def _get_settled_scene(recipe: Recipe, unit: RenderUnit, index: int) -> SettledS
 
 
 def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
-    """Yields the samples of a scene, one camera's film after another's."""
+    """Yield the samples of a scene, one camera's film after another's."""
     points = _sample_track_points(recipe, settled, seed)
     for view in range(recipe.render.views):
         for number, neighbours in enumerate(
@@ -401,7 +401,7 @@ def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[
 
 
 def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:
-    """Returns the points (n, 3) of each labelled body that are followed, in its own frame."""
+    """Return the points (n, 3) of each labelled body that are followed, in its own frame."""
     count = recipe.render.sequence.track_count if recipe.render.sequence else 0
     streams = {
         body: derive_rng(
@@ -418,7 +418,7 @@ def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> di
 def _iterate_neighbours(
     frames: Iterator[Frame],
 ) -> Iterator[tuple[Frame | None, Frame, Frame | None]]:
-    """Yields each frame between the one before and the one after it, no more of them at a time."""
+    """Yield each frame between the one before and the one after it, no more of them at a time."""
     before, now = None, next(frames)
     for after in frames:
         yield before, now, after
@@ -427,7 +427,7 @@ def _iterate_neighbours(
 
 
 def _render_frames(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
-    """Yields the frames of one camera's film, whose automatics follow the light."""
+    """Yield the frames of one camera's film, whose automatics follow the light."""
     earlier: PreviousSettings | None = None
     for instant, following in itertools.zip_longest(settled.sequence, settled.sequence[1:]):
         scene = instant.scene
@@ -461,7 +461,7 @@ def _build_sample(
         "depth_along": camera.lens.depth_along,
     }
     if len(settled.sequence) > 1 or camera.shutter or camera.twist:
-        facts["moment"] = _build_moment(
+        facts["frame_info"] = _build_moment(
             camera, frame_number, settled.sequence[frame_number].seconds
         )
     if len(settled.sequence) > 1:
@@ -485,7 +485,7 @@ def _build_sample(
             occlusions=frame.occlusions,
             depth_unit_m=camera.depth_camera and camera.depth_camera.depth_unit_m,
             baseline_m=camera.baseline_m,
-            raw=_build_raw_format(camera) if "raw" in frame.channels else None,
+            raw_format=_build_raw_format(camera) if "raw" in frame.channels else None,
         ),
         tracks=track_labelled_points(track_points, frame.view) if track_points else None,
     )
@@ -514,26 +514,26 @@ def _drop_missing(**facts: object) -> dict[str, object]:
 
 
 def _serialize_scene(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
-    """Returns what is recorded of a scene; files go by their names in the recipe."""
+    """Return what is recorded of a scene; files go by their names in the recipe."""
     facts: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
         "certificate": asdict(settled.certificate),
-        "drawn": dict(settled.sampled_values.values),
+        "sampled_values": dict(settled.sampled_values.values),
         "scene": settled.scene.replace_paths(recipe.map_file_names()),
     }
     if settled.counterfactual:
         facts["counterfactual"] = settled.counterfactual
     if settled.requirement_values:
-        facts["reached"] = dict(settled.requirement_values)
+        facts["requirement_values"] = dict(settled.requirement_values)
     if len(settled.sequence) > 1:
-        facts["film"] = [_serialize_instant(instant) for instant in settled.sequence]
+        facts["sequence"] = [_serialize_instant(instant) for instant in settled.sequence]
     return facts
 
 
 def _serialize_instant(instant: Instant) -> dict[str, Any]:
-    """Returns where bodies that can move are at a time, how they move, and what touches."""
+    """Return where bodies that can move are at a time, how they move, and what touches."""
     moving = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,

@@ -64,7 +64,7 @@ steps = 3000
 def format_recipe(
     path: Path, folder: Path, assets: Sequence[Imported], captures: Dataset | None
 ) -> str:
-    """Returns the text of a recipe that throws the assets of a folder.
+    """Return the text of a recipe that throws the assets of a folder.
 
     Args:
         path: where it is going to lie.
@@ -94,7 +94,7 @@ def format_recipe(
 
 
 def _format_range(factor_path: str, length: float) -> str:
-    """Returns the ends of a length, as far as the factor allows them."""
+    """Return the ends of a length, as far as the factor allows them."""
     low, high = (
         float(np.clip(share * length, *get_bounds(factor_path)))
         for share in _LENGTH_RATIOS[factor_path]

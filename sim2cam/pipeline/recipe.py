@@ -33,6 +33,7 @@ from sim2cam.pipeline.asset_folder import (
     import_asset_folder,
     resolve_assets_folder,
 )
+from sim2cam.pipeline.renamed_keys import check_renamed_keys
 from sim2cam.pipeline.requirements import Requirement, check_requirement
 from sim2cam.randomize.distributions import Constant, Distribution
 from sim2cam.randomize.domain import Domain, iterate_factors
@@ -86,7 +87,7 @@ class SequenceOptions:
         if not 1e-4 <= self.interval_s <= 10:
             raise ValueError(f"interval_s must be 0.0001 to 10, not {self.interval_s}")
         if not 0 <= self.track_count <= _MAX_TRACKS:
-            raise ValueError(f"tracks must be 0 to {_MAX_TRACKS}, not {self.track_count}")
+            raise ValueError(f"track_count must be 0 to {_MAX_TRACKS}, not {self.track_count}")
 
 
 _MAX_TRACKS = 4096
@@ -119,7 +120,7 @@ class RenderOptions:
             raise ValueError(f"views must divide {SAMPLES_PER_SHARD}, not {self.views}")
         if self.frames_per_view < 1 or SAMPLES_PER_SHARD % (self.views * self.frames_per_view):
             raise ValueError(
-                f"views x film.frames must divide {SAMPLES_PER_SHARD}, not {self.views} x {self.frames_per_view}"
+                f"views x sequence.frames must divide {SAMPLES_PER_SHARD}, not {self.views} x {self.frames_per_view}"
             )
         allowed = (*CHANNELS, *EXTRAS)
         unknown = set(self.channels) - set(allowed)
@@ -128,7 +129,9 @@ class RenderOptions:
             raise ValueError(f"unknown channel '{name}'. {suggest_name(name, allowed)}")
         flows = [name for name in self.channels if name.startswith("flow")]
         if flows and self.sequence is None:
-            raise ValueError(f"{flows[0]} leads to another picture: it needs a table render.film")
+            raise ValueError(
+                f"{flows[0]} leads to another picture: it needs a table render.sequence"
+            )
 
     @property
     def frames_per_view(self) -> int:
@@ -231,23 +234,23 @@ class Recipe:
         return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in bends)
 
     def compose_scene(self, sampled_values: FactorValues) -> Scene:
-        """Returns the scene of a draw, not yet settled."""
+        """Return the scene of a draw, not yet settled."""
         size = (self.render.width, self.render.height)
         return build_scene(sampled_values, *size, self.assets, self.skies, self.pictures)
 
     def to_stills(self) -> Recipe:
-        """Returns the recipe of the same scenes at rest: pictures alone, no films."""
+        """Return the recipe of the same scenes at rest: pictures alone, no films."""
         stills = dataclasses.replace(self.render, sequence=None, channels=())
         return dataclasses.replace(self, render=stills)
 
     def map_file_names(self) -> dict[str, str]:
-        """Returns how records call the files that scenes are made of, by their paths."""
+        """Return how records call the files that scenes are made of, by their paths."""
         assets = {one.mesh.path: one.name for one in self.assets}
         skies = {one.file.path: f"skies/{one.name}" for one in self.skies}
         return assets | skies | {one.file.path: f"pictures/{one.name}" for one in self.pictures}
 
     def collect_licences(self) -> dict[str, str]:
-        """Returns those that are known of the files that scenes are made of, by ``map_file_names``."""
+        """Return those that are known of the files that scenes are made of, by ``map_file_names``."""
         names = self.map_file_names()
         known = {one.mesh.path: one.licence for one in self.assets}
         known |= {one.file.path: one.licence for one in self.skies}
@@ -255,7 +258,7 @@ class Recipe:
         return {names[path]: licence for path, licence in known.items() if licence}
 
     def collect_rendering_settings(self) -> dict[str, Any]:
-        """Returns, as JSON values, what decides the bytes of the rendered data set."""
+        """Return, as JSON values, what decides the bytes of the rendered data set."""
         whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
         optional = [key for key in ("assets", "require", "skies", "pictures") if getattr(self, key)]
         for facts in whole["assets"]:
@@ -265,18 +268,18 @@ class Recipe:
         return {key: whole[key] for key in (*_RENDERING_KEYS, *optional)}
 
     def digest(self) -> str:
-        """Returns the SHA-256 of the rendering facts."""
+        """Return the SHA-256 of the rendering facts."""
         return hashlib.sha256(
             json.dumps(self.collect_rendering_settings(), sort_keys=True).encode()
         ).hexdigest()
 
     def to_json(self) -> str:
-        """Returns the recipe as JSON, for another process."""
+        """Return the recipe as JSON, for another process."""
         return _ADAPTER.dump_json(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
-        """Returns the recipe of ``to_json``."""
+        """Return the recipe of ``to_json``."""
         return _ADAPTER.validate_json(text)
 
 
@@ -285,7 +288,7 @@ _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
 def load_recipe(name_or_path: str) -> Recipe:
-    """Returns a recipe by its path, or a shipped one by its name.
+    """Return a recipe by its path, or a shipped one by its name.
 
     A recipe with ``base = "dice"`` changes only what it names; with several bases, each changes what
     those before it have. ``mosaic = false`` in ``[domain]`` takes a group out that a base has. With ``camera = "camera.json"`` its cameras are drawn around the one that
@@ -322,7 +325,7 @@ def load_recipe(name_or_path: str) -> Recipe:
 
 
 def _check_texels(recipe: Recipe) -> None:
-    """Refuses relief and wear on things from files whose parts share texels.
+    """Refuse relief and wear on things from files whose parts share texels.
 
     Raises:
         InputError: naming the file.
@@ -338,7 +341,7 @@ def _check_texels(recipe: Recipe) -> None:
 
 
 def _find_recipe(name_or_path: str, pattern: str = "*.toml") -> Path:
-    """Returns the file of a recipe by its path, or by its name among shipped ones."""
+    """Return the file of a recipe by its path, or by its name among shipped ones."""
     path = Path(name_or_path)
     if path.suffix == ".toml":
         if is_file(path):
@@ -371,13 +374,14 @@ def _merge_layers(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[s
 
 
 def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Path]:
-    """Yields the tables that a recipe is laid from, the lowest first, and where cameras lie between them."""
+    """Yield the tables that a recipe is laid from, the lowest first, and where cameras lie between them."""
     if path in visited:
         raise RecipeError(path, "its bases lead back to itself.")
     try:
         tables = read_toml(path, _MAX_RECIPE_BYTES, "recipe")
     except InputError as error:
         raise RecipeError(*error.args) from error
+    check_renamed_keys(tables, path)
     assets = tables.get("assets")
     clutter = assets.get("clutter") if isinstance(assets, dict) else None
     for key, table in (("assets.folder", assets), ("assets.clutter.folder", clutter)):
@@ -421,7 +425,7 @@ def _find_inherited_factors(domain: Domain, own_tables: dict[str, Any] | Path) -
 
 
 def _remove_disabled(tables: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tables without groups, requirements, films and sections that are ``false``."""
+    """Return the tables without groups, requirements, films and sections that are ``false``."""
     kept = {name: table for name, table in tables.items() if table is not False}
     for section, names in _OPTIONAL_KEYS.items():
         if isinstance(table := kept.get(section), dict):
@@ -433,13 +437,13 @@ def _remove_disabled(tables: dict[str, Any]) -> dict[str, Any]:
 _OPTIONAL_KEYS: dict[str, tuple[str, ...]] = {
     "domain": (),
     "require": (),
-    "render": ("film", "rest"),
+    "render": ("sequence", "rest"),
 }
 """Sections of which parts can be taken out, and which; any where none is named."""
 
 
 def _apply_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns the tables with the translator's settings laid over the preset that they name.
+    """Return the tables with the translator's settings laid over the preset that they name.
 
     Raises:
         RecipeError: there is no such preset.
@@ -460,7 +464,7 @@ def _apply_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
 def _apply_camera(
     base_tables: dict[str, Any], camera_path: Path, render_table: Any, path: Path
 ) -> dict[str, Any]:
-    """Returns tables with cameras drawn around the one of a ``camera.json``.
+    """Return tables with cameras drawn around the one of a ``camera.json``.
 
     Args:
         base_tables: tables that it replaces parts of.
@@ -500,7 +504,7 @@ def _apply_camera(
 
 
 def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns the tables with what is known of each asset, instead of the folder of all.
+    """Return the tables with what is known of each asset, instead of the folder of all.
 
     Raises:
         RecipeError: objects are thrown, and no folder of them is named.
@@ -526,7 +530,7 @@ def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _resolve_images(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns the tables with what is known of each sky and picture, instead of the folders of all.
+    """Return the tables with what is known of each sky and picture, instead of the folders of all.
 
     Raises:
         RecipeError: skies are drawn, and no folder of them is named.
@@ -555,7 +559,7 @@ _ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, Ass
 
 
 def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Lays tables over tables; a distribution (a table with a word for ``kind``) is replaced whole."""
+    """Lay tables over tables; a distribution (a table with a word for ``kind``) is replaced whole."""
     merged = dict(base)
     for key, value in override.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
@@ -565,7 +569,7 @@ def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, A
 
 
 def _describe_error(error: ValidationError) -> str:
-    """Returns the first problem in one line: the key, what is wrong, and what is allowed."""
+    """Return the first problem in one line: the key, what is wrong, and what is allowed."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
     if first["type"] in ("missing", "missing_argument"):
@@ -583,7 +587,7 @@ def _describe_error(error: ValidationError) -> str:
 
 
 def _find_failing_section(tables: dict[str, Any]) -> str:
-    """Returns the section whose own check refuses it."""
+    """Return the section whose own check refuses it."""
     trained: Mapping[str, type] = {"translator": TranslatorConfig, "reference": ReferenceConfig}
     for name, kind in trained.items():
         try:
@@ -594,7 +598,7 @@ def _find_failing_section(tables: dict[str, Any]) -> str:
 
 
 def _check_keys(table: Any, expected_type: Any, path: Path, prefix: str) -> None:
-    """Refuses a key that ``expected_type``, a type that values of a recipe have, does not know.
+    """Refuse a key that ``expected_type``, a type that values of a recipe have, does not know.
 
     Raises:
         RecipeError: naming the key, the one that was probably meant, and all others.
@@ -622,7 +626,7 @@ def _check_keys(table: Any, expected_type: Any, path: Path, prefix: str) -> None
 
 
 def _list_entry_types(expected_type: Any, count: int) -> list[Any]:
-    """Returns the types of the entries of a list of so many; None where they are not known."""
+    """Return the types of the entries of a list of so many; None where they are not known."""
     kinds = get_args(expected_type) if get_origin(expected_type) is tuple else ()
     if Ellipsis in kinds:
         return [kinds[0]] * count

@@ -20,13 +20,13 @@ Labels = Sequence[ObjectLabel]
 
 MEASURES: dict[str, Callable[[Labels], float]] = {
     "objects": len,
-    "least_visible_fraction": lambda labels: min(
+    "min_visible_fraction": lambda labels: min(
         _collect_visible_fractions(labels), default=math.nan
     ),
     "mean_visible_fraction": lambda labels: (
         sum(_collect_visible_fractions(labels)) / len(labels) if labels else math.nan
     ),
-    "least_box_px": lambda labels: min(map(_compute_side_px, labels), default=math.nan),
+    "min_box_px": lambda labels: min(map(_compute_side_px, labels), default=math.nan),
 }
 """Of the labelled objects that one camera sees: how many, the least and the mean of what is seen of
 each, and the square root of the smallest box's area."""
@@ -41,7 +41,7 @@ class Requirement:
     Attributes:
         within: ranges [low, high], both included, into one of which it has to fall; several take
             turns among the scenes, as the strata of a quota do.
-        measure: what is measured: one of ``DISTANCE_TITLES``, for the camera that sees least, or
+        measure: what is measured: one of ``MEASURES``, for the camera that sees least, or
             ``count/CATEGORY``.
         value: instead, what is reckoned from drawn values.
         shares: scenes of each range in a block; one each when left out.
@@ -71,12 +71,12 @@ class Requirement:
         return self.measure in MEASURES
 
     def select_range(self, name: str, seed: int, index: int) -> tuple[float, float]:
-        """Returns the range that a scene has to fall into; no attempt changes it."""
+        """Return the range that a scene has to fall into; no attempt changes it."""
         shares = self.shares or (1,) * len(self.within)
         return self.within[compute_stratum(seed, f"require/{name}", index, shares)]
 
     def describe_violation(self, name: str, value: Value, seed: int, index: int) -> str | None:
-        """Returns what is wrong with a scene whose value is this; None when nothing is."""
+        """Return what is wrong with a scene whose value is this; None when nothing is."""
         low, high = self.select_range(name, seed, index)
         if not isinstance(value, str) and low <= value <= high:
             return None
@@ -90,7 +90,7 @@ _MAX_BUDGET = 10_000
 def check_requirement(
     name: str, requirement: Requirement, domain: Domain, categories: Sequence[str]
 ) -> None:
-    """Refuses a requirement that cannot be measured.
+    """Refuse a requirement that cannot be measured.
 
     Raises:
         ValueError: naming it and what is allowed.
@@ -110,7 +110,7 @@ def check_requirement(
 
 
 def measure_scene(measure: str, scene: Scene, camera_labels: Sequence[Labels]) -> float:
-    """Returns what a measure gives for a settled scene.
+    """Return what a measure gives for a settled scene.
 
     Args:
         measure: one that ``check_requirement`` lets pass.
@@ -126,7 +126,7 @@ def measure_scene(measure: str, scene: Scene, camera_labels: Sequence[Labels]) -
 
 
 def collect_camera_labels(scene: Scene) -> list[Labels]:
-    """Returns the labels of a settled scene for each of its cameras."""
+    """Return the labels of a settled scene for each of its cameras."""
     drawing = get_rasterizer()
     drawing.load(scene)
     return [render_labels(scene, camera, drawing) for camera in scene.cameras]

@@ -57,7 +57,7 @@ class SceneRecord:
 
 
 def read_scene_record(path: Path, index: int) -> SceneRecord:
-    """Returns the record of a scene.
+    """Return the record of a scene.
 
     Args:
         path: a ``scenes.jsonl``.
@@ -113,7 +113,7 @@ def read_settled_scene(root: Path, recipe: Recipe, index: int) -> SettledScene:
 
 
 def _round_floats(value: Any) -> Any:
-    """Returns a JSON value with as many digits of its numbers as any two machines calculate alike."""
+    """Return a JSON value with as many digits of its numbers as any two machines calculate alike."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, list):
@@ -124,7 +124,7 @@ def _round_floats(value: Any) -> Any:
 
 
 def check_scenes(root: Path, recipe: Recipe, seed: int, change: Intervention) -> None:
-    """Refuses a data set whose scenes are not those that would be drawn.
+    """Refuse a data set whose scenes are not those that would be drawn.
 
     Raises:
         InputError: naming the difference.
@@ -141,7 +141,7 @@ def check_scenes(root: Path, recipe: Recipe, seed: int, change: Intervention) ->
     for key in ("domain", "assets", "skies", "pictures", "require"):
         if _round_floats(found.get(key)) != _round_floats(facts.get(key)):
             raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
-    for key in ("width", "height", "views", "film"):
+    for key in ("width", "height", "views", "sequence"):
         there, here = found.get("render", {}).get(key), facts["render"].get(key)
         if there != here:
             raise _build_mismatch_error(root, key, there, here)
@@ -160,7 +160,7 @@ def _build_mismatch_error(root: Path, key: str, actual: object, expected: object
 
 
 def build_instants(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
-    """Returns the times at which pictures are taken of a filmed scene, as ``pipeline.scenes`` has them.
+    """Return the times at which pictures are taken of a filmed scene, as ``pipeline.scenes`` has them.
 
     Args:
         record: with a film.

@@ -116,7 +116,7 @@ class _Candidate:
 def simulate_scene(
     recipe: Recipe, seed: int, index: int, change: Intervention = NO_INTERVENTION
 ) -> SettledScene:
-    """Returns scene ``index``, drawn again until it comes to rest and is what is required.
+    """Return scene ``index``, drawn again until it comes to rest and is what is required.
 
     Args:
         recipe: what is drawn, and what is required.
@@ -145,7 +145,7 @@ def simulate_scene(
 
 
 def check_change(recipe: Recipe, change: Intervention) -> None:
-    """Refuses a change of what the recipe does not have, or to what it cannot be.
+    """Refuse a change of what the recipe does not have, or to what it cannot be.
 
     Raises:
         UsageError: naming it and what is allowed.
@@ -237,7 +237,7 @@ def _check_sampled_values(candidate: _Candidate) -> _Rejection | None:
 def _measure_requirements(
     candidate: _Candidate, scene: Scene
 ) -> dict[str, RequirementResult] | _Rejection:
-    """Returns what a settled scene is of what is required; what needs no labels is measured first."""
+    """Return what a settled scene is of what is required; what needs no labels is measured first."""
     found: dict[str, RequirementResult] = {}
     wanted = [(name, r) for name, r in candidate.recipe.require.items() if r.measure]
     wanted.sort(key=lambda entry: entry[1].needs_labels)
@@ -256,7 +256,7 @@ def _measure_requirements(
 
 
 def _check_budget(candidate: _Candidate, rejections: Sequence[_Rejection]) -> None:
-    """Refuses to go on when what rejected the last draft has rejected as many as it may.
+    """Refuse to go on when what rejected the last draft has rejected as many as it may.
 
     Drafts that do not settle count in a row: where others settle and fail a requirement, it is that
     one's budget that is spent.
@@ -295,7 +295,7 @@ def _describe_failures(requirement: str | None, count: int) -> str:
 
 
 def _find_moved_bodies(original: Scene, changed: Scene) -> tuple[str, ...]:
-    """Returns the names of bodies whose poses differ, or that one of both scenes lacks."""
+    """Return the names of bodies whose poses differ, or that one of both scenes lacks."""
     before, after = ({body.name: body.pose for body in s.bodies} for s in (original, changed))
     return tuple(name for name in {**before, **after} if before.get(name) != after.get(name))
 
@@ -306,7 +306,7 @@ def _build_sequence(
     certificate: PhysicsCertificate,
     recording: MotionRecording | None,
 ) -> tuple[Instant, ...]:
-    """Returns the times at which pictures are taken of a scene that came to rest."""
+    """Return the times at which pictures are taken of a scene that came to rest."""
     seconds = certificate.seconds
     last = Instant(seconds, settled, certificate.contacts)
     options = recipe.render.sequence

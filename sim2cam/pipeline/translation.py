@@ -88,7 +88,7 @@ class Certification:
 
     Attributes:
         limits: that it has to keep to.
-        verifiers: weights files of detectors, by names of ``certificate.JUDGES``.
+        verifiers: weights files of detectors, by names of ``certificate.VERIFIERS``.
         dev: labelled captures that help to choose among the weights of a training; None without.
     """
 
@@ -125,7 +125,7 @@ class TranslationUnit:
 def fit_plain_transfer(
     real: Dataset, method: ParameterFreeMethod, run_dir: Path, *, overwrite: bool
 ) -> None:
-    """Fits a transfer without a network to captures and writes it into a run folder.
+    """Fit a transfer without a network to captures and writes it into a run folder.
 
     Raises:
         InputError: fewer than ``MIN_REAL_IMAGES`` captures, or one that cannot be read.
@@ -154,7 +154,7 @@ def check_training(
     dev: Dataset | None,
     device: str,
 ) -> tuple[str, ...]:
-    """Returns what is odd about the pictures (``concerns``) and the judges, and refuses what ``train_network``
+    """Return what is odd about the pictures (``find_data_warnings``) and the judges, and refuses what ``train_network``
     would; a picture that is mended after that would be another training's.
 
     Raises:
@@ -182,7 +182,9 @@ def check_training(
         check_disjoint(real.samples, dev)
     check_optional_dependencies(training, device)
     odd = find_data_warnings(sim, real, paired=paired)
-    choosing = [f"--{name}" for name in (*dict(verifiers), *(() if dev is None else ("dev",)))]
+    choosing = [
+        f"--{name}" for name in (*dict(verifiers), *(() if dev is None else ("validation",)))
+    ]
     if not choosing:
         return odd
     config = training if isinstance(training, TranslatorConfig) else training[1]
@@ -209,7 +211,7 @@ def train_network(
     paired: bool = False,
     perception: PerceptionModel | None = None,
 ) -> TrainingOutcome:
-    """Trains the default translator, or a published one, into a run folder, and returns how it ended.
+    """Train the default translator, or a published one, into a run folder, and returns how it ended.
 
     Weights are chosen by the certification of renders that are kept aside. Only the default one learns
     from ``paired`` captures and ``perception``, as ``train_translator`` takes them.
@@ -246,7 +248,7 @@ def train_network(
 
 
 def check_optional_dependencies(training: TranslationConfig | None, device: str) -> None:
-    """Refuses a training for which something is missing that few have; of none, nothing is.
+    """Refuse a training for which something is missing that few have; of none, nothing is.
 
     Raises:
         BackendError: the package or the weights of LPIPS are missing, or torch cannot compile here.
@@ -273,7 +275,7 @@ def apply_transfer(
     overwrite: bool,
     progress: Callable[[int, int], None],
 ) -> DatasetCertificate:
-    """Makes or completes the translated data set in ``root``, and returns its certificate.
+    """Make or completes the translated data set in ``root``, and returns its certificate.
 
     Translations that break a limit are no samples of it: they are kept aside in their shards, and
     the numbers of the others stay. Labels and channels are those of the parent where that is a data
@@ -306,7 +308,7 @@ def apply_transfer(
         **(_describe_parent(sim, root) if has_parent else {"labels_digest": _digest_labels(sim)}),
         "parent_digest": _digest_dataset(sim),
         "transfer_digest": _digest_transfer(run_dir),
-        "certification": {"limits": certification.limits, "judges": digests},
+        "certification": {"limits": certification.limits, "verifiers": digests},
         "seed": seed,
         "categories": sim.categories,
         "samples_per_shard": SAMPLES_PER_SHARD,
@@ -337,7 +339,7 @@ def _is_finished(root: Path, shard: int, count: int) -> bool:
 
 
 def read_certificate(root: Path) -> DatasetCertificate:
-    """Returns the certificate of a translated data set.
+    """Return the certificate of a translated data set.
 
     Raises:
         InputError: it has none, or a broken one.
@@ -351,7 +353,7 @@ def read_certificate(root: Path) -> DatasetCertificate:
 
 
 def list_image_pairs(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
-    """Returns the files of each picture before and after, rejected ones too, by its name.
+    """Return the files of each picture before and after, rejected ones too, by its name.
 
     Args:
         root: the translated data set.
@@ -371,7 +373,7 @@ def list_image_pairs(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
 
 @explain_out_of_memory()
 def translate_shard(unit: TranslationUnit) -> int:
-    """Makes one shard and returns its number of samples, with rejected ones."""
+    """Make one shard and returns its number of samples, with rejected ones."""
     use_threads(1)  # the same bytes from any number of workers
     found: list[dict[str, Any]] = []
     write_shard(unit.root, unit.shard, _translate_samples(unit, found), certificates=found)
@@ -406,7 +408,7 @@ def _translate_samples(
 
 
 def _read_channels(sample: Sample) -> dict[ChannelName, NDArray[Any]]:
-    """Returns every channel of a sample.
+    """Return every channel of a sample.
 
     Raises:
         InputError: one cannot be read, or is of another size than the picture.
@@ -417,11 +419,11 @@ def _read_channels(sample: Sample) -> dict[ChannelName, NDArray[Any]]:
 
 
 def _collect_unparented_facts(numbered_sample: IndexedSample) -> dict[str, Any]:
-    """Returns what is recorded of a picture whose labels stay with no parent."""
+    """Return what is recorded of a picture whose labels stay with no parent."""
     film = (
         {}
         if numbered_sample.sample.frame_info is None
-        else {"film": numbered_sample.sequence_index}
+        else {"sequence": numbered_sample.sequence_index}
     )
     return {
         **_copy_carried_fields(numbered_sample.sample),
@@ -431,13 +433,13 @@ def _collect_unparented_facts(numbered_sample: IndexedSample) -> dict[str, Any]:
 
 
 def _copy_carried_fields(sample: Sample) -> dict[str, Any]:
-    """Returns what is known of the fields of ``INHERITED_FIELDS``."""
+    """Return what is known of the fields of ``INHERITED_FIELDS``."""
     found = {name: getattr(sample, name) for name in INHERITED_FIELDS}
     return {name: value for name, value in found.items() if value is not None}
 
 
 def build_verification(certification: Certification, device: str) -> Verification:
-    """Returns what translations are judged by.
+    """Return what translations are judged by.
 
     Raises:
         InputError, CheckpointError: a judge's weights are missing or broken.
@@ -459,7 +461,7 @@ def _load_cached_transfer(run_dir: Path, digest: str, device: str) -> Transfer:
 
 
 def _split_shards(sim: Dataset) -> Iterator[tuple[int, tuple[IndexedSample, ...]]]:
-    """Yields the number of each shard and its pictures with theirs."""
+    """Yield the number of each shard and its pictures with theirs."""
     pictures = index_samples(sim.samples)
     for first in range(0, len(pictures), SAMPLES_PER_SHARD):
         yield first // SAMPLES_PER_SHARD, pictures[first : first + SAMPLES_PER_SHARD]
@@ -473,7 +475,7 @@ def _read_certificates(root: Path) -> tuple[ImageCertificate, ...]:
 
 
 def _check_output_folder(sim: Dataset, root: Path) -> None:
-    """Refuses a folder that holds what is translated, or its labels, which would be removed first."""
+    """Refuse a folder that holds what is translated, or its labels, which would be removed first."""
     folders = [folder for source in sim.list_sources() for folder in list_lineage(source.root)]
     folders += dict.fromkeys(sample.rgb.parent for sample in sim.samples)
     if any(folder.resolve().is_relative_to(root.resolve()) for folder in folders):
@@ -492,7 +494,7 @@ def _digest_dataset(sim: Dataset) -> str:
 
 
 def _digest_labels(sim: Dataset) -> str:
-    """Returns the SHA-256 over what is written anew of samples whose labels stay with no parent."""
+    """Return the SHA-256 over what is written anew of samples whose labels stay with no parent."""
     whole = hashlib.sha256()
     for sample in sim.samples:
         facts = {

@@ -41,7 +41,7 @@ VerifierFiles = tuple[tuple[str, Path], ...]
 
 
 def resolve_weights(name_or_path: Path) -> Path:
-    """Returns the file of weights by its path, or of weights that ship by their name.
+    """Return the file of weights by its path, or of weights that ship by their name.
 
     Raises:
         UsageError: a name of none that ship.
@@ -56,7 +56,7 @@ def resolve_weights(name_or_path: Path) -> Path:
 
 
 def check_verifiers(verifiers: VerifierFiles) -> None:
-    """Refuses two judges of one architecture, which would be wrong about the same pictures.
+    """Refuse two judges of one architecture, which would be wrong about the same pictures.
 
     Raises:
         UsageError: they are.
@@ -74,7 +74,7 @@ def check_verifiers(verifiers: VerifierFiles) -> None:
 
 
 def load_perception(path: Path, renders: Dataset, device: str) -> PerceptionModel | str:
-    """Returns the detector that a translator learns to speak the same to, or why there is none.
+    """Return the detector that a translator learns to speak the same to, or why there is none.
 
     One that misses objects of renders, or takes one for another, would hold translations to its errors.
 
@@ -108,7 +108,7 @@ def load_perception(path: Path, renders: Dataset, device: str) -> PerceptionMode
 
 
 def load_monitor(path: Path) -> DetectorMonitor:
-    """Returns the detector that says of captures what drift compares.
+    """Return the detector that says of captures what drift compares.
 
     Raises:
         CheckpointError: the weights are missing or broken.
@@ -129,7 +129,7 @@ _MIN_CONFIDENCE = 0.3
 
 
 def load_verifiers(verifiers: VerifierFiles, device: str) -> Mapping[str, Verifier]:
-    """Returns the judges by name, ready to be asked.
+    """Return the judges by name, ready to be asked.
 
     Raises:
         InputError, CheckpointError: weights are missing or broken.

@@ -1,4 +1,4 @@
-"""The page of a ladder: every arm with its seeds and interval, and what the planned pairs show."""
+"""Page of an ablation study: scores of all variants with seeds and intervals, and planned comparisons."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from sim2cam.report.charts import (
 from sim2cam.report.page import write_page
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
-"""In the order of pages: what arms are mostly compared by comes first."""
-_GREY_COLOUR = 7  # the colour of differences that are not shown
+"""In the order of pages; the primary metric first."""
+_GREY_COLOUR = 7  # of differences that are not significant
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class VariantResult:
     """One way of training.
 
     Attributes:
-        name: of the arm.
+        name: of the variant.
         seed_count: number of trainings; 0 when it was not run.
         scores: by metric, of all seeds.
         runs: by metric, of each seed.
@@ -49,14 +49,14 @@ class VariantResult:
 
 @dataclass(frozen=True)
 class VariantComparison:
-    """A planned pair of arms, on the same images.
+    """A planned comparison of two variants on the same images.
 
     Attributes:
-        first, second: names of the arms.
+        first, second: names of the variants.
         metric: one of ``METRIC_TITLES``.
         difference: first minus second.
         p_holm: of there being no difference, holding for all comparisons by the metric together.
-        detectable: the smallest difference that so many images show in four of five repetitions;
+        min_detectable_effect: smallest difference that this number of images detects with 80 % power;
             None where the difference is the same on every resample.
     """
 
@@ -65,30 +65,30 @@ class VariantComparison:
     metric: str
     difference: Estimate
     p_holm: float
-    detectable: float | None
+    min_detectable_effect: float | None
 
     @property
     def is_significant(self) -> bool:
-        """Whether there is a difference, as far as the images can tell."""
+        """Whether the difference is significant."""
         return self.p_holm < SIGNIFICANCE
 
     @property
     def is_identical(self) -> bool:
-        """Whether the arms score the same on every resample."""
-        return self.detectable is None and not self.difference.value
+        """Whether both variants score the same on every resample."""
+        return self.min_detectable_effect is None and not self.difference.value
 
 
 @dataclass(frozen=True)
 class AblationResults:
-    """Results of a ladder.
+    """Results of an ablation study.
 
     Attributes:
         protocol: what was held equal and what was scored, as text by name.
         variants: in order.
         comparisons: in order.
-        learning_curve: AP50 of photos alone, by how many were labelled.
-        equivalents: how many labelled photos arms are worth, in words by their names.
-        notes: what a reader has to know before believing the scores.
+        learning_curve: AP50 by number of labelled images, for training on these images alone.
+        equivalents: equivalent number of labelled images, as text by variant.
+        notes: reservations about the scores.
     """
 
     protocol: dict[str, str]
@@ -100,11 +100,11 @@ class AblationResults:
 
 
 def read_ablation(path: Path) -> AblationResults:
-    """Returns the results in a file such as ``benchmarks/results/dice.json``.
+    """Return the results in a file such as ``benchmarks/results/dice.json``.
 
-    ``arms`` are as ``benchmarks/readme_tables.py`` says; ``comparisons``, which may be absent, hold
-    ``first second metric value ci95 p_holm detectable``; so may ``planned``, names of all arms, of which
-    those without results come out as not run, and ``not_run``, ``equivalents``, ``notes`` and ``warnings``.
+    ``variants`` have the form described in ``benchmarks/readme_tables.py``. Optional keys: ``comparisons``
+    (``first second metric value ci95 p_holm min_detectable_effect``), ``planned`` (names of all variants;
+    those without results are returned as not run), ``not_run``, ``equivalents``, ``notes``, ``warnings``.
 
     Args:
         path: the JSON file.
@@ -120,46 +120,52 @@ def read_ablation(path: Path) -> AblationResults:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(path, f"{place}: {first['msg']}.") from error
-    found = {arm.name: _build_variant(arm) for arm in content.variants}
-    reasons = {one.name: one.reason for one in content.not_run}
-    names = dict.fromkeys([*content.planned, *found])
+    results = {record.name: _build_variant(record) for record in content.variants}
+    reasons = {record.name: record.reason for record in content.not_run}
+    names = dict.fromkeys([*content.planned, *results])
     return AblationResults(
         protocol={name: _format_value(value) for name, value in content.protocol.items()},
         variants=tuple(
-            found.get(name, VariantResult(name, 0, {}, {}, reasons.get(name, ""))) for name in names
+            results.get(name, VariantResult(name, 0, {}, {}, reasons.get(name, "")))
+            for name in names
         ),
         comparisons=tuple(
             VariantComparison(
-                c.first, c.second, c.metric, Estimate(c.value, c.ci95), c.p_holm, c.detectable
+                c.first,
+                c.second,
+                c.metric,
+                Estimate(c.value, c.ci95),
+                c.p_holm,
+                c.min_detectable_effect,
             )
             for c in content.comparisons
         ),
         learning_curve={
-            p.photos: Estimate(p.value, p.ci95)
-            for p in sorted(content.equivalents.curve, key=lambda p: p.photos)
+            p.labelled_images: Estimate(p.value, p.ci95)
+            for p in sorted(content.equivalents.curve, key=lambda p: p.labelled_images)
         },
-        equivalents={one.variant: one.text for one in content.equivalents.variants},
+        equivalents={e.variant: e.summary for e in content.equivalents.variants},
         notes=(*content.notes, *content.warnings),
     )
 
 
 def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Writes one page that holds everything it shows, and returns its path.
+    """Write one page that holds everything it shows, and returns its path.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    metrics = [m for m in METRIC_TITLES if any(m in arm.scores for arm in results.variants)]
+    metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
         out,
-        "ladder.html",
+        "ablation.html",
         title=title,
-        ladder=results,
+        results=results,
         metrics=metrics,
-        names=METRIC_TITLES,
+        metric_titles=METRIC_TITLES,
         charts=tuple(
             build_interval_chart(
-                METRIC_TITLES[m], [_make_interval_mark(arm, m) for arm in results.variants]
+                METRIC_TITLES[m], [_make_interval_mark(variant, m) for variant in results.variants]
             )
             for m in metrics
         ),
@@ -168,8 +174,8 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
             for metric in METRIC_TITLES
             if (found := [c for c in results.comparisons if c.metric == metric])
         ),
-        curve=_plot_learning_curve(results) if results.learning_curve else None,
-        significant=SIGNIFICANCE,
+        learning_curve=_plot_learning_curve(results) if results.learning_curve else None,
+        significance=SIGNIFICANCE,
     )
 
 
@@ -192,7 +198,7 @@ class _ComparisonRecord(_ScoreRecord):
     second: str
     metric: Literal["ap", "ap50", "ap75", "agnostic_ap50"]
     p_holm: float
-    detectable: float | None
+    min_detectable_effect: float | None
 
 
 class _SkippedRecord(BaseModel):
@@ -202,11 +208,11 @@ class _SkippedRecord(BaseModel):
 
 class _EquivalentRecord(BaseModel):
     variant: str
-    text: str
+    summary: str
 
 
 class _CurvePointRecord(_ScoreRecord):
-    photos: int = Field(gt=0)
+    labelled_images: int = Field(gt=0)
 
 
 class _EquivalentsRecord(BaseModel):
@@ -244,13 +250,11 @@ def _make_interval_mark(variant: VariantResult, metric: str) -> IntervalMark:
 
 
 def _plot_learning_curve(results: AblationResults) -> CurveChart:
-    """Returns the learning curve of photos alone, and where arms that are held against it lie."""
-    scores = {
-        arm.name: arm.scores["ap50"].value for arm in results.variants if "ap50" in arm.scores
-    }
-    levels = {name: scores[name] for name in results.equivalents if name in scores}
+    """Return the learning curve of labelled images alone, with the scores of variants for reference."""
+    scores = {v.name: v.scores["ap50"].value for v in results.variants if "ap50" in v.scores}
+    references = {name: scores[name] for name in results.equivalents if name in scores}
     return build_curve_chart(
-        METRIC_TITLES["ap50"], results.learning_curve, levels, x_label="labelled photos"
+        METRIC_TITLES["ap50"], results.learning_curve, references, x_label="labelled images"
     )
 
 

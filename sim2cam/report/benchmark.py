@@ -8,13 +8,13 @@ from sim2cam.metrics.calibration import ConfidenceCalibration
 from sim2cam.report.ablation import METRIC_TITLES
 from sim2cam.report.charts import IntervalMark, LineChart, build_interval_chart, build_line_chart
 from sim2cam.report.examples import render_examples
-from sim2cam.report.overlay import KIND_COLOURS
+from sim2cam.report.overlay import OUTCOME_COLOURS
 from sim2cam.report.page import write_page
 from sim2cam.report.values import BenchReport, Curves, Series
 
 
 def write_bench_page(report: BenchReport, out: Path) -> Path:
-    """Writes one page that holds everything it shows, and returns its path.
+    """Write one page that holds everything it shows, and returns its path.
 
     Args:
         report: what it shows.
@@ -28,28 +28,31 @@ def write_bench_page(report: BenchReport, out: Path) -> Path:
     ranges = [IntervalMark(name, one.value, one.ci95) for name, one in score.category_ap50.items()]
     return write_page(
         out,
-        "bench.html",
+        "benchmark.html",
         report=report,
         scores=boxes | dict(report.extra_metrics),
-        by_category=build_interval_chart("AP50 of each category", ranges),
+        category_chart=build_interval_chart("AP50 per category", ranges),
         reliability=_plot_reliability(report.calibration) if report.calibration else None,
         best=render_examples(report.examples.best, report.examples.threshold),
         worst=render_examples(report.examples.worst, report.examples.threshold),
-        kinds=KIND_COLOURS,
+        outcome_colours=OUTCOME_COLOURS,
     )
 
 
 def _plot_reliability(calibration: ConfidenceCalibration) -> LineChart | None:
-    """Returns the share of detections that are right over how sure they are (Niculescu-Mizil and Caruana
-    2005, "Predicting good probabilities with supervised learning").
+    """Return a reliability diagram: precision over confidence (Niculescu-Mizil and Caruana 2005,
+    "Predicting good probabilities with supervised learning").
     """
-    said = tuple(one.confidence for one in calibration.bins)
-    right = tuple(one.precision for one in calibration.bins)
+    confidences = tuple(bin_.confidence for bin_ in calibration.bins)
+    precisions = tuple(bin_.precision for bin_ in calibration.bins)
     return build_line_chart(
         Curves(
-            "Confidence",
-            "share that is right",
-            (Series("detections", said, right), Series("as it should be", said, said)),
+            "Reliability diagram",
+            "precision",
+            (
+                Series("detections", confidences, precisions),
+                Series("perfect calibration", confidences, confidences),
+            ),
             "confidence",
         )
     )

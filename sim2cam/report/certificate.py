@@ -22,26 +22,26 @@ from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 
 IMAGE_PX = 480
 MAX_REJECTED = 24
-MAX_KEPT = 6
+MAX_ACCEPTED = 6
 
 MEASURE_TITLES = {
-    "displacement_px": "an object moved, pixels",
-    "correlation": "an object's light, before and after",
-    "outline_recall": "an object's outline still seen",
-    "colour_shift": "an object's colour against what is around it",
-    "lost_levels": "structure within an object that is gone, levels",
-    "task_retained": "task model: objects found again",
-    "task_vanished": "task model: objects vanished",
-    "task_hallucinated": "task model: objects hallucinated",
-    "judge_retained": "second judge: objects found again",
-    "judge_vanished": "second judge: objects vanished",
-    "judge_hallucinated": "second judge: objects hallucinated",
-    "picture_correlation": "the picture's light, before and after",
-    "added_levels": "structure that was not there, levels",
-    "grid_levels": "waves of a grid, levels",
-    "seam_levels": "step along a row or column, levels",
-    "clipped_share": "pixels that lost their light",
-    "warp_levels": "flicker from one picture of a film to the next, levels",
+    "object_shift_px": "object shift, pixels",
+    "structure_correlation": "object structure correlation",
+    "edge_recall": "object edge recall",
+    "colour_shift": "object colour shift relative to its surroundings",
+    "lost_structure_levels": "lost object structure, grey levels",
+    "task_detection_recall": "task detector: detection recall",
+    "task_missed_detections": "task detector: missed detections",
+    "task_hallucinated_detections": "task detector: hallucinated detections",
+    "verifier_detection_recall": "verifier detector: detection recall",
+    "verifier_missed_detections": "verifier detector: missed detections",
+    "verifier_hallucinated_detections": "verifier detector: hallucinated detections",
+    "image_correlation": "image structure correlation",
+    "added_structure_levels": "added structure, grey levels",
+    "grid_artefact_levels": "grid artefacts, grey levels",
+    "seam_step_levels": "seam along a row or column, grey levels",
+    "clipped_fraction": "fraction of clipped pixels",
+    "warping_error_levels": "warping error between consecutive frames, grey levels",
 }
 
 
@@ -83,7 +83,7 @@ class ImagePairView:
 def write_certificate_page(
     certificate: DatasetCertificate, paths: Mapping[str, tuple[Path, Path]], out: Path
 ) -> Path:
-    """Writes a page and returns its path.
+    """Write a page and returns its path.
 
     Args:
         certificate: of a set.
@@ -94,24 +94,25 @@ def write_certificate_page(
         InputError: a picture cannot be read.
         OutputError: the file cannot be written.
     """
-    whole = [picture for picture in certificate.images if not picture.failed_measures]
+    accepted = [image for image in certificate.images if not image.failed_measures]
     return write_page(
         out,
         "certificate.html",
         certificate=certificate,
         rows=[_build_row(name, certificate) for name in MEASURES],
-        retention={
-            judge: certificate.estimate_detection_recall(judge) for judge in certificate.verifiers
+        recall_by_verifier={
+            verifier: certificate.estimate_detection_recall(verifier)
+            for verifier in certificate.verifiers
         },
         rejected=_build_image_pairs(certificate.rejected_images[:MAX_REJECTED], certificate, paths),
-        kept=_build_image_pairs(whole[:MAX_KEPT], certificate, paths),
+        accepted=_build_image_pairs(accepted[:MAX_ACCEPTED], certificate, paths),
     )
 
 
 def _build_row(name: str, certificate: DatasetCertificate) -> MeasureRow:
-    findings = [picture.checks[name] for picture in certificate.images]
-    values = [found.value for found in findings if found.value is not None]
-    failed = sum(found.status == "fail" for found in findings)
+    checks = [image.checks[name] for image in certificate.images]
+    values = [check.value for check in checks if check.value is not None]
+    failed = sum(check.status == "fail" for check in checks)
     worst = min if is_lower_bound(name) else max
     return MeasureRow(
         title=MEASURE_TITLES[name],
@@ -121,7 +122,7 @@ def _build_row(name: str, certificate: DatasetCertificate) -> MeasureRow:
         failed_count=failed,
         failure_rate=estimate_proportion(failed, len(values)),
         worst=worst(values, default=float("nan")),
-        reasons=Counter(found.reason for found in findings if found.reason is not None),
+        reasons=Counter(check.reason for check in checks if check.reason is not None),
     )
 
 
@@ -136,16 +137,16 @@ def _build_image_pairs(
     paths: Mapping[str, tuple[Path, Path]],
 ) -> list[ImagePairView]:
     return [
-        _build_image_pair(picture, certificate, *paths[picture.name])
-        for picture in image_certificates
-        if picture.name in paths
+        _build_image_pair(image, certificate, *paths[image.name])
+        for image in image_certificates
+        if image.name in paths
     ]
 
 
 def _build_image_pair(
     image_certificate: ImageCertificate, certificate: DatasetCertificate, before: Path, after: Path
 ) -> ImagePairView:
-    broken = (
+    failures = (
         f"{MEASURE_TITLES[name]}: {image_certificate.checks[name].value}, {_format_limit(name, certificate)}"
         for name in image_certificate.failed_measures
     )
@@ -153,7 +154,7 @@ def _build_image_pair(
         f"{image_certificate.name} ({before.name})",
         _encode_image(before),
         _encode_image(after),
-        tuple(broken),
+        tuple(failures),
     )
 
 

@@ -169,17 +169,17 @@ class Axis:
     tick_values: tuple[float, ...]
 
     def place(self, value: float, start: float, end: float) -> float:
-        """Returns where a value lies between ``start``, of the first mark, and ``end``."""
+        """Return where a value lies between ``start``, of the first mark, and ``end``."""
         low, high = self.tick_values[0], self.tick_values[-1]
         return start + (value - low) / (high - low) * (end - start)
 
     def make_ticks(self, start: float, end: float) -> tuple[Tick, ...]:
-        """Returns the marks in their places."""
+        """Return the marks in their places."""
         return tuple(Tick(self.place(m, start, end), f"{m:.10g}") for m in self.tick_values)
 
 
 def build_axis(low: float, high: float, intervals: int = 5) -> Axis:
-    """Returns an axis of multiples of 1, 2 or 5 times a power of ten, about ``intervals`` apart."""
+    """Return an axis of multiples of 1, 2 or 5 times a power of ten, about ``intervals`` apart."""
     largest = max(abs(low), abs(high))
     if largest < _EPSILON:
         low, high = 0.0, 1.0
@@ -193,7 +193,7 @@ def build_axis(low: float, high: float, intervals: int = 5) -> Axis:
 
 
 def build_line_chart(curves: Curves) -> LineChart | None:
-    """Returns lines, as those of a training; None when there is no point to draw."""
+    """Return lines, as those of a training; None when there is no point to draw."""
     found = [(s.label, _keep_finite(s.steps, s.values)) for s in curves.series]
     lines = [(label, points) for label, points in found if len(points)]
     if not lines:
@@ -217,7 +217,7 @@ def build_line_chart(curves: Curves) -> LineChart | None:
 def build_interval_chart(
     title: str, marks: Sequence[IntervalMark], *, is_signed: bool = False
 ) -> IntervalChart:
-    """Returns values with intervals.
+    """Return values with intervals.
 
     Args:
         title: of the chart.
@@ -244,7 +244,7 @@ def build_interval_chart(
 def build_curve_chart(
     title: str, points: Mapping[int, Estimate], references: Mapping[str, float], *, x_label: str
 ) -> CurveChart:
-    """Returns values over the logarithm of a number.
+    """Return values over the logarithm of a number.
 
     Args:
         title: of the chart.
@@ -279,7 +279,7 @@ def build_curve_chart(
         Line(
             label,
             f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}" if label in near else "",
-            f"{value:.3f}" if label in near else f"{value:.3f}, not drawn",
+            f"{value:.3f}" if label in near else f"{value:.3f}, off scale",
             1 + index % (COLOUR_COUNT - 1),
         )
         for index, (label, value) in enumerate(references.items())
@@ -294,8 +294,8 @@ def build_curve_chart(
 def build_bar_chart(
     title: str, counts: Mapping[str, int], expected: Sequence[float] | None = None
 ) -> BarChart:
-    """Returns a lying bar for each count, with what it should be where that is asked."""
-    shoulds = [f" of {number:.0f}" for number in expected] if expected else [""] * len(counts)
+    """Return a lying bar for each count, with what it should be where that is asked."""
+    expected_texts = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
     most = max([*counts.values(), 1])
     frame = PlotArea(
         _BAR_LEFT,
@@ -307,13 +307,15 @@ def build_bar_chart(
     bars = tuple(
         Bar(
             label,
-            f"{count}{should}",
+            f"{count}{text}",
             frame.left,
             _BAR_ROW_HEIGHT * index + 4,
             (frame.right - frame.left) * count / most,
             _BAR_ROW_HEIGHT - 8,
         )
-        for index, ((label, count), should) in enumerate(zip(counts.items(), shoulds, strict=True))
+        for index, ((label, count), text) in enumerate(
+            zip(counts.items(), expected_texts, strict=True)
+        )
     )
     return BarChart(title, frame, bars)
 
@@ -321,7 +323,7 @@ def build_bar_chart(
 def build_binned_chart(
     title: str, edges: Sequence[float], counts: Sequence[int], expected: Sequence[float] | None
 ) -> BarChart:
-    """Returns standing bars over given bins, and a line of what is asked where that is known.
+    """Return standing bars over given bins, and a line of what is asked where that is known.
 
     Args:
         title: of the chart.
@@ -331,7 +333,7 @@ def build_binned_chart(
     """
     x_axis = Axis(tuple(edges))
     y_axis = build_axis(0.0, max([*counts, *(expected or ()), 1.0]), 4)
-    frame = _build_plot_area(x_axis, y_axis, x_label="", y_label="draws")
+    frame = _build_plot_area(x_axis, y_axis, x_label="", y_label="samples")
     marks = [
         m for m in build_axis(edges[0], edges[-1], 6).tick_values if edges[0] <= m <= edges[-1]
     ]
@@ -352,7 +354,7 @@ def build_binned_chart(
 def build_histogram(
     title: str, values: Sequence[float], *, up_to: float, x_label: str, y_label: str = "objects"
 ) -> BarChart | None:
-    """Returns standing bars over at most about 24 equal bins; None without values.
+    """Return standing bars over at most about 24 equal bins; None without values.
 
     Whole numbers are not parted: their bins are 1 wide or more.
 

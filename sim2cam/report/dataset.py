@@ -95,7 +95,7 @@ class SampleView:
     @property
     def object_count(self) -> int:
         """How many objects are labelled; ignored regions are not."""
-        return sum(not shown.is_ignored for shown in self.objects)
+        return sum(not view.is_ignored for view in self.objects)
 
     @property
     def ignored_count(self) -> int:
@@ -118,7 +118,7 @@ class RejectionStats:
 
 
 def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Path:
-    """Writes a page that shows a data set and returns its path.
+    """Write a page that shows a data set and returns its path.
 
     Up to ``MAX_EMBEDDED`` pictures the page holds them; more lie in a folder beside it.
 
@@ -131,41 +131,41 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
         InputError: an image cannot be read.
         OutputError: the page cannot be written.
     """
-    chosen = dataset.take(limit)
-    beside = sum(1 + len(list_layers(sample)) for sample in chosen.samples) > MAX_EMBEDDED
-    address = _make_image_writer(out) if beside else _embed_image
+    selected = dataset.take(limit)
+    is_external = sum(1 + len(list_layers(s)) for s in selected.samples) > MAX_EMBEDDED
+    add_image = _make_image_writer(out) if is_external else _embed_image
     regions = [o for sample in dataset.samples for o in sample.objects or ()]
     labels = [o for o in regions if not o.is_crowd]
     counts = Counter(o.category for o in labels)
-    bars = build_bar_chart("Objects of each category", {c: counts[c] for c in dataset.categories})
-    held = {name for sample in chosen.samples for name in list_layers(sample)}
-    shown = [_build_sample(sample, dataset.categories, address) for sample in chosen.samples]
+    bars = build_bar_chart("Objects per category", {c: counts[c] for c in dataset.categories})
+    layers = {name for sample in selected.samples for name in list_layers(sample)}
+    views = [_build_sample(sample, dataset.categories, add_image) for sample in selected.samples]
     return write_page(
         out,
-        "inspect.html",
+        "dataset.html",
         name=dataset.root.resolve().name,
         dataset=dataset,
-        n_objects=len(labels),
-        n_ignored=len(regions) - len(labels),
+        object_count=len(labels),
+        ignored_count=len(regions) - len(labels),
         origins=Counter(sample.origin for sample in dataset.samples),
         sizes=Counter(f"{s.width} × {s.height}" for s in dataset.samples),
         unlabelled=sum(sample.objects is None for sample in dataset.samples),
-        settling=read_rejection_stats(dataset.root),
-        samples=shown,
-        layers={name: layer for name, layer in LAYERS.items() if name in held},
-        has_masks=any(o.mask_path for sample in shown for o in sample.objects),
+        rejections=read_rejection_stats(dataset.root),
+        samples=views,
+        layers={name: layer for name, layer in LAYERS.items() if name in layers},
+        has_masks=any(o.mask_path for view in views for o in view.objects),
         has_amodal_masks=any(o.amodal_mask for o in labels),
         has_keypoints=any(o.keypoints for o in labels),
-        has_amodal=any(o.box_amodal_xyxy for o in labels),
+        has_amodal_boxes=any(o.box_amodal_xyxy for o in labels),
         has_fractions=any(o.visible_fraction is not None for o in labels),
-        beside=beside,
+        is_external=is_external,
         category_chart=bars if dataset.categories else None,
         histograms=[chart for chart in _build_histograms(dataset, labels) if chart],
     )
 
 
 def read_rejection_stats(root: Path) -> RejectionStats | None:
-    """Returns what a data set's scenes record of their settling; None where none is recorded.
+    """Return what a data set's scenes record of their settling; None where none is recorded.
 
     Raises:
         InputError: a record is broken.
@@ -199,13 +199,13 @@ def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarC
             "Box size",
             sides,
             up_to=max(sides, default=0.0),
-            x_label="square root of the box's area, pixels",
+            x_label="square root of the box area, pixels",
         ),
         build_histogram(
-            "Visible fraction", fractions, up_to=1.0, x_label="visible part of the whole"
+            "Visible fraction", fractions, up_to=1.0, x_label="visible fraction of the object"
         ),
         build_histogram(
-            "Objects in an image",
+            "Objects per image",
             numbers,
             up_to=max(numbers, default=0.0) + 1,
             x_label="objects",
@@ -256,7 +256,7 @@ def _build_object(
 
 
 def trace_mask(mask: NDArray[np.bool_]) -> str:
-    """Returns the SVG path around a mask (height, width), holes too, in pixels as boxes have them."""
+    """Return the SVG path around a mask (height, width), holes too, in pixels as boxes have them."""
     contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     paths = []
     for contour in contours:
@@ -272,7 +272,7 @@ def _embed_image(_name: str, jpeg: bytes) -> str:
 
 
 def _make_image_writer(page: Path) -> Callable[[str, bytes], str]:
-    """Returns a function that writes a picture into a folder beside the page, and its address."""
+    """Return a function that writes a picture into a folder beside the page, and its address."""
     folder = page.with_name(f"{page.stem}-images")
     names: dict[str, str] = {}
 

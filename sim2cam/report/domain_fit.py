@@ -19,9 +19,9 @@ from sim2cam.report.values import Curves, Rgb
 
 IMAGE_PX = 240
 DISTANCE_TITLES = {
-    "auc": "told apart by a classifier, AUC",
-    "kernel": "kernel distance",
-    "sliced": "sliced Wasserstein distance",
+    "auc": "classifier two-sample test, AUC",
+    "mmd": "maximum mean discrepancy",
+    "sliced_wasserstein": "sliced Wasserstein distance",
 }
 
 
@@ -89,27 +89,27 @@ class FitReport:
 
 
 def write_fit_page(report: FitReport, out: Path) -> Path:
-    """Writes a page and returns its path.
+    """Write a page and returns its path.
 
     Raises:
         OutputError: the file cannot be written.
     """
     sides = {"before": report.before, "after": report.after}
-    rows = [("captures", report.captures), *((n, one.images) for n, one in sides.items())]
+    rows = [("target images", report.captures), *((n, side.images) for n, side in sides.items())]
     return write_page(
         out,
-        "fit.html",
+        "domain_fit.html",
         report=report,
-        measures=DISTANCE_TITLES,
-        better=_is_improved(
+        distances=DISTANCE_TITLES,
+        is_improved=_is_improved(
             report.before.gap.sliced_wasserstein, report.after.gap.sliced_wasserstein
         ),
-        told=[(one, _plot_range(one)) for one in report.ranges if one.estimated_bounds],
-        untold=[one for one in report.ranges if not one.estimated_bounds],
+        estimated=[(view, _plot_range(view)) for view in report.ranges if view.estimated_bounds],
+        unestimated=[view for view in report.ranges if not view.estimated_bounds],
         trials=build_line_chart(report.trials),
-        pictures=[(name, _encode_images(pictures)) for name, pictures in rows],
+        images=[(name, _encode_images(images)) for name, images in rows],
         uncovered=_encode_images(report.uncovered),
-        ladder=_plot_gap_stages(report.gap_stages),
+        gap_stages=_plot_gap_stages(report.gap_stages),
     )
 
 
@@ -120,7 +120,7 @@ def _is_improved(before: TwoSampleDistance, after: TwoSampleDistance) -> bool:
 def _plot_range(range_view: RangeView) -> IntervalChart:
     ends = {
         "before": range_view.before,
-        "captures show": range_view.estimated_bounds,
+        "target images": range_view.estimated_bounds,
         "after": range_view.after,
     }
     rows = [
@@ -136,13 +136,15 @@ def _plot_gap_stages(stages: Sequence[GapStageView]) -> list[IntervalChart]:
         return []
     charts = {
         DISTANCE_TITLES[name]: {s.stage: getattr(s.gap, name) for s in stages}
-        for name in ("auc", "sliced")
+        for name in ("auc", "sliced_wasserstein")
     }
     for aspect in stages[0].aspects:
-        charts[f"sliced distance of {aspect}"] = {s.stage: s.aspects[aspect] for s in stages}
-    for left in dict.fromkeys(name for step in stages for name in step.isp_gaps):
-        charts[f"AUC by {left} alone"] = {
-            s.stage: s.isp_gaps[left] for s in stages if left in s.isp_gaps
+        charts[f"sliced Wasserstein distance of {aspect}"] = {
+            s.stage: s.aspects[aspect] for s in stages
+        }
+    for feature in dict.fromkeys(name for stage in stages for name in stage.isp_gaps):
+        charts[f"AUC by {feature} alone"] = {
+            s.stage: s.isp_gaps[feature] for s in stages if feature in s.isp_gaps
         }
     return [
         build_interval_chart(

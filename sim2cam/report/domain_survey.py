@@ -33,7 +33,7 @@ def write_domain_page(
     images: RangeEndImages,
     out: Path,
 ) -> Path:
-    """Writes a page and returns its path.
+    """Write a page and returns its path.
 
     Args:
         name: of the recipe.
@@ -50,16 +50,16 @@ def write_domain_page(
         groups.setdefault(factor.group, []).append(factor)
     return write_page(
         out,
-        "domain.html",
+        "domain_survey.html",
         name=name,
-        scenes=scene_count,
-        count=len(factors),
+        scene_count=scene_count,
+        factor_count=len(factors),
         groups={
             group: (
-                [_build_factor(one, images) for one in inside if not one.is_fixed],
-                [one for one in inside if one.is_fixed],
+                [_build_factor(factor, images) for factor in members if not factor.is_fixed],
+                [factor for factor in members if factor.is_fixed],
             )
-            for group, inside in groups.items()
+            for group, members in groups.items()
         },
     )
 

@@ -9,7 +9,7 @@ from sim2cam import images
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.metrics.detection import Predictions
 from sim2cam.metrics.error_analysis import ImageErrors, classify_detections, count_errors
-from sim2cam.report.overlay import KIND_COLOURS, draw_matches
+from sim2cam.report.overlay import OUTCOME_COLOURS, draw_matches
 from sim2cam.report.page import encode_data_uri, encode_thumbnail
 from sim2cam.report.values import Example, Examples, ImageRow, Rgb
 
@@ -63,7 +63,7 @@ def select_examples(
 def build_image_rows(
     sim: Dataset, adapted: Dataset | None, captures: Dataset, *, count: int
 ) -> tuple[ImageRow, ...]:
-    """Returns renders beside their translations and beside captures, spread over the sets.
+    """Return renders beside their translations and beside captures, spread over the sets.
 
     Renders that show no object are passed over, unless none does.
 
@@ -97,11 +97,11 @@ def render_examples(examples: Sequence[Example], threshold: float) -> tuple[Page
 
 
 def _render_example(example: Example, threshold: float) -> PageImage:
-    verdicts = classify_detections(example.objects, example.detections, threshold)
-    counts = {kind: sum(v.kind == kind for v in verdicts) for kind in KIND_COLOURS}
-    said = ", ".join(f"{n} {kind}" for kind, n in counts.items() if n) or "nothing in it"
+    outcomes = classify_detections(example.objects, example.detections, threshold)
+    counts = {kind: sum(o.kind == kind for o in outcomes) for kind in OUTCOME_COLOURS}
+    summary = ", ".join(f"{kind} ({n})" for kind, n in counts.items() if n)
     drawn = draw_matches(example.rgb, example.objects, example.detections, threshold)
-    caption = f"{example.name}: {said}"
+    caption = f"{example.name}: {summary or 'no objects or detections'}"
     return PageImage(
         encode_data_uri(encode_thumbnail(drawn, EXAMPLE_PX)), f"detections in {caption}", caption
     )

@@ -61,14 +61,14 @@ class Layer:
 
 
 def list_layers(sample: Sample) -> list[LayerName]:
-    """Returns which layers a sample has, in the order of the page."""
+    """Return which layers a sample has, in the order of the page."""
     return [
         name for name in LAYERS if name in sample.channels or (name == "right" and sample.right_rgb)
     ]
 
 
 def paint_layers(sample: Sample) -> dict[LayerName, LayerImage]:
-    """Returns the layers that a sample has.
+    """Return the layers that a sample has.
 
     Raises:
         InputError: a channel or picture cannot be read.
@@ -78,7 +78,7 @@ def paint_layers(sample: Sample) -> dict[LayerName, LayerImage]:
 
 
 def get_instance_colour(number: int) -> tuple[int, int, int]:
-    """Returns a colour for an instance, far from those of the numbers next to it."""
+    """Return a colour for an instance, far from those of the numbers next to it."""
     hue = number * _GOLDEN_ANGLE_DEG % 360 / 360
     red, green, blue = colorsys.hls_to_rgb(hue, 0.6, 0.9)
     return round(255 * red), round(255 * green), round(255 * blue)
@@ -115,7 +115,7 @@ def _paint_covisibility(channels: Channels, _sample: Sample) -> LayerImage:
 
 
 def _paint_raw(channels: Channels, sample: Sample) -> LayerImage:
-    """Returns each pixel in the colour of its filter."""
+    """Return each pixel in the colour of its filter."""
     raw = channels["raw"].astype(np.float64)
     assert sample.raw_format is not None
     share = np.clip(
@@ -164,7 +164,7 @@ def _paint_flow_backward(channels: Channels, _sample: Sample) -> LayerImage:
 
 
 def _paint_flow(flow: NDArray[np.float32]) -> LayerImage:
-    """Returns a flow (h, w, 3): direction as hue, length as saturation; darker where it is hidden."""
+    """Return a flow (h, w, 3): direction as hue, length as saturation; darker where it is hidden."""
     known = flow[..., 2] > 0
     lengths = np.linalg.norm(flow[..., :2], axis=-1)
     longest = float(np.quantile(lengths[known], _SCALE_QUANTILES[1])) if known.any() else 0.0
@@ -178,7 +178,7 @@ def _paint_flow(flow: NDArray[np.float32]) -> LayerImage:
 def _paint_scalar(
     values: Floats, reference: Floats, unit: str, *, is_larger_nearer: bool
 ) -> LayerImage:
-    """Returns values (h, w) on the scale of those of another picture; 0 is nothing.
+    """Return values (h, w) on the scale of those of another picture; 0 is nothing.
 
     Args:
         values: what is shown.
@@ -211,27 +211,31 @@ def _to_uint8(values: NDArray[Any]) -> NDArray[np.uint8]:
     return np.asarray(np.round(np.clip(values, 0, 1) * 255), dtype=np.uint8)
 
 
-_DEPTH_LEGEND = "near yellow, far violet"
-_FLOW_LEGEND = "right red, down green, left cyan, up violet, the longer the stronger; darker where hidden there"
+_DEPTH_LEGEND = "near: yellow, far: violet"
+_FLOW_LEGEND = "right: red, down: green, left: cyan, up: violet; saturation: length; darker: occluded in that frame"
 LAYERS: dict[LayerName, Layer] = {
-    "right": Layer("right eye", "its picture", _paint_right_view),
+    "right": Layer("right image", "image of the right stereo camera", _paint_right_view),
     "depth": Layer("depth", _DEPTH_LEGEND, _paint_depth),
     "sensor_depth": Layer(
-        "depth camera", f"{_DEPTH_LEGEND}, no reading black", _paint_sensor_depth
+        "sensor depth", f"{_DEPTH_LEGEND}, no measurement: black", _paint_sensor_depth
     ),
     "disparity": Layer("disparity", _DEPTH_LEGEND, _paint_disparity),
     "shared": Layer(
-        "seen by both eyes", "seen by both white, by the left alone orange", _paint_covisibility
+        "co-visibility",
+        "visible in both images: white, in the left only: orange",
+        _paint_covisibility,
     ),
     "raw": Layer(
-        "raw", "what each pixel counted, in the colour of its filter; square root", _paint_raw
+        "raw", "sensor values in the filter colour of each pixel, square root", _paint_raw
     ),
-    "ids": Layer("ids", "a colour for each object", _paint_ids),
-    "parts": Layer("parts", "a colour for each part", _paint_parts),
-    "normals": Layer("normals", "right red, up green, towards the viewer blue", _paint_normals),
-    "coordinates": Layer("object coordinates", "x red, y green, z blue", _paint_coordinates),
-    "coverage": Layer("coverage", "white where one body was seen throughout", _paint_coverage),
-    "flow_forward": Layer("flow to the next", _FLOW_LEGEND, _paint_flow_forward),
-    "flow_backward": Layer("flow to the previous", _FLOW_LEGEND, _paint_flow_backward),
+    "ids": Layer("instance ids", "one colour per object", _paint_ids),
+    "parts": Layer("parts", "one colour per part", _paint_parts),
+    "normals": Layer("normals", "right: red, up: green, towards the camera: blue", _paint_normals),
+    "coordinates": Layer("object coordinates", "x: red, y: green, z: blue", _paint_coordinates),
+    "coverage": Layer(
+        "coverage", "white: covered by one object for the whole exposure", _paint_coverage
+    ),
+    "flow_forward": Layer("flow to the next frame", _FLOW_LEGEND, _paint_flow_forward),
+    "flow_backward": Layer("flow to the previous frame", _FLOW_LEGEND, _paint_flow_backward),
 }
 """Every layer, in the order of the page."""

@@ -22,12 +22,12 @@ from sim2cam.metrics.error_analysis import DetectionOutcome, OutcomeKind, classi
 from sim2cam.report.values import Rgb
 
 MIN_LONGER_SIDE_PX = 960  # of drawn images: small ones are enlarged before text goes onto them
-KIND_COLOURS: dict[OutcomeKind, tuple[int, int, int]] = {
-    "right": (64, 222, 112),
-    "wrong category": (255, 176, 32),
-    "poorly placed": (86, 190, 255),
+OUTCOME_COLOURS: dict[OutcomeKind, tuple[int, int, int]] = {
+    "true positive": (64, 222, 112),
+    "confusion": (255, 176, 32),
+    "localisation": (86, 190, 255),
     "duplicate": (245, 232, 80),
-    "false": (255, 84, 84),
+    "background": (255, 84, 84),
     "missed": (240, 120, 255),
 }
 CATEGORY_COLOURS = (
@@ -68,7 +68,7 @@ class BoxAnnotation:
 
 
 def get_category_colour(index: int) -> tuple[int, int, int]:
-    """Returns the RGB colour of a category by its index; colours repeat after ten."""
+    """Return the RGB colour of a category by its index; colours repeat after ten."""
     return CATEGORY_COLOURS[index % len(CATEGORY_COLOURS)]
 
 
@@ -82,7 +82,7 @@ def draw_matches(
     """
     marks = [
         BoxAnnotation(
-            v.box_xyxy, _format_match(v), KIND_COLOURS[v.kind], is_dashed=v.kind == "missed"
+            v.box_xyxy, _format_match(v), OUTCOME_COLOURS[v.kind], is_dashed=v.kind == "missed"
         )
         for v in classify_detections(objects, detections, threshold)
     ]
@@ -90,7 +90,7 @@ def draw_matches(
 
 
 def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[str]) -> Rgb:
-    """Returns the image, enlarged, with the labelled boxes and their categories drawn into it.
+    """Return the image, enlarged, with the labelled boxes and their categories drawn into it.
 
     Args:
         rgb: the image.
@@ -113,7 +113,7 @@ def draw_detections(
     detections: Sequence[tuple[Detection, NDArray[np.float64] | None]],
     categories: Sequence[str],
 ) -> Rgb:
-    """Returns the image, enlarged, with what was found, its category and score drawn into it.
+    """Return the image, enlarged, with what was found, its category and score drawn into it.
 
     Args:
         rgb: the image.
@@ -153,7 +153,7 @@ def _format_match(match: DetectionOutcome) -> str:
     assert match.score is not None  # of all that was found
     score = _format_score(match.score)
     if match.true_category not in (None, match.predicted_category):
-        return f"{match.predicted_category}, is {match.true_category} {score}"
+        return f"{match.predicted_category} {score}, label {match.true_category}"
     return f"{match.predicted_category} {score}"
 
 
@@ -222,7 +222,7 @@ def _draw_box(canvas: Rgb, annotation: BoxAnnotation, line_scale: float) -> None
 def _build_cuboid_edges(
     corners: NDArray[np.float64],
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Returns the twelve lines between corners that differ in one bit of their number."""
+    """Return the twelve lines between corners that differ in one bit of their number."""
     places = [(x, y) for x, y in np.rint(corners).clip(-_CLIP_PX, _CLIP_PX).astype(int).tolist()]
     pairs = itertools.combinations(range(len(places)), 2)
     return [(places[a], places[b]) for a, b in pairs if (a ^ b).bit_count() == 1]
@@ -231,7 +231,7 @@ def _build_cuboid_edges(
 def _build_box_sides(
     x0: int, y0: int, x1: int, y1: int, dash_px: float
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Returns the pieces of line that make a box: dashes about so long."""
+    """Return the pieces of line that make a box: dashes about so long."""
     corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
     pieces = []
     for start, end in itertools.pairwise(corners):
@@ -246,7 +246,7 @@ def _build_box_sides(
 
 
 def _draw_texts(canvas: Rgb, annotations: Sequence[BoxAnnotation], text_px: int) -> Rgb:
-    """Returns the image with every text on a plate above or below its box."""
+    """Return the image with every text on a plate above or below its box."""
     picture, font = Image.fromarray(canvas), _load_font(text_px)
     pen = ImageDraw.Draw(picture)
     plates: list[Box] = []
@@ -262,7 +262,7 @@ def _draw_texts(canvas: Rgb, annotations: Sequence[BoxAnnotation], text_px: int)
 def _place_label(
     box: Box, size: tuple[float, float], image_size: tuple[int, int], occupied: Sequence[Box]
 ) -> Box:
-    """Returns where a plate goes: above or below its box, preferably onto no other plate."""
+    """Return where a plate goes: above or below its box, preferably onto no other plate."""
     width, height = size
     left = min(max(0.0, box[0] - 1), max(0.0, image_size[0] - width))
     places = [
@@ -278,7 +278,7 @@ def _place_label(
 
 @functools.cache
 def _load_font(size_px: int) -> ImageFont.FreeTypeFont:
-    """Returns the font that comes with matplotlib, which has the letters of most languages."""
+    """Return the font that comes with matplotlib, which has the letters of most languages."""
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", size_px)
 

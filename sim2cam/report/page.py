@@ -21,7 +21,7 @@ UNDEFINED = "–"
 
 
 def write_page(path: Path, template: str, **values: Any) -> Path:
-    """Writes a page and returns its path.
+    """Write a page and returns its path.
 
     Args:
         path: the HTML file.
@@ -37,7 +37,7 @@ def write_page(path: Path, template: str, **values: Any) -> Path:
 
 
 def encode_thumbnail(rgb: Rgb, max_side_px: int) -> bytes:
-    """Returns the JPEG file of an image, made smaller where its longer side exceeds a length."""
+    """Return the JPEG file of an image, made smaller where its longer side exceeds a length."""
     height, width = rgb.shape[:2]
     scale = max_side_px / max(height, width)
     if scale < 1:
@@ -47,28 +47,28 @@ def encode_thumbnail(rgb: Rgb, max_side_px: int) -> bytes:
 
 
 def encode_data_uri(jpeg: bytes) -> str:
-    """Returns a JPEG file as an address that holds the file itself."""
+    """Return a JPEG file as an address that holds the file itself."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Returns a number as text; a dash when it is not defined."""
+    """Return a number as text; a dash when it is not defined."""
     return f"{value:.{digits}f}" if math.isfinite(value) else UNDEFINED
 
 
 def format_signed(value: float) -> str:
-    """Returns a difference as text, with its sign; a dash when it is not defined."""
+    """Return a difference as text, with its sign; a dash when it is not defined."""
     return f"{value:+.3f}" if math.isfinite(value) else UNDEFINED
 
 
 def format_interval(estimate: Estimate) -> str:
-    """Returns the 95 % interval as text; a dash when it is not defined."""
+    """Return the 95 % interval as text; a dash when it is not defined."""
     low, high = estimate.ci95
     return f"{low:.3f}–{high:.3f}" if math.isfinite(low + high) else UNDEFINED
 
 
 def format_duration(seconds: float) -> str:
-    """Returns seconds as text: ``7.2 s``, ``1 min 05 s``, ``2 h 03 min``."""
+    """Return seconds as text: ``7.2 s``, ``1 min 05 s``, ``2 h 03 min``."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

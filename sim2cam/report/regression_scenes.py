@@ -34,7 +34,7 @@ class ChangedScene:
 
 
 def write_regression_page(scenes: Sequence[ChangedScene], checked_count: int, out: Path) -> Path:
-    """Writes a page of the scenes that moved and returns its path.
+    """Write a page of the scenes that moved and returns its path.
 
     Args:
         scenes: that moved.
@@ -44,19 +44,20 @@ def write_regression_page(scenes: Sequence[ChangedScene], checked_count: int, ou
     Raises:
         OutputError: the file cannot be written.
     """
-    shown = [(scene, _encode_images(scene)) for scene in scenes]
     return write_page(
-        out, "regression.html", shown=shown, checked=checked_count, amplified=_DIFFERENCE_GAIN
+        out,
+        "regression_scenes.html",
+        scenes=[(scene, _encode_images(scene)) for scene in scenes],
+        checked_count=checked_count,
+        difference_gain=_DIFFERENCE_GAIN,
     )
 
 
 def _encode_images(scene: ChangedScene) -> dict[str, str]:
     difference = np.abs(scene.expected.astype(np.int16) - scene.actual) * _DIFFERENCE_GAIN
-    pictures = {
-        "kept": scene.expected,
-        "now": scene.actual,
+    images = {
+        "expected": scene.expected,
+        "actual": scene.actual,
         "difference": np.minimum(difference, 255).astype(np.uint8),
     }
-    return {
-        name: encode_data_uri(encode_thumbnail(rgb, IMAGE_PX)) for name, rgb in pictures.items()
-    }
+    return {name: encode_data_uri(encode_thumbnail(rgb, IMAGE_PX)) for name, rgb in images.items()}

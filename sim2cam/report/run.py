@@ -15,7 +15,7 @@ from sim2cam.report.charts import (
     build_line_chart,
 )
 from sim2cam.report.examples import PageImage, render_examples
-from sim2cam.report.overlay import KIND_COLOURS
+from sim2cam.report.overlay import OUTCOME_COLOURS
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 from sim2cam.report.values import ImageRow, Rgb, RunReport, ScoreRow
 
@@ -23,14 +23,14 @@ IMAGE_PX = 640
 ORIGIN_TITLES: dict[Origin, str] = {
     "sim": "rendered images",
     "adapted": "adapted images",
-    "real": "real captures",
-    "stand-in": "stand-in captures",
-    "self-labelled": "captures that a detector labelled",
+    "real": "real images",
+    "stand-in": "stand-in images",
+    "pseudo-labelled": "pseudo-labelled images",
 }
 
 
 def write_run_page(report: RunReport, out: Path) -> Path:
-    """Writes one page that holds everything it shows, and returns its path.
+    """Write one page that holds everything it shows, and returns its path.
 
     Args:
         report: what it shows.
@@ -41,17 +41,19 @@ def write_run_page(report: RunReport, out: Path) -> Path:
     """
     return write_page(
         out,
-        "report.html",
+        "run.html",
         report=report,
-        captures=ORIGIN_TITLES[report.captures_origin],
-        capture_words=ORIGIN_TITLES,
+        captures_title=ORIGIN_TITLES[report.captures_origin],
+        origin_titles=ORIGIN_TITLES,
         metrics=BOX_METRICS,
-        overall=_plot_overall(report),
-        by_category=_plot_categories(report),
-        rows=tuple(_build_image_row(row, report.captures_origin) for row in report.image_rows),
+        overall_chart=_plot_overall(report),
+        category_chart=_plot_categories(report),
+        image_rows=tuple(
+            _build_image_row(row, report.captures_origin) for row in report.image_rows
+        ),
         best=render_examples(report.examples.best, report.examples.threshold),
         worst=render_examples(report.examples.worst, report.examples.threshold),
-        kinds=KIND_COLOURS,
+        outcome_colours=OUTCOME_COLOURS,
         curves=tuple((curves, build_line_chart(curves)) for curves in report.curves),
         total_s=sum(stage.seconds or 0.0 for stage in report.stages),
     )
@@ -68,7 +70,7 @@ def _plot_overall(report: RunReport) -> IntervalChart | None:
 
 
 def _plot_categories(report: RunReport) -> IntervalChart | None:
-    """Returns AP50 of every category and detector; None when nothing was scored."""
+    """Return AP50 of every category and detector; None when nothing was scored."""
     scored: list[tuple[int, ScoreRow, DetectionMetrics]] = [
         (colour, row, row.score) for colour, row in enumerate(report.scores) if row.score
     ]
@@ -81,7 +83,7 @@ def _plot_categories(report: RunReport) -> IntervalChart | None:
         for c, row, score in scored
         if name in score.category_ap50
     ]
-    return build_interval_chart("AP50 of each category", ranges) if ranges else None
+    return build_interval_chart("AP50 per category", ranges) if ranges else None
 
 
 def _make_interval_mark(label: str, estimate: Estimate | None, colour: int) -> IntervalMark:
@@ -92,9 +94,9 @@ def _make_interval_mark(label: str, estimate: Estimate | None, colour: int) -> I
 
 def _build_image_row(row: ImageRow, origin: Origin) -> tuple[PageImage | None, ...]:
     return (
-        _build_image(row.sim, "a render"),
-        _build_image(row.adapted, "the same render, adapted"),
-        _build_image(row.capture, f"one of the {ORIGIN_TITLES[origin]}"),
+        _build_image(row.sim, "render"),
+        _build_image(row.adapted, "adapted render"),
+        _build_image(row.capture, f"example of the {ORIGIN_TITLES[origin]}"),
     )
 
 

@@ -43,7 +43,7 @@ _SENSOR = Sensor(
 
 
 def build_sample_sheet(dataset: Dataset) -> Rgb:
-    """Returns the pictures of a data set with their labels, side by side."""
+    """Return the pictures of a data set with their labels, side by side."""
     drawn = (
         draw_labels(images.read_rgb(sample.rgb), sample.objects or (), dataset.categories)
         for sample in dataset.samples
@@ -52,7 +52,7 @@ def build_sample_sheet(dataset: Dataset) -> Rgb:
 
 
 def build_asset_sheet(assets: Sequence[AssetInfo]) -> Rgb:
-    """Returns a picture of each asset with its name and size, side by side."""
+    """Return a picture of each asset with its name and size, side by side."""
     return _tile_images([_render_asset(facts) for facts in assets])
 
 
@@ -92,7 +92,7 @@ def _make_plain_material(color: Color) -> Material:
 
 
 def _render_text(text: str) -> Rgb:
-    """Returns a line of text, its end where it does not fit."""
+    """Return a line of text, its end where it does not fit."""
     canvas = np.full((_TEXT_HEIGHT_PX, _ASSET_PX, 3), _WHITE, np.uint8)
     shown = text.encode("ascii", "replace").decode()[-34:]
     cv2.putText(
@@ -114,7 +114,7 @@ def _resize_to_width(rgb: Rgb, width: int) -> Rgb:
 
 
 def _tile_images(images_rgb: Sequence[Rgb]) -> Rgb:
-    """Returns pictures of one size in a grid that is about as wide as high, filled up with white."""
+    """Return pictures of one size in a grid that is about as wide as high, filled up with white."""
     columns = math.ceil(math.sqrt(len(images_rgb)))
     rows = -(-len(images_rgb) // columns)
     height, width = images_rgb[0].shape[:2]

@@ -19,7 +19,7 @@ def write_samples_page(
     selected_step: int,
     notes: Sequence[str],
 ) -> Path:
-    """Writes a page and returns its path.
+    """Write a page and returns its path.
 
     Args:
         out: the HTML file.
@@ -34,10 +34,10 @@ def write_samples_page(
     """
     return write_page(
         out,
-        "samples.html",
+        "translator_training.html",
         strips={step: encode_data_uri(path.read_bytes()) for step, path in strips.items()},
         captures=encode_data_uri(captures),
         chart=build_line_chart(curves),
-        chosen=selected_step,
+        selected_step=selected_step,
         notes=notes,
     )

@@ -66,7 +66,7 @@ class Joint:
         return self.kind != "fixed" and self.mimic is None
 
     def compute_transform(self, state: float) -> Floats:
-        """Returns the matrix (4, 4) of the link's way from where it is at the state 0."""
+        """Return the matrix (4, 4) of the link's way from where it is at the state 0."""
         found = np.eye(4)
         if self.kind == "revolute":
             found[:3, :3] = Rotation.from_rotvec(np.multiply(self.axis, state)).as_matrix()
@@ -96,11 +96,11 @@ class Articulation:
         return tuple(joint for joint in self.joints if joint.is_free)
 
     def get_rest_states(self) -> JointStates:
-        """Returns the state of each free joint that is nearest to 0."""
+        """Return the state of each free joint that is nearest to 0."""
         return tuple((j.name, min(max(0.0, j.low), j.high)) for j in self.free_joints)
 
     def interpolate_states(self, fractions: Mapping[str, float]) -> JointStates:
-        """Returns the state of each free joint so far on its way from low (0) to high (1); halfway where
+        """Return the state of each free joint so far on its way from low (0) to high (1); halfway where
         nothing is said.
         """
         return tuple(
@@ -109,7 +109,7 @@ class Articulation:
         )
 
     def compute_link_matrices(self, states: JointStates = ()) -> Floats:
-        """Returns the pose (n, 4, 4) of each link in the thing's frame; joints not named stand at 0."""
+        """Return the pose (n, 4, 4) of each link in the thing's frame; joints not named stand at 0."""
         known = dict(states)
         found = [np.eye(4)]
         for joint in self.joints:
@@ -121,7 +121,7 @@ class Articulation:
         return np.array(found)
 
     def compute_joint_origins(self, states: JointStates) -> dict[str, Vec3]:
-        """Returns where the origins of all joints that move are, in the thing's frame."""
+        """Return where the origins of all joints that move are, in the thing's frame."""
         matrices = self.compute_link_matrices(states)[1:]
         return {
             joint.name: vec3(matrix[:3, 3])
@@ -130,7 +130,7 @@ class Articulation:
         }
 
     def compute_link_corners(self, states: JointStates) -> tuple[Floats, ...]:
-        """Returns the corners (8, 3) of the box of each link that is seen, in the thing's frame."""
+        """Return the corners (8, 3) of the box of each link that is seen, in the thing's frame."""
         return tuple(
             compute_box_corners(*box) @ matrix[:3, :3].T + matrix[:3, 3]
             for box, matrix in zip(self.boxes, self.compute_link_matrices(states), strict=True)

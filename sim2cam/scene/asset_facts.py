@@ -39,7 +39,7 @@ class PropertyRange:
             )
 
     def interpolate(self, fraction: float) -> float:
-        """Returns the number so far on the way from low (0) to high (1)."""
+        """Return the number so far on the way from low (0) to high (1)."""
         return self.low + fraction * (self.high - self.low)
 
 
@@ -130,7 +130,7 @@ class AssetInfo:
         return d - a, e - b, f - c
 
     def compute_link_spheres(self) -> tuple[tuple[Vec3, float], ...]:
-        """Returns a ball around each link that is seen, in its own frame; none without links."""
+        """Return a ball around each link that is seen, in its own frame; none without links."""
         found = (
             self.articulation.compute_link_corners(self.mesh.joints) if self.articulation else ()
         )
@@ -141,7 +141,7 @@ class AssetInfo:
         )
 
     def pose_joints(self, fractions: Mapping[str, float]) -> AssetInfo:
-        """Returns it with its joints so far on their ways, 0 to 1 each; the origins of joints that
+        """Return it with its joints so far on their ways, 0 to 1 each; the origins of joints that
         move become keypoints, and box and radius are those around the boxes of its links.
         """
         if self.articulation is None or not self.articulation.free_joints:

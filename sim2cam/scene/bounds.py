@@ -14,7 +14,7 @@ FRACTION_RANGE, SEED_RANGE = (0.0, 1.0), (0, 2**63 - 1)
 
 
 def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
-    """Refuses a dataclass one of whose numbers is out of bounds.
+    """Refuse a dataclass one of whose numbers is out of bounds.
 
     Args:
         values: the dataclass; what is None in it is left out.
@@ -31,7 +31,7 @@ def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
 
 
 def check_sizes(asset: object, *names: str) -> None:
-    """Refuses sizes of an asset that are not finite and above 0.
+    """Refuse sizes of an asset that are not finite and above 0.
 
     Args:
         asset: a dataclass.

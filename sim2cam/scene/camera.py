@@ -84,15 +84,15 @@ class Camera:
             )
 
     def get_motion(self) -> RigidMotion:
-        """Returns where it is over time."""
+        """Return where it is over time."""
         return RigidMotion(self.pose, self.twist or ZERO_TWIST)
 
     def advance(self, seconds: float) -> Camera:
-        """Returns it some time later."""
+        """Return it some time later."""
         return replace(self, pose=self.get_motion().compute_pose(seconds))
 
     def rewind_frames(self, n_frames: int, interval_s: float) -> Camera:
-        """Returns it as it takes an earlier picture: where it was then, with that picture's noise.
+        """Return it as it takes an earlier picture: where it was then, with that picture's noise.
 
         What is fixed in a sensor, on its lens or in a projector stays.
 
@@ -110,10 +110,10 @@ class Camera:
         return replace(self.advance(-n_frames * interval_s), sensor=sensor, depth_camera=depth)
 
     def get_row_delay_s(self) -> float:
-        """Returns how much later each row is exposed than the one above it."""
+        """Return how much later each row is exposed than the one above it."""
         return self.shutter.readout_s / self.height if self.shutter else 0.0
 
     def compute_row_times_s(self) -> NDArray[np.float64]:
-        """Returns when the exposure of each row (h,) is half over, from that of the middle."""
+        """Return when the exposure of each row (h,) is half over, from that of the middle."""
         rows: NDArray[np.float64] = np.arange(self.height, dtype=np.float64)
         return (rows - (self.height - 1) / 2) * self.get_row_delay_s()

@@ -71,7 +71,7 @@ class Bolt:
         return ("head", (0.0, 0.0, self.head_top_z_m)), ("tip", (0.0, 0.0, self.tip_z_m))
 
     def _compute_pieces(self) -> tuple[tuple[float, float], ...]:
-        """Returns volume and middle of head, bare shank and thread, over the head's lower side."""
+        """Return volume and middle of head, bare shank and thread, over the head's lower side."""
         thread, radius = self.threaded * self.length_m, self.diameter_m / 2
         bare = self.length_m - thread
         return (
@@ -115,12 +115,12 @@ class Nut:
 
 
 def compute_hexagon_area_m2(across_m: float) -> float:
-    """Returns the area of a hexagon from the distance of opposite sides."""
+    """Return the area of a hexagon from the distance of opposite sides."""
     return math.sqrt(3) / 2 * across_m**2
 
 
 def compute_thread_area_m2(diameter_m: float, pitch_m: float) -> float:
-    """Returns the area that a thread whose flanks are straight has in the mean."""
+    """Return the area that a thread whose flanks are straight has in the mean."""
     radius, depth = diameter_m / 2, THREAD_DEPTH * pitch_m
     return math.pi * (radius**2 - radius * depth + depth**2 / 3)
 

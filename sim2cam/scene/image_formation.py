@@ -43,7 +43,7 @@ _DISTORTION_COEFFICIENTS = {f"{letter}{number}" for letter in "kps" for number i
 
 
 def keep_stages(camera: Camera, stages: Collection[FormationStage]) -> Camera:
-    """Returns the camera that makes its pictures by some steps alone; without any, it is a pinhole
+    """Return the camera that makes its pictures by some steps alone; without any, it is a pinhole
     with a meter and the curve of sRGB.
 
     Lenses measured as tables bend as they do.

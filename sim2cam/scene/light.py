@@ -160,7 +160,7 @@ class Environment:
     haze: Haze | None = None
 
     def extract_flickering(self) -> Environment | None:
-        """Returns the light that goes up and down at its most alone; None where all is steady."""
+        """Return the light that goes up and down at its most alone; None where all is steady."""
         dark = (0.0, 0.0, 0.0)
         lamps = tuple(_scale_power(lamp, lamp.flicker) for lamp in self.lamps if lamp.flicker)
         lights = tuple(_scale_power(light, light.flicker) for light in self.lights if light.flicker)
@@ -173,7 +173,7 @@ _LightT = TypeVar("_LightT", bound=Lamp | PointLight | SpotLight | AreaLight)
 
 
 def _scale_power(light: _LightT, fraction: float) -> _LightT:
-    """Returns a light with so large a share of its power."""
+    """Return a light with so large a share of its power."""
     name = _POWER_FIELDS[type(light)]
     power: dict[str, Any] = {name: tuple(fraction * level for level in getattr(light, name))}
     return replace(light, **power)

@@ -18,7 +18,7 @@ _MIN_ASPECT, _MAX_ASPECT = 0.1, 10.0  # of a tin's height to its width
 
 
 def is_printable_text(text: str) -> bool:
-    """Returns whether a label can say a text: one short line of what OpenCV's fonts have."""
+    """Return whether a label can say a text: one short line of what OpenCV's fonts have."""
     return text.isascii() and (not text or text.isprintable()) and len(text) <= MAX_TEXT_LENGTH
 
 

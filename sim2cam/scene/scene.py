@@ -68,11 +68,11 @@ class Body:
                 )
 
     def get_motion(self) -> RigidMotion:
-        """Returns where it is over a short time, in which nothing stops it."""
+        """Return where it is over a short time, in which nothing stops it."""
         return RigidMotion(self.pose, Twist(self.velocity_m_s, self.spin_rad_s))
 
     def advance(self, seconds: float) -> Body:
-        """Returns it that much later."""
+        """Return it that much later."""
         return replace(self, pose=self.get_motion().compute_pose(seconds))
 
 
@@ -85,20 +85,20 @@ class Scene:
     cameras: tuple[Camera, ...]
 
     def advance(self, seconds: float) -> Scene:
-        """Returns the scene a short time later; its cameras stay where they are."""
+        """Return the scene a short time later; its cameras stay where they are."""
         return replace(self, bodies=tuple(body.advance(seconds) for body in self.bodies))
 
     def replace_paths(self, paths: Mapping[str, str]) -> Scene:
-        """Returns the scene with other paths of files, by those that they have."""
+        """Return the scene with other paths of files, by those that they have."""
         bodies = tuple(_replace_body_paths(body, paths) for body in self.bodies)
         return replace(self, bodies=bodies, environment=_replace_sky_path(self.environment, paths))
 
     def get_file_paths(self) -> tuple[str, ...]:
-        """Returns the paths of all files that it is made of."""
+        """Return the paths of all files that it is made of."""
         return tuple(file.path for file in self._collect_files())
 
     def get_file_digests(self) -> dict[str, str]:
-        """Returns what each of its files has to hold, by its path."""
+        """Return what each of its files has to hold, by its path."""
         return {file.path: file.digest for file in self._collect_files()}
 
     def _collect_files(self) -> tuple[MeshFile | ImageFile, ...]:
@@ -109,12 +109,12 @@ class Scene:
         return (*meshes, *(file for file in files if file is not None))
 
     def to_json(self) -> str:
-        """Returns the scene as JSON; ``from_json`` gives an equal one back."""
+        """Return the scene as JSON; ``from_json`` gives an equal one back."""
         return _ADAPTER.dump_json(self, exclude_none=True).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Scene:
-        """Returns the scene of a JSON text.
+        """Return the scene of a JSON text.
 
         Raises:
             Sim2CamError: the text is not a scene.
@@ -126,7 +126,7 @@ class Scene:
 
 
 def _collect_body_images(body: Body) -> tuple[ImageFile | None, ...]:
-    """Returns the pictures of a body's surface, and those printed on it."""
+    """Return the pictures of a body's surface, and those printed on it."""
     printed: tuple[ImageFile | None, ...] = ()
     match body.asset:
         case Card():

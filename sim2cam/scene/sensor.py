@@ -79,11 +79,11 @@ class Mosaic:
         check_bounds(self, "mosaic", SENSOR_BOUNDS["mosaic"])
 
     def white_level(self) -> int:
-        """Returns the largest number of a pixel."""
+        """Return the largest number of a pixel."""
         return int(2**self.bits - 1)
 
     def black_level(self) -> int:
-        """Returns the number of a pixel that darkness gives."""
+        """Return the number of a pixel that darkness gives."""
         return round(self.black_share * self.white_level())
 
 

@@ -100,7 +100,7 @@ class Die:
         check_sizes(self, "edge_m")
 
     def get_face_normals(self) -> dict[str, tuple[float, float, float]]:
-        """Returns the outward normal of each face, by its value, in the die's frame."""
+        """Return the outward normal of each face, by its value, in the die's frame."""
         if not self.mirrored:
             return DIE_FACE_NORMALS
         return DIE_FACE_NORMALS | {"3": DIE_FACE_NORMALS["4"], "4": DIE_FACE_NORMALS["3"]}
@@ -236,7 +236,7 @@ class Board:
         return {at: (self.first_marker + n) % count for n, at in enumerate(squares)}
 
     def compute_point_m(self, column: float, row: float) -> Vec3:
-        """Returns the point of the upper side so many squares right of and below the pattern's corner."""
+        """Return the point of the upper side so many squares right of and below the pattern's corner."""
         x, y = column - self.columns / 2, self.rows / 2 - row
         return x * self.square_m, y * self.square_m, self.thickness_m / 2
 
@@ -262,7 +262,7 @@ class Card:
     kind: Literal["card"] = "card"
 
     def __post_init__(self) -> None:
-        check_sizes(self, "size_m", "corner_m")
+        check_sizes(self, "size_m", "corner_radius_m")
         if self.face not in CARD_FACES:
             raise SpecError(
                 f"there is no card '{self.face}'. {suggest_name(self.face, CARD_FACES)}."

@@ -74,7 +74,7 @@ HALF_TURN_FACES = tuple(
 
 
 def get_keypoints(asset: Asset) -> dict[str, Vec3]:
-    """Returns the named points of an asset in its own frame, metres.
+    """Return the named points of an asset in its own frame, metres.
 
     Those of built-in shapes are middles of their faces or ends, where the surface looks away from the
     origin. The faces of a die go by their values, those of a box or
@@ -109,7 +109,7 @@ def get_keypoints(asset: Asset) -> dict[str, Vec3]:
 
 
 def get_symmetries(asset: Asset) -> Symmetries:
-    """Returns the turns after which an asset looks the same; none of a file's, whose card has them."""
+    """Return the turns after which an asset looks the same; none of a file's, whose card has them."""
     kind: str = asset.kind
     if isinstance(asset, Block) and len(set(asset.size_m)) == 1:
         kind = "cube"
@@ -139,7 +139,7 @@ def _scale_vector(length_m: float, vector: Vec3) -> Vec3:
 
 
 def _make_cube_rotations() -> tuple[Quaternion, ...]:
-    """Returns the 23 rotations that turn a cube into itself, besides none at all."""
+    """Return the 23 rotations that turn a cube into itself, besides none at all."""
     found = []
     for axes, signs in itertools.product(
         itertools.permutations(range(3)), itertools.product((-1.0, 1.0), repeat=3)
@@ -152,7 +152,7 @@ def _make_cube_rotations() -> tuple[Quaternion, ...]:
 
 
 def _make_hexagon_rotations(*, half_turns: bool = False) -> tuple[Quaternion, ...]:
-    """Returns the turns about z of a hexagon, or its half-turns about axes across z."""
+    """Return the turns about z of a hexagon, or its half-turns about axes across z."""
     angles = [n * math.pi / 6 for n in (range(6) if half_turns else range(1, 6))]
     if half_turns:
         return tuple((0.0, math.cos(a), math.sin(a), 0.0) for a in angles)

@@ -46,7 +46,7 @@ N_SCRAMBLES = 18 * 15 ** (SCRAMBLE_MOVES - 1)
 
 
 def make_scramble(index: int) -> tuple[str, ...]:
-    """Returns the moves of a scramble by its number, 0 to ``SCRAMBLES - 1``; no two are the same."""
+    """Return the moves of a scramble by its number, 0 to ``SCRAMBLES - 1``; no two are the same."""
     index, first = divmod(index, len(MOVES))
     found = [MOVES[first]]
     for _ in range(SCRAMBLE_MOVES - 1):
@@ -123,7 +123,7 @@ class TwistyCube:
     def select_turned_layer(
         self, points: NDArray[np.floating]
     ) -> tuple[NDArray[np.bool_], Quaternion]:
-        """Returns which places (n, 3) lie in the layer of the turned face, and how that is turned."""
+        """Return which places (n, 3) lie in the layer of the turned face, and how that is turned."""
         normal = np.array(FACE_NORMALS[self.turned])
         turn = quaternion(Rotation.from_rotvec(-self.turned_rad * normal))
         return points @ normal > self.edge_m / 2 - self.cubelet_m, turn
@@ -142,13 +142,13 @@ class TwistyCube:
         return tuple(zip(CORNERS, map(vec3, points), strict=True))
 
     def compute_facelet_colors(self) -> Integers:
-        """Returns the colour of each facelet, as ``apply_moves`` has them."""
+        """Return the colour of each facelet, as ``apply_moves`` has them."""
         return apply_moves(self.moves, self.layers)
 
 
 @functools.lru_cache(maxsize=8)
 def compute_facelet_positions(layers: int) -> Integers:
-    """Returns where the facelets (6 layers², 3) of a cube are, in half cubelets from its middle.
+    """Return where the facelets (6 layers², 3) of a cube are, in half cubelets from its middle.
 
     They go face by face in the order of ``FACES``, row by row as each face is usually laid out: the
     net of a cube with U above F, and R, B and L folded away to its right.
@@ -163,7 +163,7 @@ def compute_facelet_positions(layers: int) -> Integers:
 
 
 def apply_moves(moves: Sequence[str], layers: int) -> Integers:
-    """Returns the colour (6 layers²,) of each facelet, an index of ``FACES``, after moves.
+    """Return the colour (6 layers²,) of each facelet, an index of ``FACES``, after moves.
 
     Args:
         moves: of ``MOVES``, on a cube whose faces have one colour each.
@@ -178,7 +178,7 @@ def apply_moves(moves: Sequence[str], layers: int) -> Integers:
 
 @functools.lru_cache(maxsize=16)
 def _compute_quarter_turn_sources(face: CubeFace, layers: int) -> Integers:
-    """Returns from which facelet each takes its colour when a face turns clockwise by a quarter."""
+    """Return from which facelet each takes its colour when a face turns clockwise by a quarter."""
     places, normal = compute_facelet_positions(layers), np.array(FACE_NORMALS[face])
     along = places @ normal
     back = along[:, None] * normal + np.cross(normal, places)  # where what comes here was

@@ -63,7 +63,7 @@ def composite_decals(
     panels: Sequence[Panel],
     print_mask: Floats | float = 0.0,
 ) -> tuple[Floats, Floats]:
-    """Returns a picture with decals on it, linear RGB (h, w, 3), and how much of it (h, w) they cover.
+    """Return a picture with decals on it, linear RGB (h, w, 3), and how much of it (h, w) they cover.
 
     Args:
         colors: linear RGB (h, w, 3).
@@ -87,7 +87,7 @@ def composite_decals(
 
 
 def _composite_decal(decal: Decal, panel: Panel, side_colors: Floats, coverage: Floats) -> None:
-    """Lays a decal on a side (h, w, 3), rows downwards, and on what of it is covered (h, w)."""
+    """Lay a decal on a side (h, w, 3), rows downwards, and on what of it is covered (h, w)."""
     texel, size_m = np.array(panel.plane.texel_size_m), np.array(panel.size_m)
     ink = _render_decal(decal, max(8, math.ceil(min(decal.width_m, max(size_m)) / texel.min())))
     c, s = math.cos(decal.angle_rad), math.sin(decal.angle_rad)
@@ -120,7 +120,7 @@ def _composite_decal(decal: Decal, panel: Panel, side_colors: Floats, coverage: 
 def _compute_tear_depth_m(
     decal: Decal, along: Floats, across: Floats, side_m: float
 ) -> Floats | float:
-    """Returns how far from its edge a decal has come off, by points (h, w) from its middle."""
+    """Return how far from its edge a decal has come off, by points (h, w) from its middle."""
     if not decal.wear:
         return 0.0
     black = (0.0, 0.0, 0.0)
@@ -134,7 +134,7 @@ def _compute_tear_depth_m(
 
 
 def _render_decal(decal: Decal, width_px: int) -> Float32Array:
-    """Returns what a decal shows, linear RGB and how much of it covers, (h, w, 4), about so wide."""
+    """Return what a decal shows, linear RGB and how much of it covers, (h, w, 4), about so wide."""
     if decal.image is not None:
         return load_cutout_image(decal.image, width_px)
     line = _draw_text_line(decal.text)
@@ -148,7 +148,7 @@ def _render_decal(decal: Decal, width_px: int) -> Float32Array:
 
 
 def _draw_text_line(text: str) -> Canvas:
-    """Returns a line of text, 255 where there is ink."""
+    """Return a line of text, 255 where there is ink."""
     aspect = _TEXT_MARGIN_FRACTION + _LETTER_ADVANCE_FRACTION * max(len(text), 1)
     high = _LETTER_PX / _LETTER_HEIGHT_FRACTION
     line = np.zeros((round(high), round(high * aspect)), np.uint8)

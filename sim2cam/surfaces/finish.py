@@ -61,7 +61,7 @@ class MaterialMaps:
     slopes: Floats
 
     def encode(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-        """Returns sRGB colours (h, w, 3), normals (h, w, 3), roughness and metalness (h, w, 2)."""
+        """Return sRGB colours (h, w, 3), normals (h, w, 3), roughness and metalness (h, w, 2)."""
         up = np.ones((*self.roughness.shape, 1))
         normals = np.concatenate([-self.slopes, up], axis=-1)
         normals /= np.linalg.norm(normals, axis=-1, keepdims=True)
@@ -79,7 +79,7 @@ def build_material_maps(
     decals: Sequence[Decal] = (),
     decal_area_m: SideLengths | None = None,
 ) -> MaterialMaps:
-    """Returns the maps of a material over so many metres both ways.
+    """Return the maps of a material over so many metres both ways.
 
     Args:
         material: which.
@@ -100,7 +100,7 @@ def build_material_maps(
 
 
 def make_plain_maps(colors: Floats, material: Material) -> MaterialMaps:
-    """Returns a smooth surface of a material in these colours, which broadcast to (h, w, 3)."""
+    """Return a smooth surface of a material in these colours, which broadcast to (h, w, 3)."""
     shape = colors.shape[:2]
     return MaterialMaps(
         np.array(colors, np.float64),
@@ -111,12 +111,12 @@ def make_plain_maps(colors: Floats, material: Material) -> MaterialMaps:
 
 
 def has_relief_or_wear(material: Material) -> bool:
-    """Returns whether a material has relief or wear."""
+    """Return whether a material has relief or wear."""
     return bool(material.relief) or material.wear is not None
 
 
 def compute_relief_slopes(material: Material, points: Coordinates, texels: TexelGeometry) -> Floats:
-    """Returns the slopes (h, w, 2) of a material's pattern as heights; pictures have none.
+    """Return the slopes (h, w, 2) of a material's pattern as heights; pictures have none.
 
     Args:
         material: whose pattern it is.
@@ -137,7 +137,7 @@ def apply_decals(
     panels: Sequence[Panel],
     print_mask: Floats | float = 0.0,
 ) -> MaterialMaps:
-    """Returns a surface with decals of paper on it; see ``decals.stuck``."""
+    """Return a surface with decals of paper on it; see ``decals.stuck``."""
     colors, cover = composite_decals(maps.colors, decals, panels, print_mask)
     return replace(
         maps,
@@ -150,7 +150,7 @@ def apply_decals(
 def apply_wear(
     maps: MaterialMaps, wear: Wear, texels: TexelGeometry, edge_distance_m: Floats | None = None
 ) -> MaterialMaps:
-    """Returns a surface rubbed at its edges, with scratches, then stains, prints and dust on it.
+    """Return a surface rubbed at its edges, with scratches, then stains, prints and dust on it.
 
     Args:
         maps: as it was made, (h, w).
@@ -185,7 +185,7 @@ def apply_wear(
 
 
 def _make_center_panel(plane: PlanarTexels, size_m: SideLengths) -> Panel:
-    """Returns a panel of this size in the middle of a plane."""
+    """Return a panel of this size in the middle of a plane."""
     rows, columns = (
         min(n, round(side / texel))
         for n, side, texel in zip(plane.shape, size_m[::-1], plane.texel_size_m[::-1], strict=True)
@@ -195,7 +195,7 @@ def _make_center_panel(plane: PlanarTexels, size_m: SideLengths) -> Panel:
 
 
 def _compute_edge_wear(wear: Wear, points: Coordinates, edge_distance_m: Floats) -> Floats:
-    """Returns how much of each texel (h, w) is rubbed off: all at the edge, chips further in."""
+    """Return how much of each texel (h, w) is rubbed off: all at the edge, chips further in."""
     chips = 0.3 + 0.7 * _make_pattern("fbm", _EDGE_CHIP_SCALE_M, replace(wear, seed=wear.seed + 2))(
         points
     )
@@ -205,7 +205,7 @@ def _compute_edge_wear(wear: Wear, points: Coordinates, edge_distance_m: Floats)
 
 
 def _apply_edge_wear(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
-    """Returns a surface that is pale and matt where it is rubbed off."""
+    """Return a surface that is pale and matt where it is rubbed off."""
     pale = 0.35 + 0.4 * maps.colors.mean(axis=-1, keepdims=True)
     return replace(
         maps,
@@ -237,7 +237,7 @@ def _apply_stains(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
 
 
 def _apply_fingerprints(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
-    """Returns a surface with grease on it, which blurs what shines and is not seen on what is matt."""
+    """Return a surface with grease on it, which blurs what shines and is not seen on what is matt."""
     return replace(
         maps,
         colors=maps.colors * (1 - 0.08 * coverage[..., None]),
@@ -258,7 +258,7 @@ def _apply_dust(maps: MaterialMaps, coverage: Floats) -> MaterialMaps:
 
 
 def _generate_fingerprints(wear: Wear, texels: TexelGeometry) -> Floats:
-    """Returns how much grease lies on each texel (h, w): whorls of ridges, in ovals."""
+    """Return how much grease lies on each texel (h, w): whorls of ridges, in ovals."""
     rng = np.random.default_rng(wear.seed)
     count = int(rng.poisson(_FINGERPRINTS_PER_M2 * wear.fingerprints * texels.area_m2)) + 1
     cover = np.zeros(texels.shape)
@@ -276,13 +276,13 @@ def _generate_fingerprints(wear: Wear, texels: TexelGeometry) -> Floats:
 
 
 def _make_pattern(family: TextureFamily, scale_m: float, wear: Wear) -> Pattern:
-    """Returns the function from points to levels, 0 to 1, of a layer of wear."""
+    """Return the function from points to levels, 0 to 1, of a layer of wear."""
     black = (0.0, 0.0, 0.0)
     return make_level_sampler(Texture(family, black, black, scale_m, 1.0, 0.3, wear.seed))
 
 
 def _threshold_softly(level: Floats, fraction: float) -> Floats:
-    """Returns 1 where levels are among the highest, about so large a share, and 0 below, softly."""
+    """Return 1 where levels are among the highest, about so large a share, and 0 below, softly."""
     t = ((level - np.quantile(level, 1 - fraction)) / 0.12 + 0.5).clip(0, 1)
     return np.asarray(t * t * (3 - 2 * t))
 

@@ -16,7 +16,7 @@ SEGMENTS = 40
 
 
 def build_disc(radius_m: float, height_m: float, z_sign: int) -> Mesh:
-    """Returns a level disc that looks up (side 1) or down (-1)."""
+    """Return a level disc that looks up (side 1) or down (-1)."""
     ring, _ = make_unit_circle(SEGMENTS)
     rim = np.column_stack([ring * radius_m, np.full(len(ring), height_m)])
     points = np.vstack([[0, 0, height_m], rim])
@@ -26,7 +26,7 @@ def build_disc(radius_m: float, height_m: float, z_sign: int) -> Mesh:
 
 
 def build_frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) -> Mesh:
-    """Returns the side of a cone that goes from a radius and height to others.
+    """Return the side of a cone that goes from a radius and height to others.
 
     Its uvs run around it, along the first circle, and along its height, in metres.
     """
@@ -45,6 +45,6 @@ def build_frustum(radii_m: tuple[float, float], heights_m: tuple[float, float]) 
 
 
 def make_unit_circle(segments: int) -> tuple[Floats, Floats]:
-    """Returns points (n + 1, 2) of the unit circle, the last one again the first, and their angles."""
+    """Return points (n + 1, 2) of the unit circle, the last one again the first, and their angles."""
     angle = np.linspace(0, 2 * math.pi, segments + 1)
     return np.stack([np.cos(angle), np.sin(angle)], axis=1), angle

@@ -40,7 +40,7 @@ class Mesh:
 
 
 def make_grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]:
-    """Returns two triangles for each cell of a grid of vertices, or for each so many both ways."""
+    """Return two triangles for each cell of a grid of vertices, or for each so many both ways."""
     row, column = np.mgrid[: rows - 1 : step, : columns - 1 : step]
     corner = (row * columns + column).ravel()
     near, across = corner + step, corner + step * columns
@@ -53,7 +53,7 @@ def make_grid_faces(rows: int, columns: int, step: int = 1) -> NDArray[np.int64]
 def make_patch(
     points: Floats, normal: Floats, tangent: Floats, bitangent: Floats, faces: ArrayLike
 ) -> Mesh:
-    """Returns a flat piece whose uvs are its points along its tangents, in metres."""
+    """Return a flat piece whose uvs are its points along its tangents, in metres."""
     uvs = np.stack([points @ tangent, points @ bitangent], axis=1)
     n = len(points)
     return Mesh(
@@ -67,12 +67,12 @@ def make_patch(
 
 
 def make_single_part(vertex_count: int) -> NDArray[np.uint32]:
-    """Returns the part of so many vertices (n,) of which there is one."""
+    """Return the part of so many vertices (n,) of which there is one."""
     return np.ones(vertex_count, np.uint32)
 
 
 def join_meshes(parts: Sequence[Mesh]) -> Mesh:
-    """Returns several surfaces as one, each a part of it."""
+    """Return several surfaces as one, each a part of it."""
     starts = np.cumsum([0, *(len(p.vertices_m) for p in parts[:-1])])
     return Mesh(
         np.vstack([p.vertices_m for p in parts]),

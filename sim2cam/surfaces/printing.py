@@ -41,7 +41,7 @@ def draw_text(
     *,
     max_width: float = float("inf"),
 ) -> None:
-    """Draws a line of text around a place; letters are smaller where it would be too wide."""
+    """Draw a line of text around a place; letters are smaller where it would be too wide."""
     thick = to_texels(canvas, _STROKE_FRACTION * letter_height)
     scale = cv2.getFontScaleFromHeight(_FONT, to_texels(canvas, letter_height), thick)
     (width, height), _ = cv2.getTextSize(text, _FONT, scale, thick)
@@ -52,16 +52,16 @@ def draw_text(
 
 
 def downsample_coverage(canvas: Canvas, side_px: int) -> NDArray[np.float64]:
-    """Returns the cover (side, side) of a sheet."""
+    """Return the cover (side, side) of a sheet."""
     small = cv2.resize(canvas, (side_px, side_px), interpolation=cv2.INTER_AREA)
     return np.asarray(small / 255.0)
 
 
 def to_texels(canvas: Canvas, length: float) -> int:
-    """Returns a length in texels, at least one."""
+    """Return a length in texels, at least one."""
     return max(1, round(length * int(canvas.shape[1])))
 
 
 def to_texel_position(canvas: Canvas, position: tuple[float, float]) -> tuple[int, int]:
-    """Returns a place in texels."""
+    """Return a place in texels."""
     return to_texels(canvas, position[0]), to_texels(canvas, position[1])

@@ -46,7 +46,7 @@ _MIN_OPACITY = 1e-4
 
 @functools.lru_cache(maxsize=16)
 def render_plane_texture(texture: Texture, span_m: float) -> NDArray[np.uint8]:
-    """Returns a square sRGB picture (n, n, 3) of the pattern on the plane z = 0.
+    """Return a square sRGB picture (n, n, 3) of the pattern on the plane z = 0.
 
     Row 0 is y = 0, column 0 is x = 0; it covers ``span_m`` metres both ways.
     """
@@ -57,12 +57,12 @@ def render_plane_texture(texture: Texture, span_m: float) -> NDArray[np.uint8]:
 
 
 def count_texels(span_m: float) -> int:
-    """Returns how many texels a picture of so many metres has."""
+    """Return how many texels a picture of so many metres has."""
     return int(np.clip(span_m * _TEXELS_PER_M, 16, _MAX_TEXELS))
 
 
 def make_texel_points(texture: Texture, side_px: int, span_m: float) -> Coordinates:
-    """Returns where on the plane z = 0 a texture has the n by n texels of a square, lowest row first.
+    """Return where on the plane z = 0 a texture has the n by n texels of a square, lowest row first.
 
     The square's corner is its origin; a photo lies with its middle on that of the square.
     """
@@ -76,12 +76,12 @@ def make_texel_points(texture: Texture, side_px: int, span_m: float) -> Coordina
 
 
 def is_photo(texture: Texture) -> bool:
-    """Returns whether a texture is one picture of something large, no stuff that repeats."""
+    """Return whether a texture is one picture of something large, no stuff that repeats."""
     return texture.image is not None and texture.scale_m > MAX_REPEAT_M
 
 
 def get_photo_size_m(texture: Texture) -> tuple[float, float]:
-    """Returns width and height of a texture's picture.
+    """Return width and height of a texture's picture.
 
     Raises:
         InputError: it is missing, damaged, or not what it was.
@@ -92,7 +92,7 @@ def get_photo_size_m(texture: Texture) -> tuple[float, float]:
 
 
 def make_color_sampler(texture: Texture) -> Callable[[Coordinates], Floats]:
-    """Returns the function from points in metres to linear colours (..., 3) of a solid pattern."""
+    """Return the function from points in metres to linear colours (..., 3) of a solid pattern."""
     if texture.image is not None:
         return make_image_sampler(texture.image, texture.scale_m)
     level_at = make_level_sampler(texture)
@@ -107,7 +107,7 @@ def make_color_sampler(texture: Texture) -> Callable[[Coordinates], Floats]:
 
 
 def make_level_sampler(texture: Texture) -> Pattern:
-    """Returns the function from points in metres to the levels, 0 to 1, of a solid pattern."""
+    """Return the function from points in metres to the levels, 0 to 1, of a solid pattern."""
     pattern = _PATTERN_MAKERS[texture.family](np.random.default_rng(texture.seed))
     width = max(1e-3, 1 - texture.sharpness)
 
@@ -121,7 +121,7 @@ def make_level_sampler(texture: Texture) -> Pattern:
 
 
 def make_image_sampler(image_file: ImageFile, width_m: float) -> Callable[[Coordinates], Floats]:
-    """Returns the function from points in metres to the linear colours (h, w, 3) of a picture.
+    """Return the function from points in metres to the linear colours (h, w, 3) of a picture.
 
     It lies on the plane z = 0 and goes on through space aslant, so that on planes across the axes it
     keeps its scale.
@@ -146,7 +146,7 @@ def make_image_sampler(image_file: ImageFile, width_m: float) -> Callable[[Coord
 
 @functools.lru_cache(maxsize=8)
 def load_linear_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
-    """Returns the linear colours (h, w, 3) of a picture at most so wide.
+    """Return the linear colours (h, w, 3) of a picture at most so wide.
 
     Raises:
         InputError: it is missing, damaged, or not what it was.
@@ -161,7 +161,7 @@ def load_linear_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.fl
 
 @functools.lru_cache(maxsize=8)
 def load_cutout_image(image_file: ImageFile, max_width_px: int) -> NDArray[np.float32]:
-    """Returns the linear colours of a picture at most so wide, and how opaque they are (h, w, 4).
+    """Return the linear colours of a picture at most so wide, and how opaque they are (h, w, 4).
 
     Raises:
         InputError: as ``load_linear_image``.
@@ -190,14 +190,14 @@ def _downscale(pixels: NDArray[np.float32], width_px: int) -> NDArray[np.float32
 
 @functools.cache
 def _make_srgb_table() -> NDArray[np.uint8]:
-    """Returns the sRGB bytes of all steps from 0 to 1 (IEC 61966-2-1)."""
+    """Return the sRGB bytes of all steps from 0 to 1 (IEC 61966-2-1)."""
     c = np.arange(_SRGB_STEPS + 1) / _SRGB_STEPS
     srgb = np.where(c <= 0.0031308, 12.92 * c, 1.055 * np.power(c, 1 / 2.4) - 0.055)
     return np.asarray(np.round(255 * srgb), dtype=np.uint8)
 
 
 def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
-    """Returns sRGB bytes of linear values in 0..1."""
+    """Return sRGB bytes of linear values in 0..1."""
     encoded = np.empty(linear.shape, np.uint8)
     values, found, table = linear.reshape(-1), encoded.reshape(-1), _make_srgb_table()
     for first in range(0, found.size, _CHUNK_SIZE):
@@ -209,7 +209,7 @@ def encode_srgb(linear: NDArray[np.floating[Any]]) -> NDArray[np.uint8]:
 
 
 def _make_value_noise(rng: np.random.Generator) -> Pattern:
-    """Returns smooth noise in 0..1 with one random value at each whole point."""
+    """Return smooth noise in 0..1 with one random value at each whole point."""
     lattice = rng.random((_LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS))
     shift = rng.uniform(0, _LATTICE_CELLS, 3)
 
@@ -225,13 +225,13 @@ def _make_value_noise(rng: np.random.Generator) -> Pattern:
 
 
 def _is_separable_grid(points: Sequence[Floats]) -> bool:
-    """Returns whether no two coordinates run along the same axis."""
+    """Return whether no two coordinates run along the same axis."""
     shape = np.broadcast_shapes(*(c.shape for c in points))
     return math.prod(c.size for c in points) == math.prod(shape)
 
 
 def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
-    """Returns the lattice at points each of whose coordinates runs along an axis of its own."""
+    """Return the lattice at points each of whose coordinates runs along an axis of its own."""
     values = lattice
     for axis in sorted(range(3), key=lambda i: points[i].size):  # so that it shrinks at first
         weights = _compute_lattice_weights(points[axis].ravel())
@@ -243,13 +243,13 @@ def _interpolate_on_grid(lattice: Floats, points: Sequence[Floats]) -> Floats:
 
 
 def _find_axis(coordinate: Floats, dimensions: int) -> int:
-    """Returns along which of so many axes a coordinate runs; -1 for none."""
+    """Return along which of so many axes a coordinate runs; -1 for none."""
     runs = [i for i, n in enumerate(coordinate.shape, dimensions - coordinate.ndim) if n > 1]
     return runs[0] if runs else -1
 
 
 def _compute_lattice_weights(coordinate: Floats) -> Floats:
-    """Returns how much each lattice point adds (n, lattice) at coordinates (n,)."""
+    """Return how much each lattice point adds (n, lattice) at coordinates (n,)."""
     cell, fade = _split_cells(coordinate)
     weights = np.zeros((len(coordinate), _LATTICE_CELLS))
     rows = np.arange(len(coordinate))
@@ -267,14 +267,14 @@ def _interpolate_at_points(lattice: Floats, points: Sequence[Floats]) -> Floats:
 
 
 def _split_cells(coordinate: Floats) -> tuple[NDArray[np.intp], Floats]:
-    """Returns the whole part of coordinates and their way to the next, 0 to 1 with soft ends."""
+    """Return the whole part of coordinates and their way to the next, 0 to 1 with soft ends."""
     cell = np.floor(coordinate)
     t = coordinate - cell
     return cell.astype(np.intp), t * t * t * (t * (6 * t - 15) + 10)
 
 
 def _make_perlin(rng: np.random.Generator) -> Pattern:
-    """Returns gradient noise in about 0..1: zero slopes between random ramps (Perlin 1985, 2002)."""
+    """Return gradient noise in about 0..1: zero slopes between random ramps (Perlin 1985, 2002)."""
     gradients = rng.standard_normal((3, _LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS))
     gradients /= np.linalg.norm(gradients, axis=0)
     shift = rng.uniform(0, _LATTICE_CELLS, 3)
@@ -295,7 +295,7 @@ def _make_perlin(rng: np.random.Generator) -> Pattern:
 
 
 def _make_fbm(rng: np.random.Generator) -> Pattern:
-    """Returns fractal Brownian motion in about 0..1: octaves of noise, each half as strong."""
+    """Return fractal Brownian motion in about 0..1: octaves of noise, each half as strong."""
     octaves = [_make_value_noise(rng) for _ in range(4)]
 
     def level(points: Coordinates) -> Floats:
@@ -308,7 +308,7 @@ def _make_fbm(rng: np.random.Generator) -> Pattern:
 
 
 def _make_worley(rng: np.random.Generator) -> Pattern:
-    """Returns the distance to the nearest of random feature points, one a cell (Worley 1996)."""
+    """Return the distance to the nearest of random feature points, one a cell (Worley 1996)."""
     lattice = rng.random((_LATTICE_CELLS, _LATTICE_CELLS, _LATTICE_CELLS, 3))
 
     def level(points: Coordinates) -> Floats:
@@ -373,7 +373,7 @@ def _make_gradient(rng: np.random.Generator) -> Pattern:
 
 
 def _make_weave(rng: np.random.Generator) -> Pattern:
-    """Returns threads over and under each other, two of each way in a unit."""
+    """Return threads over and under each other, two of each way in a unit."""
     slack = _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
@@ -386,7 +386,7 @@ def _make_weave(rng: np.random.Generator) -> Pattern:
 
 
 def _make_brushed(rng: np.random.Generator) -> Pattern:
-    """Returns fine streaks along x, as long as a unit."""
+    """Return fine streaks along x, as long as a unit."""
     broad, fine = _make_value_noise(rng), _make_value_noise(rng)
 
     def level(points: Coordinates) -> Floats:
@@ -401,7 +401,7 @@ def _make_plain(_rng: np.random.Generator) -> Pattern:
 
 
 def _scale_points(points: Coordinates, *factors: float) -> Coordinates:
-    """Returns points times one factor, or one for each axis."""
+    """Return points times one factor, or one for each axis."""
     x, y, z = factors if len(factors) == 3 else factors * 3
     return points[0] * x, points[1] * y, points[2] * z
 

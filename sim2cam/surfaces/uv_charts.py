@@ -38,10 +38,10 @@ class TexelGeometry(Protocol):
         """What they cover."""
 
     def compute_slopes(self, height_m: Floats) -> Floats:
-        """Returns how heights (h, w) change along tangents and bitangents (h, w, 2)."""
+        """Return how heights (h, w) change along tangents and bitangents (h, w, 2)."""
 
     def find_nearby(self, position: Floats, radius_m: float) -> tuple[Any, Floats, Floats]:
-        """Returns an index of the texels around a place, and how far right of and above it they are.
+        """Return an index of the texels around a place, and how far right of and above it they are.
 
         Args:
             position: two numbers, 0 to 1, that are everywhere alike often on the body.
@@ -146,7 +146,7 @@ class MeshTexels:
 
 
 def map_mesh_texels(mesh: Mesh, shape: tuple[int, int]) -> MeshTexels:
-    """Returns where on a mesh the texels (h, w) of its picture lie.
+    """Return where on a mesh the texels (h, w) of its picture lie.
 
     Args:
         mesh: with uvs within 0 to 1.
@@ -194,7 +194,7 @@ def map_mesh_texels(mesh: Mesh, shape: tuple[int, int]) -> MeshTexels:
 
 
 def _rasterize_faces(corners: Floats, order: Indices, shape: tuple[int, int]) -> Indices:
-    """Returns which face covers each texel (h, w), of several the last of the order; -1 none."""
+    """Return which face covers each texel (h, w), of several the last of the order; -1 none."""
     found = np.full(shape, -1, np.int32)
     fine = np.round(corners * (1 << _FRACTION_BITS)).astype(np.int32)
     for number in order:
@@ -205,7 +205,7 @@ def _rasterize_faces(corners: Floats, order: Indices, shape: tuple[int, int]) ->
 def _interpolate_points(
     mesh: Mesh, corners: Floats, face_ids: Indices, texel_positions: Floats
 ) -> Floats:
-    """Returns points (k, 3) of faces (k,) whose places in the picture are nearest to these (k, 2)."""
+    """Return points (k, 3) of faces (k,) whose places in the picture are nearest to these (k, 2)."""
     a, b, c = corners[face_ids].swapaxes(0, 1)
     doubled = _compute_doubled_areas(corners)[face_ids]
     second, third = (
@@ -218,7 +218,7 @@ def _interpolate_points(
 
 
 def _compute_texel_size_m(mesh: Mesh, corners: Floats) -> Floats:
-    """Returns what a texel goes along u and v (m, 2) on each face; see ``Charts.steps_m``."""
+    """Return what a texel goes along u and v (m, 2) on each face; see ``Charts.steps_m``."""
     a, b, c = mesh.vertices_m[mesh.faces].swapaxes(0, 1)
     first, second, third = corners.swapaxes(0, 1)
     doubled = _compute_doubled_areas(corners)
@@ -232,7 +232,7 @@ def _compute_texel_size_m(mesh: Mesh, corners: Floats) -> Floats:
 
 
 def _compute_doubled_areas(corners: Floats) -> Floats:
-    """Returns twice the area (m,) of triangles (m, 3, 2), below 0 where they are mirrored."""
+    """Return twice the area (m,) of triangles (m, 3, 2), below 0 where they are mirrored."""
     return _cross_2d(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
 
 

@@ -8,7 +8,7 @@ from sim2cam.adapt.store import TRANSFER_TYPES
 from sim2cam.adapt.transfers.histogram import HistogramTransfer
 from sim2cam.adapt.transfers.mkl import MklTransfer, compute_transport_map
 from sim2cam.adapt.transfers.reinhard import ReinhardTransfer, compute_style_statistics
-from sim2cam.adapt.transfers.sliced_wasserstein import SlicedTransfer
+from sim2cam.adapt.transfers.sliced import SlicedTransfer
 from sim2cam.adapt.transfers.style_randomization import StyleRandomization
 from sim2cam.adapt.transfers.transfer import GBufferFrame
 from sim2cam.errors import Sim2CamError

@@ -155,7 +155,7 @@ def films(stored, tmp_path):
         moment = FrameInfo(frame, 0.1 * frame, 0.0, 0.0, Pose())
         channels = {"flow_backward": tmp_path / "flow.png"} if name in "abc" and frame else {}
         sample = stored(ramp(np.uint8, 3), f"{name}.png")
-        samples.append(replace(sample, moment=moment, channels=channels))
+        samples.append(replace(sample, frame_info=moment, channels=channels))
     return [*samples, stored(ramp(np.uint8, 3), "g.png")]
 
 
@@ -167,7 +167,7 @@ def test_pictures_of_a_film_share_their_draw_and_are_held_against_each_other(fil
     assert files[0] == files[1] == files[2]
     assert files[3] == files[4] == files[5]
     assert len(set(files)) == 3
-    findings = [one.certificate.checks["warp_levels"] for one in made]
+    findings = [one.certificate.checks["warping_error_levels"] for one in made]
     assert [(one.value, one.reason) for one in findings] == [
         (None, "it is the first of its film"),
         (0.0, None),
@@ -183,13 +183,13 @@ def test_a_picture_that_is_missing_is_not_compared_across(films):
     made = translate_samples(
         Painter(), index_samples([films[0], films[2]]), 0, "adapt", NO_VERIFIERS
     )
-    last = list(made)[-1].certificate.checks["warp_levels"]
+    last = list(made)[-1].certificate.checks["warping_error_levels"]
     assert last.reason == "the picture before it is not there"
 
 
 def test_a_flow_of_another_size_is_told(films, stored):
-    small = replace(stored(ramp(np.uint8, 3)[:40], "h.png"), moment=films[1].frame_info)
+    small = replace(stored(ramp(np.uint8, 3)[:40], "h.png"), frame_info=films[1].frame_info)
     small = replace(small, channels=films[1].channels)
-    first = replace(stored(ramp(np.uint8, 3)[:40], "i.png"), moment=films[0].frame_info)
+    first = replace(stored(ramp(np.uint8, 3)[:40], "i.png"), frame_info=films[0].frame_info)
     with pytest.raises(InputError, match=r"64x48 pixels, but its image h\.png has 64x40"):
         list(translate_samples(Painter(), index_samples([first, small]), 0, "adapt", NO_VERIFIERS))

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from render_fixtures import drawing, egl, make, pathtraced, tiny  # noqa: F401
 
 HOOK = """
 import os, sys

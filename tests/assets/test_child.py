@@ -19,8 +19,8 @@ from sim2cam.assets.importer import import_assets
 PARENT = """
 import json, sys, time
 from pathlib import Path
-from sim2cam.assets import measuring
-children = measuring.Children()
+from sim2cam.assets import import_process
+children = import_process.Children()
 started = children._start()
 children._process = started
 {before}
@@ -92,7 +92,7 @@ def test_an_interrupt_is_left_to_the_parent(tmp_path):
 
 def test_work_without_an_end_is_ended_by_the_system(tmp_path):
     code = (
-        "from sim2cam.assets import measuring as i\n"
+        "from sim2cam.assets import import_process as i\n"
         "i.MOST_SECONDS = i._START_SECONDS = 0.0\n"
         "i._APART_SECONDS = {'vhacd': 0.0, 'coacd': 0.0}\n"
         "i._limit_work()\n"

@@ -128,7 +128,7 @@ def test_the_sun_is_found_and_taken_out(room):
     assert sun.radius_rad == pytest.approx(0.03, rel=0.15)
     assert sun.irradiance == pytest.approx(800 * np.pi * 0.03**2 * np.array([1, 0.9, 0.7]), rel=0.1)
     whole, apart = (
-        compute_ground_irradiance(lit_by(replace(room, sun_apart=a), *lamps))
+        compute_ground_irradiance(lit_by(replace(room, is_sun_removed=a), *lamps))
         for a, lamps in ((False, ()), (True, (sun,)))
     )
     assert apart == pytest.approx(whole, rel=0.06)  # harmonics of the whole ring around the lamp
@@ -143,7 +143,7 @@ def test_a_sky_without_a_strong_spot_has_no_sun(store):
 
 
 def test_the_path_tracer_is_given_the_same_sky(room):
-    turned = replace(room, turn_rad=0.7, level=2.0)
+    turned = replace(room, turn_rad=0.7, radiance_scale=2.0)
     found = render_sky_map(lit_by(turned), 64)
     weight = (
         environment_map.compute_solid_angles(64)[:32, None]
@@ -183,7 +183,7 @@ def test_an_even_picture_is_drawn_as_an_even_sky(egl, make, store):
     even = store("even", np.full((64, 128, 3), 0.5))
     for sky in (lit_by(even), Environment((0.5,) * 3, (0.5,) * 3, ())):
         egl.load(spheres(make, sky))
-        drawn.append(egl.draw(seen(make), ("radiance",))["radiance"])
+        drawn.append(egl.render(seen(make), ("radiance",))["radiance"])
     assert drawn[0] == pytest.approx(drawn[1], rel=5e-3)
 
 
@@ -196,7 +196,7 @@ def test_a_white_metal_keeps_nothing_but_what_its_facets_hide(egl, make, store, 
     egl.load(replace(scene, bodies=(white, ball)))
     lens = {"width": 48, "height": 48, "focal_px": 200.0, "cx_px": 23.5, "cy_px": 23.5}
     view = make.view(make.camera((0.0, -0.4, 0.6), (0.0, 0.0, 0.5), **lens))
-    drawn = egl.draw(view, ("radiance", "bodies"))
+    drawn = egl.render(view, ("radiance", "bodies"))
     on_ball = drawn["radiance"][drawn["bodies"] == 2]
     assert on_ball.max() < 1.02
     # microfacets that hide each other keep light that no second bounce sets free
@@ -214,7 +214,7 @@ def test_camera_and_mirror_show_the_picture(egl, make, store):
     view = make.view(
         make.camera((0.0, 0.0, 0.3), tuple(target + np.array([0.0, 0.0, 0.3])), **lens)
     )
-    sky = egl.draw(view, ("radiance",))["radiance"]
+    sky = egl.render(view, ("radiance",))["radiance"]
     assert sky[32, 32] == pytest.approx([5.1, 1.1, 0.6], rel=0.02)
     assert np.unravel_index(sky[..., 0].argmax(), sky.shape[:2]) == pytest.approx((32, 32), abs=1)
     rays, _ = make.rays(view)
@@ -226,7 +226,7 @@ def test_camera_and_mirror_show_the_picture(egl, make, store):
     floor = replace(make.ground(), material=mirror)
     egl.load(replace(make.scene(environment=lit_by(window)), bodies=(floor,)))
     down = make.view(make.camera((0.0, -0.4, 0.3), **lens))
-    assert egl.draw(down, ("radiance",))["radiance"][32, 32] == pytest.approx(
+    assert egl.render(down, ("radiance",))["radiance"][32, 32] == pytest.approx(
         [5.1, 1.1, 0.6], rel=0.05
     )
 
@@ -234,9 +234,9 @@ def test_camera_and_mirror_show_the_picture(egl, make, store):
 def test_its_sun_casts_a_shadow_where_the_tracer_has_one(egl, make, room):
     pytest.importorskip("mitsuba", reason="the extra 'reference' is not installed")
     sun = environment_map.extract_sun(environment_map.read_sky(room.file))
-    scene = spheres(make, lit_by(replace(room, sun_apart=True), sun))
+    scene = spheres(make, lit_by(replace(room, is_sun_removed=True), sun))
     egl.load(scene)
-    drawn = egl.draw(seen(make), ("radiance", "bodies"))
+    drawn = egl.render(seen(make), ("radiance", "bodies"))
     traced = PathTracer(scene).trace(seen(make), samples_per_pixel=64, seed=0)
     table = drawn["bodies"] == 1
     ours, theirs = drawn["radiance"][table].mean(axis=1), traced[table].mean(axis=1)

@@ -171,7 +171,7 @@ def test_its_colour_is_on_it_in_every_renderer(request, egl, make, tmp_path, bac
     means = []
     for drawing in (egl, request.getfixturevalue(backend)):
         drawing.load(scene)
-        drawn = drawing.draw(make.view(of), ("radiance", "bodies"))
+        drawn = drawing.render(make.view(of), ("radiance", "bodies"))
         seen = drawn["bodies"] == 2
         assert seen.sum() > 300
         means.append(drawn["radiance"][seen].mean(axis=0))

@@ -18,14 +18,14 @@ class Noise:
         rng = torch.Generator().manual_seed(0)
         self.pictures = [2 * torch.rand(1, 3, 32, 32, generator=rng).double() - 1 for _ in range(2)]
 
-    def draw(self, _step, _device):
+    def sample_local_batch(self, _step, _device):
         return self.pictures
 
 
 def test_cyclegan_as_published_learns_what_ours_does():
     config, cpu, noise = ReferenceConfig(patch_px=32, blocks=5), torch.device("cpu"), Noise()
     ours = CycleGan(config, noise, cpu)
-    peer = PublishedCycleGan(config.blocks, lambda step: noise.draw(step, cpu))
+    peer = PublishedCycleGan(config.blocks, lambda step: noise.sample_local_batch(step, cpu))
     sides = [ours._domains[name] for name in ("real", "sim")]
     networks = [*(side.generator for side in sides), *(side.discriminator for side in sides)]
     for one, other in zip(networks, peer.networks(), strict=True):

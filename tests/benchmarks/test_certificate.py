@@ -35,7 +35,7 @@ def test_saboteurs_are_caught(subject, name, change):
 
 def test_a_negative_is_caught_without_an_object(subject):
     found = judged("inverted", SABOTEURS["inverted"], [subject] * 4, CertificateLimits(), {})
-    assert found["by"]["picture_correlation"] == 4
+    assert found["by"]["image_correlation"] == 4
 
 
 def test_the_sheet_shows_each_saboteur_beside_the_render(subject, tmp_path):
@@ -66,7 +66,7 @@ def test_what_judges_say_is_told_from_what_is_measured(subject):
     judges = {"task": remembering(finds_it_in_the_render_alone)}
     found = judged("noise", BENIGN["noise"], [subject] * 4, CertificateLimits(), judges)
     assert found["failed"]["value"] == 1.0
-    assert found["failed_without_judges"]["value"] == 0.0
+    assert found["failed_without_verifiers"]["value"] == 0.0
     assert OPINIONS.issuperset(found["by"])
     assert len(asked) == 1 + 4
 

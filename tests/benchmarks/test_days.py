@@ -9,6 +9,7 @@ from days import BY_DAY, DAYS, scored, site_of
 from hidden import HIDDEN
 from sites import Site
 
+from sim2cam.data.formats.predictions import DETECTION_ROWS
 from sim2cam.data.real_images import RealImageSplits
 from sim2cam.data.sample import Dataset, ObjectLabel, Sample
 from sim2cam.data.writer import write_json
@@ -44,12 +45,12 @@ def names(dataset):
 def write_found(plan, site, arm, seed, *, sure):
     found = {name: [["1", *BOX, sure]] for name in names(site.captures.test)}
     facts = {
-        "arm": arm.name,
+        "variant": arm.name,
         "seed": seed,
         "config": plan.config.to_json(),
         "data": [{"name": site.root.name, "digest": ""}],
     }
-    write_json(locate_result(site.predictions, arm, seed), facts | {"found": found})
+    write_json(locate_result(site.predictions, arm, seed), facts | {DETECTION_ROWS: found})
 
 
 def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(sites, captures):
@@ -63,7 +64,7 @@ def test_what_is_learned_from_is_of_one_day_and_what_is_scored_of_the_other(site
 
 
 def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
-    plan = replace(BY_DAY, arms=BY_DAY.variants[:3], seeds=(0,))
+    plan = replace(BY_DAY, variants=BY_DAY.variants[:3], seeds=(0,))
     with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
         scored(plan, sites)
     first, second, third = plan.variants
@@ -72,9 +73,9 @@ def test_arms_are_scored_on_the_photos_of_both_ways_where_both_were_run(sites):
         write_found(plan, site, second, 0, sure=sure)
     write_found(plan, sites[0], third, 0, sure=0.9)
     found = scored(plan, sites)
-    assert [arm["name"] for arm in found["arms"]] == [first.name, second.name]
+    assert [arm["name"] for arm in found["variants"]] == [first.name, second.name]
     assert found["protocol"]["test_images"] == 8
-    assert found["arms"][0]["ap50"]["value"] == 1.0
+    assert found["variants"][0]["ap50"]["value"] == 1.0
 
 
 def test_only_what_learns_from_no_photo_is_made_once(tmp_path, captures):

@@ -73,27 +73,27 @@ def test_it_makes_trains_and_scores_and_goes_on(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(hidden, "PICTURES", {"style": 20, "test": 3})
     monkeypatch.setattr(hidden, "SIZE_PX", (96, 96))
-    monkeypatch.setattr(make_standin, "SAMPLES_PATTERN", 1)
+    monkeypatch.setattr(make_standin, "SAMPLES", 1)
     config = replace(HIDDEN.config, steps=2, batch=2, crop_px=64)
     recipe = tmp_path / "dice.toml"
     recipe.write_text(
         'base = "dice"\n[adapt.translator]\npreset = "demo"\nsteps = 2\npatch_px = 64\n'
     )
-    plan = replace(HIDDEN, pictures=10, config=config, recipe=str(recipe))
+    plan = replace(HIDDEN, image_count=10, config=config, recipe=str(recipe))
     arguments = Arguments((0,), tmp_path / "work", at_once=1, out=tmp_path)
     main(arguments, plan)
     found = json.loads((tmp_path / "hidden.json").read_text())
     (camera,) = found["cameras"]
     fit = ["randomized + camera fit", "randomized + camera fit, translated"]
     names = ["randomized", *fit, "+ transfer", "+ translated"]
-    assert [arm["name"] for arm in camera["arms"]] == [
+    assert [arm["name"] for arm in camera["variants"]] == [
         *names[:4],
         "+ self-labelled photos",
         names[4],
     ]
     assert camera["protocol"]["test_images"] == 3
-    assert set(camera["imprints"]) == set(names)
-    values = [gap["value"] for gap in camera["imprints"]["randomized"].values()]
+    assert set(camera["isp_gaps"]) == set(names)
+    values = [gap["value"] for gap in camera["isp_gaps"]["randomized"].values()]
     assert values
     assert np.isfinite(values).all()
     assert "camera 0: randomized AP50" in capsys.readouterr().out

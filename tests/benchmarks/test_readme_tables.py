@@ -35,8 +35,10 @@ def test_the_readme_shows_the_committed_results():
 def test_arms_stand_in_order_and_missing_ones_say_so(tmp_path):
     refused = {"rejected": {"reinhard": 1234, "cyclegan-5000": 56}}
     arms = [{"name": "another", **ARM, **refused}, {"name": "randomized", **ARM}]
-    equivalents = {"worth": [{"arm": "randomized", "words": "worth 40 [< 25, 60] real photos"}]}
-    (tmp_path / "dice.json").write_text(json.dumps({"arms": arms, "equivalents": equivalents}))
+    equivalents = {
+        "variants": [{"variant": "randomized", "summary": "worth 40 [< 25, 60] real photos"}]
+    }
+    (tmp_path / "dice.json").write_text(json.dumps({"variants": arms, "equivalents": equivalents}))
     text = tables.with_tables(f"before\n{empty('README.md')}", "README.md", tmp_path)
     cell = "0.500 (0.450–0.551)"
     assert text[: text.index("<!-- shipped")].splitlines() == [
@@ -87,7 +89,7 @@ def test_photos_of_another_day_are_held_against_the_baseline(tmp_path):
     better = {
         "first": "fitted", "metric": "ap", "value": 0.01, "ci95": [-0.02, 0.04], "p_holm": 0.25,
     }  # fmt: skip
-    (tmp_path / "days.json").write_text(json.dumps({"arms": arms, "comparisons": [better]}))
+    (tmp_path / "days.json").write_text(json.dumps({"variants": arms, "comparisons": [better]}))
     lines = made("docs/results.md", tmp_path).splitlines()
     cell = "0.500 (0.450–0.551)"
     assert f"| randomized | {cell} | — | {cell} | — |" in lines
@@ -96,7 +98,7 @@ def test_photos_of_another_day_are_held_against_the_baseline(tmp_path):
 
 def test_where_else_dice_are_found_has_a_row(tmp_path):
     place = {"name": "heaps", "images": 60, "objects": 1234, "ap": SCORE, "ap50": BETTER,
-             "agnostic_ap50": SCORE, "unlike": SCORE}  # fmt: skip
+             "agnostic_ap50": SCORE, "ood_rate": SCORE}  # fmt: skip
     (tmp_path / "elsewhere.json").write_text(json.dumps({"places": [place]}))
     cell, better = "0.500 (0.450–0.551)", "0.600 (0.550–0.651)"
     row = f"| heaps | 60 | 1,234 | {cell} | {better} | {cell} | {cell} |"
@@ -114,8 +116,8 @@ def test_each_object_of_lmo_has_a_row(tmp_path):
     refined = {"mean": better, "objects": {"ape": better, "cat": better}}
     gain = {"difference": {"value": 0.06, "ci95": [-0.01, 0.1251], "p_holm": 0.25}}
     config = {"steps": 5000, "architecture": "small"}
-    facts = {"trainings": [{"pictures": 2000, "backdrops": 80, "config": config},
-                           {"pictures": 9, "backdrops": 8, "config": config | {"steps": 7}}],
+    facts = {"trainings": [{"images": 2000, "background_images": 80, "config": config},
+                           {"images": 9, "background_images": 8, "config": config | {"steps": 7}}],
              "weights_bytes": 1.26e6, "scores": scores, "refined": refined,
              "difference": dict.fromkeys(poses, gain)}  # fmt: skip
     (tmp_path / "lmo.json").write_text(json.dumps(facts))
@@ -197,8 +199,8 @@ def test_numbers_of_hidden_cameras_have_their_errors_and_coverage(tmp_path):
 
 
 def test_steps_of_the_camera_have_their_imprints_where_they_were_measured(tmp_path):
-    step = {"step": "noise", "sliced": SCORE, "aspects": {"detail": SCORE}}
-    told = {"name": "fitted", "steps": [step | {"imprints": {"noise": SCORE}}]}
+    stage = {"stage": "noise", "sliced_wasserstein": SCORE, "aspects": {"detail": SCORE}}
+    told = {"name": "fitted", "stages": [stage | {"isp_gaps": {"noise": SCORE}}]}
     (tmp_path / "gap.json").write_text(json.dumps({"cameras": [told]}))
     score, blank = "0.500 (0.450–0.551)", "not told"
     row = ["noise", "fitted", *[blank] * 4, score, blank]
@@ -209,11 +211,16 @@ def test_hidden_cameras_have_their_scores_and_what_tells_them(tmp_path):
     names = ("randomized", "randomized + camera fit")
     both = {
         "camera": 0,
-        "arms": [{"name": name, "ap50": SCORE, "ap": SCORE} for name in names],
+        "variants": [{"name": name, "ap50": SCORE, "ap": SCORE} for name in names],
         "comparisons": [SCORE | {"first": names[1], "metric": "ap50", "p_holm": 0.04}],
-        "imprints": {names[0]: {"jpeg": SCORE}},
+        "isp_gaps": {names[0]: {"jpeg": SCORE}},
     }
-    alone = both | {"camera": 1, "arms": both["arms"][:1], "comparisons": [], "imprints": {}}
+    alone = both | {
+        "camera": 1,
+        "variants": both["variants"][:1],
+        "comparisons": [],
+        "isp_gaps": {},
+    }
     (tmp_path / "hidden.json").write_text(json.dumps({"cameras": [both, alone]}))
     lines = made("docs/results.md", tmp_path).splitlines()
     score = "0.500 (0.450–0.551)"

@@ -39,7 +39,7 @@ def test_what_was_asked_is_covered():
 
 def test_a_hole_and_a_bend_are_found():
     even, bent = factor("even", (50, 50), (50.0, 50.0)), factor("bent", (100, 0), (50.0, 50.0))
-    unknown = replace(even, asked=None)
+    unknown = replace(even, expected=None)
     assert coverage((even, bent, unknown)) == {
         "bins": 4,
         "empty": 1,

@@ -79,9 +79,9 @@ def apply(run, photos, out, *flags):
 def test_a_folder_is_translated_and_says_that_no_label_was_seen(run, photos, tmp_path, capsys):
     assert apply(run, photos, tmp_path / "out", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {
-        "pictures": 3,
+        "images": 3,
         "rejected": 0,
-        "verdict": "appearance only",
+        "decision": "appearance only",
     }
     page = (tmp_path / "out" / "certificate.html").read_text()
     assert "Certificate: appearance only" in page
@@ -129,7 +129,7 @@ def test_limits_come_from_the_recipe_and_a_set_without_pictures_is_a_failure(
     run, photos, tmp_path, capsys
 ):
     recipe = tmp_path / "strict.toml"
-    recipe.write_text('base = "dice"\n[adapt.certificate]\nadded_levels = 0\n')
+    recipe.write_text('base = "dice"\n[adapt.certificate]\nadded_structure_levels = 0\n')
     assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
     said = capsys.readouterr().err
     assert "0 of 3 pictures, 3 rejected; failed" in said
@@ -217,7 +217,7 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path,
     card = json.loads((out / "weights.json").read_text())
     assert (card["method"], card["steps"]) == ("fastcut", 1)
     apply(out, photos, tmp_path / "adapted", "-q")  # one step makes noise, which may be rejected
-    assert len(json.loads((tmp_path / "adapted" / "certificate.json").read_text())["pictures"]) == 3
+    assert len(json.loads((tmp_path / "adapted" / "certificate.json").read_text())["images"]) == 3
 
 
 def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path, capsys):
@@ -241,8 +241,8 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     assert (result["method"], result["step"]) == ("translator", 10)
     assert [text.startswith(warning) for text in result["warnings"]] == [True]
     card = json.loads((out / "weights.json").read_text())
-    assert card["ending"]["selection"]["why"] == why
-    assert card["ending"]["warnings"] == result["warnings"]
+    assert card["outcome"]["selection"]["reason"] == why
+    assert card["outcome"]["warnings"] == result["warnings"]
     assert not (out / "samples.html").exists()  # too short to show anything on the way
 
 
@@ -261,7 +261,7 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     assert page.count("data:image/jpeg") == 4
     assert "step 20" in page
     assert "discriminator_accuracy" in page
-    assert "These weights ship: the last ones: 20 renders are fewer than 30" in page
+    assert "Selected weights: the last ones: 20 renders are fewer than 30" in page
     assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
 
@@ -296,10 +296,10 @@ def test_a_training_that_was_cut_leaves_the_same_page_and_record(photos, tmp_pat
 
 def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
-    judged = ["--method", "mkl", "--judge", "dice.safetensors"]
+    judged = ["--method", "mkl", "--verifier", "dice.safetensors"]
     assert main(["adapt", "train", *flags, *judged]) == 2
     assert (
-        "--judge: mkl is fitted, so there are no weights to choose from. Give it to adapt apply."
+        "--verifier: mkl is fitted, so there are no weights to choose from. Give it to adapt apply."
     ) in capsys.readouterr().err
 
 
@@ -314,7 +314,7 @@ def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
         ("[adapt.reference]\nblocks = 3", "'adapt.reference': blocks must be 5 or more, not 3"),
         ("[adapt]\nsteps = 3", "unknown key 'adapt.steps'"),
         ("[adapt.certificate]\nclipped = 1", "unknown key 'adapt.certificate.clipped'"),
-        ("[adapt.certificate]\nclipped_share = 2", "clipped_share must be 0 to 1, not 2"),
+        ("[adapt.certificate]\nclipped_fraction = 2", "clipped_fraction must be 0 to 1, not 2"),
     ],
 )  # fmt: skip
 def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
@@ -372,24 +372,24 @@ def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path
     out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
     flags = ["adapt", "train", "--sim", str(sim), "--real", str(real), "--out", str(out), "-q"]
     flags += ["--workers", "1", "--recipe", str(recipe)]
-    assert main([*flags, "--dev", str(dev)]) == 0
-    selection = json.loads((out / "weights.json").read_text())["ending"]["selection"]
+    assert main([*flags, "--validation", str(dev)]) == 0
+    selection = json.loads((out / "weights.json").read_text())["outcome"]["selection"]
     assert selection["dev"]["images"] == 4
-    assert [0 <= one["probe"] <= 1 for one in selection["candidates"]] == [True, True]
-    assert "aside_probe" in (out / "metrics.jsonl").read_text()
+    assert [0 <= one["probe_accuracy"] <= 1 for one in selection["candidates"]] == [True, True]
+    assert "held_out_probe_accuracy" in (out / "metrics.jsonl").read_text()
     assert main([*flags, "--resume"]) == 1
 
 
 def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_path, capsys):
     out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
-    flags = ["--sim", str(sim), "--real", str(real), "--dev", str(dev), "--out", str(out)]
+    flags = ["--sim", str(sim), "--real", str(real), "--validation", str(dev), "--out", str(out)]
     flags += ["--preset", "demo", "--workers", "1"]
     assert main(["adapt", "train", *flags, "--steps", "1"]) == 0
     told = capsys.readouterr().err
-    warning = "warning: --dev: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
+    warning = "warning: --validation: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
     assert warning in told
     assert told.index(warning) < told.index("memory")
-    assert json.loads((out / "weights.json").read_text())["ending"]["selection"]["step"] == 1
+    assert json.loads((out / "weights.json").read_text())["outcome"]["selection"]["step"] == 1
 
 
 def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
@@ -400,10 +400,10 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
         rgb = read_rgb(path).astype(np.float64) * 1.05
         write_bytes(brighter / path.name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
     flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
-    flags += ["--judge", "dice-judge", "--preset", "demo", "--steps", "1", "--workers", "1"]
+    flags += ["--verifier", "dice-verifier", "--preset", "demo", "--steps", "1", "--workers", "1"]
     assert main(["adapt", "train", *flags]) == 0
     told = capsys.readouterr().err
-    warning = "warning: --judge: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
+    warning = "warning: --verifier: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
     assert warning in told
     assert told.index(warning) < told.index("memory")
 
@@ -411,10 +411,10 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--dev", "real.json"], "image real0.png is trained on too, as real0.png"),
-        (["--dev", "photos"], "photos: pictures of --dev have no labels, so nothing can be asked of them."),
-        (["--dev", "dev.json", "--method", "mkl"],
-         "--dev: mkl is fitted, so there are no weights to choose from. Leave it out."),
+        (["--validation", "real.json"], "image real0.png is trained on too, as real0.png"),
+        (["--validation", "photos"], "photos: pictures of --validation have no labels, so nothing can be asked of them."),
+        (["--validation", "dev.json", "--method", "mkl"],
+         "--validation: mkl is fitted, so there are no weights to choose from. Leave it out."),
     ],
 )  # fmt: skip
 def test_labelled_captures_of_no_use_are_refused(
@@ -473,7 +473,7 @@ def test_photos_of_their_own_renders_are_pairs(photos, tmp_path):
     flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert json.loads((out / "weights.json").read_text())["pairs"] == {
-        "pairs": 20, "refused": 0, "unmatched": 0, "registered": 1.0,
+        "pairs": 20, "rejected": 0, "unmatched": 0, "registered_fraction": 1.0,
     }  # fmt: skip
 
 
@@ -492,9 +492,9 @@ def trained(tmp_path):
         (["--limit", "19"], "19 captures, but a translator needs at least 20."),
         (["--method", "cut", "--limit", "3"], "3 captures, but a translator needs at least 20."),
         (["--method", "mkl", "--limit", "3"], "3 captures; a transfer needs at least 20."),
-        (["--judge", "none.safetensors"], "none.safetensors"),
+        (["--verifier", "none.safetensors"], "none.safetensors"),
         (
-            ["--task", "dice", "--judge", "dice"],
+            ["--task", "dice", "--verifier", "dice"],
             "A second opinion needs a detector of another one.",
         ),
         (
@@ -539,10 +539,10 @@ def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys
         def __init__(self, run_dir):
             assert run_dir == tmp_path / "run"
 
-        def tell(self, line):
+        def log(self, line):
             told.append(line.step)
 
-    monkeypatch.setattr("sim2cam.learn.tensorboard.Board", Board)
+    monkeypatch.setattr("sim2cam.learn.tensorboard.TensorBoardLogger", Board)
     recipe = tmp_path / "short.toml"
     recipe.write_text(
         'base = "dice"\n[adapt.translator]\nsteps = 2\nbatch = 1\npatch_px = 32\nwidth = 2\n'
@@ -597,7 +597,7 @@ def test_warnings_are_told_when_they_begin(capsys):
 
 
 def test_a_judge_that_does_not_ship_is_told(run, photos, tmp_path, capsys):
-    assert apply(run, photos, tmp_path / "out", "--judge", "dise") == 2
+    assert apply(run, photos, tmp_path / "out", "--verifier", "dise") == 2
     assert "no weights 'dise' ship, and there is no such file. Did you mean 'dice'?" in (
         capsys.readouterr().err
     )

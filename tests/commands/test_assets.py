@@ -148,7 +148,7 @@ def test_render_needs_an_out_or_a_preview(capsys):
         (["--count", "3"], "--count"),
         (["--channels", "depth"], "--channels"),
         (["--scenes", "sim"], "--scenes"),
-        (["--no-pictures"], "--no-pictures"),
+        (["--no-images"], "--no-images"),
         (["--dry-run"], "--dry-run"),
         (["--resume"], "--resume"),
     ],
@@ -159,10 +159,10 @@ def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
 
 
 def test_scenes_that_are_settled_already_are_not_settled_again(tmp_path, capsys):
-    command = ["render", "dice", "--out", str(tmp_path / "d"), "--count", "4", "--no-pictures"]
+    command = ["render", "dice", "--out", str(tmp_path / "d"), "--count", "4", "--no-images"]
     assert main([*command, "--scenes", "sim"]) == 2
     said = capsys.readouterr().err
-    assert "--no-pictures settles scenes, and --scenes takes settled ones." in said
+    assert "--no-images settles scenes, and --scenes takes settled ones." in said
 
 
 SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]
@@ -173,20 +173,20 @@ def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_pa
     monkeypatch.setattr(generation, "simulate_scene", lambda *args: asked.append(args[3]))
     for flags in (["--preview", "--out", "p.png"], ["--dry-run", "--out", "d", "--count", "4"]):
         with pytest.raises(AttributeError):  # of None, which is no scene
-            main(["render", "dice", *flags, "--redraw", "light", *SETS])
+            main(["render", "dice", *flags, "--resample", "light", *SETS])
     assert asked == 2 * [Intervention({"light": 1}, {"die/edge_m": 0.02, "light/warmth": 0})]
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--redraw", ","], "--redraw ,: give GROUPS, as light,die/3."),
-        (["--redraw", "light,"], "--redraw light,: give GROUPS, as light,die/3."),
+        (["--resample", ","], "--resample ,: give GROUPS, as light,die/3."),
+        (["--resample", "light,"], "--resample light,: give GROUPS, as light,die/3."),
         (
             ["--set", "light/warmth=1", "--set", "light/warmth=0"],
             "--set light/warmth is given twice. Leave one of them out.",
         ),
-        (["--redraw", "view/4"], "there is no 'view/4': scenes have view/0 to view/3 at most."),
+        (["--resample", "view/4"], "there is no 'view/4': scenes have view/0 to view/3 at most."),
     ],
 )
 def test_a_change_that_cannot_be_is_refused(flags, message, tmp_path, capsys):
@@ -204,7 +204,7 @@ def test_a_change_of_what_no_scene_of_a_run_has_is_said(tmp_path, capsys):
         "die_count = { kind = 'choice', options = [2, 3, 30], weights = [0.5, 0.5, 0] }"
     )
     render = ["render", str(tmp_path / "few.toml"), "--count", "2", "--workers", "1"]
-    flags = ["--redraw", "die/1,die/20", "--set", "die/21/edge_m=0.02"]
+    flags = ["--resample", "die/1,die/20", "--set", "die/21/edge_m=0.02"]
     assert main([*render, "--out", str(tmp_path / "d"), *flags]) == 0
     said = capsys.readouterr().err
     assert "no scene has die/20: nothing of it was changed.\n" in said

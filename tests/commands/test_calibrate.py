@@ -49,7 +49,7 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     capsys.readouterr()
     assert main(["drift", str(out), str(photos), "--json"]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out)["moved"] == []
+    assert json.loads(said.out)["drifted"] == []
     assert "96x80: 9 photos; nothing is seen to have moved" in said.err
     assert "left out: 1 of another camera: 200x80" in said.err
     for path in photos.iterdir():
@@ -58,7 +58,7 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     said = capsys.readouterr()
     assert "JPEG quality" in said.err.split("moved: ")[1].split(";")[0]
     (line,) = (line for line in said.out.splitlines() if line.startswith("JPEG quality"))
-    assert line.split()[2] == "moved"
+    assert line.split()[2] == "drifted"
     assert "-45 of 100 (-45 to -45)" in line
     assert main(["drift", str(tmp_path / "none.json"), str(photos)]) == 1
     assert "none.json: cannot be read" in capsys.readouterr().err
@@ -66,16 +66,16 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
 
 def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys):
     out = tmp_path / "camera.json"
-    assert main(["calibrate", str(photos), "--out", str(out), "--run", "dice", "-q"]) == 0
-    assert set(read_camera(out).statistics) > {"run.novelty", "run.confidence"}
+    assert main(["calibrate", str(photos), "--out", str(out), "--monitor", "dice", "-q"]) == 0
+    assert set(read_camera(out).statistics) > {"detector.ood_score", "detector.confidence"}
     capsys.readouterr()
-    assert main(["drift", str(out), str(photos), "--run", "dice", "--json", "-q"]) == 0
-    changes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["changes"]}
-    assert changes["run.novelty"]["photos"] == [3, 3]  # black: nothing is found
-    assert changes["run.confidence"]["photos"] == [0, 0]
-    assert main(["drift", str(out), str(photos), "--run", "dice-judge"]) == 2
-    assert "--run: other weights answered of the photos of then." in capsys.readouterr().err
-    assert main(["drift", str(out), str(photos), "--run", "cards"]) == 2
+    assert main(["drift", str(out), str(photos), "--monitor", "dice", "--json", "-q"]) == 0
+    changes = {one["name"]: one for one in json.loads(capsys.readouterr().out)["shifts"]}
+    assert changes["detector.ood_score"]["photo_counts"] == [3, 3]  # black: nothing is found
+    assert changes["detector.confidence"]["photo_counts"] == [0, 0]
+    assert main(["drift", str(out), str(photos), "--monitor", "dice-verifier"]) == 2
+    assert "--monitor: other weights answered of the photos of then." in capsys.readouterr().err
+    assert main(["drift", str(out), str(photos), "--monitor", "cards"]) == 2
     assert "no weights 'cards' ship" in capsys.readouterr().err
 
 

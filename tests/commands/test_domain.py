@@ -43,7 +43,7 @@ def photos(tmp_path):
 def quick(monkeypatch):
     """Renders that are numbers: warmth shows in how yellow they are, and nothing else does."""
 
-    def looks_by(recipe, ways, *, count, seed, keep, **_):
+    def looks_by(recipe, ways, *, count, seed, keep_count, **_):
         rng = np.random.default_rng(seed)
         warmth = recipe.domain.light.warmth
         drawn = rng.uniform(warmth.low, warmth.high, count)
@@ -51,7 +51,7 @@ def quick(monkeypatch):
         looks[:, 9] += 0.1 * drawn
         picture = np.full((8, 8, 3), 90, np.uint8)
         values = tuple({"light/warmth": float(value)} for value in drawn)
-        return tuple(ImageFeatures(looks, values, (picture,) * keep) for _ in ways)
+        return tuple(ImageFeatures(looks, values, (picture,) * keep_count) for _ in ways)
 
     monkeypatch.setattr(domain_fit, "extract_render_features", looks_by)
     monkeypatch.setattr(domain_fit, "measure_stage_gaps", lambda *_, **__: ((),))
@@ -113,6 +113,6 @@ def test_with_renders_from_start_to_end(photos, tmp_path, monkeypatch):
     monkeypatch.setattr(domain_fit, "GAP_SCENES", 10)
     out = tmp_path / "out"
     assert fit(photos, out, "--trials", "1", "--count", "10", "--factors", "table,light") == 0
-    ladder = json.loads((out / "fit.json").read_text())["ladder"]
+    ladder = json.loads((out / "fit.json").read_text())["gap_stages"]
     assert [step["step"] for step in ladder][:2] == ["raw render", "lens"]
     assert (out / "fit.html").stat().st_size > 20_000

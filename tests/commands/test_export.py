@@ -39,7 +39,7 @@ def test_parts_in_every_format(rendered, tmp_path, to, capsys):
     out = tmp_path / to
     arguments = ["export", str(rendered), "--format", to, "--out", str(out), "--json", "-q"]
     assert main([*arguments, "--split", "train=0.5,test=0.5"]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4, "test": 4}
+    assert json.loads(capsys.readouterr().out)["images"] == {"train": 4, "test": 4}
     if to != "coco":
         assert len(read_real_images(out).samples) == 8
 
@@ -87,7 +87,7 @@ def test_straightened_objects_lie_in_their_boxes_in_space(rendered, tmp_path):
 def test_several_become_one(rendered, tmp_path, capsys):
     out = tmp_path / "coco"
     assert main(["export", str(rendered), str(rendered), "--out", str(out), "--json", "-q"]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 16}
+    assert json.loads(capsys.readouterr().out)["images"] == {"train": 16}
     (sample, *_) = read_real_images(out / "train.json").samples
     assert sample.name == "images/train/d-1-000000.jpg"
 
@@ -99,7 +99,7 @@ def test_a_render_has_a_card_and_the_catalogue_prints_it(rendered, capsys):
     assert "8 pictures of 4 scenes" in told
     assert "| die | made by sim2cam |" in told
     assert main(["catalog", str(rendered), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["channels"] == {"depth": 8, "ids": 8}
+    assert json.loads(capsys.readouterr().out)["channel_counts"] == {"depth": 8, "ids": 8}
 
 
 def test_questions_in_sql(rendered, tmp_path, capsys):
@@ -107,13 +107,13 @@ def test_questions_in_sql(rendered, tmp_path, capsys):
     ask = ["catalog", str(rendered)]
     assert main([*ask, "SELECT count(*) AS n FROM samples"]) == 0
     assert capsys.readouterr().out == "n\n8\n"
-    assert main([*ask, "SELECT count(DISTINCT scene_index) FROM drawn", "--json"]) == 0
+    assert main([*ask, "SELECT count(DISTINCT scene_index) FROM sampled_values", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == [[4]]
     assert main([*ask, "SELECT nothing FROM samples"]) == 2
     out = tmp_path / "coco"
     chosen = ["export", str(rendered), "--out", str(out), "--where", "scene_index < 2", "--json"]
     assert main([*chosen, "-q"]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 4}
+    assert json.loads(capsys.readouterr().out)["images"] == {"train": 4}
 
 
 @pytest.mark.parametrize("to", ["coco", "yolo", "bop", "webdataset"])
@@ -123,7 +123,7 @@ def test_a_condition_may_leave_nothing_of_one_of_several(rendered, tmp_path, to,
     assert main(["render", str(recipe), "--out", str(few), "--count", "2", "-q"]) == 0
     both = ["export", str(few), str(rendered), "--format", to, "--out", str(tmp_path / "out")]
     assert main([*both, "--where", "scene_index = 2", "--json", "-q"]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 2}
+    assert json.loads(capsys.readouterr().out)["images"] == {"train": 2}
 
 
 @pytest.mark.parametrize("split", ["train=x", "train=0.5,train=0.5", "a=1,b=0"])
@@ -173,16 +173,16 @@ def test_parts_stay_parts_in_an_export(rendered, tmp_path, capsys):
     data = three_parts(tmp_path / "yolo")
     export = ["export", str(data), "--json", "-q"]
     assert main([*export, "--out", str(tmp_path / "a")]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 1, "val": 1, "test": 1}
+    assert json.loads(capsys.readouterr().out)["images"] == {"train": 1, "val": 1, "test": 1}
     (sample,) = read_real_images(tmp_path / "a/val.json").samples
     assert sample.rgb.read_bytes() == (data / "images/val/val.png").read_bytes()
     assert main([*export, "--out", str(tmp_path / "b"), "--split", "val,test"]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"val": 1, "test": 1}
+    assert json.loads(capsys.readouterr().out)["images"] == {"val": 1, "test": 1}
     assert main([*export, "--out", str(tmp_path / "c"), "--split", "train=0.5,val=0.5"]) == 0
-    assert sum(json.loads(capsys.readouterr().out)["pictures"].values()) == 3
+    assert sum(json.loads(capsys.readouterr().out)["images"].values()) == 3
     both = ["export", str(data), str(rendered), "--format", "yolo", "--json", "-q"]
     assert main([*both, "--out", str(tmp_path / "d")]) == 0
-    assert json.loads(capsys.readouterr().out)["pictures"] == {"train": 9, "val": 1, "test": 1}
+    assert json.loads(capsys.readouterr().out)["images"] == {"train": 9, "val": 1, "test": 1}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ INPUTS = {
 FOLDERS = {
     "export": "export photos --out full",
     "predict": "predict w.safetensors photos --out full",
-    "label": "label w.safetensors photos --out full",
+    "pseudo-label": "pseudo-label w.safetensors photos --out full",
     "tune": "tune w.safetensors photos --out full",
     "render": "render small.toml --count 2 --out full",
     "adapt train": "adapt train --sim photos --real photos --method reinhard --out full",
@@ -82,7 +82,7 @@ OTHERS = {
     "render": "render small.toml --count 2 --out full --overwrite",
     "resumed": "render small.toml --count 2 --out full --resume",
     "export": "export photos --out full --overwrite",
-    "label": "label w.safetensors photos --out full --overwrite",
+    "pseudo-label": "pseudo-label w.safetensors photos --out full --overwrite",
     "demo": "demo --out full --overwrite",
 }
 

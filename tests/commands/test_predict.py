@@ -56,7 +56,7 @@ def predict(*arguments):
 
 def test_each_picture_has_a_line_and_a_drawing(photos, tmp_path, capsys):
     out = tmp_path / "drawn"
-    assert predict(photos, "--score", "0.05", "--out", out) == 0
+    assert predict(photos, "--min-score", "0.05", "--out", out) == 0
     found = lines(capsys)
     assert [line["image"] for line in found] == ["a.jpg", "a.png", "b.jpg"]
     for detection in (d for line in found for d in line["detections"]):
@@ -67,7 +67,7 @@ def test_each_picture_has_a_line_and_a_drawing(photos, tmp_path, capsys):
 
 
 def test_what_is_less_sure_is_left_out(photos, capsys):
-    assert predict(photos / "a.jpg", "--score", "1") == 0
+    assert predict(photos / "a.jpg", "--min-score", "1") == 0
     (line,) = lines(capsys)
     assert (line["image"], line["detections"]) == ("a.jpg", [])
 
@@ -87,7 +87,7 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
     assert f"sim2cam: {photos}/a.png: not a whole image (" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["predict", "label"])
+@pytest.mark.parametrize("command", ["predict", "pseudo-label"])
 def test_pictures_of_formats_that_are_not_read_are_told(command, photos, tmp_path):
     (photos / "b.HEIC").write_bytes(b"heic")
     (photos / "c.gif").write_bytes(b"gif")
@@ -151,7 +151,7 @@ def posed(tmp_path, monkeypatch):
     monkeypatch.setattr(SurfaceHead, "forward", one_side)
     network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0), poses=True)
     with torch.no_grad():
-        network.where[1].bias[0] = 4.0
+        network.box_head[1].bias[0] = 4.0
     known = ObjectGeometry(((-0.02, -0.02, -0.02), (0.02, 0.02, 0.02)))
     card = DetectorCard("nano", ("cube",), 0, {}, (), objects={"cube": known})
     path = tmp_path / "posed.safetensors"
@@ -161,7 +161,7 @@ def posed(tmp_path, monkeypatch):
 
 def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     write_camera(tmp_path / "camera.json", CAMERA)
-    command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
+    command = ["predict", str(posed), str(photos), "--min-score=0", "--limit=1", "--workers=1"]
     assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0
     told = capsys.readouterr()
     assert told.err == "1 pictures; unlike those trained on: not measured\n"
@@ -198,7 +198,7 @@ def test_poses_are_brought_to_outlines_of_meshes(posed, photos, tmp_path, monkey
         return replace(pose, position_m=(0.0, 0.0, float(len(asked))))
 
     monkeypatch.setattr("sim2cam.models.inference.poses.refine_pose", refined_pose)
-    command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
+    command = ["predict", str(posed), str(photos), "--min-score=0", "--limit=1", "--workers=1"]
     command += ["--refine", str(meshes)]
     assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())
@@ -214,19 +214,19 @@ def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):
         "nano", 1, torch.Generator().manual_seed(0), n_keypoints=2, masks=True
     )
     with torch.no_grad():
-        network.where[1].bias[0] = 4.0
-        network.masks[1].bias[1] = 4.0
+        network.box_head[1].bias[0] = 4.0
+        network.mask_head[1].bias[1] = 4.0
     card = DetectorCard("nano", ("cup",), 0, {}, (), keypoints={"cup": ("rim", "foot")}, masks=True)
     save_detector(tmp_path / "shaped.safetensors", network.state_dict(), card)
     command = ["predict", str(tmp_path / "shaped.safetensors"), str(photos), "--limit", "1"]
-    assert main([*command, "--score", "0", "--out", str(tmp_path / "drawn"), "-q"]) == 0
+    assert main([*command, "--min-score", "0", "--out", str(tmp_path / "drawn"), "-q"]) == 0
     (line,) = lines(capsys)
     assert line["detections"]
     for detection in line["detections"]:
         assert [point["name"] for point in detection["keypoints"]] == ["rim", "foot"]
         assert all(0 <= point["seen"] <= 1 for point in detection["keypoints"])
         assert detection["mask"]["size"] == [96, 128]
-    assert line["segments"]["cup"]["size"] == [96, 128]
+    assert line["category_masks"]["cup"]["size"] == [96, 128]
     drawn, plain = (
         images.read_rgb(path) for path in (tmp_path / "drawn" / "a.jpg", photos / "a.jpg")
     )
@@ -255,7 +255,7 @@ def test_cameras_of_other_tools_place_objects_as_ours_do(posed, photos, tmp_path
     same = Intrinsics("phone", 128, 96, CAMERA.lens.to_lens())
     write_opencv(tmp_path / "camera.yml", same)
     write_kalibr(tmp_path / "two.yaml", (same, same))
-    command = ["predict", str(posed), str(photos), "--score", "0", "--limit", "1", "--workers", "1"]
+    command = ["predict", str(posed), str(photos), "--min-score=0", "--limit=1", "--workers=1"]
     said = []
     for name in ("camera.json", "camera.yml"):
         assert main([*command, "--camera", str(tmp_path / name)]) == 0
@@ -313,7 +313,7 @@ BAD = [
      ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
      "its folder."),
     (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
-    (("broken.mp4", "--score", "1.5"), 2, "--score must be 0 to 1, not 1.5"),
+    (("broken.mp4", "--min-score", "1.5"), 2, "--min-score must be 0 to 1, not 1.5"),
     (("broken.mp4", "--limit", "0"), 2, "--limit must be 1 or more, not 0"),
 ]  # fmt: skip
 
@@ -329,45 +329,45 @@ def test_bad_input(arguments, code, message, tmp_path, monkeypatch, capsys):
 
 def test_captures_are_labelled_by_weights_that_ship(photos, tmp_path, capsys):
     out = tmp_path / "told"
-    command = ["label", "dice", str(photos), "--out", str(out), "--workers", "1"]
-    assert main([*command, "--score", "0.2", "--json"]) == 0
+    command = ["pseudo-label", "dice", str(photos), "--out", str(out), "--workers", "1"]
+    assert main([*command, "--min-score", "0.2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     file = json.loads((out / "train.json").read_text())
     assert told["labels"] == str(out / "train.json")
-    assert told["pictures"] == len(file["images"]) == 3
-    assert {image["origin"] for image in file["images"]} == {"self-labelled"}
-    assert told["sure"] + told["unsure"] == len(file["annotations"])
-    assert told["unsure"] == sum(one["iscrowd"] for one in file["annotations"])
+    assert told["images"] == len(file["images"]) == 3
+    assert {image["origin"] for image in file["images"]} == {"pseudo-labelled"}
+    assert told["confident"] + told["uncertain"] == len(file["annotations"])
+    assert told["uncertain"] == sum(one["iscrowd"] for one in file["annotations"])
     assert main([*command, "-q"]) == 1
     assert "is not empty. Choose another --out, or add --overwrite." in capsys.readouterr().err
 
 
 def test_labels_of_nothing_are_told(photos, tmp_path, capsys):
-    command = ["label", "dice", str(photos), "--out", str(tmp_path / "told"), "--workers", "1"]
-    assert main([*command, "--score", "1"]) == 0
+    command = ["pseudo-label", "dice", str(photos), "--out", str(tmp_path / "told"), "--workers=1"]
+    assert main([*command, "--min-score", "1"]) == 0
     assert (
         "warning: dice is sure of no object in these pictures, so they cannot be trained on alone. "
-        "Lower --score, or name other weights.\n"
+        "Lower --min-score, or name other weights.\n"
     ) in capsys.readouterr().err
 
 
 def test_a_score_that_labels_nothing_is_refused(photos, tmp_path, capsys):
     out = str(tmp_path / "told")
-    assert main(["label", "dice", str(photos), "--out", out, "--score", "0.05"]) == 2
-    assert "--score must be 0.1 to 1, not 0.05" in capsys.readouterr().err
+    assert main(["pseudo-label", "dice", str(photos), "--out", out, "--min-score", "0.05"]) == 2
+    assert "--min-score must be 0.1 to 1, not 0.05" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["label", "bench"])
+@pytest.mark.parametrize("command", ["pseudo-label", "bench"])
 def test_a_picture_that_is_cut_short_is_told_before_others_are_looked_at(
     command, photos, tmp_path, monkeypatch, capsys
 ):
     last = max(photos.iterdir())
     last.write_bytes(last.read_bytes()[:-200])
     monkeypatch.setattr(
-        "sim2cam.models.inference.detector.look", lambda *_, **__: pytest.fail("too early")
+        "sim2cam.models.inference.detector.predict_image", lambda *_, **__: pytest.fail("too early")
     )
     flags = {
-        "label": [str(photos), "--out", str(tmp_path / "told")],
+        "pseudo-label": [str(photos), "--out", str(tmp_path / "told")],
         "bench": ["--captures", str(photos)],
     }
     assert main([command, "dice", *flags[command], "--workers", "1"]) == 1

@@ -85,7 +85,7 @@ def write_adapted(root, parent, change=lambda sample: sample):
                 origin="adapted",
                 objects=None,
                 channels={},
-                facts={"parent": sample.digest, "scene_index": sample.scene_index},
+                metadata={"parent": sample.digest, "scene_index": sample.scene_index},
             )
             for k, sample in enumerate(group)
         ]

@@ -18,7 +18,12 @@ from sim2cam.errors import InputError
 SCENE = {
     "attempt": 2,
     "rejections": ["a die leans by 38.1 degrees", "a die leans by 4e-2 degrees"],
-    "drawn": {"die/0/edge_m": 0.01, "die/1/edge_m": 0.03, "die/0/mirrored": True, "name": "x"},
+    "sampled_values": {
+        "die/0/edge_m": 0.01,
+        "die/1/edge_m": 0.03,
+        "die/0/mirrored": True,
+        "name": "x",
+    },
     "scene": {
         "bodies": [
             {"asset": {"kind": "die"}},
@@ -66,7 +71,9 @@ def test_everything_is_counted(recorded):
     }
     files = [p for p in recorded.rglob("*") if p.suffix in (".jpg", ".png")]
     assert card.bytes_on_disk == sum(path.stat().st_size for path in files)
-    assert json.loads(json.dumps(card.to_json()))["drawn"]["die/edge_m"]["high"] == 0.03
+    assert (
+        json.loads(json.dumps(card.to_json()))["sampled_value_ranges"]["die/edge_m"]["high"] == 0.03
+    )
 
 
 def test_a_translated_set_has_its_parents_scenes_once(recorded, tiny, tmp_path):
@@ -114,7 +121,7 @@ def test_names_are_shown_as_they_are(native, name):
               "(char 1)). Run its command again with --resume: it makes damaged shards anew."),
         ("[]", "line 1 is not a scene. Run its command again with --resume: it makes damaged shards anew."),
         ("{}", "scene_index is missing. Generate the data set again."),
-        ('{"scene_index": 0, "drawn": 3}', "drawn: Input should be a valid dictionary (found 3). "
+        ('{"scene_index": 0, "sampled_values": 3}', "sampled_values: Input should be a valid dictionary (found 3). "
                                             "Generate the data set again."),
         ('{"scene_index": 0, "scene": {"bodies": [{}]}}', "scene.bodies[0].asset is missing. Generate "
                                                           "the data set again."),
@@ -142,7 +149,7 @@ def test_a_broken_list_of_licences_is_answered_exactly(native):
 def test_a_part_tells_of_its_own_scenes(tmp_path, tiny):
     native = tiny.write_native(tmp_path / "native")
     for shard, kind in enumerate(("die", "nut")):
-        drawn = {"drawn": {"die/edge_m": 0.01 * (1 + shard)}, "rejections": [f"no {kind}"]}
+        drawn = {"sampled_values": {"die/edge_m": 0.01 * (1 + shard)}, "rejections": [f"no {kind}"]}
         made = {"scene": {"bodies": [{"asset": {"kind": kind}}]}}
         path = native / f"shards/{shard:06d}/scenes.jsonl"
         path.write_text(json.dumps({"scene_index": shard} | drawn | made) + "\n")
@@ -163,4 +170,4 @@ def test_a_part_tells_of_its_own_scenes(tmp_path, tiny):
 
 def unlike(sample):
     """A sample of another picture."""
-    return replace(sample, picture=sample.picture + b"\0")
+    return replace(sample, image_bytes=sample.image_bytes + b"\0")

@@ -21,7 +21,7 @@ needs_duckdb = pytest.mark.skipif(
 def dataset(native):
     """Four samples of two scenes, with values drawn for the second."""
     drawn = {"die/0/edge_m": 0.01, "die/1/edge_m": 0.03, "die/0/mirrored": True, "style": "worn"}
-    line = {"scene_index": 1, "attempt": 1, "rejections": ["it leans"], "drawn": drawn}
+    line = {"scene_index": 1, "attempt": 1, "rejections": ["it leans"], "sampled_values": drawn}
     path = native / "shards/000001/scenes.jsonl"
     path.write_text(json.dumps(line | {"certificate": {"seconds": 0.5}}) + "\n")
     return read_dataset(native)
@@ -53,13 +53,15 @@ def test_answers_are_those_of_the_values(dataset):
 
 @needs_duckdb
 def test_drawn_values_are_rows(dataset):
-    found = run_query(dataset, "SELECT factor, avg(number) FROM drawn GROUP BY ALL ORDER BY factor")
+    found = run_query(
+        dataset, "SELECT factor, avg(number) FROM sampled_values GROUP BY ALL ORDER BY factor"
+    )
     assert found.rows == (
         ("die/edge_m", pytest.approx(0.02)), ("die/mirrored", 1.0), ("style", None),
     )  # fmt: skip
     joined = run_query(
         dataset,
-        "SELECT count(*) FROM samples JOIN drawn USING (scene_index) WHERE drawn.text = 'worn'",
+        "SELECT count(*) FROM samples JOIN sampled_values USING (scene_index) WHERE sampled_values.text = 'worn'",
     )
     assert joined.rows == ((2,),)
     settled = run_query(
@@ -75,7 +77,7 @@ def test_a_condition_keeps_samples(dataset):
     assert [[s.name for s in part.samples] for part in kept] == [["000002", "000003"], []]
     (kept,) = filter_datasets([dataset], "name IN (SELECT sample FROM objects WHERE x0 = 6)")
     assert [s.name for s in kept.samples] == ["000000"]
-    small = "SELECT scene_index FROM drawn WHERE name = 'die/0/edge_m' AND number < 0.02"
+    small = "SELECT scene_index FROM sampled_values WHERE name = 'die/0/edge_m' AND number < 0.02"
     (kept,) = filter_datasets([dataset], f"scene_index IN ({small})")
     assert [s.name for s in kept.samples] == ["000002", "000003"]
     with pytest.raises(InputError) as caught:

@@ -41,7 +41,7 @@ def make(tmp_path):
     def made(*labels, categories=("brick",), name="sim", **header):
         root = tmp_path / name
         root.mkdir()
-        facts = {"format": 1, "categories": categories, **(header or kinds(brick=NONE))}
+        facts = {"format": 2, "categories": categories, **(header or kinds(brick=NONE))}
         (root / "dataset.json").write_text(json.dumps(facts))
         return Dataset(root, categories, (Sample("0", root / "0.jpg", 16, 16, labels, "sim"),))
 
@@ -71,7 +71,7 @@ def test_those_of_files_are_in_the_recipe(make):
 
 def test_photos_without_poses_and_translations_may_stand_beside(make):
     sim = make(label())
-    parent = json.dumps({"format": 1, "categories": ["brick"], "parent": "../sim"})
+    parent = json.dumps({"format": 2, "categories": ["brick"], "parent": "../sim"})
     (sim.root.parent / "adapted").mkdir()
     (sim.root.parent / "adapted/dataset.json").write_text(parent)
     adapted = replace(sim, root=sim.root.parent / "adapted")

@@ -22,10 +22,10 @@ def test_what_was_written_is_read(native, tiny):
     for index, sample in enumerate(dataset.samples):
         made = tiny.new_sample(index)
         assert sample.objects == made.objects
-        assert sample.lens == made.facts["lens"]
+        assert sample.lens == made.metadata["lens"]
         assert (sample.width, sample.height) == (made.width, made.height)
         assert (sample.scene_index, sample.origin) == (index // 2, "sim")
-        assert sample.rgb.read_bytes() == made.picture
+        assert sample.rgb.read_bytes() == made.image_bytes
         assert sample.parent is None
 
 
@@ -94,15 +94,15 @@ RESUME = "Run its command again with --resume: it makes damaged shards anew."
     ("text", "problem"),
     [
         ("[1", f"not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)). {AGAIN}"),
-        ("[]", f"format version null; this sim2cam reads 1. {AGAIN}"),
-        ('{"format": 9}', f"format version 9; this sim2cam reads 1. {AGAIN}"),
-        ('{"format": 1}', f"categories is missing. {AGAIN}"),
+        ("[]", f"format version null; this sim2cam reads 2. {AGAIN}"),
+        ('{"format": 9}', f"format version 9; this sim2cam reads 2. {AGAIN}"),
+        ('{"format": 2}', f"categories is missing. {AGAIN}"),
         (
-            '{"format": 1, "categories": "ab"}',
+            '{"format": 2, "categories": "ab"}',
             f'categories: Input should be a valid list (found "ab"). {AGAIN}',
         ),
         (
-            '{"format": 1, "categories": [], "parent": 3}',
+            '{"format": 2, "categories": [], "parent": 3}',
             f"parent: Input should be a valid string (found 3). {AGAIN}",
         ),
     ],
@@ -130,7 +130,7 @@ def without(key):
         ),
         (
             lambda line: line | {"origin": "dream"},
-            "sample 000000: origin: Input should be 'sim', 'adapted', 'real', 'stand-in' or 'self-labelled' "
+            "sample 000000: origin: Input should be 'sim', 'adapted', 'real', 'stand-in' or 'pseudo-labelled' "
             f'(found "dream"). {AGAIN}',
         ),
         (
@@ -142,8 +142,10 @@ def without(key):
             f"sample 000000: nothing tells the format of its raw. {AGAIN}",
         ),
         (
-            lambda line: line | {"raw": {"pattern": "RGGB", "black": 64, "white": 64}},
-            f"sample 000000: raw: white must be above black, not 64 and 64. {AGAIN}",
+            lambda line: (
+                line | {"raw_format": {"pattern": "RGGB", "black_level": 64, "white_level": 64}}
+            ),
+            f"sample 000000: raw_format: white must be above black, not 64 and 64. {AGAIN}",
         ),
         (
             lambda line: line | {"name": "/etc/a"},
@@ -195,9 +197,9 @@ def with_more(sample):
     return replace(
         sample,
         objects=(replace(first, amodal_mask=RleMask.from_mask(mask), keypoints=points), second),
-        right=sample.picture,
-        facts={
-            **sample.facts,
+        right_image_bytes=sample.image_bytes,
+        metadata={
+            **sample.metadata,
             "occlusions": (Occlusion(2, 1, 48),),
             "depth_unit_m": 0.0005,
             "baseline_m": 0.03,
@@ -213,7 +215,7 @@ def test_labels_beyond_boxes_and_the_right_eye_are_read(tmp_path, tiny):
         assert sample.occlusions == (Occlusion(2, 1, 48),)
         assert (sample.depth_unit_m, sample.baseline_m) == (0.0005, 0.03)
         assert sample.right_rgb == root / f"shards/{index // 2:06d}/right/{index:06d}.jpg"
-        assert sample.right_rgb.read_bytes() == made.picture
+        assert sample.right_rgb.read_bytes() == made.image_bytes
 
 
 def test_a_translated_sample_has_them_but_no_right_eye(tmp_path, tiny):

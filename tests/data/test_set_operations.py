@@ -146,7 +146,7 @@ def test_the_same_scenes_are_set_aside_of_pictures_made_anew(many):
 
 def test_what_a_detector_labelled_is_not_set_aside(many):
     told = replace(
-        many, samples=tuple(replace(s, origin="self-labelled", digest="") for s in many.samples)
+        many, samples=tuple(replace(s, origin="pseudo-labelled", digest="") for s in many.samples)
     )
     (first, second), aside = hold_out([many, told], 0.5)
     assert aside.samples

@@ -111,17 +111,17 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
         tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
     )  # with all photos none is left
     scores = score_ablation(PLAN, captures, results, baseline="randomized")
-    assert {arm["name"]: len(arm["seeds"]) for arm in scores["arms"]} == {
+    assert {arm["name"]: len(arm["seeds"]) for arm in scores["variants"]} == {
         "randomized": 2,
         "+ transfer": 2,
         "real only": 2,
     }
     kept_out = len(read_certificate(work / "reinhard").rejected_images)
-    assert [a.get("rejected") for a in scores["arms"]] == [None, {"reinhard": kept_out}, None]
+    assert [a.get("rejected") for a in scores["variants"]] == [None, {"reinhard": kept_out}, None]
     assert [(c["first"], c["metric"]) for c in scores["comparisons"]] == [
         (name, metric) for metric in ("ap50", "ap") for name in ("+ transfer", "real only")
     ]
-    assert scores["equivalents"]["worth"] == []  # a curve needs two points
+    assert scores["equivalents"]["variants"] == []  # a curve needs two points
     over = "95 %, bootstrap over the seeds and 12 scenes of 24 images"
     assert scores["protocol"]["intervals"] == over
 
@@ -154,12 +154,12 @@ def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, m
     faint = [replace(sure, score=0.5 / n) for n in range(1, 200)]
     monkeypatch.setattr(
         ablation,
-        "predict_dataset",
+        "detect_dataset",
         lambda _, test: {s.name: (sure, *faint) for s in test.samples},
     )
     plan = replace(PLAN, variants=PLAN.variants[:1], seeds=(0,))
     (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
-    found = unpacked(path)["found"]
+    found = unpacked(path)["detection_rows"]
     assert len(found) == 24
     for kept in found.values():  # as many as COCO counts
         assert [row[-1] for row in kept] == [0.9, *(round(0.5 / n, 4) for n in range(1, 100))]
@@ -239,7 +239,7 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
 
 
 def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, tuned_arms):
-    (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\npicture_correlation = 1.0\n")
+    (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\nimage_correlation = 1.0\n")
     arms = Variant("+ ours", ("randomized", "translated")), Variant("+ cut", ("randomized", "cut"))
     plan = replace(PLAN, variants=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
     assert ablation.prepare_data(plan, captures, work, workers=1) == {
@@ -272,7 +272,7 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     found = {}
     for path in run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9):
         facts = unpacked(path)
-        found[facts["arm"]] = [(part["name"], part["images"]) for part in facts["data"]]
+        found[facts["variant"]] = [(part["name"], part["images"]) for part in facts["data"]]
     assert found == {
         "then photos": [("randomized", 24), ("coco", 5)],
         "+ coral": [("randomized", 24)],
@@ -324,7 +324,7 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
         samples = pseudo_label(detector, style).samples
         return replace(style, samples=tuple(replace(s, objects=(label,)) for s in samples))
 
-    monkeypatch.setattr(ablation, "labelled", found)
+    monkeypatch.setattr(ablation, "pseudo_label", found)
     arm = Variant("+ self-labelled photos", ("randomized",), ("randomized", PSEUDO_LABELLED))
     plan = replace(PLAN, variants=(arm,), config=replace(PLAN.config, steps=4))
     results = tmp_path / "results"
@@ -333,14 +333,14 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     assert data != unpacked(second)["data"]  # each seed finds other labels
     style = len(captures.style.samples)
     assert [(part["images"], part["origins"]) for part in data] == [
-        (24, {"sim": 24}), (24, {"sim": 24}), (style, {"self-labelled": style}),
+        (24, {"sim": 24}), (24, {"sim": 24}), (style, {"pseudo-labelled": style}),
     ]  # fmt: skip
     assert tuned_arms == 2 * [
         ("randomized", 24),
         ("randomized", "coco", 24),
     ]  # to label, and in the end
     scores = score_ablation(plan, captures, results, baseline=arm.name)
-    assert len(scores["arms"][0]["seeds"]) == 2
+    assert len(scores["variants"][0]["seeds"]) == 2
     assert arm.count_photos(24) == 0
 
 
@@ -421,7 +421,13 @@ def write_predictions(results, arm, seed, dataset, every):
                 found[sample.name].append([label.category, *label.box_xyxy, 0.9])
     config = json.loads(json.dumps(PLAN.config.to_json()))
     data = [{"name": name, "digest": str(seed)} for name in arm.data]
-    facts = {"arm": arm.name, "seed": seed, "config": config, "data": data, "found": found}
+    facts = {
+        "variant": arm.name,
+        "seed": seed,
+        "config": config,
+        "data": data,
+        "detection_rows": found,
+    }
     path = locate_result(results, arm, seed)
     write_json(path, facts)
     return path
@@ -441,13 +447,13 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     write_predictions(tmp_path / "found", middle, 0, captures.test, 3)
     scores = score_ablation(plan, captures, tmp_path / "found", baseline="randomized")
     found = scores["equivalents"]
-    assert [point["photos"] for point in found["curve"]] == [5, 10, 24]
-    (worth,) = found["worth"]
-    assert worth["arm"] == "randomized"
-    assert worth["photos"] == pytest.approx(10)
+    assert [point["labelled_images"] for point in found["curve"]] == [5, 10, 24]
+    (worth,) = found["variants"]
+    assert worth["variant"] == "randomized"
+    assert worth["images"] == pytest.approx(10)
     assert worth["ci95"] == pytest.approx([10, 10])
     same = next(c for c in scores["comparisons"] if c["first"] == "real-10")
-    assert (same["value"], same["detectable"]) == (0, None)
+    assert (same["value"], same["min_detectable_effect"]) == (0, None)
 
 
 def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
@@ -460,7 +466,7 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
             write_json(path, unpacked(path) | {"data": []})
     plan = replace(PLAN, variants=(lucky, steady), seeds=(0, 1, 2))
     scores = score_ablation(plan, captures, tmp_path, baseline="randomized")
-    luck, rest = (arm["ap50"]["ci95"] for arm in scores["arms"])
+    luck, rest = (arm["ap50"]["ci95"] for arm in scores["variants"])
     assert luck[1] - luck[0] > 2 * (rest[1] - rest[0])
     for found in scores["comparisons"]:
         assert found["value"] > 0.1
@@ -493,7 +499,9 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
         open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     open_ablation(PLAN, captures, root, resume=True, overwrite=False)
     other = replace(PLAN, image_count=5)
-    with pytest.raises(OutputError, match=r"plan\.json: pictures was 4, not 5\. Add --overwrite"):
+    with pytest.raises(
+        OutputError, match=r"plan\.json: image_count was 4, not 5\. Add --overwrite"
+    ):
         open_ablation(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match=r"holds 'mine\.txt', which is no part of a ladder"):

@@ -134,7 +134,7 @@ def test_boxes_are_held_against_such_as_the_detector_learned(
     again = json.loads(capsys.readouterr().out)["ap50"]["value"]
     assert again == pytest.approx(result.score.ap50.value)
     assert compute_ap50(detector, captures) == pytest.approx(again)
-    plain.write_text(json.dumps(json.loads(out.read_text()) | {"matching": None}))
+    plain.write_text(json.dumps(json.loads(out.read_text()) | {"label_mapping": None}))
     assert main(["compare", str(out), str(plain), *flags]) == int(amodal)
     assert ("boxes are of whole objects for one run" in capsys.readouterr().err) == amodal
     assert main(["compare", str(out), str(out), *flags]) == 0
@@ -159,8 +159,8 @@ def shaped(sim, tmp_path_factory):
     config = TrainConfig(steps=2, batch=2, crop_px=64, keypoints=True, masks=True)
     detector = train_detector(((data, 1.0),), config, root / "run")
     with torch.no_grad():
-        detector.network.where[1].bias[0] = 4.0  # it finds something everywhere
-        detector.network.masks[1].bias[1] = 4.0
+        detector.network.box_head[1].bias[0] = 4.0  # it finds something everywhere
+        detector.network.mask_head[1].bias[1] = 4.0
     save_detector(root / "run" / WEIGHTS, detector.network.state_dict(), detector.card)
     export_dataset({"train": data}, root / "coco", "coco")
     return root / "run" / WEIGHTS, root / "coco" / "train.json"
@@ -242,7 +242,7 @@ def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
     flags = ["--captures", captures, "--limit", "1"]
     assert main(["bench", weights, *flags, "--out", str(out)]) == 0
     whole = json.loads(out.read_text())
-    pixels = whole["pixels"]
+    pixels = whole["pixel_confusions"]
     (name,) = pixels["images"]
     first, *others = pixels["images"][name]
     table = [
@@ -257,7 +257,7 @@ def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
     ]  # fmt: skip
     for change, message in table:
         path = tmp_path / "broken.json"
-        path.write_text(json.dumps(whole | {"pixels": pixels | change}))
+        path.write_text(json.dumps(whole | {"pixel_confusions": pixels | change}))
         assert main(["bench", str(path), *flags]) == 1
         assert message in capsys.readouterr().err
     assert first[2] > 0

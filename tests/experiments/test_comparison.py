@@ -90,7 +90,7 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert main(["bench", str(out), *flags]) == 0
     assert json.loads(capsys.readouterr().out) == first
     stored = json.loads(out.read_text())
-    beside = ("selection", "slices", "threshold", "trust", "warnings")
+    beside = ("reliability", "selection_scores", "slices", "threshold", "warnings")
     assert {n: stored[n] for n in beside} | stored["scores"] == first
     assert sum(image["objects"] for image in stored["images"]) == first["objects"]
     assert main(["bench", weights, *flags, "--out", str(out)]) == 1
@@ -100,7 +100,7 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
 def test_what_bench_writes_is_held_against_the_same_labels_again(
     coco, bare_weights, tmp_path, capsys
 ):
-    """Labels that --map and --ignore changed, and captures that lack a category of the detector's."""
+    """Labels that --map and --ignore-unmatched changed, and captures that lack a category of the detector's."""
     tables = json.loads(coco.read_text())
     for category in tables["categories"]:
         category["name"] = {"1": "one", "2": "coin"}.get(category["name"], category["name"])
@@ -109,7 +109,7 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     captures, out = tmp_path / "renamed.json", tmp_path / "bench.json"
     captures.write_text(json.dumps(tables))
     flags = ["--captures", str(captures), "--json"]
-    how = ["--map", "one=1", "--ignore", "--workers", "1"]
+    how = ["--map", "one=1", "--ignore-unmatched", "--workers", "1"]
     assert main(["bench", str(bare_weights), *flags, *how, "--out", str(out)]) == 0
     first = json.loads(capsys.readouterr().out)
     assert main(["bench", str(out), *flags]) == 0
@@ -120,7 +120,7 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     assert compared["ci95"] == pytest.approx(first["ap50"]["ci95"])
     assert main(["bench", str(out), *flags, "--limit", "2"]) == 0
     assert json.loads(capsys.readouterr().out)["images"] == 2
-    plain = json.loads(out.read_text()) | {"matching": None}
+    plain = json.loads(out.read_text()) | {"label_mapping": None}
     found = {"detections": {name: [] for name in plain["detections"]}}
     other = tmp_path / "other.json"
     other.write_text(json.dumps(plain | found))
@@ -219,7 +219,13 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     assert main([*command, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ap50"]["difference"]["value"] > 0.1
-    assert set(found["ap"]["difference"]) == {"value", "ci95", "p_value", "detectable", "p_holm"}
+    assert set(found["ap"]["difference"]) == {
+        "value",
+        "ci95",
+        "p_value",
+        "min_detectable_effect",
+        "p_holm",
+    }
     assert main(["compare", str(one), str(one), "--captures", str(coco)]) == 0
     same = capsys.readouterr().out
     assert same.count("no difference shown") == 4
@@ -242,7 +248,11 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
             image: [[d.category, *d.box_xyxy, d.score] for d in found]
             for image, found in predictions.items()
         }
-        facts = {"arm": "randomized", "found": rows, "digests": compute_file_digests(captures)}
+        facts = {
+            "variant": "randomized",
+            "detection_rows": rows,
+            "digests": compute_file_digests(captures),
+        }
         (tmp_path / name).write_bytes(gzip.compress(json.dumps(facts).encode()))
 
     of_ladder("real-only-25-0.json.gz", perfect)
@@ -269,7 +279,7 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
     for damaged, problem in (
         (first.read_bytes()[:-9], "is damaged (Compressed file ended before the end-of-stream"),
         (b"{}", "is damaged (Not a gzipped file (b'{}'))"),
-        (gzip.compress(b'{"found": {"a": [["1", 2]]}}'), "found.a[0]"),
+        (gzip.compress(b'{"detection_rows": {"a": [["1", 2]]}}'), "detection_rows.a[0]"),
     ):
         first.write_bytes(damaged)
         assert main(command) == 1
@@ -303,8 +313,8 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     out = tmp_path / "scores.json"
     flags = ["--captures", str(coco), "--json", "--out", str(out)]
     assert main(["bench", str(path), *flags]) == 0
-    assert json.loads(capsys.readouterr().out)["images_without"] == nothing
-    assert json.loads(out.read_text())["scores"]["images_without"] == nothing
+    assert json.loads(capsys.readouterr().out)["images_without_detections"] == nothing
+    assert json.loads(out.read_text())["scores"]["images_without_detections"] == nothing
     tables = json.loads(coco.read_text())
     more = max(entry["id"] for entry in tables["annotations"]) + 1
     tables["annotations"].append(tables["annotations"][0] | {"id": more})
@@ -352,7 +362,10 @@ def test_sessions_widen_what_intervals_say_and_are_told_apart(
     assert main([*command, f"{table}:day", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["intervals_over"] == "12 sessions of 24 images"
-    assert sum(s["objects"] for s in found["slices"] if s["about"] == "session") == found["objects"]
+    assert (
+        sum(s["objects"] for s in found["slices"] if s["attribute"] == "session")
+        == found["objects"]
+    )
     assert main([*command, f"{table}:light"]) == 0
     words = capsys.readouterr().out
     few = "24 images; how sessions differ is not in them, as 2 are fewer than 10."
@@ -372,7 +385,9 @@ def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, 
     surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
     first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
     assert main(["compare", str(first), str(second), "--captures", str(coco), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ap50"]["difference"]["detectable"] is None
+    assert (
+        json.loads(capsys.readouterr().out)["ap50"]["difference"]["min_detectable_effect"] is None
+    )
     assert main(["compare", str(first), str(second), "--captures", str(coco)]) == 0
     words = capsys.readouterr().out
     assert "The runs differ by the same AP50 in every resample of the images" in words
@@ -560,9 +575,15 @@ def test_results_of_coco_need_its_ids(sim, tmp_path, capsys):
 
 
 def test_detections_are_not_renamed(coco, tmp_path, capsys):
-    arguments = ["bench", str(tmp_path / "found.json"), "--captures", str(coco), "--ignore"]
+    arguments = [
+        "bench",
+        str(tmp_path / "found.json"),
+        "--captures",
+        str(coco),
+        "--ignore-unmatched",
+    ]
     assert main(arguments) == 2
-    assert "--map and --ignore are for weights" in capsys.readouterr().err
+    assert "--map and --ignore-unmatched are for weights" in capsys.readouterr().err
 
 
 def bop(root, *, targets=True):

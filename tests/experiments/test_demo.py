@@ -23,9 +23,9 @@ def short(monkeypatch):
         train=replace(recipe.train, steps=2, batch=2, crop_px=64),
     )
     monkeypatch.setattr(demo, "load_recipe", lambda _name: small)
-    monkeypatch.setattr(demo, "PICTURES", 6)
+    monkeypatch.setattr(demo, "IMAGE_COUNT", 6)
     monkeypatch.setattr(demo, "PLAIN_IMAGE_COUNT", 2)
-    monkeypatch.setattr(demo, "TRANSLATED", 4)
+    monkeypatch.setattr(demo, "TRANSLATED_COUNT", 4)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_stand_in_serves_without_captures(tmp_path, capsys):
     assert "stand-in" in told.err
     page = (out / "report.html").read_text()
     assert "stand-in" in page
-    assert "real captures" not in page
+    assert "real images" not in page
     stages = [s["name"] for s in json.loads((out / "demo.json").read_text())["stages"]]
     assert stages == ["generate", "translate", "train", "bench"]
     (out / "report.html").unlink()

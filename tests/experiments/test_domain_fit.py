@@ -64,7 +64,7 @@ def found(tmp_path_factory):
 
 
 def test_shifted_ranges_are_brought_to_the_truth(found):
-    ranges = {one.told.path: one for one in found.ranges}
+    ranges = {one.estimate.path: one for one in found.ranges}
     low, high = ranges["light/sky_level"].after
     assert high > 1.4  # of the start it was 1.0
     assert low > 0.3  # it was 0.1
@@ -77,21 +77,21 @@ def test_shifted_ranges_are_brought_to_the_truth(found):
 
 def test_no_range_is_narrower_than_what_captures_show(found):
     for one in found.ranges:
-        if one.shown is None:
+        if one.interval is None:
             assert one.after == one.before
         else:
-            assert one.after[0] <= one.shown[0] * (1 + 1e-9)
-            assert one.after[1] >= one.shown[1] * (1 - 1e-9)
-    shown = {one.told.path: one.shown for one in found.ranges}
+            assert one.after[0] <= one.interval[0] * (1 + 1e-9)
+            assert one.after[1] >= one.interval[1] * (1 - 1e-9)
+    shown = {one.estimate.path: one.interval for one in found.ranges}
     assert shown["light/sky_level"][0] < 0.95  # the truth's outer parts are shown too
     assert shown["light/sky_level"][1] > 1.5
 
 
 def test_what_looks_do_not_tell_stays_as_it_is(found):
     tilt = found.ranges[-1]
-    assert (tilt.told.path, tilt.shown) == ("view/tilt_rad", None)
-    assert tilt.told.share < 0.2
-    assert tilt.fitted == tilt.asked
+    assert (tilt.estimate.path, tilt.interval) == ("view/tilt_rad", None)
+    assert tilt.estimate.loo_r2 < 0.2
+    assert tilt.fitted == tilt.original
     assert "view/tilt_rad" not in found.distributions
 
 

@@ -47,7 +47,7 @@ def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim
     assert last.gap.sliced_wasserstein.value < raw.gap.sliced_wasserstein.value
     assert last.gap.auc.value < 0.8
     assert {"exposure", "noise", "jpeg"} <= raw.isp_gaps.keys()
-    assert raw.to_json()["imprints"]["jpeg"]["value"] == raw.isp_gaps["jpeg"].value
+    assert raw.to_json()["isp_gaps"]["jpeg"]["value"] == raw.isp_gaps["jpeg"].value
 
 
 def test_larger_captures_are_shrunk_and_smaller_ones_stay():

@@ -178,7 +178,7 @@ def test_the_command_prints_a_table_and_json(boxes, tmp_path, capsys):
     assert printed["objects"]["obj_000002"]["ar_mspd"] == {"value": 1.0, "ci95": [1.0, 1.0]}
     assert json.loads(out.read_text())["scores"]["images"] == 2
     assert main([*command, "--map", "a=b"]) == 2
-    assert "--map and --ignore are for weights" in capsys.readouterr().err
+    assert "--map and --ignore-unmatched are for weights" in capsys.readouterr().err
 
 
 def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
@@ -276,7 +276,7 @@ def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
     command = ["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes), "--json"]
     assert main(command) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out)["images_without"] == 1
+    assert json.loads(said.out)["images_without_poses"] == 1
     assert "there is no pose in 1 of 2 images: what they show counts as missed." in said.err
 
 
@@ -383,8 +383,8 @@ def all_seeing(monkeypatch):
         assert lens.matrix() == pytest.approx(CAMERA)
         return PoseDetection(one, surface and replace(surface, **shapes))
 
-    monkeypatch.setattr("sim2cam.experiments.pose_benchmark.look", look)
-    monkeypatch.setattr("sim2cam.experiments.pose_benchmark.placed", placed)
+    monkeypatch.setattr("sim2cam.experiments.pose_benchmark.predict_image", look)
+    monkeypatch.setattr("sim2cam.experiments.pose_benchmark.estimate_pose", placed)
 
 
 def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):

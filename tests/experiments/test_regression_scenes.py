@@ -153,8 +153,8 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
     assert main(["scenes", "run", str(folder), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["scenes"] == 1
-    assert list(told["moved"]) == ["sim-000000"]
-    page = (tmp_path / "cases-moved.html").read_text()
+    assert list(told["changed"]) == ["sim-000000"]
+    page = (tmp_path / "cases-changed.html").read_text()
     assert page.count("data:image/jpeg") == 3
     assert "&lt;i&gt;why" in page
     assert "<i>why" not in page
@@ -164,12 +164,12 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
     told = capsys.readouterr()
     assert "fails  broken  " in told.out
     assert "moved  sim-000000  " in told.out
-    assert f"page: {tmp_path / 'cases-moved.html'}" in told.err
+    assert f"page: {tmp_path / 'cases-changed.html'}" in told.err
     assert (
         f"{folder}: 1 of 2 scenes cannot be rendered again. 1 of 2 scenes moved. If that is meant, add "
-        "--renew.\n"
+        "--update.\n"
     ) in told.err
-    assert main(["scenes", "run", str(folder), "--renew", "-q", "--overwrite"]) == 1
+    assert main(["scenes", "run", str(folder), "--update", "-q", "--overwrite"]) == 1
     (folder / "broken.json").unlink()
     assert main(["scenes", "run", str(folder), "--overwrite"]) == 0
 
@@ -216,7 +216,7 @@ def test_a_film_that_is_not_whole_is_refused(tmp_path):
     data = film(tmp_path)
     path = data / "shards/000000/scenes.jsonl"
     (record,) = map(json.loads, path.read_text().splitlines())
-    record["film"] = record["film"][:1]
+    record["sequence"] = record["sequence"][:1]
     path.write_text(json.dumps(record) + "\n")
     with pytest.raises(Sim2CamError) as caught:
         add_case(data / "000001", tmp_path / "kept")

@@ -18,8 +18,8 @@ from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
 from sim2cam.models.reliability import measurement
 from sim2cam.models.reliability.object_sizes import compute_box_size_range
+from sim2cam.models.training import training, tuning
 from sim2cam.models.training.config import TrainConfig
-from sim2cam.models.training.training import training, tuning
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def train(sim):
 
     def run(out, *more):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(measurement, "CROPS", 32)
+            patch.setattr(measurement, "REFERENCE_CROPS", 32)
             flags = ["--steps", "2", "--workers", "1", *map(str, more)]
             assert main(["train", "dice", "--data", str(sim.root), "--out", str(out), *flags]) == 0
         return load_detector(out / "weights.safetensors").card
@@ -52,8 +52,8 @@ def weights(sim, bare_weights, tmp_path_factory):
     )
     save_detector(path, shipped.network.state_dict(), card)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measurement, "CROPS", 64)
-        measurement.measure_reliability(path, trained, config, held, "held-out pictures")
+        patch.setattr(measurement, "REFERENCE_CROPS", 64)
+        measurement.measure_reliability(path, trained, config, held, "held-out images")
     return path
 
 
@@ -65,7 +65,7 @@ def noise(tmp_path):
 
 
 def limit(weights):
-    return json.loads(weights.with_suffix(".json").read_text())["novelty"]
+    return json.loads(weights.with_suffix(".json").read_text())["ood_threshold"]
 
 
 def with_card(weights, folder, **changes):
@@ -80,23 +80,23 @@ def with_card(weights, folder, **changes):
 def test_held_out_scenes_are_not_trained_on_and_set_the_limit(train, tmp_path):
     card = train(tmp_path / "run", "--held-out", "0.85")
     assert card.data[0].images == 4  # of 24: two of 12 scenes, each in two views
-    assert card.novelty.pictures == 20
-    assert card.novelty.measured_on == "held-out pictures"
-    assert card.novelty.tile_px == card.config["crop_px"]
+    assert card.ood_threshold.images == 20
+    assert card.ood_threshold.measured_on == "held-out images"
+    assert card.ood_threshold.tile_px == card.config["crop_px"]
 
 
 def test_trainings_with_other_seeds_hold_out_the_same_scenes(train, tmp_path):
     first = train(tmp_path / "first", "--held-out", "0.85", "--seed", "1")
     flags = ["--seed", "2", "--from", tmp_path / "first/weights.safetensors"]
     later = train(tmp_path / "later", "--held-out", "0.85", *flags)
-    assert len(first.pictures) == 4
-    assert first.pictures == later.pictures
+    assert len(first.image_digests) == 4
+    assert first.image_digests == later.image_digests
 
 
 def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, capsys):
     card = train(tmp_path / "run")
     assert card.data[0].images == 24
-    assert card.novelty is None
+    assert card.ood_threshold is None
     assert (
         "0.05 of the scenes are 0 pictures, fewer than 19: all are trained on."
         in capsys.readouterr().err
@@ -114,9 +114,9 @@ def retaken(coco, tmp_path):
 
 
 def test_development_captures_take_the_place_of_held_out_pictures(train, retaken, tmp_path, capsys):
-    card = train(tmp_path / "run", "--dev", retaken, "--held-out", "0.85")
+    card = train(tmp_path / "run", "--validation", retaken, "--held-out", "0.85")
     assert card.data[0].images == 24
-    assert (card.novelty.measured_on, card.novelty.pictures) == ("development captures", 24)
+    assert (card.ood_threshold.measured_on, card.ood_threshold.images) == ("validation images", 24)
     assert "fewer than" not in capsys.readouterr().err
 
 
@@ -127,10 +127,10 @@ def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
     for module, name in (
         (training, "train_detector"),
         (tuning, "tune_weights"),
-        (measurement, "measure_trust"),
+        (measurement, "measure_reliability"),
     ):
         monkeypatch.setattr(module, name, lambda *_, device, **__: devices.append(device))
-    flags = ["--dev", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
+    flags = ["--validation", str(retaken), "--out", str(tmp_path / "run"), "--device", "cuda:1"]
     assert main(["train", "dice", "--data", str(sim.root), *flags]) == 0
     assert devices == ["cuda:1"] * 3
 
@@ -138,7 +138,7 @@ def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
 def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_path, capsys):
     first = read_real_images(coco).samples[0].name
     out = tmp_path / "run"
-    flags = ["--data", str(sim.root), "--dev", str(coco), "--out", str(out)]
+    flags = ["--data", str(sim.root), "--validation", str(coco), "--out", str(out)]
     assert main(["train", "dice", *flags]) == 1
     said = capsys.readouterr().err
     assert f"image {first} is trained on too, as {sim.samples[0].name}: " in said
@@ -147,7 +147,7 @@ def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_pat
 
 def test_bench_warns_of_captures_that_were_trained_on(train, sim, retaken, tmp_path, capsys):
     card = train(tmp_path / "run", "--held-out", "0")
-    assert len(card.pictures) == 24
+    assert len(card.image_digests) == 24
     weights, warned = str(tmp_path / "run/weights.safetensors"), []
     for captures in (sim.root, retaken):
         assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
@@ -160,19 +160,21 @@ def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, ca
     flags = ["--captures", str(coco), "--workers", "1"]
     assert main(["bench", str(weights), *flags, "--json", "--out", str(out)]) == 0
     told, kept = json.loads(capsys.readouterr().out), json.loads(out.read_text())
-    found = told["trust"]
-    assert (kept["trust"], kept["selection"]) == (found, told["selection"])
-    assert told["selection"]["detections"] >= 1
+    found = told["reliability"]
+    assert (kept["reliability"], kept["selection_scores"]) == (found, told["selection_scores"])
+    assert told["selection_scores"]["n_detections"] >= 1
     low, high = found["calibration"]["ece"]["ci95"]
     assert 0 <= low <= found["calibration"]["ece"]["value"] <= high
     assert sum(n for *_, n in found["calibration"]["bins"]) > 0
-    assert found["unlike"]["false_alarms"] == round(2 / 21, 4)
+    assert found["ood_rate"]["false_positive_rate"] == round(2 / 21, 4)
     assert (
-        found["unlike"]["value"] <= 5 / 24
+        found["ood_rate"]["value"] <= 5 / 24
     )  # 20 set the limit themselves, of which 1 is beyond it
     assert found["sizes"]["objects"] > 24
     images_said = json.loads(out.read_text())["images"]
-    assert sum(one["novelty"] > 1 for one in images_said) == round(24 * found["unlike"]["value"])
+    assert sum(one["ood_score"] > 1 for one in images_said) == round(
+        24 * found["ood_rate"]["value"]
+    )
     assert main(["bench", str(weights), *flags]) == 0
     said = capsys.readouterr().out
     assert "expected calibration error: 0." in said
@@ -186,8 +188,8 @@ def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
     assert "unlike what was trained on: not measured" in said.out
     assert "before calibration" not in said.out
     assert main(["bench", str(bare_weights), *flags, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["trust"]
-    assert (found["uncalibrated"], found["unlike"], found["sizes"]) == (None, None, None)
+    found = json.loads(capsys.readouterr().out)["reliability"]
+    assert (found["uncalibrated"], found["ood_rate"], found["sizes"]) == (None, None, None)
     assert main(["predict", str(bare_weights), str(noise), "--workers", "1"]) == 0
     said = capsys.readouterr()
     assert set(json.loads(said.out)) == {"image", "detections"}
@@ -204,34 +206,36 @@ def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
 
 
 def test_predict_marks_what_is_unlike_and_abstains(weights, noise, tmp_path, capsys):
-    flags = [str(noise), "--workers", "1", "--score", "0.05"]
-    strict = with_card(weights, tmp_path, novelty=limit(weights) | {"distance": 1e-3})
+    flags = [str(noise), "--workers", "1", "--min-score", "0.05"]
+    strict = with_card(weights, tmp_path, ood_threshold=limit(weights) | {"distance": 1e-3})
     assert main(["predict", str(strict), *flags]) == 0
     said = capsys.readouterr()
     marked = json.loads(said.out)
-    assert marked["unlike"]
-    assert marked["novelty"] > 1
+    assert marked["is_ood"]
+    assert marked["ood_score"] > 1
     assert not marked["abstained"]
     assert marked["detections"]
     assert "1 pictures; unlike those trained on: 1" in said.err
     assert main(["predict", str(strict), *flags, "--abstain"]) == 0
     left_out = json.loads(capsys.readouterr().out)
     assert left_out == marked | {"detections": [], "abstained": True}
-    lax = with_card(weights, tmp_path, novelty=limit(weights) | {"distance": 1e3, "doubt": 1e3})
+    lax = with_card(
+        weights, tmp_path, ood_threshold=limit(weights) | {"distance": 1e3, "uncertainty": 1e3}
+    )
     assert main(["predict", str(lax), *flags, "--abstain"]) == 0
     line = json.loads(capsys.readouterr().out)
-    assert (line["unlike"], line["abstained"]) == (False, False)
+    assert (line["is_ood"], line["abstained"]) == (False, False)
     assert line["detections"] == marked["detections"]
 
 
 def test_objects_of_other_sizes_are_warned_of(weights, coco, tmp_path, capsys):
-    other = with_card(weights, tmp_path, sizes_px=[500.0, 600.0])
+    other = with_card(weights, tmp_path, box_size_range_px=[500.0, 600.0])
     flags = ["--captures", str(coco), "--limit", "2", "--workers", "1"]
     assert main(["bench", str(other), *flags]) == 0
     assert "objects are smaller than those trained on" in capsys.readouterr().err
     assert main(["bench", str(weights), *flags]) == 0
     assert "than those trained on" not in capsys.readouterr().err
-    flags = ["--limit", "1", "--workers", "1", "--score", "0"]
+    flags = ["--limit", "1", "--workers", "1", "--min-score", "0"]
     assert main(["predict", str(other), str(coco), *flags]) == 0
     assert "than those trained on" in capsys.readouterr().err
 
@@ -240,11 +244,11 @@ def test_detections_of_others_have_a_calibration_error(coco, weights, tmp_path, 
     out = tmp_path / "found.json"
     flags = ["--captures", str(coco), "--workers", "1", "--json"]
     assert main(["bench", str(weights), *flags, "--out", str(out)]) == 0
-    ours = json.loads(capsys.readouterr().out)["trust"]
+    ours = json.loads(capsys.readouterr().out)["reliability"]
     assert main(["bench", str(out), *flags]) == 0
-    found = json.loads(capsys.readouterr().out)["trust"]
+    found = json.loads(capsys.readouterr().out)["reliability"]
     assert found["calibration"] == ours["calibration"]
-    assert found["unlike"] is None
+    assert found["ood_rate"] is None
 
 
 def test_captures_without_labels_get_the_scores_that_need_none(
@@ -253,23 +257,23 @@ def test_captures_without_labels_get_the_scores_that_need_none(
     photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     flags = ["--captures", str(photos), "--workers", "1"]
     out = tmp_path / "found.json"
-    bare = with_card(bare_weights, tmp_path, magnification=4.0)
+    bare = with_card(bare_weights, tmp_path, input_scale=4.0)
     assert main(["bench", str(bare), *flags, "--json", "--out", str(out)]) == 0
     said = capsys.readouterr()
     found = json.loads(said.out)
     assert found == json.loads(out.read_text())
     assert found["images"] == 24
-    assert found["selection"]["detections"] >= 1
-    assert 0 <= found["selection"]["entropy"] <= 1
-    assert 0 <= found["selection"]["diversity"] <= 1
-    assert found["unlike"] is None
+    assert found["selection_scores"]["n_detections"] >= 1
+    assert 0 <= found["selection_scores"]["entropy"] <= 1
+    assert 0 <= found["selection_scores"]["diversity"] <= 1
+    assert found["ood_rate"] is None
     assert "has no labels: nothing tells whether what was found is right." in said.err
     assert main(["bench", str(weights), *flags]) == 0
     said = capsys.readouterr().out
     assert "neighbourhood density: " in said
     assert ", of familiar ones at most 0.095" in said
     assert main(["bench", str(weights), *flags, "--map", "a=b"]) == 2
-    assert "--map and --ignore are for labels, and" in capsys.readouterr().err
+    assert "--map and --ignore-unmatched are for labels, and" in capsys.readouterr().err
     assert main(["bench", "dice", *flags, "--limit", "1"]) == 0
     assert "has no labels: nothing tells" in capsys.readouterr().err
     network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0))

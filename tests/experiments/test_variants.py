@@ -1,4 +1,4 @@
-"""`sim2cam ladder` as a user meets it, and which arms it plans."""
+"""`sim2cam ablate` as a user meets it, and which arms it plans."""
 
 import gzip
 import json
@@ -33,15 +33,15 @@ crop_px = 64
 
 
 LENIENT = """
-displacement_px = 255
-correlation = -1
-outline_recall = 0
+object_shift_px = 255
+structure_correlation = -1
+edge_recall = 0
 colour_shift = 255
-added_levels = 255
-lost_levels = 255
-grid_levels = 255
-seam_levels = 255
-clipped_share = 1
+added_structure_levels = 255
+lost_structure_levels = 255
+grid_artefact_levels = 255
+seam_step_levels = 255
+clipped_fraction = 1
 """
 
 
@@ -66,10 +66,10 @@ def recipe(tmp_path):
 
 
 def ladder(recipe, photos, out, *flags):
-    usual = {"--seeds": "1", "--pictures": "4", "--workers": "1"}
+    usual = {"--seeds": "1", "--count": "4", "--workers": "1"}
     rest = [word for flag, value in usual.items() if flag not in flags for word in (flag, value)]
     return main(
-        ["ladder", str(recipe), "--captures", str(photos), "--out", str(out), *rest, *flags]
+        ["ablate", str(recipe), "--captures", str(photos), "--out", str(out), *rest, *flags]
     )
 
 
@@ -85,13 +85,13 @@ def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
         if place.suffix != ".json":
             (tmp_path / place.name).symlink_to(place)
     out = tmp_path / "run"
-    flags = ("--arms", "randomized", "--map", "one=1", "--ignore", "--json")
+    flags = ("--variants", "randomized", "--map", "one=1", "--ignore-unmatched", "--json")
     assert ladder(recipe, tmp_path, out, *flags) == 0
-    (arm,) = json.loads(capsys.readouterr().out)["arms"]
+    (arm,) = json.loads(capsys.readouterr().out)["variants"]
     (path,) = (out / "predictions").iterdir()
     facts = json.loads(gzip.decompress(path.read_bytes()))
-    assert facts["matching"] == {
-        "categories": list("123456"), "renamed": {"one": "1"}, "ignores_others": True, "amodal": True,
+    assert facts["label_mapping"] == {
+        "categories": list("123456"), "renames": {"one": "1"}, "ignore_unmapped": True, "amodal": True,
     }  # fmt: skip
     assert main(["bench", str(path), "--captures", str(tmp_path / "test.json"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -102,7 +102,7 @@ def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
 
 def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
-    first = ("--arms", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
+    first = ("--variants", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
     assert ladder(recipe, photos, out, *first) == 1
     said = capsys.readouterr().err
     assert "objects in 4 test images show a difference of" in said
@@ -111,9 +111,9 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     assert "The labels of 4 development images choose the magnification" in said
     assert "no predictions of the arm 'randomized' yet. Run it first." in said
 
-    assert ladder(recipe, photos, out, "--arms", "randomized,real-5,mixed-5", "--resume") == 0
+    assert ladder(recipe, photos, out, "--variants", "randomized,real-5,mixed-5", "--resume") == 0
     table = capsys.readouterr().out
-    assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --arms", table)
+    assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --variants", table)
     assert re.search(r"sim without randomization +not run: no recipe with this one's name", table)
     assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
     assert "\nIntervals: 95 %, bootstrap over 4 images, too few: " in table
@@ -125,11 +125,11 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
         "randomized-5-labelled-photos-0.json.gz",
     }
 
-    assert ladder(recipe, photos, out, "--arms", "real", "--resume", "--json") == 0
+    assert ladder(recipe, photos, out, "--variants", "real", "--resume", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts == json.loads((out / "ladder.json").read_text())
+    assert facts == json.loads((out / "ablation.json").read_text())
     assert all((out / "predictions" / name).read_bytes() == was for name, was in before.items())
-    run = [arm["name"] for arm in facts["arms"]]
+    run = [arm["name"] for arm in facts["variants"]]
     assert run == [
         "randomized",
         "randomized + 5 labelled photos",
@@ -139,10 +139,10 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     assert {one["name"] for one in facts["not_run"]} == set(facts["planned"]) - set(run)
     reasons = {one["name"]: one["reason"] for one in facts["not_run"]}
     assert reasons["real only (25 labelled photos)"] == "only 20 labelled photos"
-    assert [point["photos"] for point in facts["equivalents"]["curve"]] == [5, 20]
-    assert [one["arm"] for one in facts["equivalents"]["worth"]] == run[:2]
-    page = (out / "ladder.html").read_text()
-    assert "Labelled photos that train as well" in page
+    assert [point["labelled_images"] for point in facts["equivalents"]["curve"]] == [5, 20]
+    assert [one["variant"] for one in facts["equivalents"]["variants"]] == run[:2]
+    page = (out / "ablation.html").read_text()
+    assert "Equivalent number of labelled images" in page
     assert "only 20 labelled photos" in page
     few = json.loads(
         gzip.decompress(
@@ -160,15 +160,15 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     recipe, photos, tmp_path, capsys, monkeypatch
 ):
     out = tmp_path / "run"
-    few = ("--arms", "randomized,best-transfer", "--pictures", "10")
+    few = ("--variants", "randomized,best-transfer", "--count", "10")
     recipe.write_text(f"{RECIPE}[adapt.certificate]\n{LENIENT}")
     assert ladder(recipe, photos, out, *few) == 0
     said = capsys.readouterr()
     choice = json.loads((out / "best-transfer.json").read_text())
-    assert choice["part"] == "style"  # 4 development photos are too few
-    assert [one["method"] for one in choice["tried"]] == list(TRANSFER_TYPES)
+    assert choice["split"] == "style"  # 4 development photos are too few
+    assert [one["method"] for one in choice["scores"]] == list(TRANSFER_TYPES)
     near = {
-        one["method"]: one["distance"] for one in choice["tried"] if one["distance"] is not None
+        one["method"]: one["distance"] for one in choice["scores"] if one["distance"] is not None
     }
     best = min(near, key=near.get)
     assert f"The best transfer is {best}: its translations of 10 renders look most like" in said.err
@@ -177,7 +177,7 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
         gzip.decompress((out / "predictions" / "best-transfer-0.json.gz").read_bytes())
     )
     assert [part["name"] for part in facts["data"]] == ["randomized", best]
-    assert "The best transfer is" in json.loads((out / "ladder.json").read_text())["notes"][-1]
+    assert "The best transfer is" in json.loads((out / "ablation.json").read_text())["notes"][-1]
 
     monkeypatch.setattr(best_transfer, "select_transfer", lambda *_, **__: pytest.fail("again"))
     assert ladder(recipe, photos, out, *few, "--resume") == 0
@@ -194,7 +194,7 @@ NO_POINTS = (
 
 
 def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos, tmp_path, capsys):
-    recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nreader = false\n")
+    recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nroi_classifier = false\n")
     pointed = tmp_path / "pointed"
     pointed.mkdir()
     for place in photos.iterdir():
@@ -209,20 +209,20 @@ def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos
     (pointed / "train.json").write_text(json.dumps(tables))
 
     out = tmp_path / "run"
-    assert ladder(recipe, pointed, out, "--arms", "randomized,real-5") == 0
+    assert ladder(recipe, pointed, out, "--variants", "randomized,real-5") == 0
     table = capsys.readouterr().out
     assert re.search(rf"\nrandomized +not run: {out}/{NO_POINTS}", table)
     assert re.search(r"\nreal only \(5 labelled photos\) +0\.\d{3} \(", table)
-    assert ladder(recipe, pointed, out, "--arms", "randomized,real-5", "--resume") == 0
+    assert ladder(recipe, pointed, out, "--variants", "randomized,real-5", "--resume") == 0
     assert table.splitlines()[1] == capsys.readouterr().out.splitlines()[1]
 
-    assert ladder(recipe, photos, tmp_path / "none", "--arms", "randomized,real-5") == 1
+    assert ladder(recipe, photos, tmp_path / "none", "--variants", "randomized,real-5") == 1
     assert NO_POINTS in capsys.readouterr().err
 
 
 def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
-    assert ladder(recipe, photos, out, "--arms", "randomized,best-transfer") == 0
+    assert ladder(recipe, photos, out, "--variants", "randomized,best-transfer") == 0
     assert re.search(
         r"\+ best transfer +not run: no transfer is chosen: none keeps half of the",
         capsys.readouterr().out,
@@ -231,10 +231,13 @@ def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, t
 
 BAD = [
     (["--seeds", "0"], "--seeds must be 1 or more, not 0"),
-    (["--pictures", "0"], "--pictures must be 1 or more, not 0"),
+    (["--count", "0"], "--count must be 1 or more, not 0"),
     (["--minutes", "-1"], "--minutes must be 0 or more, not -1.0"),
     (["--minutes", "nan"], "--minutes must be 0 or more, not nan"),
-    (["--arms", "sliced,real-7"], "--arms: no arm or group 'real-7'. Did you mean 'real-5'?"),
+    (
+        ["--variants", "sliced,real-7"],
+        "--variants: no variant or group 'real-7'. Did you mean 'real-5'?",
+    ),
     (["--steps", "0"], "steps must be 1 or more, not 0"),
     (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
     (["--device", "gpu"], "--device gpu is not known. Allowed: cpu, cuda, cuda:0"),
@@ -270,7 +273,7 @@ def test_what_captures_lack_is_the_reason(coco):
     full = lacks(RealImageSplits(photos, photos, train=photos), "dice-fixed")
     assert [key for key, reason in full.items() if reason] == [
         "mixed-25", "mixed-50", "mixed-100", "mixed-200",
-        "tuned-25", "tuned-50", "tuned-100", "tuned-200",
+        "fine-tuned-25", "fine-tuned-50", "fine-tuned-100", "fine-tuned-200",
         "real-25", "real-50", "real-100", "real-200",
     ]  # fmt: skip
     assert full["mixed-25"] == "only 24 labelled photos"
@@ -286,7 +289,7 @@ def test_what_captures_lack_is_the_reason(coco):
         == bare["translated"]
         == "3 style photos; a transfer needs at least 20"
     )
-    assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["tuned-5"]
+    assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["fine-tuned-5"]
     assert bare["real"] == "no labelled photos to train on: no part train with labels"
     assert not bare["randomized"]
 

@@ -46,7 +46,7 @@ def test_a_lens_without_a_kind_is_that_of_data_sets_before_there_were_kinds():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"kind": "omni"}, "Input tag 'omni' found using _kind() does not match any of the"),
+        ({"kind": "omni"}, "Input tag 'omni' found using _get_kind() does not match any of the"),
         ({"fx_px": 0.0}, "fx_px of a lens is 0.0. It takes a number above 0."),
         ({"fy_px": -3.0}, "fy_px of a lens is -3.0. It takes a number above 0."),
         ({"k1": "much"}, "Input should be a valid number"),

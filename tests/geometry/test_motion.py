@@ -27,15 +27,15 @@ def close(a, b):
 
 @given(course=courses, first=times, second=times)
 def test_a_course_goes_on_from_where_it_is(course, first, second):
-    onward = RigidMotion(course.at(first), course.twist)
-    assert close(onward.compute_pose(second), course.at(first + second))
+    onward = RigidMotion(course.compute_pose(first), course.twist)
+    assert close(onward.compute_pose(second), course.compute_pose(first + second))
 
 
 @given(course=courses, seconds=st.tuples(times, times, times))
 def test_points_move_with_their_frame_and_back(course, seconds):
     when = np.array(seconds)
     found = course.to_parent(POINTS, when)
-    each = [course.at(t).apply(p[None])[0] for t, p in zip(seconds, POINTS, strict=True)]
+    each = [course.compute_pose(t).apply(p[None])[0] for t, p in zip(seconds, POINTS, strict=True)]
     assert np.allclose(found, each, atol=1e-9)
     assert np.allclose(course.from_parent(found, when), POINTS, atol=1e-9)
 
@@ -43,7 +43,7 @@ def test_points_move_with_their_frame_and_back(course, seconds):
 @given(course=courses)
 def test_velocities_are_derivatives(course):
     step = 1e-5
-    there, here = course.at(step).apply(POINTS), course.at(-step).apply(POINTS)
+    there, here = course.compute_pose(step).apply(POINTS), course.compute_pose(-step).apply(POINTS)
     spin, velocity = np.array(course.twist.spin_rad_s), np.array(course.twist.velocity_m_s)
     arms = course.pose.apply(POINTS) - course.pose.position_m
     assert np.allclose((there - here) / (2 * step), velocity + np.cross(spin, arms), atol=1e-6)
@@ -51,8 +51,8 @@ def test_velocities_are_derivatives(course):
 
 @given(course=courses, seconds=times)
 def test_a_twist_seen_from_the_frame_itself_moves_it_alike(course, seconds):
-    own = RigidMotion(Pose(), course.twist.seen_from(course.pose))
-    assert close(course.pose @ own.compute_pose(seconds), course.at(seconds))
+    own = RigidMotion(Pose(), course.twist.express_in(course.pose))
+    assert close(course.pose @ own.compute_pose(seconds), course.compute_pose(seconds))
 
 
 def test_what_is_still_stays_to_the_bit():

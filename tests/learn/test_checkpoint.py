@@ -113,7 +113,7 @@ class Training:
             if breaks_at == self.step:
                 self.weights[1] = float("nan")
             self.step += 1
-            keeper.take(self.state, is_last=False)
+            keeper.update(self.state, is_last=False)
         self.weights[0] += 1  # the next step is half done
         raise error
 

@@ -154,7 +154,7 @@ from pathlib import Path
 import numpy as np
 
 from sim2cam.images import decode_picture, encode_jpeg
-from sim2cam.learn.device import give_memory_back
+from sim2cam.learn.device import release_memory
 
 def resident_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
@@ -170,7 +170,7 @@ for _ in range(4):
     thread.join()
     print(resident_mb() - before)
     pictures.clear()
-give_memory_back()
+release_memory()
 print(resident_mb() - before)
 """
 

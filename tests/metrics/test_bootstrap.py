@@ -57,7 +57,7 @@ def test_a_run_does_not_differ_from_itself():
     assert found.ci95 == (0, 0)
     assert found.p_value == 1
     assert found.min_detectable_effect is None
-    assert found.to_json()["detectable"] is None
+    assert found.to_json()["min_detectable_effect"] is None
     swapped = compute_paired_difference(0.5, 0.5, resampled + 1e-16, resampled[::1])
     assert swapped.min_detectable_effect is None
 

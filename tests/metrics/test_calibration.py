@@ -110,7 +110,9 @@ def test_images_that_are_all_right_or_all_wrong_tell_less():
 def test_what_is_no_probability_has_no_calibration():
     assert measure_calibration(confidences([0.2, 1.3], [0, 1]), rng()) is None
     assert measure_calibration(confidences([-0.1, 0.3], [0, 1]), rng()) is None
-    nothing = replace(confidences([0.5], [1]), scores=np.array([]), right=np.array([], np.bool_))
+    nothing = replace(
+        confidences([0.5], [1]), scores=np.array([]), is_true_positive=np.array([], np.bool_)
+    )
     assert measure_calibration(nothing, rng()) is None
 
 
@@ -154,4 +156,4 @@ def test_json_holds_the_error_and_its_bins():
     found = measure_calibration(confidences([0.375, 0.75], [0, 1]), rng()).to_json()
     assert found["ece"]["value"] == 0.3125
     assert found["bins"] == [[0.375, 0.0, 1], [0.75, 1.0, 1]]
-    assert found["by_chance"] > 0.3
+    assert found["chance_ece"] > 0.3

@@ -61,10 +61,10 @@ def random_case(seed, *, n_images=12, most_found=20, grid=1):
     for index in range(n_images):
         labels = [
             (
-                str(rng.get_choice(CATEGORIES[:2])),
+                str(rng.choice(CATEGORIES[:2])),
                 box(),
                 "group" if rng.random() < 0.15 else "",
-                float(rng.get_choice([0.05, 0.1, 0.5])) if rng.random() < 0.5 else None,
+                float(rng.choice([0.05, 0.1, 0.5])) if rng.random() < 0.5 else None,
             )
             for _ in range(int(rng.integers(0, 6)))
         ]
@@ -74,7 +74,7 @@ def random_case(seed, *, n_images=12, most_found=20, grid=1):
             near = labels and rng.random() < 0.6
             label = labels[int(rng.integers(len(labels)))] if near else (None, box())
             moved = snapped([v + rng.integers(-2, 3) for v in label[1]], grid)
-            category = label[0] if near and rng.random() < 0.8 else str(rng.get_choice(CATEGORIES))
+            category = label[0] if near and rng.random() < 0.8 else str(rng.choice(CATEGORIES))
             found.append(Detection(category, moved, round(float(rng.random()), 1)))
         predictions[f"i{index}"] = tuple(found)
     return Case(captures(*samples), predictions)

@@ -70,8 +70,8 @@ def test_outside_of_what_was_measured_there_is_no_number():
     assert low.describe() == "worth fewer than 5 [< 5, < 5] real photos"
     assert high.describe() == "worth more than 200 [> 200, > 200] real photos"
     assert high.to_json() == {
-        "photos": None, "ci95": [None, None], "measured": [5, 200], "falls": [],
-        "words": high.describe(),
+        "images": None, "ci95": [None, None], "measured_range": [5, 200], "decreases": [],
+        "summary": high.describe(),
     }  # fmt: skip
 
 

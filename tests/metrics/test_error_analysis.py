@@ -52,12 +52,12 @@ def random_box(rng):
 def test_every_object_has_one_verdict_and_every_sure_detection_at_most_one(seed):
     rng = np.random.default_rng(seed)
     objects = [
-        label(str(rng.get_choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
+        label(str(rng.choice(["a", "b"])), random_box(rng), rng.random() < 0.2)
         for _ in range(rng.integers(0, 8))
     ]
     boxes = [random_box(rng) for _ in range(rng.integers(0, 12))]
     found = [
-        Detection(str(rng.get_choice(["a", "b"])), box, float(rng.random()))
+        Detection(str(rng.choice(["a", "b"])), box, float(rng.random()))
         for box in boxes + [o.box_xyxy for o in objects[::2]]
     ]
     verdicts = classify_detections(objects, found, 0.5)
@@ -84,12 +84,12 @@ def test_verdicts_say_what_is_there_and_what_was_found():
     found = [Detection("b", box, 0.9), Detection("a", other, 0.8), Detection("b", far, 0.3)]
     wrong, false, missed = classify_detections(objects, found, 0.5)
     assert (wrong.kind, wrong.predicted_category, wrong.true_category, wrong.score) == (
-        "wrong category",
+        "confusion",
         "b",
         "a",
         0.9,
     )
-    assert (false.kind, false.predicted_category, false.true_category) == ("false", "a", None)
+    assert (false.kind, false.predicted_category, false.true_category) == ("background", "a", None)
     assert (missed.kind, missed.predicted_category, missed.true_category, missed.box_xyxy) == (
         "missed",
         None,
@@ -199,7 +199,7 @@ def test_errors_of_categories_are_those_of_images(seed):
     rng = np.random.default_rng(seed)
 
     def category():
-        return str(rng.get_choice(["a", "b", "c"]))
+        return str(rng.choice(["a", "b", "c"]))
 
     dataset = captures(
         *(image(name, *(label(category(), random_box(rng)) for _ in range(5))) for name in "xyz")
@@ -210,7 +210,14 @@ def test_errors_of_categories_are_those_of_images(seed):
     }
     images = count_errors(dataset, found, 0.5)
     categories = count_category_errors(dataset, found, 0.5)
-    for total in ("objects", "right", "misplaced", "missed", "duplicate", "false"):
+    for total in (
+        "objects",
+        "true_positives",
+        "localisation_errors",
+        "missed",
+        "duplicates",
+        "background_errors",
+    ):
         assert sum(getattr(e, total) for e in images) == sum(getattr(e, total) for e in categories)
     mixed = sum(sum(e.confused_with.values()) for e in categories)
     assert mixed == sum(e.confusion_errors for e in images)
@@ -222,20 +229,20 @@ WHOLE = (0.0, 0.0, 10.0, 10.0)
 @pytest.mark.parametrize(
     ("detections", "kinds"),
     [
-        ([("a", WHOLE)], ["right"]),
-        ([("b", WHOLE)], ["wrong category"]),
-        ([("a", (0.0, 0.0, 10.0, 4.5))], ["poorly placed"]),  # IoU 0.45
-        ([("b", (0.0, 0.0, 10.0, 4.5))], ["poorly placed"]),
-        ([("a", (0.0, 0.0, 10.0, 1.0))], ["poorly placed"]),  # IoU 0.10
-        ([("a", (0.0, 0.0, 10.0, 0.9))], ["false", "missed"]),  # IoU 0.09
-        ([("b", WHOLE), ("a", WHOLE)], ["duplicate", "right"]),
-        ([("a", (0.0, 0.0, 10.0, 4.5)), ("b", WHOLE)], ["duplicate", "wrong category"]),
-        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 4.5))], ["right", "duplicate"]),
+        ([("a", WHOLE)], ["true positive"]),
+        ([("b", WHOLE)], ["confusion"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5))], ["localisation"]),  # IoU 0.45
+        ([("b", (0.0, 0.0, 10.0, 4.5))], ["localisation"]),
+        ([("a", (0.0, 0.0, 10.0, 1.0))], ["localisation"]),  # IoU 0.10
+        ([("a", (0.0, 0.0, 10.0, 0.9))], ["background", "missed"]),  # IoU 0.09
+        ([("b", WHOLE), ("a", WHOLE)], ["duplicate", "true positive"]),
+        ([("a", (0.0, 0.0, 10.0, 4.5)), ("b", WHOLE)], ["duplicate", "confusion"]),
+        ([("a", WHOLE), ("a", (0.0, 0.0, 10.0, 4.5))], ["true positive", "duplicate"]),
         (
             [("a", (0.0, 0.0, 10.0, 4.5)), ("a", (0.0, 5.5, 10.0, 10.0))],
-            ["poorly placed", "duplicate"],
+            ["localisation", "duplicate"],
         ),
-        ([("a", (50.0, 0.0, 60.0, 10.0))], ["false", "missed"]),
+        ([("a", (50.0, 0.0, 60.0, 10.0))], ["background", "missed"]),
     ],
 )
 def test_every_detection_and_every_object_is_counted_once(detections, kinds):

@@ -40,7 +40,7 @@ def random_case(seed, *, n_images=16, most_found=3):
     for index in range(n_images):
         labels, found = [], []
         for _ in range(int(rng.integers(0, 5))):
-            category = str(rng.get_choice(list(NAMES)))
+            category = str(rng.choice(list(NAMES)))
             x, y = rng.integers(0, 60, 2).astype(float)
             w, h = rng.integers(15, 60, 2).astype(float)
             places = rng.uniform((x, y), (x + w, y + h), (len(NAMES[category]), 2))
@@ -50,12 +50,12 @@ def random_case(seed, *, n_images=16, most_found=3):
             labels.append(
                 ObjectLabel(
                     category, (x, y, x + w, y + h), float(0.6 * w * h),
-                    visible_fraction=float(rng.get_choice([0.05, 0.5])) if rng.random() < 0.3 else None,
+                    visible_fraction=float(rng.choice([0.05, 0.5])) if rng.random() < 0.3 else None,
                     is_crowd=bool(rng.random() < 0.1), keypoints=known,
                 )
             )  # fmt: skip
             for _ in range(int(rng.integers(0, most_found))):
-                off = rng.get_choice([0.3, 2.0, 6.0, 20.0])
+                off = rng.choice([0.3, 2.0, 6.0, 20.0])
                 moved = places + rng.normal(0, off, places.shape)
                 score = round(float(rng.random()), 1)
                 found.append(

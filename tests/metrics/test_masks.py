@@ -37,11 +37,11 @@ def random_case(seed, *, n_images=10, most_found=4):
         labels, found, known = [], [], []
         for _ in range(int(rng.integers(0, 5))):
             x, y, radius = rng.integers(5, 75), rng.integers(5, 55), rng.integers(4, 14)
-            mask, category = disc(x, y, radius), str(rng.get_choice(CATEGORIES[:2]))
+            mask, category = disc(x, y, radius), str(rng.choice(CATEGORIES[:2]))
             labels.append(
                 ObjectLabel(
                     category, box_of(mask), float(mask.sum()), is_crowd=bool(rng.random() < 0.1),
-                    visible_fraction=float(rng.get_choice([0.05, 0.5])) if rng.random() < 0.3 else None,
+                    visible_fraction=float(rng.choice([0.05, 0.5])) if rng.random() < 0.3 else None,
                 )
             )  # fmt: skip
             known.append(None if rng.random() < 0.1 else RleMask.from_mask(mask))
@@ -51,7 +51,7 @@ def random_case(seed, *, n_images=10, most_found=4):
                 empty = rng.random() < 0.1
                 found.append(
                     Detection(
-                        category if rng.random() < 0.8 else str(rng.get_choice(CATEGORIES)), BOX,
+                        category if rng.random() < 0.8 else str(rng.choice(CATEGORIES)), BOX,
                         round(float(rng.random()), 1),
                         mask=None if empty else RleMask.from_mask(moved),
                     )

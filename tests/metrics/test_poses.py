@@ -129,7 +129,7 @@ def test_missing_estimates_and_other_objects_count_as_not_found():
 
 def test_discrepancies_average_over_taus_and_limits():
     vsd = np.tile(np.linspace(0, 0.9, 10), (1, 1, 1))  # 0, 0.1, ... 0.9 for the ten taus
-    case = sought([at(0)], [at(0)], discrepancies=vsd)
+    case = sought([at(0)], [at(0)], vsd=vsd)
     passed = sum(v < share for v in vsd.ravel() for share in np.arange(0.05, 0.51, 0.05))
     credit = credit_of(case)
     assert credit["ar_vsd"][0] == pytest.approx(passed / 100)
@@ -139,7 +139,7 @@ def test_discrepancies_average_over_taus_and_limits():
 
 def test_errors_are_of_the_estimate_that_an_instance_is_paired_with():
     taus = np.tile(np.arange(10) / 10, (2, 3, 1))
-    case = sought([at(0), at(0.3), at(0.6)], [at(0.301), at(0.01)], discrepancies=taus)
+    case = sought([at(0), at(0.3), at(0.6)], [at(0.301), at(0.01)], vsd=taus)
     errors = match_pose_target(case).errors
     for name, scale in (("mssd_m", 1), ("add_m", 1), ("mspd_px", 500)):
         close = pytest.approx([0.01 * scale, 0.001 * scale, np.inf], rel=0.1)
@@ -159,8 +159,8 @@ def written_out(cases, kinds):
         for limit in limits:
             right = total = 0
             for case in cases:
-                ranked = list(case.found)[: len(case.truths)]
-                free = list(range(len(case.truths)))
+                ranked = list(case.estimated_poses)[: len(case.true_poses)]
+                free = list(range(len(case.true_poses)))
                 total += len(free)
                 for estimate in ranked:
                     best, best_error = None, limit
@@ -177,12 +177,12 @@ def written_out(cases, kinds):
 
 
 def error_of(kind, estimate, case, j):
-    m, truth = case.model, case.truths[j]
+    m, truth = case.model, case.true_poses[j]
     if kind == "ar_mssd":
         return compute_mssd(estimate, truth, m.points_m, m.symmetries) / m.diameter_m
     if kind == "ar_mspd":
-        error = compute_mspd(estimate, truth, m.points_m, m.symmetries, case.camera)
-        return error * 640 / case.width
+        error = compute_mspd(estimate, truth, m.points_m, m.symmetries, case.camera_matrix)
+        return error * 640 / case.image_width_px
     return {"add": compute_add, "add_s": compute_add_s}[kind](
         estimate, truth, m.points_m
     ) / m.diameter_m
@@ -198,7 +198,7 @@ def test_against_a_computation_written_out(seed):
             found = [t @ at(*rng.normal(size=3) * 0.01) for t in truths if rng.random() < 0.9]
             found += [at(0.01)] * int(rng.integers(0, 2))
             cases.append(
-                sought(truths, found, image=image, of=of, width=int(rng.get_choice([320, 720])))
+                sought(truths, found, image=image, of=of, width=int(rng.choice([320, 720])))
             )
     kinds = {
         "ar_mssd": [0.05 * k for k in range(1, 11)],

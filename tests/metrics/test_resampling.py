@@ -83,7 +83,7 @@ def found_and_missed(rng):
     samples, predictions = [], {}
     for number in range(12):
         boxes = [(float(x), 10.0, float(x) + 20, 30.0) for x in rng.integers(0, 40, 2)]
-        labels = tuple(ObjectLabel(str(rng.get_choice(["a", "b"])), box, 1.0) for box in boxes)
+        labels = tuple(ObjectLabel(str(rng.choice(["a", "b"])), box, 1.0) for box in boxes)
         samples.append(Sample(f"i{number}", Path("x.jpg"), 100, 100, labels, "real"))
         predictions[f"i{number}"] = tuple(
             Detection(o.category, tuple(v + rng.integers(0, 6) for v in o.box_xyxy), rng.random())

@@ -48,7 +48,7 @@ def test_each_class_is_its_intersection_over_its_union():
             "c": block((0, 0), (0, 0)),
         }
     }
-    score = scored(data, found, masks, draws=5)
+    score = scored(data, found, masks, n_resamples=5)
     expected = {"a": 40 / 50, "b": 40 / 60}
     assert {n: e.value for n, e in score.category_iou.items()} == pytest.approx(expected)
     background = (200 - 90 - 20) / (200 - 90 + 10)
@@ -61,7 +61,7 @@ def test_images_count_by_their_pixels_and_resamples_are_theirs():
     data = dataset(label("a"), names=("x", "y"))
     masks = {name: [block((0, 10), (0, 5))] for name in "xy"}
     found = {"x": {"a": block((0, 10), (0, 5))}, "y": {"a": block((0, 10), (5, 10))}}
-    score = scored(data, found, masks, draws=400)
+    score = scored(data, found, masks, n_resamples=400)
     assert score.category_iou["a"].value == pytest.approx(50 / 150)
     assert score.category_iou["a"].ci95 == pytest.approx((0, 1))
 
@@ -71,14 +71,16 @@ def test_what_is_hardly_seen_and_what_has_no_mask_does_not_count():
     data = dataset(label("a"), label("b", visible=0.05), label("c", box=(15.0, 0.0, 20.0, 10.0)))
     masks = {"x": [block((0, 10), (0, 5)), block((0, 10), (8, 10)), None]}
     for more in ({}, {"b": block((0, 10), (8, 10))}, {"b": block((0, 10), (16, 20))}):
-        score = scored(data, {"x": right["x"] | more}, masks, draws=5)
+        score = scored(data, {"x": right["x"] | more}, masks, n_resamples=5)
         assert score.miou.value == score.background_iou.value == 1
         assert list(score.category_iou) == ["a"]
 
 
 def test_without_background_there_is_no_score_of_it():
     everything = block((0, 10), (0, 20))
-    score = scored(dataset(label("a")), {"x": {"a": everything}}, {"x": [everything]}, draws=5)
+    score = scored(
+        dataset(label("a")), {"x": {"a": everything}}, {"x": [everything]}, n_resamples=5
+    )
     assert (score.miou.value, score.background_iou) == (1, None)
     assert score.to_json()["background_iou"] is None
 

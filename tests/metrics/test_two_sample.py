@@ -123,7 +123,7 @@ def test_sets_of_one_kind_are_told_apart_no_more_often_than_said(measure):
 def test_another_mean_or_width_is_found_in_few_pictures(measure, change):
     found = measure(normal(40, 8), normal(60, 9, **change), rng())
     assert found.p_value < 0.02
-    assert found.value > found.alike
+    assert found.value > found.null_mean
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -40,7 +40,7 @@ def test_the_density_is_that_of_its_definition_in_pieces_too(monkeypatch):
     assert score_probabilities(probabilities).neighbourhood_density == pytest.approx(
         np.mean(expected)
     )
-    monkeypatch.setattr(unsupervised, "_ROWS", 10)
+    monkeypatch.setattr(unsupervised, "_CHUNK_ROWS", 10)
     assert score_probabilities(probabilities).neighbourhood_density == pytest.approx(
         np.mean(expected)
     )

@@ -98,7 +98,7 @@ def write_bricks():
             }
             for name in EXTENTS
         }
-        header = {"format": 1, "categories": list(EXTENTS), "objects": kinds}
+        header = {"format": 2, "categories": list(EXTENTS), "objects": kinds}
         (root / "dataset.json").write_text(json.dumps(header))
         return Dataset(root, tuple(EXTENTS), samples)
 

@@ -114,6 +114,13 @@ def test_covered_tails_are_told_from_others(learned):
 
 def test_the_record_and_the_card_say_what_was_learned(learned):
     detector, _, _, record = learned
-    assert set(record[0].losses) == {"heat", "box", "category", "keypoints", "seen", "total"}
+    assert set(record[0].losses) == {
+        "heatmap",
+        "box",
+        "category",
+        "keypoints",
+        "keypoint_visibility",
+        "total",
+    }
     assert detector.card.keypoints == {"arrow": ("head", "tail")}
     assert detector.card.config["keypoints"] is True

@@ -56,7 +56,17 @@ def turned_deg(one, other):
 
 def test_the_record_says_what_was_learned(learned):
     *_, record = learned
-    terms = {"heat", "box", "category", "reading", "outline", "surface", "total"}
+    terms = {
+        "heatmap",
+        "box",
+        "category",
+        "roi_category",
+        "surface_mask",
+        "surface_coordinates",
+        "total",
+    }
     assert set(record[0].losses) == terms
-    assert record[-1].losses["outline"] < 0.2 * record[0].losses["outline"]
-    assert record[-1].losses["surface"] < record[0].losses["surface"] - 0.8  # 0.5 is the least
+    assert record[-1].losses["surface_mask"] < 0.2 * record[0].losses["surface_mask"]
+    assert (
+        record[-1].losses["surface_coordinates"] < record[0].losses["surface_coordinates"] - 0.8
+    )  # 0.5 is the least

@@ -163,7 +163,7 @@ def test_data_sets_pair_by_name_and_say_what_is_otherwise(tmp_path):
     assert check_dataset(tmp_path / "other").problems == ()
     assert "change" not in read_header(tmp_path / "plain")
     assert read_header(tmp_path / "other")["change"] == {
-        "redraws": {"light": 1},
+        "resamples": {"light": 1},
         "settings": {"die_color/body_tone": "black"},
     }
 

@@ -20,7 +20,7 @@ name = "tiny"
 steps = 2
 batch = 2
 crop_px = 64
-reader = false
+roi_classifier = false
 """
 
 
@@ -57,7 +57,7 @@ def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, 
     card = json.loads((adapted / "weights.json").read_text())
     assert card["captures"]["origins"] == {"real": 24}
     assert card["config"]["fine_tuning"] == {
-        "head_rate": 0.25,
+        "head_lr_scale": 0.25,
         "layer_decay": 0.7,
         "residual": False,
     }
@@ -144,13 +144,15 @@ def test_development_captures_that_cannot_be_scored_are_refused_before_the_train
 ):
     out = tmp_path / "out"
     photos = renamed(names, labelled=labelled)
-    assert train(recipe(), out, "--data", sim.root, "--dev", photos) == 1
+    assert train(recipe(), out, "--data", sim.root, "--validation", photos) == 1
     assert message in capsys.readouterr().err
     assert not out.exists()
     if labelled:
-        assert train(recipe(), out, "--data", sim.root, "--dev", photos, "--map", "one=1") == 0
+        assert (
+            train(recipe(), out, "--data", sim.root, "--validation", photos, "--map", "one=1") == 0
+        )
         card = load_detector(out / "weights.safetensors").card
-        assert card.ood_threshold.measured_on == "development captures"
+        assert card.ood_threshold.measured_on == "validation images"
 
 
 def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, capsys):

@@ -87,7 +87,7 @@ def test_each_camera_takes_its_pictures_one_after_another(film):
         view, frame = divmod(index, FRAMES)
         assert raw.fields["view"] == view
         assert sample.scene_index == 0
-        assert sample.frame_info.frame == frame
+        assert sample.frame_info.frame_index == frame
         assert set(sample.channels) == {
             *CHOSEN[:3],
             *(["flow_forward"] if frame < FRAMES - 1 else []),
@@ -103,7 +103,7 @@ def test_each_camera_takes_its_pictures_one_after_another(film):
 def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
     settled = simulate_scene(recipe, 2, 0)
     still = simulate_scene(
-        replace(recipe, render=replace(recipe.render, channels=(), film=None)), 2, 0
+        replace(recipe, render=replace(recipe.render, channels=(), sequence=None)), 2, 0
     )
     assert settled.scene == still.scene
     assert settled.sequence[-1].scene == still.scene
@@ -112,8 +112,10 @@ def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
     (line,) = (film.root / "shards/000000/scenes.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert Scene.from_json(json.dumps(record["scene"])) == settled.scene
-    assert [entry["seconds"] for entry in record["film"]] == [i.seconds for i in settled.sequence]
-    first = record["film"][0]["bodies"]["die/0"]
+    assert [entry["seconds"] for entry in record["sequence"]] == [
+        i.seconds for i in settled.sequence
+    ]
+    first = record["sequence"][0]["bodies"]["die/0"]
     assert first["pose"]["position_m"] == list(settled.sequence[0].scene.bodies[-6].pose.position_m)
 
 
@@ -142,7 +144,7 @@ def test_each_picture_of_a_film_has_noise_of_its_own(recipe, tmp_path):
     data = make(replace(recipe, domain=domain, render=still), tmp_path / "d", FRAMES)
     for read_one, least in (
         (lambda s: images.read_rgb(s.rgb), 2.0),
-        (lambda s: images.read_rgb(s.right), 2.0),
+        (lambda s: images.read_rgb(s.right_rgb), 2.0),
         (lambda s: read_channel("sensor_depth", s.channels["sensor_depth"]), 0.5),
     ):
         taken = [read_one(sample).astype(float) for sample in data.samples]
@@ -189,7 +191,9 @@ def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, fil
         max(exposures),
     )
     assert "Gains of films" in card.to_markdown()
-    answer = run_query(lagging, "SELECT frame, exposure_gain, red_gain FROM samples ORDER BY name")
+    answer = run_query(
+        lagging, "SELECT frame_index, exposure_gain, red_gain FROM samples ORDER BY name"
+    )
     assert answer.rows == tuple(
         (s.frame_info.frame_index, s.gains.exposure, s.gains.red) for s in lagging.samples
     )
@@ -266,10 +270,10 @@ def test_coverage_is_whole_only_where_nothing_moves(film):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"frames": 3}, "views x film.frames must divide 16, not 2 x 3"),
-        ({"frames": 0}, "views x film.frames must divide 16, not 2 x 0"),
+        ({"frames": 3}, "views x sequence.frames must divide 16, not 2 x 3"),
+        ({"frames": 0}, "views x sequence.frames must divide 16, not 2 x 0"),
         ({"interval_s": 0.0}, "interval_s must be 0.0001 to 10, not 0.0"),
-        ({"tracks": -1}, "tracks must be 0 to 4096, not -1"),
+        ({"track_count": -1}, "track_count must be 0 to 4096, not -1"),
     ],
 )
 def test_an_impossible_film_is_refused(options, message):
@@ -288,7 +292,7 @@ def test_flow_without_a_film_is_refused():
 def test_a_recipe_without_film_and_shutter_keeps_its_digest(recipe):
     dice = load_recipe("dice")
     facts = dice.collect_rendering_settings()
-    assert "film" not in facts["render"]
+    assert "sequence" not in facts["render"]
     assert not {"shutter", "motion"} & facts["domain"].keys()
     assert recipe.digest() != dice.digest()
 
@@ -316,7 +320,7 @@ def test_a_translated_film_is_held_against_the_renderer_s_flow(film):
     worst = {}
     for transfer in (Tinted(), Restless()):
         made = list(translate_samples(transfer, pictures, 0, "adapt", NO_VERIFIERS))
-        found = [one.certificate.checks["warp_levels"] for one in made]
+        found = [one.certificate.checks["warping_error_levels"] for one in made]
         assert [one.value is None for one in found] == [n % FRAMES == 0 for n in range(len(found))]
         worst[type(transfer)] = max(one.value for one in found if one.value is not None)
     assert worst[Tinted] < 2 < CertificateLimits().warping_error_levels < 10 < worst[Restless]
@@ -332,7 +336,7 @@ def test_films_of_two_cameras_in_a_tar_stay_two_when_they_are_translated(film, t
     )  # fmt: skip
     report = check_dataset(tmp_path / "set")
     assert (report.samples, report.problems) == (FRAMES * VIEWS, ())
-    measured = [picture.checks["warp_levels"].value for picture in certificate.images]
+    measured = [picture.checks["warping_error_levels"].value for picture in certificate.images]
     assert [value is None for value in measured] == [n % FRAMES == 0 for n in range(len(measured))]
     for sample, origin in zip(read_dataset(tmp_path / "set").samples, film.samples, strict=True):
         assert (sample.frame_info, sample.gains) == (origin.frame_info, origin.gains)

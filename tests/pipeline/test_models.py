@@ -110,7 +110,7 @@ def test_the_record_says_how_joints_stood(dataset):
         scene = Scene.from_json(json.dumps(record["scene"]))
         (lamp,) = (body for body in scene.bodies if body.name == "fixture/0")
         states = dict(lamp.asset.joints)
-        drawn = record["drawn"]
+        drawn = record["sampled_values"]
         assert states["knee"] == pytest.approx(-1 + 2 * drawn["fixture/0/joints.knee"])
         assert states["reach"] == pytest.approx(0.05 * drawn["fixture/0/joints.reach"])
         assert -0.6 <= states["knee"] <= -0.2

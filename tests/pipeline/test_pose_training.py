@@ -118,7 +118,7 @@ def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
 
 
 def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, capsys):
-    run("predict", weights, place / "sim", "--score", "0.3", "--workers", 1)
+    run("predict", weights, place / "sim", "--min-score", "0.3", "--workers", 1)
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     apart = []
     for sample, line in zip(read_real_images(place / "sim").samples, lines, strict=True):

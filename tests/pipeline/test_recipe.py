@@ -58,7 +58,7 @@ def test_what_a_base_has_can_be_taken_out(tmp_path):
     )
     assert asdict(load_recipe(str(tmp_path / "again.toml")).domain.dirt)["seed"] is None
     (tmp_path / "free.toml").write_text(
-        "base = ['dice-film', 'dice-balanced']\n[render]\nfilm = false\nchannels = []\n"
+        "base = ['dice-film', 'dice-balanced']\n[render]\nsequence = false\nchannels = []\n"
         "[require]\nsixes = false"
     )
     free = load_recipe(str(tmp_path / "free.toml"))

@@ -59,9 +59,9 @@ def test_measures_are_those_of_the_camera_that_sees_least():
     found = {name: measure_scene(name, scene, seen) for name in MEASURES}
     assert found == {
         "objects": 1,
-        "least_visible_fraction": 0.5,
+        "min_visible_fraction": 0.5,
         "mean_visible_fraction": 0.75,
-        "least_box_px": 8.0,
+        "min_box_px": 8.0,
     }
     nothing = {name: measure_scene(name, scene, [*seen, []]) for name in MEASURES}
     assert nothing.pop("objects") == 0
@@ -135,7 +135,7 @@ def test_visible_objects_are_required_of_the_labels():
         assert len(labels) == 2
 
 
-LARGE = needing(large=Requirement(((200.0, 400.0),), measure="least_box_px", budget=10))
+LARGE = needing(large=Requirement(((200.0, 400.0),), measure="min_box_px", budget=10))
 LARGE = replace(
     LARGE,
     domain=replace(
@@ -195,7 +195,7 @@ def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
     drafts = itertools.count(1)
     monkeypatch.setattr(
         scene_sampling,
-        "blind_spot",
+        "find_blind_corner",
         lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
@@ -238,7 +238,7 @@ def test_recipes_read_them_and_digests_tell_them_apart(tmp_path):
 
 
 BAD = [
-    ("measure = 'objets'\nwithin = [[1, 2]]", "'require.r.measure' cannot be 'objets'. Did you mean 'objects'? Allowed: count/1, count/2, count/3, count/4, count/5, count/6, least_box_px, least_visible_fraction, mean_visible_fraction, objects."),
+    ("measure = 'objets'\nwithin = [[1, 2]]", "'require.r.measure' cannot be 'objets'. Did you mean 'objects'? Allowed: count/1, count/2, count/3, count/4, count/5, count/6, mean_visible_fraction, min_box_px, min_visible_fraction, objects."),
     ("measure = 'count/7'\nwithin = [[1, 2]]", "'require.r.measure' cannot be 'count/7'. Did you mean "),
     ("measure = 'objects'\nwithin = [[2, 1]]", "a requirement needs ranges [low, high] with low <= high, not ((2.0, 1.0),)"),
     ("measure = 'objects'\nwithin = []", "a requirement needs ranges [low, high] with low <= high, not ()"),

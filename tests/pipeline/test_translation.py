@@ -203,7 +203,7 @@ def strict(reinhard, sim, tmp_path_factory):
     """A translation under a limit that about half of the pictures break, and that limit."""
     root = tmp_path_factory.mktemp("strict")
     free = certify(reinhard, sim, root / "free")
-    values = sorted(p.checks["added_levels"].value for p in free.images)
+    values = sorted(p.checks["added_structure_levels"].value for p in free.images)
     limits = replace(LENIENT, added_structure_levels=values[len(values) // 2])
     return root / "set", limits, certify(reinhard, sim, root / "set", limits=limits)
 
@@ -211,7 +211,7 @@ def strict(reinhard, sim, tmp_path_factory):
 def test_rejected_pictures_leave_holes_and_the_others_their_bytes(strict, reinhard, sim, tmp_path):
     root, _, certificate = strict
     adapted, free = read_dataset(root), apply(reinhard, sim, tmp_path / "free")
-    rejected = {picture.name for picture in certificate.rejected}
+    rejected = {picture.name for picture in certificate.rejected_images}
     assert 0 < len(rejected) < len(sim.samples)
     assert {s.name for s in free.samples} - {s.name for s in adapted.samples} == rejected
     by_name = {s.name: s for s in free.samples}
@@ -229,7 +229,7 @@ def test_a_set_with_holes_is_whole(strict):
     root, _, certificate = strict
     report = check_dataset(root)
     assert report.problems == ()
-    assert report.samples == certificate.kept
+    assert report.samples == certificate.accepted_count
 
 
 def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
@@ -261,13 +261,15 @@ def test_the_certificate_lies_beside_the_set(strict, sim):
     assert read_certificate(root) == certificate
     assert certificate.limits == limits
     paths = list_image_pairs(root, sim)
-    assert {name for name, _ in paths.items()} == {p.name for p in certificate.pictures}
+    assert {name for name, _ in paths.items()} == {p.name for p in certificate.images}
     assert all(before.is_file() and after.is_file() for before, after in paths.values())
 
 
 def test_other_limits_do_not_resume(strict, reinhard, sim, tmp_path):
     certify(reinhard, sim.take(2), tmp_path / "set")
-    with pytest.raises(OutputError, match=r"certification\.limits\.grid_levels is 99, not 98"):
+    with pytest.raises(
+        OutputError, match=r"certification\.limits\.grid_artefact_levels is 99, not 98"
+    ):
         certify(
             reinhard,
             sim.take(2),
@@ -303,8 +305,8 @@ def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_pat
         assert ours.parent == images.compute_digest(photo.rgb)
     assert check_dataset(tmp_path / "set").problems == ()
     measured = read_certificate(tmp_path / "set").images[0].checks
-    assert measured["displacement_px"].status == "pass"
-    assert measured["outline_recall"].status == "pass"  # by the masks of the labels
+    assert measured["object_shift_px"].status == "pass"
+    assert measured["edge_recall"].status == "pass"  # by the masks of the labels
 
 
 def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
@@ -312,7 +314,7 @@ def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
     boxes = tuple(replace(label, mask=None) for label in photos.samples[0].objects)
     apply(reinhard, replace(photos, samples=(replace(photos.samples[0], objects=boxes),)), tmp_path)
     measured = read_certificate(tmp_path).images[0].checks
-    assert measured["outline_recall"].reason == (
+    assert measured["edge_recall"].reason == (
         "the labels have neither an image of instance ids nor masks"
     )
 
@@ -424,19 +426,21 @@ def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
     assert len({sample.rgb.read_bytes() for sample in adapted.samples}) == 1
     assert check_dataset(tmp_path / "set").problems == ()
     assert [s.frame_info for s in adapted.samples] == [s.frame_info for s in video.samples]
-    told = [p.checks["warp_levels"].reason for p in read_certificate(tmp_path / "set").images]
+    told = [
+        p.checks["warping_error_levels"].reason for p in read_certificate(tmp_path / "set").images
+    ]
     assert told[:2] == ["it is the first of its film", "no flow: a video has none"]
 
 
 def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
-    judges = (("task", weights("nano")), ("judge", weights("small")))
+    judges = (("task", weights("nano")), ("verifier", weights("small")))
     certificate = certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
     assert certificate.verifiers == {name: images.compute_digest(path) for name, path in judges}
-    assert all(set(picture.agreements) == {"task", "judge"} for picture in certificate.images)
+    assert all(set(picture.agreements) == {"task", "verifier"} for picture in certificate.images)
 
 
 def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
-    for name, value in (("LEAST_STEPS", 10), ("JUDGED_SHARE", 100)):
+    for name, value in (("MIN_INTERVAL_STEPS", 10), ("JUDGED_SHARE", 100)):
         monkeypatch.setattr(f"sim2cam.adapt.training.checkpoint_selection.{name}", value)
     again = (
         replace(s, name=f"{s.name}b", digest=s.digest[::-1], scene_index=100 + s.scene_index)
@@ -451,20 +455,20 @@ def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
             device="cpu", progress=None,
         )  # fmt: skip
 
-    judges = (("task", weights("nano")), ("judge", weights("small")))
+    judges = (("task", weights("nano")), ("verifier", weights("small")))
     ending = train(judges)
     assert [candidate.step for candidate in ending.selection.candidates] == [10, 20]
     assert ending == train(judges, resume=True)
     with pytest.raises(
-        CheckpointError, match=r"certificate\.judges\.judge was '.*' and is now None"
+        CheckpointError, match=r"certificate\.verifiers\.verifier was '.*' and is now None"
     ):
         train(judges[:1], resume=True)
     with pytest.raises(UsageError, match="of the architecture 'nano', as --task"):
-        train((judges[0], ("judge", judges[0][1])), resume=True)
+        train((judges[0], ("verifier", judges[0][1])), resume=True)
 
 
 def test_a_second_opinion_needs_another_architecture(reinhard, sim, weights, tmp_path):
-    judges = (("task", weights("nano")), ("judge", weights("nano")))
+    judges = (("task", weights("nano")), ("verifier", weights("nano")))
     with pytest.raises(
         UsageError, match=r"of the architecture 'nano', as --task\. A second opinion"
     ):

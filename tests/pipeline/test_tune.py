@@ -114,7 +114,7 @@ def _renamed(tables, folder):
 
 
 def _labelled_by_itself(tables, folder):
-    tables["images"][0]["origin"] = "self-labelled"
+    tables["images"][0]["origin"] = "pseudo-labelled"
     (folder / "train.json").write_text(json.dumps(tables))
 
 

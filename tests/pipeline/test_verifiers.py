@@ -94,16 +94,16 @@ def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
     assert resolve_weights(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
     for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
         assert resolve_weights(given) == given
-    (tmp_path / "dice-judge.safetensors").touch()
+    (tmp_path / "dice-verifier.safetensors").touch()
     monkeypatch.setattr(verifiers, "SHIPPED_WEIGHTS", tmp_path)
-    assert resolve_weights(Path("dice-judge")) == tmp_path / "dice-judge.safetensors"
+    assert resolve_weights(Path("dice-verifier")) == tmp_path / "dice-verifier.safetensors"
     with pytest.raises(UsageError) as caught:
-        resolve_weights(Path("dice-juge"))
+        resolve_weights(Path("dice-verifer"))
     assert str(caught.value) == (
-        "no weights 'dice-juge' ship, and there is no such file. Did you mean 'dice-judge'? Allowed: "
-        "dice-judge"
+        "no weights 'dice-verifer' ship, and there is no such file. Did you mean 'dice-verifier'? Allowed: "
+        "dice-verifier"
     )
 
 
 def test_the_scout_is_a_second_opinion(weights):
-    check_verifiers((("task", weights("nano")), ("judge", weights("scout"))))
+    check_verifiers((("task", weights("nano")), ("verifier", weights("scout"))))

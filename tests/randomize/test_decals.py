@@ -25,12 +25,14 @@ def domain():
 
 
 def with_group(domain, name, **factors):
-    given = {k: v if hasattr(v, "draw") else Constant(v) for k, v in factors.items()}
+    given = {k: v if hasattr(v, "sample") else Constant(v) for k, v in factors.items()}
     return replace(domain, **{name: replace(getattr(domain, name), **given)})
 
 
 def composed(domain, index=0, change=None):
-    drawn = sample_factors(domain, 3, index, views=1, **({"change": change} if change else {}))
+    drawn = sample_factors(
+        domain, 3, index, views=1, **({"intervention": change} if change else {})
+    )
     return drawn, build_scene(drawn, 64, 64)
 
 

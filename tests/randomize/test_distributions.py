@@ -33,7 +33,7 @@ EVERY = [
 
 def draws(distribution, n=4000, seed=7):
     chance = SamplingContext(np.random.default_rng(seed))
-    return [distribution.draw(chance) for _ in range(n)]
+    return [distribution.sample(chance) for _ in range(n)]
 
 
 def rng():
@@ -111,7 +111,7 @@ def test_an_option_of_weight_0_is_never_drawn():
 
 
 def test_plain_types_come_out():
-    assert [type(d.draw(chance())) for d in EVERY] == [
+    assert [type(d.sample(chance())) for d in EVERY] == [
         str,
         float,
         float,

@@ -26,17 +26,20 @@ KINDS = [
 
 @pytest.mark.parametrize("of", KINDS)
 def test_places_and_values_go_both_ways(of):
-    assert (of.place(of.asked.low), of.place(of.asked.high)) == pytest.approx((0, 1))
+    assert (
+        of.to_position(of.distribution.low),
+        of.to_position(of.distribution.high),
+    ) == pytest.approx((0, 1))
     for place in (-0.5, 0.0, 0.3, 1.0, 1.4):
-        if of.least < of.value(place) < of.most:
-            assert of.place(of.value(place)) == pytest.approx(place)
+        if of.lower_bound < of.from_position(place) < of.upper_bound:
+            assert of.to_position(of.from_position(place)) == pytest.approx(place)
 
 
 @pytest.mark.parametrize("of", KINDS)
 def test_moved_to_where_it_is_it_stays(of):
-    moved = of.moved(0.0, 1.0)
-    assert type(moved) is type(of.asked)
-    assert (moved.low, moved.high) == pytest.approx((of.asked.low, of.asked.high))
+    moved = of.rescale(0.0, 1.0)
+    assert type(moved) is type(of.distribution)
+    assert (moved.low, moved.high) == pytest.approx((of.distribution.low, of.distribution.high))
 
 
 def test_ratios_and_laws_move_as_a_whole():

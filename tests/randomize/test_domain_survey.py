@@ -44,23 +44,23 @@ def test_draws_are_counted_and_none_falls_outside(surveyed):
             for values in drawn
             for path in values
         )
-        assert one.count == sum(one.drawn) == times
-        if one.asked is not None:
-            assert sum(one.asked) == pytest.approx(one.count)
+        assert one.count == sum(one.observed) == times
+        if one.expected is not None:
+            assert sum(one.expected) == pytest.approx(one.count)
 
 
 def test_words_numbers_and_what_has_no_closed_form(surveyed):
     found = by_name(surveyed[1])
     surface = found["layout", "surface"]
-    assert dict(zip(surface.words, surface.asked, strict=True)) == {
+    assert dict(zip(surface.options, surface.expected, strict=True)) == {
         "table": 2.0, "mat": 3.0, "tray": 3.0,
     }  # fmt: skip
-    assert surface.drawn[0] == 2
-    assert found["layout", "aspect"].asked is None
+    assert surface.observed[0] == 2
+    assert found["layout", "aspect"].expected is None
     count = found["layout", "distractor_count"]
     assert count.edges == (-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5)
-    assert count.asked == pytest.approx([SCENES / 6] * 6)
+    assert count.expected == pytest.approx([SCENES / 6] * 6)
     flags = found["layout", "same_look"]
-    assert set(flags.words) == {"true", "false"}
+    assert set(flags.options) == {"true", "false"}
     assert found["layout", "wall_m"].is_fixed
     assert not count.is_fixed

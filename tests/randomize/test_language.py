@@ -61,7 +61,7 @@ def chance(seed=11, **options):
 
 def several(distribution, n=4000):
     one = chance()
-    return [distribution.draw(one) for _ in range(n)]
+    return [distribution.sample(one) for _ in range(n)]
 
 
 def changed(domain, group, **factors):
@@ -282,7 +282,7 @@ def test_a_quota_holds_in_every_block_and_in_any_order(domain):
     assert [values(other, index)["layout/surface"] for index in (0, 17)] == [found[0], found[17]]
     assert found != surfaces(seed=4)
     assert found == surfaces(attempt=5)  # rejected scenes do not upset the balance
-    assert found != surfaces(change=Intervention(resamples={"layout": 1}))
+    assert found != surfaces(intervention=Intervention(resamples={"layout": 1}))
 
 
 def test_strata_of_ranges_are_drawn_inside_them(domain):
@@ -363,7 +363,7 @@ def test_a_redrawn_group_leaves_every_value_outside_bit_identical(domain, group,
     moved = 0
     for index in range(2):
         before = values(chosen, index)
-        after = values(chosen, index, change=Intervention(resamples={group: 1}))
+        after = values(chosen, index, intervention=Intervention(resamples={group: 1}))
         outside = [p for p in before.keys() & after.keys() if p.split("/")[0] != group]
         assert {p: repr(before[p]) for p in outside} == {p: repr(after[p]) for p in outside}
         both = before.keys() & after.keys()
@@ -380,7 +380,7 @@ def test_a_factor_that_is_set_leaves_every_other_bit_identical(domain):
         ({"die/edge_m": 0.02}, {p for p in before if p.startswith("die/") and "edge_m" in p}),
         ({"layout/surface": "table"}, {"layout/surface"}),
     ):
-        after = values(chosen, change=Intervention(settings=settings))
+        after = values(chosen, intervention=Intervention(settings=settings))
         assert {p for p in before if before[p] != after[p]} <= paths
         assert {after[p] for p in paths} == set(settings.values())
         assert before.keys() == after.keys()
@@ -388,12 +388,12 @@ def test_a_factor_that_is_set_leaves_every_other_bit_identical(domain):
 
 def test_set_and_redrawn_at_once(domain):
     change = Intervention(resamples={"table": 2}, settings={"table/hue": 0.5})
-    before, after = values(domain), values(domain, change=change)
+    before, after = values(domain), values(domain, intervention=change)
     assert after["table/hue"] == 0.5
     assert after["table/value"] != before["table/value"]
-    again = values(domain, change=Intervention(resamples={"table": 2}))
+    again = values(domain, intervention=Intervention(resamples={"table": 2}))
     assert {p for p in after if after[p] != again[p]} == {"table/hue"}
-    expected = domain.table.value.draw(SamplingContext(derive_rng(3, "table/value", attempt=2)))
+    expected = domain.table.value.sample(SamplingContext(derive_rng(3, "table/value", attempt=2)))
     assert after["table/value"] == expected
 
 

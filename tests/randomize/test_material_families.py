@@ -19,7 +19,7 @@ def domain():
 
 
 def with_table(domain, **factors):
-    given = {k: v if hasattr(v, "draw") else Constant(v) for k, v in factors.items()}
+    given = {k: v if hasattr(v, "sample") else Constant(v) for k, v in factors.items()}
     return expand_families(replace(domain, table=replace(domain.table, **given)))
 
 

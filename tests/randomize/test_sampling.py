@@ -35,7 +35,7 @@ def test_every_factor_is_drawn_from_its_own_stream(domain):
         ("die/2/edge_m", domain.die.edge_m),
         ("view/1/die_px", domain.view.die_px),
     ):
-        assert values[path] == factor.draw(SamplingContext(derive_rng(3, path, scene_index=5)))
+        assert values[path] == factor.sample(SamplingContext(derive_rng(3, path, scene_index=5)))
 
 
 def test_every_group_is_drawn_as_often_as_it_is_needed(domain):
@@ -97,7 +97,7 @@ def test_a_group_that_is_added_changes_nothing_else(domain):
 @pytest.mark.parametrize("group", ["light", "layout", "die", "die/1", "view/0", "sensor", "table"])
 def test_redrawing_a_group_leaves_every_other_value(domain, group):
     before = drawn(domain)
-    again = drawn(domain, change=Intervention(resamples={group: 1}))
+    again = drawn(domain, intervention=Intervention(resamples={group: 1}))
     both = before.values.keys() & again.values.keys()
     inside = {p for p in both if f"{p}/".startswith(f"{group}/")}
     differing = {p for p in both if before.values[p] != again.values[p]}
@@ -108,14 +108,18 @@ def test_redrawing_a_group_leaves_every_other_value(domain, group):
 
 
 def test_redraws_count(domain):
-    once, twice = (drawn(domain, change=Intervention(resamples={"light": n})) for n in (1, 2))
+    once, twice = (drawn(domain, intervention=Intervention(resamples={"light": n})) for n in (1, 2))
     assert {p.split("/")[0] for p in changed(once, twice)} <= {"light", "lamp"}
     assert changed(once, twice)
-    assert not changed(drawn(domain), drawn(domain, change=Intervention(resamples={"light": 0})))
+    assert not changed(
+        drawn(domain), drawn(domain, intervention=Intervention(resamples={"light": 0}))
+    )
 
 
 def test_a_name_is_not_taken_for_another_that_begins_alike(domain):
-    differing = changed(drawn(domain), drawn(domain, change=Intervention(resamples={"die": 1})))
+    differing = changed(
+        drawn(domain), drawn(domain, intervention=Intervention(resamples={"die": 1}))
+    )
     assert {p.split("/")[0] for p in differing} == {"die"}
     more = sample_factors(
         replace(domain, layout=replace(domain.layout, die_count=Constant(12))), 3, 5, views=1
@@ -136,7 +140,7 @@ def test_an_unknown_group_is_refused(domain):
     names = ", ".join(sorted(f.name for f in fields(Domain) if getattr(domain, f.name)))
     message = f"unknown group 'lihgt'. Did you mean 'light'? Allowed: {names}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
-        drawn(domain, change=Intervention(resamples={"lihgt": 1}))
+        drawn(domain, intervention=Intervention(resamples={"lihgt": 1}))
 
 
 @pytest.mark.parametrize(

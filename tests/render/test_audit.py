@@ -43,7 +43,7 @@ def rendered(egl, make, tmp_path_factory):
     def render(lens):
         scene = make.thrown()
         of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=LENSES[lens])
-        of = replace(of, depth=CAMERA, baseline_m=0.03)
+        of = replace(of, depth_camera=CAMERA, baseline_m=0.03)
         egl.load(scene)
         pair = PAIR if lens == "pinhole" else ()
         frame = shoot(scene, of, egl, (*ANY_LENS, *pair, *EXTRAS))
@@ -221,7 +221,7 @@ def with_occlusions(change):
 
 
 def swapped(occlusion):
-    return replace(occlusion, front=occlusion.occluded_id, behind=occlusion.occluder_id)
+    return replace(occlusion, occluder_id=occlusion.occluded_id, occluded_id=occlusion.occluder_id)
 
 
 def of_the_sample(**facts):
@@ -236,7 +236,7 @@ def all_shared(sample, channels):
 PICTURE_FAULTS = {
     "who hides whom the wrong way round": (with_occlusions(swapped), "but their masks share"),
     "an occlusion of nobody": (
-        with_occlusions(lambda o: replace(o, front=99)),
+        with_occlusions(lambda o: replace(o, occluder_id=99)),
         "no object has the instance_id 99",
     ),
     "pixels of another picture": (

@@ -48,8 +48,8 @@ def taken(egl, make, tmp_path_factory):
         of = replace(of, lens=BARREL, shutter=shutter, twist=twist)
         egl.load(scene)
         frame = shoot(scene, of, egl, ("depth", "ids", "coverage"))
-        seen_from = of.twist.seen_from(of.pose)
-        moment = FrameInfo(0, 0.0, of.row_s(), shutter.exposure_s, of.pose, seen_from)
+        seen_from = of.twist.express_in(of.pose)
+        moment = FrameInfo(0, 0.0, of.get_row_delay_s(), shutter.exposure_s, of.pose, seen_from)
         sample = Sample(
             name, Path("a.jpg"), of.width, of.height, frame.objects, "sim", lens=of.lens,
             frame_info=moment,
@@ -85,7 +85,7 @@ def test_a_planted_fault_is_found(taken, fault):
 
 def test_another_exposure_is_found(taken):
     sample, channels = taken["thrown dice"]
-    short = replace(sample, moment=replace(sample.frame_info, exposure_s=0.0))
+    short = replace(sample, frame_info=replace(sample.frame_info, exposure_s=0.0))
     assert any("is not full" in what for what in audit_coverage(short, channels))
 
 
@@ -94,4 +94,4 @@ def test_an_instant_and_captures_are_not_audited(taken):
     wrong = {**channels, "coverage": 1 - channels["coverage"]}
     assert list(audit_coverage(replace(sample, lens=None), wrong)) == []
     for moment in (None, FrameInfo(0), replace(sample.frame_info, exposure_s=None)):
-        assert list(audit_coverage(replace(sample, moment=moment), wrong)) == []
+        assert list(audit_coverage(replace(sample, frame_info=moment), wrong)) == []

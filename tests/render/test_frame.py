@@ -158,7 +158,7 @@ def test_a_flow_tells_what_is_seen_there_from_what_is_hidden(egl, make):
     ids = beside.gbuffer["bodies"]
     assert (found[ids == 2][:, 2] == FLOW_OCCLUDED).all()
     assert (found[ids == 3][:, 2] == FLOW_VISIBLE).mean() > 0.95
-    nothing = replace(beside, drawn={**beside.gbuffer, "bodies": np.zeros_like(ids)})
+    nothing = replace(beside, gbuffer={**beside.gbuffer, "bodies": np.zeros_like(ids)})
     assert not compute_flow_channel(nothing, over).any()
 
 

@@ -200,7 +200,7 @@ def cover(drawing, scene):
     drawing.load(scene)
     of = scene.cameras[0]
     view = PinholeView(of.pose, of.width, of.height, FOCAL, *MIDDLE)
-    return drawing.draw(view, ("cover",))["cover"][..., 0].astype(np.uint8)
+    return drawing.render(view, ("cover",))["cover"][..., 0].astype(np.uint8)
 
 
 SENSOR = {

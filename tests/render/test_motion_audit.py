@@ -55,15 +55,15 @@ def rendered(egl, make, tmp_path_factory):
             else body
             for body in scene.bodies
         ]
-        scene = replace(scene, bodies=tuple(bodies)).after(seconds)
+        scene = replace(scene, bodies=tuple(bodies)).advance(seconds)
         of = replace(make.camera((0.05, -0.2, 0.35), (0.02, 0.0, 0.08)), lens=lens, shutter=timing)
-        of = replace(of, twist=Twist((-0.1, 0.1, 0.2), (0.3, 0.5, -1.0))).after(seconds)
+        of = replace(of, twist=Twist((-0.1, 0.1, 0.2), (0.3, 0.5, -1.0))).advance(seconds)
         egl.load(scene)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shutter, "MAX_TIME_SLICES", 1)  # light is not audited
             frame = shoot(scene, of, egl, CHANNELS)
-        twist = of.twist.seen_from(of.pose)
-        moment = FrameInfo(0, seconds, of.row_s(), 0.002, of.pose, twist)
+        twist = of.twist.express_in(of.pose)
+        moment = FrameInfo(0, seconds, of.get_row_delay_s(), 0.002, of.pose, twist)
         sample = Sample(
             name,
             Path("a.jpg"),
@@ -139,7 +139,7 @@ def moved(label):
 
 
 def with_moment(sample, **changes):
-    return replace(sample, moment=replace(sample.frame_info, **changes))
+    return replace(sample, frame_info=replace(sample.frame_info, **changes))
 
 
 def reversed_flow(flow):

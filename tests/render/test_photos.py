@@ -62,7 +62,7 @@ def hue(rgb):
 
 def seen(drawing, view, points):
     """The quarters that points in the world show in a view."""
-    rgb = drawing.draw(view, ("radiance",))["radiance"]
+    rgb = drawing.render(view, ("radiance",))["radiance"]
     places = view.pose.inverse().apply(np.array(points, float))
     columns = view.cx_px + view.focal_px * places[:, 0] / places[:, 2]
     rows = view.cy_px + view.focal_px * places[:, 1] / places[:, 2]
@@ -99,7 +99,7 @@ def test_a_backdrop_stands_behind_what_the_camera_sees(drawing, make, recipe):
     view = make.view(make.camera(tuple(eye), tuple(middle), focal_px=250.0))
     corners = [middle + 0.4 * x * right + 0.2 * z * up for z in (1, -1) for x in (-1, 1)]
     assert seen(drawing, view, corners) == ["red", "green", "blue", "white"]
-    depth = drawing.draw(view, ("depth_m",))["depth_m"]
+    depth = drawing.render(view, ("depth_m",))["depth_m"]
     assert depth[120, 160] == pytest.approx(2.0, abs=1e-3)
 
 
@@ -138,7 +138,7 @@ def test_it_is_recorded_with_its_licence_and_may_be_left_out(recipe):
         assert names == ([] if wanted == "none" else ["pictures/quarters.png"])
         found.add(wanted)
     assert found == {"none", "quarters.png"}
-    assert mine.licences() == {"pictures/quarters.png": "CC0-1.0"}
+    assert mine.collect_licences() == {"pictures/quarters.png": "CC0-1.0"}
 
 
 BAD = [
@@ -168,6 +168,6 @@ def test_photos_are_traced_as_they_are_drawn(egl, make, recipe):
     lens = {"width": 64, "height": 48, "focal_px": 40.0, "cx_px": 31.5, "cy_px": 23.5}
     view = make.view(make.camera(eye, (0.0, 0.0, 0.1), **lens))
     egl.load(scene)
-    ours = egl.draw(view, ("radiance",))["radiance"]
+    ours = egl.render(view, ("radiance",))["radiance"]
     theirs = PathTracer(scene).trace(view, samples_per_pixel=64, seed=0)
     assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8

@@ -46,7 +46,7 @@ def test_a_hidden_body_is_covered_but_not_seen(drawing, make):
     beside = make.body("beside", make.die(), (0.0265, 0.0, 0.008))
     drawing.load(make.scene(upper, lower, beside))
     labels = make.labels(drawing, make.view(make.camera((0.0, 0.001, 0.45))))
-    whole = [(labels.coverage[..., 0] >> np.uint32(bit)) & 1 > 0 for bit in range(3)]
+    whole = [(labels.cover[..., 0] >> np.uint32(bit)) & 1 > 0 for bit in range(3)]
     seen = [labels.ids == number for number in (1, 2, 3)]
     assert seen[0].sum() == whole[0].sum()
     assert seen[1].sum() == 0
@@ -57,10 +57,10 @@ def test_a_hidden_body_is_covered_but_not_seen(drawing, make):
 def test_what_is_seen_is_covered(drawing, make):
     drawing.load(make.thrown(40))  # up to 1.2 m high
     labels = make.labels(drawing, make.view(make.camera((0.0, -1.2, 1.0), (0.0, 0.0, 0.9))))
-    assert labels.coverage.shape[-1] == 2
+    assert labels.cover.shape[-1] == 2
     assert (labels.ids > 32).any()
     number = labels.ids.astype(np.uint32)
-    word = np.where(number > 32, labels.coverage[..., 1], labels.coverage[..., 0])
+    word = np.where(number > 32, labels.cover[..., 1], labels.cover[..., 0])
     bit = (word >> ((number - 1) % 32)) & 1
     assert (bit[number > 0] == 1).all()
 
@@ -68,7 +68,7 @@ def test_what_is_seen_is_covered(drawing, make):
 def test_cover_is_little_more_than_what_is_seen_of_an_open_body(drawing, make):
     drawing.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
     labels = make.labels(drawing, make.view(make.camera(focal_px=1500.0)))
-    seen, whole = (labels.ids == 1).sum(), (labels.coverage[..., 0] == 1).sum()
+    seen, whole = (labels.ids == 1).sum(), (labels.cover[..., 0] == 1).sum()
     assert seen > 1000
     assert seen <= whole <= 1.01 * seen
 
@@ -76,10 +76,10 @@ def test_cover_is_little_more_than_what_is_seen_of_an_open_body(drawing, make):
 def test_nothing_lies_beyond_the_table(drawing, make):
     drawing.load(make.scene())
     view = make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3)))
-    labels, radiance = make.labels(drawing, view), drawing.draw(view, ("radiance",))["radiance"]
+    labels, radiance = make.labels(drawing, view), drawing.render(view, ("radiance",))["radiance"]
     assert (labels.depth_m[0] == 0).all()
     assert (labels.depth_m[-1] > 0).all()
-    assert not labels.coverage.any()
+    assert not labels.cover.any()
     assert np.allclose(radiance[0], make.sky.horizon, atol=1e-3)
 
 
@@ -92,10 +92,10 @@ def test_two_drawings_have_equal_bytes(drawing, make):
         drawing.load(make.thrown())
         labels = make.labels(drawing, view)
         parts = (
-            drawing.draw(view, ("radiance",))["radiance"],
+            drawing.render(view, ("radiance",))["radiance"],
             labels.depth_m,
             labels.ids,
-            labels.coverage,
+            labels.cover,
         )
         drawn.append([part.tobytes() for part in parts])
     assert drawn[0] == drawn[1]
@@ -110,7 +110,7 @@ def test_colour_and_ids_agree_at_silhouettes(drawing, make):
     drawing.load(make.scene(*balls))
     view = make.view(make.camera(focal_px=500.0))
     radiance, ids = (
-        drawing.draw(view, ("radiance",))["radiance"].mean(axis=-1),
+        drawing.render(view, ("radiance",))["radiance"].mean(axis=-1),
         make.labels(drawing, view).ids,
     )
     dark = (radiance < radiance[ids == 0].max() * 0.25).astype(np.uint8)
@@ -127,7 +127,7 @@ def centroid(mask):
 
 def test_edges_of_the_picture_are_anti_aliased(drawing, make):
     drawing.load(make.scene(make.body("ball", make.sphere(0.02), (0.0, 0.0, 0.1), make.BLACK)))
-    level = drawing.draw(make.view(make.camera()), ("radiance",))["radiance"].mean(axis=-1)
+    level = drawing.render(make.view(make.camera()), ("radiance",))["radiance"].mean(axis=-1)
     light, dark = np.median(level[:20]), level.min()
     between = (level > dark + 0.3 * (light - dark)) & (level < dark + 0.7 * (light - dark))
     assert between.sum() > 20
@@ -135,7 +135,7 @@ def test_edges_of_the_picture_are_anti_aliased(drawing, make):
 
 def test_an_open_table_has_the_radiance_of_its_light(drawing, make):
     drawing.load(make.scene())
-    radiance = drawing.draw(make.view(make.camera((0.0, 0.0, 0.5))), ("radiance",))["radiance"]
+    radiance = drawing.render(make.view(make.camera((0.0, 0.0, 0.5))), ("radiance",))["radiance"]
     irradiance = np.pi * 0.5 + 0.8
     assert radiance.mean() == pytest.approx(0.3 * irradiance / np.pi, rel=0.06)
 
@@ -147,7 +147,7 @@ def test_what_glows_is_brighter_by_its_own_light(drawing, make):
         body = replace(box, material=replace(box.material, emission=emission))
         drawing.load(make.scene(body))
         view = make.view(make.camera((0.0, 0.001, 0.5)))
-        radiance.append(drawing.draw(view, ("radiance",))["radiance"])
+        radiance.append(drawing.render(view, ("radiance",))["radiance"])
     color = np.array(box.material.texture.color_a)
     added = (radiance[1] - radiance[0])[view.height // 2, view.width // 2]
     assert added == pytest.approx(2.0 * color, rel=0.02)
@@ -160,7 +160,7 @@ def test_in_the_dark_only_what_glows_is_seen(drawing, make):
     black = (0.0, 0.0, 0.0)
     drawing.load(make.scene(lit, environment=Environment(black, black, ())))
     view = make.view(make.camera((0.0, 0.001, 0.5)))
-    radiance = drawing.draw(view, ("radiance",))["radiance"]
+    radiance = drawing.render(view, ("radiance",))["radiance"]
     color = np.array(box.material.texture.color_a)
     assert radiance[view.height // 2, view.width // 2] == pytest.approx(2.0 * color, rel=0.02)
     assert not radiance[:5].any()
@@ -170,10 +170,10 @@ def test_a_body_casts_a_shadow(drawing, make):
     of = make.camera((0.0, 0.001, 0.5))
     dim = replace(make.sky, zenith=(0.1, 0.1, 0.1), horizon=(0.1, 0.1, 0.1))
     drawing.load(make.scene(environment=dim))
-    before = drawing.draw(make.view(of), ("radiance",))["radiance"].mean(axis=-1)
+    before = drawing.render(make.view(of), ("radiance",))["radiance"].mean(axis=-1)
     plate = make.body("plate", make.box((0.08, 0.08, 0.002)), (0.0, 0.0, 0.02))
     drawing.load(make.scene(plate, environment=dim))
-    after = drawing.draw(make.view(of), ("radiance",))["radiance"].mean(axis=-1)
+    after = drawing.render(make.view(of), ("radiance",))["radiance"].mean(axis=-1)
     # The lamp stands at (0, 0.6, 0.8): the shadow reaches to y = -0.04 - 0.02 * 0.6 / 0.8.
     spots = np.array([[0.0, -0.046, 0.0], [0.0, -0.07, 0.0]])
     (x, inner), (_, outer) = of.lens.project(of.pose.inverse().apply(spots)).round().astype(int)
@@ -186,7 +186,7 @@ def test_the_ground_s_normals_are_exact(egl, make):
     egl.load(make.scene())
     view = make.view(make.camera((0.05, -0.2, 0.6)))
     up = view.pose.inverse().rotation().apply((0.0, 0.0, 1.0))
-    assert np.abs(egl.draw(view, ("normals",))["normals"] - up).max() < 1e-6
+    assert np.abs(egl.render(view, ("normals",))["normals"] - up).max() < 1e-6
 
 
 def test_faces_thinner_than_a_pixel_have_no_depth_of_their_own(egl, make):
@@ -216,7 +216,7 @@ def test_faces_thinner_than_a_pixel_have_no_depth_of_their_own(egl, make):
 def test_the_part_of_a_die_is_the_value_of_the_face(egl, make):
     turned = (0.5**0.5, 0.5**0.5, 0.0, 0.0)  # face 2 up
     egl.load(make.scene(make.body("die", make.die(0.03), (0.0, 0.0, 0.015), rotation=turned)))
-    drawn = egl.draw(make.view(make.camera((0.0, 0.001, 0.3))), ("parts", "bodies"))
+    drawn = egl.render(make.view(make.camera((0.0, 0.001, 0.3))), ("parts", "bodies"))
     values, counts = np.unique(drawn["parts"][drawn["bodies"] == 2], return_counts=True)
     assert values[counts.argmax()] == 2
     assert counts.max() > 0.8 * counts.sum()
@@ -226,11 +226,11 @@ def test_the_part_of_a_die_is_the_value_of_the_face(egl, make):
 def test_channels_do_not_depend_on_what_else_is_drawn(drawing, make):
     drawing.load(make.thrown())
     view = make.view(make.camera())
-    together = drawing.draw(view, drawing.channels, samples=1)
+    together = drawing.render(view, drawing.channels, samples=1)
     assert together.keys() == drawing.channels
     for channel in drawing.channels:
         assert np.array_equal(
-            drawing.draw(view, (channel,), samples=1)[channel], together[channel]
+            drawing.render(view, (channel,), samples=1)[channel], together[channel]
         ), channel
 
 
@@ -241,7 +241,7 @@ def test_a_channel_that_a_rasterizer_lacks_is_refused(tiny, make):
         "gives bodies, cover, depth_m, radiance."
     )
     with pytest.raises(BackendError, match=f"^{re.escape(message)}$"):
-        tiny.draw(make.view(make.camera()), ("normals",))
+        tiny.render(make.view(make.camera()), ("normals",))
 
 
 def test_bodies_alike_are_drawn_apart(egl, make):
@@ -252,17 +252,17 @@ def test_bodies_alike_are_drawn_apart(egl, make):
     for number, spot in enumerate(spots, 1):
         place = of.lens.project(of.pose.inverse().apply(np.array([spot])))[0]
         assert np.abs(centroid(labels.ids == number) - place).max() < 1.5
-        assert (labels.coverage[labels.ids == number] == 1 << (number - 1)).all()
+        assert (labels.cover[labels.ids == number] == 1 << (number - 1)).all()
 
 
 def test_what_stays_on_the_device_is_drawn_as_if_it_were_new(egl, make):
     view, of = make.view(make.camera()), make.thrown(3, seed=1)
     egl.load(of)
-    first = egl.draw(view, ("radiance", "normals"))
+    first = egl.render(view, ("radiance", "normals"))
     for seed in range(30):  # more skins than are kept
         egl.load(make.thrown(2, seed=seed))
     egl.load(of)
-    again = egl.draw(view, ("radiance", "normals"))
+    again = egl.render(view, ("radiance", "normals"))
     assert all(np.array_equal(first[name], again[name]) for name in first)
 
 
@@ -306,7 +306,7 @@ def test_a_local_light_falls_off_as_radiometry_says_and_bodies_hide_it(
     scene = make.scene(plate, environment=Environment(*DARK, (light,)))
     drawing.load(replace(scene, bodies=(matt, *scene.bodies[1:])))
     of = make.camera((0.0, 0.001, 0.6), focal_px=700.0)
-    drawn = drawing.draw(make.view(of), ("radiance", "bodies", "depth_m"))
+    drawn = drawing.render(make.view(of), ("radiance", "bodies", "depth_m"))
     ground = cv2.erode((drawn["bodies"] == 1).astype(np.uint8), np.ones((3, 3))) > 0
     rays, eye = make.rays(make.view(of))
     points = (eye + drawn["depth_m"][..., None] * rays)[ground]
@@ -331,8 +331,8 @@ def test_samples_of_a_pixel_are_lit_as_its_middle_is(egl, make):
     dice = [make.body(str(place), make.die(), place) for place in places]
     egl.load(make.scene(*dice, environment=Environment(*DARK, (light,))))
     of = make.view(make.camera((0.05, -0.16, 0.16)))
-    four, one = (egl.draw(of, ("radiance",), samples=n)["radiance"] for n in (4, 1))
-    on_dice = egl.draw(of, ("bodies",))["bodies"] > 1
+    four, one = (egl.render(of, ("radiance",), samples=n)["radiance"] for n in (4, 1))
+    on_dice = egl.render(of, ("bodies",))["bodies"] > 1
     lit = on_dice & (one[..., 0] > 0.1 * one[on_dice, 0].max())
     assert lit.sum() > 1500
     assert np.quantile(np.abs(four / one - 1)[lit], 0.8) < 0.05

@@ -15,20 +15,20 @@ PROGRAM = """
 import hashlib, json, sys
 import cv2
 from sim2cam.render.frame import shoot
-from sim2cam.render.rasterizer import PinholeView, rasterizer
+from sim2cam.render.rasterizer import PinholeView, get_rasterizer
 from sim2cam.scene.scene import Scene
 
 cv2.setNumThreads(int(sys.argv[1]))
-scene, drawing = Scene.from_json(sys.stdin.read()), rasterizer()
+scene, drawing = Scene.from_json(sys.stdin.read()), get_rasterizer()
 drawing.load(scene)
 pinhole = scene.cameras[0]
 lens = pinhole.lens
 view = PinholeView(pinhole.pose, pinhole.width, pinhole.height, lens.fx_px, lens.cx_px, lens.cy_px)
-drawn = drawing.draw(view, drawing.channels)
+drawn = drawing.render(view, drawing.channels)
 made = {name: values.tobytes() for name, values in drawn.items()}
 for camera in scene.cameras:
     frame = shoot(scene, camera, drawing, ("depth", "ids"))
-    made[f"{camera.lens.kind} jpeg"] = frame.picture
+    made[f"{camera.lens.kind} jpeg"] = frame.image
     made[f"{camera.lens.kind} depth"] = frame.channels["depth"].tobytes()
 print(json.dumps({name: hashlib.sha256(data).hexdigest() for name, data in made.items()}))
 """

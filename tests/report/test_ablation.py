@@ -1,4 +1,4 @@
-"""The page of a ladder shows every planned arm, also those that were not run."""
+"""The page of an ablation study shows all planned variants, including those that were not run."""
 
 import json
 import re
@@ -13,7 +13,7 @@ def scored(value):
     return {"value": value, "ci95": [value - 0.05, value + 0.05]}
 
 
-def arm(name, value):
+def variant(name, value):
     return {
         "name": name,
         "seeds": [{"seed": s, "ap50": value + s / 100, "ap": value / 2} for s in (-1, 0, 1)],
@@ -25,22 +25,22 @@ def arm(name, value):
 def pair(first, second, value, p):
     return {
         "first": first, "second": second, "metric": "ap50", **scored(value),
-        "p_value": p / 2, "p_holm": p, "detectable": 0.06,
+        "p_value": p / 2, "p_holm": p, "min_detectable_effect": 0.06,
     }  # fmt: skip
 
 
 CONTENT = {
     "protocol": {"images": 50, "scored_on": "test"},
-    "arms": [arm("plain", 0.3), arm("randomized", 0.7), arm("more", 0.71)],
+    "variants": [variant("plain", 0.3), variant("randomized", 0.7), variant("more", 0.71)],
     "comparisons": [pair("randomized", "plain", 0.4, 0.004), pair("more", "randomized", 0.01, 0.6)],
 }
 
 
 EQUIVALENTS = {
-    "curve": [{"photos": 200, **scored(0.8)}, {"photos": 25, **scored(0.7)}],
-    "worth": [
-        {"arm": "randomized", "words": "worth 40 [25, > 200] real photos"},
-        {"arm": "plain", "words": "worth fewer than 25 [< 25, < 25] real photos"},
+    "curve": [{"labelled_images": 200, **scored(0.8)}, {"labelled_images": 25, **scored(0.7)}],
+    "variants": [
+        {"variant": "randomized", "summary": "worth 40 [25, > 200] real photos"},
+        {"variant": "plain", "summary": "worth fewer than 25 [< 25, < 25] real photos"},
     ],
 }
 
@@ -51,25 +51,25 @@ def written(tmp_path, content):
     return path
 
 
-def test_arms_and_differences(tmp_path, read_page):
+def test_variants_and_differences(tmp_path, read_page):
     content = CONTENT | {"planned": ["plain", "randomized", "real only"]}
-    ladder = read_ablation(written(tmp_path, content))
-    assert [a.name for a in ladder.variants] == ["plain", "randomized", "real only", "more"]
-    assert ladder.variants[0].runs["ap50"] == pytest.approx((0.29, 0.3, 0.31))
-    page = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="Ladder"))
+    results = read_ablation(written(tmp_path, content))
+    assert [a.name for a in results.variants] == ["plain", "randomized", "real only", "more"]
+    assert results.variants[0].runs["ap50"] == pytest.approx((0.29, 0.3, 0.31))
+    page = read_page(write_ablation_page(results, tmp_path / "l.html", title="Ablation"))
     assert re.search(r"real only\s+not run\s+not run\s+0\b", page.text)
     assert "0.700 0.650–0.750" in page.text
     assert re.search(
         r"randomized − plain\s+AP50\s+0.060\s+\+0.400 .* randomized is better", page.text
     )
-    assert re.search(r"more − randomized\s+AP50\s+0.060 .* no difference shown", page.text)
+    assert re.search(r"more − randomized\s+AP50\s+0.060 .* no significant difference", page.text)
     assert "scored on" in page.text
     circles = page.all("circle")
     assert sum(c["r"] == "3.2" for c in circles) == 2 * 3 * 3
     assert page.addresses() == []
 
 
-def test_a_worse_arm_is_not_called_better(tmp_path, read_page):
+def test_a_worse_variant_is_not_called_better(tmp_path, read_page):
     content = CONTENT | {"comparisons": [pair("more", "plain", -0.2, 0.001)]}
     page = write_ablation_page(
         read_ablation(written(tmp_path, content)), tmp_path / "l.html", title="L"
@@ -79,50 +79,50 @@ def test_a_worse_arm_is_not_called_better(tmp_path, read_page):
     assert "more is better" not in text
 
 
-def test_what_the_command_adds(tmp_path, read_page):
-    same = pair("more", "randomized", 0.0, 1.0) | {"detectable": None}
+def test_optional_keys_of_the_command(tmp_path, read_page):
+    same = pair("more", "randomized", 0.0, 1.0) | {"min_detectable_effect": None}
     content = CONTENT | {
         "planned": ["plain", "real only", "randomized"],
         "not_run": [{"name": "real only", "reason": "no labelled photos"}],
         "notes": ["20 of 50 test images look nearly like one that was learned from"],
-        "warnings": ["two arms saw different data"],
+        "warnings": ["two variants used different data"],
         "equivalents": EQUIVALENTS,
         "comparisons": [same],
     }  # fmt: skip
-    ladder = read_ablation(written(tmp_path, content))
-    assert [a.name for a in ladder.variants] == ["plain", "real only", "randomized", "more"]
-    page = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L"))
+    results = read_ablation(written(tmp_path, content))
+    assert [a.name for a in results.variants] == ["plain", "real only", "randomized", "more"]
+    page = read_page(write_ablation_page(results, tmp_path / "l.html", title="L"))
     text = page.text
     assert "25: 0.700 (0.650 to 0.750)" in text
     assert text.index("25: 0.700") < text.index("200: 0.800 (0.750 to 0.850)")
     assert re.search(r"randomized\s+0\.700", text)  # the level in the legend
-    assert re.search(r"plain\s+0\.300, not drawn", text)  # it would press all others together
+    assert re.search(r"plain\s+0\.300, off scale", text)  # it would press all others together
     assert sum("stroke-dasharray" in path for path in page.all("path")) == 1
     assert re.search(r"real only\s+no labelled photos\s+not run", text)
     assert "20 of 50 test images look nearly like" in text
-    assert "two arms saw different data" in text
+    assert "two variants used different data" in text
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", text)
-    assert re.search(r"more − randomized\s+AP50\s+unknown .* the same on every resample", text)
+    assert re.search(r"more − randomized\s+AP50\s+unknown .* identical on every resample", text)
 
 
-def test_a_difference_that_never_varies_is_one(tmp_path, read_page):
-    always = pair("more", "randomized", 1.0, 0.01) | {"detectable": None}
-    ladder = read_ablation(written(tmp_path, CONTENT | {"comparisons": [always]}))
-    text = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L")).text
+def test_a_constant_difference_is_significant(tmp_path, read_page):
+    always = pair("more", "randomized", 1.0, 0.01) | {"min_detectable_effect": None}
+    results = read_ablation(written(tmp_path, CONTENT | {"comparisons": [always]}))
+    text = read_page(write_ablation_page(results, tmp_path / "l.html", title="L")).text
     assert re.search(r"more − randomized\s+AP50\s+unknown .* more is better", text)
 
 
-def test_what_arms_are_worth_is_shown_without_the_curve_too(tmp_path, read_page):
-    content = CONTENT | {"equivalents": {"worth": EQUIVALENTS["worth"]}}
-    ladder = read_ablation(written(tmp_path, content))
-    page = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L"))
+def test_equivalents_are_shown_without_the_learning_curve(tmp_path, read_page):
+    content = CONTENT | {"equivalents": {"variants": EQUIVALENTS["variants"]}}
+    results = read_ablation(written(tmp_path, content))
+    page = read_page(write_ablation_page(results, tmp_path / "l.html", title="L"))
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", page.text)
     assert not page.all("path")
 
 
 def test_nothing_was_run(tmp_path, read_page):
-    ladder = read_ablation(written(tmp_path, {"arms": [], "planned": ["plain"]}))
-    text = read_page(write_ablation_page(ladder, tmp_path / "l.html", title="L")).text
+    results = read_ablation(written(tmp_path, {"variants": [], "planned": ["plain"]}))
+    text = read_page(write_ablation_page(results, tmp_path / "l.html", title="L")).text
     assert re.search(r"plain\s+0\b", text)
     assert re.search(r"Differences\s+not run", text)
 
@@ -131,13 +131,13 @@ def test_everything_is_escaped(tmp_path, read_page):
     bad = "<script>alert(1)</script>"
     content = {
         "protocol": {bad: bad},
-        "arms": [arm(bad, 0.5)],
+        "variants": [variant(bad, 0.5)],
         "comparisons": [pair(bad, bad, 1, 0)],
         "not_run": [{"name": bad, "reason": bad}],
         "planned": [bad, bad * 2],
         "notes": [bad],
         "warnings": [bad],
-        "equivalents": EQUIVALENTS | {"worth": [{"arm": bad, "words": bad}]},
+        "equivalents": EQUIVALENTS | {"variants": [{"variant": bad, "summary": bad}]},
     }
     page = write_ablation_page(
         read_ablation(written(tmp_path, content)), tmp_path / "l.html", title=bad
@@ -149,9 +149,12 @@ def test_everything_is_escaped(tmp_path, read_page):
     ("text", "message"),
     [
         ("{", r"dice\.json: the file: Invalid JSON"),
-        ('{"arms": 3}', r"dice\.json: arms: Input should be a valid array"),
-        ('{"arms": [{"seeds": []}]}', r"dice\.json: arms\.0\.name: Field required"),
-        ('{"arms": [{"name": "a", "seeds": [], "ap": 1}]}', r"arms\.0\.ap: Input should be"),
+        ('{"variants": 3}', r"dice\.json: variants: Input should be a valid array"),
+        ('{"variants": [{"seeds": []}]}', r"dice\.json: variants\.0\.name: Field required"),
+        (
+            '{"variants": [{"name": "a", "seeds": [], "ap": 1}]}',
+            r"variants\.0\.ap: Input should be",
+        ),
     ],
 )
 def test_a_broken_file_is_named(tmp_path, text, message):

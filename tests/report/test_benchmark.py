@@ -37,25 +37,26 @@ def report(label, text="t"):
     )  # fmt: skip
 
 
-def test_the_page_says_what_was_found(tmp_path, label, read_page):
+def test_the_page_shows_all_results(tmp_path, label, read_page):
     path = write_bench_page(report(label), tmp_path / "new" / "found.html")
     assert path == tmp_path / "new" / "found.html"
     page = read_page(path)
-    for said in (
+    for text in (
         "weights on t", "50 images, 308 objects.", "AP50 0.842 0.800–0.880", "AP of t 0.123 –",
-        "over 50 images", "error 0.041 ( 0.012–0.067 ); by chance at most 0.030", "share that is right",
-        "t 9 4 3 b (2), t (1) 1 2 5 3", "size t 9 0.500 0.400–0.600 0.333 0.111 0.222", "t: 1 missed",
+        "over 50 images", "error 0.041 ( 0.012–0.067 ). With perfect calibration, noise alone gives up to 0.030",
+        "Reliability diagram", "precision",
+        "t 9 4 3 b (2), t (1) 1 2 5 3", "size t 9 0.500 0.400–0.600 0.333 0.111 0.222", "t: missed (1)",
         "score of 0.413 or more, the threshold of the best F1",
     ):  # fmt: skip
-        assert re.sub(r"\s", "", said) in re.sub(r"\s", "", page.text)
+        assert re.sub(r"\s", "", text) in re.sub(r"\s", "", page.text)
     assert [address.split(",")[0] for address in page.addresses()] == ["data:image/jpeg;base64"]
-    assert "Best" not in page.text
+    assert "Fewest errors" not in page.text
 
 
 def test_what_was_not_measured_is_left_out(tmp_path, label, read_page):
-    bare = replace(report(label), calibration=None, slices=(), more={}, notes=())
+    bare = replace(report(label), calibration=None, slices=(), extra_metrics={}, notes=())
     text = read_page(write_bench_page(bare, tmp_path / "found.html")).text
-    assert not re.search("Confidence|Which objects are found|AP of|None", text)
+    assert not re.search("Reliability|Recall by object attribute|AP of|None", text)
 
 
 @pytest.mark.parametrize("bins", [(), (ReliabilityBin(0.5, float("nan"), 0),)])

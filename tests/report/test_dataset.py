@@ -11,7 +11,7 @@ from sim2cam.data.sample import Keypoint
 from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Pose
 from sim2cam.geometry.run_length import RleMask
-from sim2cam.report import dataset as inspect
+from sim2cam.report import dataset as dataset_page
 from sim2cam.report.dataset import read_rejection_stats, trace_mask, write_inspect_page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -35,7 +35,7 @@ def test_a_rendered_set(make_dataset, label, tmp_path, read_page):
     assert layers == ["depth", "ids"] * 3
     assert len(page.all("img")) == 9
     boxes = [a for a in page.all("rect") if a.get("class") == "box"]
-    amodal = [a for a in page.all("rect") if a.get("class") == "amodal"]
+    amodal = [a for a in page.all("rect") if a.get("class") == "amodal-box"]
     assert [(b["x"], b["y"], b["width"], b["height"]) for b in boxes[:1]] == [
         ("10.0", "10.0", "20.0", "15.0")
     ]
@@ -48,9 +48,9 @@ def test_a_rendered_set(make_dataset, label, tmp_path, read_page):
     figures = [a for a in page.all("figure") if a.get("class") == "sample"]
     assert [f["data-objects"] for f in figures] == ["2", "1", "0"]
     ids = {a["id"] for _, a in page.tags if "id" in a}
-    assert ids >= {"show-boxes", "show-amodal", "show-masks", "layer", "category", "origin"}
+    assert ids >= {"show-boxes", "show-amodal-boxes", "show-masks", "layer", "category", "origin"}
     assert not ids & {"show-amodal-masks", "show-keypoints"}
-    assert "depth: near yellow, far violet 0.89 m 0.31 m" in page.text
+    assert "depth: near: yellow, far: violet 0.89 m 0.31 m" in page.text
     assert "0.50 m" in page.text
     assert "50 %" in page.text
 
@@ -60,7 +60,7 @@ def test_ignored_regions_are_drawn_apart_and_not_counted(make_dataset, label, tm
     dataset = make_dataset([(label("a"), region), (region,), (label("a"), label("a"))])
     page = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None))
     text = " ".join(page.text.split())
-    assert "3 objects and 2 ignored regions (dashed; neither trained on nor scored) in 2" in text
+    assert "3 objects and 2 ignored regions (dashed; not used in training or scoring) in 2" in text
     figures = [a for a in page.all("figure") if a.get("class") == "sample"]
     assert [f["data-objects"] for f in figures] == ["1", "0", "2"]
     assert "1 objects, 1 ignored" in text
@@ -68,7 +68,7 @@ def test_ignored_regions_are_drawn_apart_and_not_counted(make_dataset, label, tm
     assert drawn == ["object", "object ignored", "object ignored", "object", "object"]
     assert text.count("ignored: b") == 2
     assert "b (ignored)" in text
-    assert "Objects of each category a a 3 b b 0 " in text
+    assert "Objects per category a a 3 b b 0 " in text
 
 
 def test_a_name_of_bytes_that_are_no_text_is_shown_with_escapes(make_dataset, tmp_path, read_page):
@@ -99,7 +99,7 @@ def test_whole_masks_and_keypoints(make_dataset, label, tmp_path, read_page):
     first = label("a", instance_id=1, amodal_mask=RleMask.from_mask(mask), keypoints=points)
     page = read_page(write_inspect_page(make_dataset([(first,)]), tmp_path / "p.html", limit=None))
     assert {"show-amodal-masks", "show-keypoints"} <= {a["id"] for _, a in page.tags if "id" in a}
-    (whole,) = [a["d"] for a in page.all("path") if a.get("class") == "whole"]
+    (whole,) = [a["d"] for a in page.all("path") if a.get("class") == "amodal-mask"]
     assert whole == trace_mask(mask)
     circles = [(a["cx"], a["cy"], a["class"]) for a in page.all("circle")]
     assert circles == [
@@ -112,22 +112,22 @@ def test_captures(make_dataset, label, tmp_path, read_page):
     captures = make_dataset([(label(),), None], origin="stand-in")
     page = read_page(write_inspect_page(captures, tmp_path / "p.html", limit=None))
     assert "2 samples (stand-in)" in page.text
-    assert "1 not labelled" in page.text
-    assert "002 · stand-in · not labelled" not in page.text
-    assert "001 · stand-in · not labelled" in page.text
+    assert "1 unlabelled" in page.text
+    assert "002 · stand-in · unlabelled" not in page.text
+    assert "001 · stand-in · unlabelled" in page.text
     assert not re.search(r"\breal\b", page.text)
     ids = {a["id"] for _, a in page.tags if "id" in a}
-    assert not ids & {"show-amodal", "show-masks", "show-amodal-masks", "show-keypoints"}
+    assert not ids & {"show-amodal-boxes", "show-masks", "show-amodal-masks", "show-keypoints"}
     assert [a["value"] for a in page.all("option")][:1] == [""]
     assert not [a for a in page.all("img") if a.get("class") == "layer"]
-    assert "Settling" not in page.text
+    assert "Rejected scenes" not in page.text
 
 
 def test_the_script_finds_every_element_it_names(make_dataset, label, tmp_path, read_page):
     page = read_page(write_inspect_page(make_dataset([()]), tmp_path / "p.html", limit=None))
     script = page.source.split("<script>")[1]
     named = set(re.findall(r'byId\("([^"]+)"\)', script)) | set(
-        re.findall(r'limits\("([^"]+)", "([^"]+)"\)', script)[0]
+        re.findall(r'readRange\("([^"]+)", "([^"]+)"\)', script)[0]
     )
     assert named <= {a["id"] for _, a in page.tags if "id" in a}
 
@@ -162,7 +162,7 @@ def test_the_page_is_whole(make_dataset, label, tmp_path, read_page):
 
 
 def test_many_pictures_lie_beside_the_page(make_dataset, label, tmp_path, read_page, monkeypatch):
-    monkeypatch.setattr(inspect, "MAX_EMBEDDED", 2)
+    monkeypatch.setattr(dataset_page, "MAX_EMBEDDED", 2)
     out = tmp_path / "page" / "p.html"
     page = read_page(write_inspect_page(rendered(make_dataset, label), out, limit=None))
     addresses = page.addresses()
@@ -185,7 +185,7 @@ def scenes(root, *records):
     (folder / "scenes.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in records))
 
 
-def test_settling(make_dataset, label, tmp_path, read_page):
+def test_rejected_scenes(make_dataset, label, tmp_path, read_page):
     dataset = make_dataset([()])
     scenes(
         dataset.root,
@@ -196,11 +196,15 @@ def test_settling(make_dataset, label, tmp_path, read_page):
         {"scene_index": 1, "rejections": []},
         {"scene_index": 2, "rejections": ["bodies overlap by 1.20 mm"]},
     )
-    settling = read_rejection_stats(dataset.root)
-    assert (settling.scene_count, settling.rejected_count, settling.rejection_rate) == (3, 3, 0.5)
-    assert settling.reasons == {"a die leans by … degrees": 2, "bodies overlap by … mm": 1}
+    rejections = read_rejection_stats(dataset.root)
+    assert (rejections.scene_count, rejections.rejected_count, rejections.rejection_rate) == (
+        3,
+        3,
+        0.5,
+    )
+    assert rejections.reasons == {"a die leans by … degrees": 2, "bodies overlap by … mm": 1}
     text = read_page(write_inspect_page(dataset, tmp_path / "p.html", limit=None)).text
-    assert "3 scenes; 3 of 6 drafts rejected (50 %)" in text
+    assert "3 scenes; 3 of 6 sampled scenes rejected (50 %)" in text
 
 
 @pytest.mark.parametrize("record", [{"scene_index": 0}, [], {"scene_index": 0, "rejections": 3}])

@@ -40,32 +40,32 @@ REPORT = FitReport(
 )
 
 
-def test_it_shows_both_sides_ranges_pictures_and_the_ladder(tmp_path, read_page):
+def test_the_page_shows_distances_ranges_images_and_gap_stages(tmp_path, read_page):
     page = read_page(write_fit_page(REPORT, tmp_path / "fit.html"))
     text = " ".join(page.text.split())
-    assert "The fitted ranges draw renders nearer to the captures." in text
-    assert "told apart by a classifier, AUC 1.500 1.400–1.600 0.900 0.800–1.000 0.200" in text
-    assert "captures that have a near render 0.800 0.700–0.900" in text
+    assert "The fitted ranges reduce the distance between renders and target images." in text
+    assert "classifier two-sample test, AUC 1.500 1.400–1.600 0.900 0.800–1.000 0.200" in text
+    assert "target images covered by renders 0.800 0.700–0.900" in text
     assert "light/warmth" in text
-    assert "view/<i> 0 to 0.8; looks foretell 0 % of its variance" in text
-    assert "sliced distance of color" in text
+    assert "view/<i> 0 to 0.8; image statistics explain 0 % of the variance" in text
+    assert "sliced Wasserstein distance of color" in text
     assert "AUC by noise alone" in text
     assert len(page.all("img")) == 1 + 2 + 2 + 3
-    assert len(page.all("svg")) == 1 + 1 + 4  # a range, trials, the ladder
+    assert len(page.all("svg")) == 1 + 1 + 4  # a range, trials, gap stages
     assert not page.all("i")
     assert all(address.startswith("data:") for address in page.addresses())
 
 
-def test_a_difference_within_the_intervals_is_not_shown_as_one(tmp_path, read_page):
+def test_a_difference_within_the_intervals_is_not_significant(tmp_path, read_page):
     page = read_page(write_fit_page(replace(REPORT, before=side(1.0)), tmp_path / "fit.html"))
-    assert "No difference shown" in page.text
+    assert "do not significantly reduce" in page.text
 
 
-def test_where_captures_tell_nothing_it_says_so(tmp_path, read_page):
+def test_a_fit_without_estimates(tmp_path, read_page):
     nothing = replace(
         REPORT, ranges=REPORT.ranges[1:], uncovered=(), gap_stages=(), trials=Curves("t", "c", ())
     )
     page = read_page(write_fit_page(nothing, tmp_path / "fit.html"))
-    assert "The captures tell none of the factors; all ranges stay." in page.text
-    assert "no render comes near" not in page.text
+    assert "The target images determine none of the factors. All ranges are unchanged." in page.text
+    assert "not covered by renders" not in page.text
     assert not page.all("svg")

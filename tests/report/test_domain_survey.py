@@ -20,27 +20,27 @@ WORD = FactorHistogram(
 FIXED = FactorHistogram("layout", "wall_m", "0.02", (0.02,), 5, (5,), (5.0,), (0.0, 1.0))
 
 
-def test_the_page_shows_charts_pictures_and_what_is_fixed(tmp_path, read_page):
-    pictures = {("light", "warmth"): [("-1", RGB), ("1", RGB)]}
-    write_domain_page("<b>x", 5, [NUMBER, WORD, FIXED], pictures, tmp_path / "p.html")
+def test_the_page_shows_charts_images_and_fixed_factors(tmp_path, read_page):
+    images = {("light", "warmth"): [("-1", RGB), ("1", RGB)]}
+    write_domain_page("<b>x", 5, [NUMBER, WORD, FIXED], images, tmp_path / "p.html")
     page = read_page(tmp_path / "p.html")
     assert len(page.all("img")) == 2
     assert len(page.all("svg")) == 2
-    assert "Always the same wall_m 0.02" in " ".join(page.text.split())
-    assert "<b>x: what is drawn" in page.text
+    assert "Fixed wall_m 0.02" in " ".join(page.text.split())
+    assert "<b>x: sampled factors" in page.text
     assert "<i>word</i>" in page.text
     assert not page.all("i")
     assert len([path for path in page.all("path") if "line" in path["class"]]) == 1
     assert all(address.startswith(("data:", "#")) for address in page.addresses())
 
 
-def test_a_factor_that_was_not_drawn_says_so(tmp_path, read_page):
+def test_a_factor_that_was_not_sampled(tmp_path, read_page):
     none = replace(NUMBER, count=0, observed=(0, 0), expected=(0.0, 0.0))
     write_domain_page("x", 5, [none], {}, tmp_path / "p.html")
-    assert "Not drawn in these scenes." in read_page(tmp_path / "p.html").text
+    assert "Not sampled in these scenes." in read_page(tmp_path / "p.html").text
 
 
-def test_bins_and_what_is_asked_of_them_stand_on_one_axis():
+def test_observed_and_expected_counts_share_one_axis():
     chart = build_binned_chart("t", (0.0, 1.0, 2.0), (8, 4), (6.0, 6.0))
     first, second = chart.bars
     assert first.height == pytest.approx(2 * second.height)
@@ -51,9 +51,9 @@ def test_bins_and_what_is_asked_of_them_stand_on_one_axis():
     assert build_binned_chart("t", (0.0, 1.0, 2.0), (8, 4), None).expected_path == ""
 
 
-def test_lying_bars_say_what_was_asked():
+def test_horizontal_bars_show_expected_counts():
     chart = build_bar_chart("t", {"a": 3, "b": 1}, (2.4, 1.6))
-    assert [bar.text for bar in chart.bars] == ["3 of 2", "1 of 2"]
+    assert [bar.text for bar in chart.bars] == ["3 (2)", "1 (2)"]
     assert [bar.text for bar in build_bar_chart("t", {"a": 3}).bars] == ["3"]
 
 
@@ -71,11 +71,11 @@ def test_the_command_writes_it(tmp_path, capsys):
     (tmp_path / "r.toml").write_text(RECIPE)
     out = tmp_path / "p.html"
     show = ["domain", "show", str(tmp_path / "r.toml"), "--out", str(out), "--count", "2"]
-    assert main([*show, "--pictures", "exposure", "--json"]) == 0
+    assert main([*show, "--images", "exposure", "--json"]) == 0
     assert out.read_text().count("data:image/jpeg") == 2
     assert '"page": ' in capsys.readouterr().out
-    assert main([*show, "--pictures", "none", "--overwrite"]) == 0
+    assert main([*show, "--images", "none", "--overwrite"]) == 0
     assert "data:image/jpeg" not in out.read_text()
-    assert main([*show, "--pictures", "ligth", "--overwrite"]) == 2
-    assert "--pictures: unknown group 'ligth'. Did you mean 'light'?" in capsys.readouterr().err
+    assert main([*show, "--images", "ligth", "--overwrite"]) == 2
+    assert "--images: unknown group 'ligth'. Did you mean 'light'?" in capsys.readouterr().err
     assert main([*show, "--count", "0"]) == 2

@@ -28,11 +28,11 @@ def paint(make_dataset, tmp_path):
         for name, values in channels.items():
             files[name] = tmp_path / f"{name}.png"
             write_bytes(files[name], encode_channel(name, values))
-        known = {"channels": files, "depth_unit_m": 0.001, "raw": raw_format}
+        known = {"channels": files, "depth_unit_m": 0.001, "raw_format": raw_format}
         sample = replace(make_dataset([()]).samples[0], **known)
         if right is not None:
             write_bytes(tmp_path / "right.jpg", encode_jpeg(right, 95))
-            sample = replace(sample, right=tmp_path / "right.jpg")
+            sample = replace(sample, right_rgb=tmp_path / "right.jpg")
         layers = paint_layers(sample)
         assert list(layers) == list_layers(sample)
         return layers

@@ -1,4 +1,4 @@
-"""Drawn boxes lie where they should, in the colour of their verdict; the image given stays."""
+"""Drawn boxes lie where they should, in the colour of their outcome; the image given stays."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ import pytest
 from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.report.overlay import (
     IGNORED_COLOUR,
-    KIND_COLOURS,
     MIN_LONGER_SIDE_PX,
+    OUTCOME_COLOURS,
     draw_detections,
     draw_labels,
     draw_matches,
@@ -24,12 +24,12 @@ def grey(height=320, width=480):
 @pytest.mark.parametrize(
     ("kind", "detection"),
     [
-        ("right", Detection("a", BOX, 0.9)),
-        ("wrong category", Detection("b", BOX, 0.9)),
+        ("true positive", Detection("a", BOX, 0.9)),
+        ("confusion", Detection("b", BOX, 0.9)),
         ("missed", Detection("a", BOX, 0.2)),
     ],
 )
-def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
+def test_a_box_is_drawn_in_the_colour_of_its_outcome(label, kind, detection):
     given = grey()
     drawn = draw_matches(given, [label("a", BOX)], [detection], 0.5)
     assert drawn.shape == (640, 960, 3)
@@ -38,14 +38,14 @@ def test_a_box_is_drawn_in_the_colour_of_its_verdict(label, kind, detection):
     inside[245:355, 205:395] = True
     assert (drawn[inside] == 128).all()
     for row, column in ((240, 200), (360, 400)):  # two corners, twice as far
-        assert tuple(drawn[row, column]) == KIND_COLOURS[kind]
-    other = [c for k, c in KIND_COLOURS.items() if k != kind]
+        assert tuple(drawn[row, column]) == OUTCOME_COLOURS[kind]
+    other = [c for k, c in OUTCOME_COLOURS.items() if k != kind]
     assert not any((drawn == colour).all(axis=2).any() for colour in other)
 
 
-def test_a_false_detection_is_drawn():
+def test_a_background_error_is_drawn():
     drawn = draw_matches(grey(), [], [Detection("a", BOX, 0.9)], 0.5)
-    assert tuple(drawn[240, 200]) == KIND_COLOURS["false"]
+    assert tuple(drawn[240, 200]) == OUTCOME_COLOURS["background"]
 
 
 def test_a_missed_object_is_dashed(label):

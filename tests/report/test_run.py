@@ -71,14 +71,14 @@ def test_the_page_says_what_ran(tmp_path, label, read_page):
     path = write_run_page(full("real", label), tmp_path / "new" / "report.html")
     text = read_page(path).text
     assert path == tmp_path / "new" / "report.html"
-    for said in (
-        "50 real captures", "0.842", "0.800–0.880", "0.975", "0.610 –", "1 min 05 s",
-        "0.041 0.012–0.067", "before calibration 0.153 0.140–0.171",
+    for text_part in (
+        "50 real images", "0.842", "0.800–0.880", "0.975", "0.610 –", "1 min 05 s",
+        "0.041 0.012–0.067", "uncalibrated 0.153 0.140–0.171",
         "sim2cam demo t", "egl", "trained in this run", "weights that ship", "sim adapted real",
     ):  # fmt: skip
-        assert said in text
+        assert text_part in text
     assert re.search(r"translate\s+not run", text)
-    assert re.search(r"weights that ship\s+real captures\s+not run", text)
+    assert re.search(r"weights that ship\s+real images\s+not run", text)
     assert re.search(r"translator\s+not run", text)
 
 
@@ -87,7 +87,7 @@ def test_a_stand_in_is_never_called_real(tmp_path, label, read_page):
     source = path.read_text()
     without_pictures = re.sub(r"data:image/jpeg;base64,[^\"]*", "", source)
     assert not re.search(r"\breal\b", without_pictures, re.IGNORECASE)
-    assert "50 stand-in captures" in read_page(path).text
+    assert "50 stand-in images" in read_page(path).text
 
 
 def test_confidences_that_were_not_measured(tmp_path, read_page):
@@ -107,7 +107,7 @@ def test_a_run_of_which_nothing_ran(tmp_path, read_page):
 def test_a_missing_translation_is_said_in_its_column(tmp_path, label, read_page):
     report = RunReport("demo", "real", {}, (), (), image_rows=(ImageRow(GREY, None, None),))
     page = read_page(write_run_page(report, tmp_path / "report.html"))
-    assert re.search(r"real\s+not run\s+no capture", page.text)
+    assert re.search(r"real\s+not run\s+no image", page.text)
     assert len(page.all("img")) == 1
 
 

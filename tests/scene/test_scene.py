@@ -116,7 +116,7 @@ def test_texture_families_are_listed_once():
     ("make", "message"),
     [
         (lambda: replace(DIE, edge_m=0.0), "edge_m of a die is 0.0."),
-        (lambda: Cuboid((0.1, -0.2, 0.3)), "size_m of a box is (0.1, -0.2, 0.3)."),
+        (lambda: Cuboid((0.1, -0.2, 0.3)), "size_m of a cuboid is (0.1, -0.2, 0.3)."),
         (lambda: Cylinder(math.nan, 0.1), "radius_m of a cylinder is nan."),
         (lambda: Cylinder(0.1, -0.1), "height_m of a cylinder is -0.1."),
         (lambda: Sphere(math.inf), "radius_m of a sphere is inf."),

@@ -71,7 +71,7 @@ def changed(new, old):
 def on_body(asset, skin, texels):
     """Points (n, 3) of the body and its normals where the middles of texels (n, 2) lie."""
     mesh = build_mesh(asset)
-    uvs = mesh.uvs * skin.turns + skin.shift
+    uvs = mesh.uvs * skin.uv_scale + skin.uv_offset
     at = (texels + 0.5) / skin.colors.shape[1::-1]
     a, b, c = uvs[mesh.faces].swapaxes(0, 1)
     edges = np.stack([b - a, c - a], axis=-1)
@@ -264,7 +264,7 @@ def test_equal_bodies_with_other_decals_are_drawn_each_with_its_own(egl, make, b
     pictures = []
     for drawn in (bodies, [replace(one, decals=None) for one in bodies]):
         egl.load(make.scene(*drawn))
-        pictures.append(egl.draw(view, ("radiance", "bodies", "depth_m")))
+        pictures.append(egl.render(view, ("radiance", "bodies", "depth_m")))
     with_them, without = pictures
     for channel in ("bodies", "depth_m"):
         assert np.array_equal(with_them[channel], without[channel])
@@ -285,7 +285,7 @@ def test_every_backend_draws_them(request, make, body, backend, kind, left, far)
     drawing.load(make.scene(mat) if kind == "box" else Scene((mat,), make.sky, ()))
     size = {"width": 160, "height": 120, "focal_px": 200.0, "cx_px": 79.5, "cy_px": 59.5}
     view = make.view(make.camera((0.0, -0.001, 0.9), **size))
-    rgb = drawing.draw(view, ("radiance",))["radiance"]
+    rgb = drawing.render(view, ("radiance",))["radiance"]
     green = (rgb[..., 1] > 2 * rgb[..., 0]) & (rgb[..., 1] > 2 * rgb[..., 2])
     _, _, stats, middles = cv2.connectedComponentsWithStats(green.astype(np.uint8))
     assert (stats[1:, cv2.CC_STAT_AREA] > 25).sum() == 1

@@ -198,7 +198,7 @@ def test_relief_is_bright_where_it_faces_the_lamp(egl, make, kind, way):
     for material in (look, replace(look, relief=None)):
         drawn = (make.ground(), replace(body, material=material))
         egl.load(replace(make.scene(), bodies=drawn, environment=light))
-        pictures.append(egl.draw(view, ("radiance",))["radiance"].mean(axis=-1))
+        pictures.append(egl.render(view, ("radiance",))["radiance"].mean(axis=-1))
     raised, flat = (picture[12:-12, 12:-12] for picture in pictures)
     rays, eye = make.rays(view)
     top = build_mesh(body.asset).vertices_m[:, 2].max()

@@ -32,11 +32,11 @@ class InstanceBatch:
     instance_buffer: int
 
     def draw(self, gl: Any) -> None:
-        """Draws all of them."""
+        """Draw all of them."""
         self._draw(gl, self.mesh.n_indices, None)
 
     def draw_shadow_casters(self, gl: Any) -> None:
-        """Draws what casts the shadows of all of them."""
+        """Draw what casts the shadows of all of them."""
         first = ctypes.c_void_p(self.mesh.n_indices * np.uint32().nbytes)
         self._draw(gl, self.mesh.n_shadow_indices, first)
 
@@ -48,7 +48,7 @@ class InstanceBatch:
         )
 
     def release(self, gl: Any) -> None:
-        """Gives the poses' memory back; mesh and skin stay."""
+        """Give the poses' memory back; mesh and skin stay."""
         gl.glDeleteVertexArrays(1, [self.vertex_array])
         gl.glDeleteBuffers(1, [self.instance_buffer])
 
@@ -59,7 +59,7 @@ def make_batch(
     mesh: DeviceMesh,
     textures: DeviceTextures,
 ) -> InstanceBatch:
-    """Returns the batch of bodies, each with its number and that of its label (0 without one)."""
+    """Return the batch of bodies, each with its number and that of its label (0 without one)."""
     instances = np.zeros(len(bodies), _INSTANCE)
     for slot, (body, number, label) in enumerate(bodies):
         instances[slot] = (body.pose.matrix().T, (number, label))  # columns, as OpenGL has them
@@ -86,7 +86,7 @@ def make_batch(
 def _set_vertex_attribute(
     gl: Any, location: int, layout: np.dtype[Any], name: str, *, byte_offset: int = 0, size: int = 0
 ) -> None:
-    """Tells the vertex array where a shader's input lies in the bound buffer."""
+    """Tell the vertex array where a shader's input lies in the bound buffer."""
     assert layout.fields is not None
     field, offset = layout.fields[name][:2]
     count = size or int(np.prod(field.shape, dtype=int))

@@ -37,7 +37,7 @@ class GLContext:
 
 @functools.cache
 def open_context(name: PlatformName) -> GLContext:
-    """Returns this process's context, of which there is one: a second would take what the first draws.
+    """Return this process's context, of which there is one: a second would take what the first draws.
 
     Raises:
         BackendError: the platform's library or driver is missing, or the process already draws

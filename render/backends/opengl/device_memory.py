@@ -23,7 +23,7 @@ class _Resource(Protocol):
         """Memory on the device."""
 
     def release(self, gl: Any) -> None:
-        """Gives that memory back."""
+        """Give that memory back."""
 
 
 ResourceT = TypeVar("ResourceT", bound=_Resource)
@@ -43,14 +43,14 @@ class ResourceCache(Generic[ResourceT]):
         self._resources: OrderedDict[Hashable, ResourceT] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], ResourceT]) -> ResourceT:
-        """Returns the resource of a key, made when it is not there."""
+        """Return the resource of a key, made when it is not there."""
         if key not in self._resources:
             self._resources[key] = make()
         self._resources.move_to_end(key)
         return self._resources[key]
 
     def trim(self, in_use: int) -> None:
-        """Releases what was not used for longest; never the last ``in_use``."""
+        """Release what was not used for longest; never the last ``in_use``."""
         total = sum(resource.nbytes for resource in self._resources.values())
         while total > self._budget_bytes and len(self._resources) > in_use:
             _, oldest = self._resources.popitem(last=False)
@@ -80,7 +80,7 @@ class DeviceMesh:
     nbytes: int
 
     def release(self, gl: Any) -> None:
-        """Gives the memory back."""
+        """Give the memory back."""
         gl.glDeleteBuffers(2, [self.vertices, self.faces])
 
 
@@ -103,7 +103,7 @@ class DeviceTextures:
     nbytes: int
 
     def release(self, gl: Any) -> None:
-        """Gives the memory back."""
+        """Give the memory back."""
         gl.glDeleteTextures([self.colors, self.normals])
 
 
@@ -120,7 +120,7 @@ class DeviceCubeMap:
     nbytes: int
 
     def release(self, gl: Any) -> None:
-        """Gives the memory back."""
+        """Give the memory back."""
         gl.glDeleteTextures([self.texture])
 
 
@@ -136,7 +136,7 @@ VERTEX = np.dtype(
 
 
 def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
-    """Returns a mesh on the device."""
+    """Return a mesh on the device."""
     vertices = np.zeros(len(mesh.vertices_m), VERTEX)
     columns = (mesh.vertices_m, mesh.normals, mesh.tangents, mesh.uvs, mesh.parts)
     for name, values in zip(VERTEX.names or (), columns, strict=True):
@@ -158,7 +158,7 @@ def upload_mesh(gl: Any, mesh: Mesh) -> DeviceMesh:
 
 
 def upload_textures(gl: Any, textures: TextureSet) -> DeviceTextures:
-    """Returns a skin on the device. Colours are averaged as light, not as bytes."""
+    """Return a skin on the device. Colours are averaged as light, not as bytes."""
     colors, normals = (
         textures.colors,
         _FLAT_NORMAL if textures.normals is None else textures.normals,
@@ -182,7 +182,7 @@ def upload_textures(gl: Any, textures: TextureSet) -> DeviceTextures:
 
 
 def upload_cube_map(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCubeMap:
-    """Returns a cube on the device, of levels of detail (6, n, n, 3) with half the side each."""
+    """Return a cube on the device, of levels of detail (6, n, n, 3) with half the side each."""
     texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_CUBE_MAP
     gl.glBindTexture(kind, texture)
     for number, faces in enumerate(levels):
@@ -200,7 +200,7 @@ def upload_cube_map(gl: Any, levels: Sequence[NDArray[np.float32]]) -> DeviceCub
 
 
 def _upload_texture(gl: Any, image: NDArray[np.uint8], internal_format: int) -> int:
-    """Returns a texture whose row 0 is v = 0; beyond 0..1 it repeats mirrored."""
+    """Return a texture whose row 0 is v = 0; beyond 0..1 it repeats mirrored."""
     texture = int(gl.glGenTextures(1))
     kind = gl.GL_TEXTURE_2D
     gl.glBindTexture(kind, texture)

@@ -53,7 +53,7 @@ class RenderTargets:
     def bind(
         self, attachments: tuple[Attachment, ...], samples: int, width: int, height: int
     ) -> tuple[int, ...]:
-        """Makes the framebuffer of these outputs the one that is drawn into.
+        """Make the framebuffer of these outputs the one that is drawn into.
 
         Returns OpenGL's names of their textures, and last that of the depth.
 
@@ -66,7 +66,7 @@ class RenderTargets:
         return found.textures
 
     def read(self, attachment: Attachment, width: int, height: int) -> NDArray[Any]:
-        """Returns an output (height, width, channels) of the framebuffer that is read."""
+        """Return an output (height, width, channels) of the framebuffer that is read."""
         gl = self._gl
         gl.glReadBuffer(gl.GL_COLOR_ATTACHMENT0 + attachment.location)
         pixels: NDArray[Any] = np.empty((height, width, attachment.channels), attachment.dtype)
@@ -130,7 +130,7 @@ class RenderTargets:
         samples: int,
         size: tuple[int, int],
     ) -> int:
-        """Returns a new texture, with so many samples a pixel when they are more than one."""
+        """Return a new texture, with so many samples a pixel when they are more than one."""
         gl = self._gl
         texture = int(gl.glGenTextures(1))
         if samples > 1:

@@ -91,7 +91,7 @@ class DeviceLighting:
         self._sky: DeviceCubeMap | None = None
 
     def load(self, scene: Scene, centre: Floats, radius: float) -> list[Floats]:
-        """Uploads the light of a scene and returns world to clip (4, 4) of each shadow map.
+        """Upload the light of a scene and returns world to clip (4, 4) of each shadow map.
 
         Args:
             scene: its environment, and the table whose colour is reflected from below.
@@ -135,7 +135,7 @@ class DeviceLighting:
     def _compute_shadow_matrices(
         self, views: list[ShadowView], environment: Environment, centre: Floats
     ) -> list[Floats]:
-        """Returns world to clip (4, 4) of each map: all skies, all turns of lamps, near lights."""
+        """Return world to clip (4, 4) of each map: all skies, all turns of lamps, near lights."""
         n_dome, n_parallel = self._shader_defines["N_DOME"], self._shader_defines["N_PARALLEL"]
         parts = self._shader_defines["LAMP_PARTS"]
         axes = np.repeat([lamp.direction for lamp in environment.lamps], parts, axis=0)
@@ -154,7 +154,7 @@ class DeviceLighting:
         return [*skies, *rings, *placed]
 
     def _load_sky_image(self, light: Any, environment: Environment) -> DeviceCubeMap | None:
-        """Returns a pictured sky on the device, and fills in how it is turned and where it is bright."""
+        """Return a pictured sky on the device, and fills in how it is turned and where it is bright."""
         picture = environment.environment_map
         if picture is None:
             return None
@@ -170,7 +170,7 @@ class DeviceLighting:
         return found
 
     def render(self, view: PinholeView, to_clip: Floats, samples: int) -> None:
-        """Writes the radiance of a view to the bound framebuffer, from the bound attributes.
+        """Write the radiance of a view to the bound framebuffer, from the bound attributes.
 
         Args:
             view: what is seen.
@@ -221,7 +221,7 @@ class DeviceLighting:
 def _rotate_clip_matrix(
     to_clip: Floats, axis: Floats, centre: Floats, quarter_turns: int
 ) -> Floats:
-    """Returns world to clip (4, 4) of a view that is turned about an axis (3,) through a point (3,)."""
+    """Return world to clip (4, 4) of a view that is turned about an axis (3,) through a point (3,)."""
     back = np.eye(4)
     back[:3, :3] = Rotation.from_rotvec(-quarter_turns * math.pi / 2 * axis).as_matrix()
     back[:3, 3] = centre - back[:3, :3] @ centre
@@ -229,7 +229,7 @@ def _rotate_clip_matrix(
 
 
 def _upload_table(gl: Any, table: NDArray[np.float32]) -> int:
-    """Returns a texture of two numbers a texel, interpolated between their middles."""
+    """Return a texture of two numbers a texel, interpolated between their middles."""
     texture, kind = int(gl.glGenTextures(1)), gl.GL_TEXTURE_2D
     gl.glBindTexture(kind, texture)
     height, width = table.shape[:2]

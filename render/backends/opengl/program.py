@@ -36,15 +36,15 @@ class GLProgram:
         return int(self._program._program_id)
 
     def use(self) -> None:
-        """Makes it the program that draws."""
+        """Make it the program that draws."""
         self._program._bind()
 
     def set_vector(self, name: str, values: Any) -> None:
-        """Sets a vector of four numbers."""
+        """Set a vector of four numbers."""
         self._gl.glUniform4fv(self._get_location(name), 1, np.asarray(values, np.float32))
 
     def set_matrix(self, name: str, value: NDArray[np.float64]) -> None:
-        """Sets a matrix (4, 4)."""
+        """Set a matrix (4, 4)."""
         self._gl.glUniformMatrix4fv(
             self._get_location(name), 1, self._gl.GL_TRUE, np.ascontiguousarray(value, np.float32)
         )

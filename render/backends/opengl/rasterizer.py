@@ -88,7 +88,7 @@ class OpenGLRasterizer:
         return CHANNELS
 
     def load(self, scene: Scene) -> None:
-        """Uploads what is new of a scene; its shadow maps are drawn when light is asked for.
+        """Upload what is new of a scene; its shadow maps are drawn when light is asked for.
 
         Raises:
             BackendError: it has more labelled bodies than can be drawn.
@@ -107,7 +107,7 @@ class OpenGLRasterizer:
     def render(
         self, view: PinholeView, channels: Collection[Channel], *, samples: int = 4
     ) -> GBuffer:
-        """Returns channels of a view; see ``Rasterizer``.
+        """Return channels of a view; see ``Rasterizer``.
 
         With one sample a pixel, light and truth are of the same surfaces, which are drawn once.
         """
@@ -126,14 +126,14 @@ class OpenGLRasterizer:
     def _draw_labels(
         self, view: PinholeView, label_channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Returns channels at the pixels' centres, all from one pass."""
+        """Return channels at the pixels' centres, all from one pass."""
         self._draw_surfaces(view, 1, label_channels, with_material=False)
         return self._read_channels(view, label_channels)
 
     def _draw_radiance(
         self, view: PinholeView, samples: int, label_channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Returns the radiance (h, w, 3), averaged over samples of each pixel, and other channels.
+        """Return the radiance (h, w, 3), averaged over samples of each pixel, and other channels.
 
         What lies where is drawn first and lit after: no light is computed that is not seen.
         """
@@ -157,7 +157,7 @@ class OpenGLRasterizer:
     def _draw_surfaces(
         self, view: PinholeView, samples: int, label_channels: set[Channel], *, with_material: bool
     ) -> tuple[int, ...]:
-        """Draws what is seen and returns the textures that hold it, the depth's last.
+        """Draw what is seen and returns the textures that hold it, the depth's last.
 
         Args:
             view: from where.
@@ -216,7 +216,7 @@ class OpenGLRasterizer:
     def _read_channels(
         self, view: PinholeView, channels: set[Channel]
     ) -> dict[Channel, NDArray[Any]]:
-        """Returns channels of what was drawn last."""
+        """Return channels of what was drawn last."""
         outputs = {self._channel_attachments[channel] for channel in channels}
         read = {o: self._targets.read(o, view.width, view.height) for o in outputs}
         return {
@@ -232,7 +232,7 @@ class OpenGLRasterizer:
         *,
         cleared_attachments: tuple[Attachment, ...],
     ) -> tuple[int, ...]:
-        """Binds the framebuffer of some outputs, clears its depth and some of them.
+        """Bind the framebuffer of some outputs, clears its depth and some of them.
 
         Returns its textures, the depth's last.
         """
@@ -249,7 +249,7 @@ class OpenGLRasterizer:
         return textures
 
     def _draw_amodal_bits(self, view: PinholeView) -> NDArray[np.uint32]:
-        """Draws every labelled body through all others, each setting its own bit."""
+        """Draw every labelled body through all others, each setting its own bit."""
         gl = self._gl
         words = count_amodal_words(self._scene)
         output = self._channel_attachments["cover"] if words > 1 else self._narrow_amodal_attachment
@@ -286,7 +286,7 @@ class OpenGLRasterizer:
         return make_batch(self._gl, bodies, mesh, skin)
 
     def _draw_shadow_maps(self) -> None:
-        """Draws one shadow map for each beam of light, fitted to the bodies that cast."""
+        """Draw one shadow map for each beam of light, fitted to the bodies that cast."""
         gl = self._gl
         casters = [b for b in self._batches if not isinstance(b.bodies[0].asset, Ground)]
         centre, radius = _compute_bounding_sphere(casters)
@@ -304,7 +304,7 @@ class OpenGLRasterizer:
 
 
 def _make_channel_attachments(gl: Any) -> dict[Channel, Attachment]:
-    """Returns where in its shader each channel comes from, and how it is stored and read."""
+    """Return where in its shader each channel comes from, and how it is stored and read."""
     reals, integers = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA_INTEGER, gl.GL_UNSIGNED_INT)
     pairs = (gl.GL_RG_INTEGER, gl.GL_UNSIGNED_INT)
     ids = Attachment(1, gl.GL_RG32UI, pairs, np.uint32, 2)
@@ -319,7 +319,7 @@ def _make_channel_attachments(gl: Any) -> dict[Channel, Attachment]:
 
 
 def _make_material_attachments(gl: Any) -> tuple[Attachment, ...]:
-    """Returns how what light is computed from is stored, as ``light.frag`` looks it up."""
+    """Return how what light is computed from is stored, as ``light.frag`` looks it up."""
     reals, bytes_ = (gl.GL_RGBA, gl.GL_FLOAT), (gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
     return (
         Attachment(3, gl.GL_RGBA8, bytes_, np.uint8, 4),
@@ -329,7 +329,7 @@ def _make_material_attachments(gl: Any) -> tuple[Attachment, ...]:
 
 
 def _extract_channel(channel: Channel, values: NDArray[Any]) -> NDArray[Any]:
-    """Returns what a channel is of the values (h, w, channels) that were read."""
+    """Return what a channel is of the values (h, w, channels) that were read."""
     match channel:
         case "depth_m" | "bodies":
             return np.ascontiguousarray(values[..., 0])
@@ -345,7 +345,7 @@ def _bind_texture(gl: Any, unit: int, texture: int, target: int) -> None:
 
 
 def _measure_distance(batch: InstanceBatch, camera: Pose) -> float:
-    """Returns how far away bodies are; the table, which lies under everything, is farthest."""
+    """Return how far away bodies are; the table, which lies under everything, is farthest."""
     if isinstance(batch.bodies[0].asset, Ground):
         return float("inf")
     places = np.array([body.pose.position_m for body in batch.bodies])
@@ -353,7 +353,7 @@ def _measure_distance(batch: InstanceBatch, camera: Pose) -> float:
 
 
 def compute_clip_matrix(view: PinholeView) -> Floats:
-    """Returns world to clip coordinates, with row 0 of the image at the bottom of the buffer.
+    """Return world to clip coordinates, with row 0 of the image at the bottom of the buffer.
 
     That is OpenGL's first row in memory, so what is read back needs no turning.
     """
@@ -372,7 +372,7 @@ def compute_clip_matrix(view: PinholeView) -> Floats:
 
 
 def _compute_bounding_sphere(casters: list[InstanceBatch]) -> tuple[Floats, float]:
-    """Returns centre (3,) and radius of a sphere around all casting bodies."""
+    """Return centre (3,) and radius of a sphere around all casting bodies."""
     if not casters:
         return np.zeros(3), 0.1
     corners = [body.pose.apply(batch.mesh.corners_m) for batch in casters for body in batch.bodies]

@@ -39,7 +39,7 @@ class ShadowMapArray:
         self._framebuffer = gl.glGenFramebuffers(1)
 
     def bind(self, layer: int) -> None:
-        """Makes the map of a beam the one that is drawn into, empty."""
+        """Make the map of a beam the one that is drawn into, empty."""
         gl = self._gl
         gl.glBindFramebuffer(gl.GL_FRAMEBUFFER, self._framebuffer)
         gl.glFramebufferTextureLayer(
@@ -51,7 +51,7 @@ class ShadowMapArray:
         gl.glClear(gl.GL_DEPTH_BUFFER_BIT)
 
     def bind_textures(self, unit: int, nearest_unit: int) -> None:
-        """Makes the maps what shaders look up in one unit interpolated, in the other not."""
+        """Make the maps what shaders look up in one unit interpolated, in the other not."""
         gl = self._gl
         for number in (unit, nearest_unit):
             gl.glActiveTexture(gl.GL_TEXTURE0 + number)
@@ -60,7 +60,7 @@ class ShadowMapArray:
 
 
 def _create_nearest_sampler(gl: Any) -> int:
-    """Returns a sampler that compares with one texel instead of four."""
+    """Return a sampler that compares with one texel instead of four."""
     sampler = gl.glGenSamplers(1)
     for name, value in (
         (gl.GL_TEXTURE_MIN_FILTER, gl.GL_NEAREST),
@@ -75,7 +75,7 @@ def _create_nearest_sampler(gl: Any) -> int:
 
 
 def compute_shadow_matrix(view: ShadowView, *, is_local: bool) -> Floats:
-    """Returns world to clip coordinates (4, 4) of a shadow map."""
+    """Return world to clip coordinates (4, 4) of a shadow map."""
     eye, target = view.eye, view.target
     pose = Pose.look_at(vec3(eye), vec3(target), 0.0)
     near, far = view.near_m, view.far_m

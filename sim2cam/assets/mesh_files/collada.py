@@ -97,7 +97,7 @@ def _is_clear(mesh: Any) -> bool:
 
 
 def _upright(path: Path) -> NDArray[np.float64]:
-    """Returns the way (4, 4) of a COLLADA file's numbers to metres with z up.
+    """Return the way (4, 4) of a COLLADA file's numbers to metres with z up.
 
     The file is read with all caution here: pycollada's parser follows whatever XML says.
 

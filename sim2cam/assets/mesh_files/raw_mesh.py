@@ -44,7 +44,7 @@ class RawMesh:
 
 
 def weld(vertices: Floats, faces: Indices) -> Any:
-    """Returns a mesh as trimesh has it, with one vertex a place."""
+    """Return a mesh as trimesh has it, with one vertex a place."""
     import trimesh
 
     places, place = np.unique(vertices, axis=0, return_inverse=True)
@@ -52,7 +52,7 @@ def weld(vertices: Floats, faces: Indices) -> Any:
 
 
 def split_at(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
-    """Returns the mesh with a vertex of its own for each group of faces (m,) that meets there."""
+    """Return the mesh with a vertex of its own for each group of faces (m,) that meets there."""
     corners = np.stack([raw.faces.ravel(), np.repeat(group, 3)], axis=1)
     found, corner = np.unique(corners, axis=0, return_inverse=True)
     old = found[:, 0]
@@ -68,13 +68,13 @@ def split_at(raw: RawMesh, group: NDArray[Any]) -> RawMesh:
 
 
 def across(raw: RawMesh) -> Floats:
-    """Returns the normals (m, 3) of the faces, twice as long as their areas."""
+    """Return the normals (m, 3) of the faces, twice as long as their areas."""
     a, b, c = raw.vertices[raw.faces].swapaxes(0, 1)
     return np.cross(b - a, c - a)
 
 
 def unit(vectors: Floats, otherwise: Floats) -> Floats:
-    """Returns vectors (n, 3) with length 1; others for those that have none."""
+    """Return vectors (n, 3) with length 1; others for those that have none."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.where(lengths > 0, vectors / np.where(lengths > 0, lengths, 1), otherwise)
 

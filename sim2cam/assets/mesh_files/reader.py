@@ -51,13 +51,13 @@ class Sources:
     missing: tuple[str, ...]
 
     def digest(self) -> str:
-        """Returns a SHA-256 over all of them, and over what takes concave solids apart here."""
+        """Return a SHA-256 over all of them, and over what takes concave solids apart here."""
         facts = [decomposer(), *self.hashes.items()]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def file_hash(path: Path) -> str:
-    """Returns the SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 

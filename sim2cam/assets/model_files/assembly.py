@@ -172,7 +172,7 @@ def _made(solid: Cuboid | Cylinder | Sphere | Capsule) -> Solid:
 
 
 def _pieces(solids: list[Solid], path: Path) -> list[Floats]:
-    """Returns the corners (n, 3) of the hull of each piece of meshes, as simulators take them."""
+    """Return the corners (n, 3) of the hull of each piece of meshes, as simulators take them."""
     from trimesh.graph import connected_component_labels
 
     found = []
@@ -196,7 +196,7 @@ def _pieces(solids: list[Solid], path: Path) -> list[Floats]:
 def _spreads(
     links: Sequence[Link], seen: Sequence[list[Solid]], pieces: Sequence[list[Floats]], path: Path
 ) -> Floats:
-    """Returns how the mass of each link is spread (m, 4, 4); none (0, 4, 4) where the file does not say.
+    """Return how the mass of each link is spread (m, 4, 4); none (0, 4, 4) where the file does not say.
 
     Where it says what a link's shape could not be, its mass fills that evenly. Masses of links without
     a shape are left to the others.
@@ -227,7 +227,7 @@ def _spreads(
 
 
 def _is_mesh(link: Link) -> bool:
-    """Returns whether a mesh is all that a link collides as, so that it is taken apart as meshes are."""
+    """Return whether a mesh is all that a link collides as, so that it is taken apart as meshes are."""
     shapes = link.collisions or link.visuals
     return len(shapes) == 1 and isinstance(shapes[0].solid, MeshPart)
 

@@ -77,7 +77,7 @@ class _Context:
 
 
 def read_mjcf(path: Path) -> Model:
-    """Returns the model of an MJCF file.
+    """Return the model of an MJCF file.
 
     Raises:
         InputError: the file is damaged, or asks for what is not known.
@@ -136,7 +136,7 @@ def _context(root: Element, path: Path) -> _Context:
 def _bodies(
     element: Element, name: str, off: Vec3, context: _Context
 ) -> Iterator[tuple[Element, str, Vec3]]:
-    """Yields every body below one, the name of that, and where its frame is off its joint's."""
+    """Yield every body below one, the name of that, and where its frame is off its joint's."""
     for body in element.findall("body"):
         yield body, name, off
         joints = body.findall("joint")
@@ -151,7 +151,7 @@ def _anchor(joint: Element, context: _Context) -> Vec3:
 def _steps(
     body: Element, parent: str, off: Vec3, context: _Context
 ) -> Iterator[tuple[Hinge, Link]]:
-    """Yields the joints of a body, each with the link that it carries; the last of them is the body."""
+    """Yield the joints of a body, each with the link that it carries; the last of them is the body."""
     name, joints = attribute(body, "name", context.path), body.findall("joint")
     place = Pose(position_m=vec3(np.negative(off))) @ _pose(body, context)
     if not joints:
@@ -196,7 +196,7 @@ def _joint(element: Element, otherwise: str, pose: Pose, context: _Context) -> J
 
 
 def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
-    """Returns a body as a link whose frame is so far off the body's."""
+    """Return a body as a link whose frame is so far off the body's."""
     back = Pose(position_m=vec3(np.negative(off)))
     visuals, collisions, masses = [], [], []
     for geom in element.findall("geom"):
@@ -225,7 +225,7 @@ def _link(element: Element, name: str, off: Vec3, context: _Context) -> Link:
 
 
 def _inertial(element: Element, name: str, back: Pose, context: _Context) -> Inertial:
-    """Returns what a body says of its mass, moved back from the body's frame to its link's."""
+    """Return what a body says of its mass, moved back from the body's frame to its link's."""
     path, of_body = context.path, f"of the body '{name}'"
     mass = kilograms(attribute(element, "mass", path), f"the mass {of_body}", path)
     pose = back @ _pose(element, context)

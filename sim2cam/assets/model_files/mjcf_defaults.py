@@ -21,7 +21,7 @@ Class = Mapping[str, Attributes]
 
 
 def write_out(root: Element, path: Path) -> None:
-    """Gives geoms, joints, meshes and materials the attributes that their classes have for them.
+    """Give geoms, joints, meshes and materials the attributes that their classes have for them.
 
     A class has what that which it lies in has; an element is of the class that it names, or else of
     the nearest ``childclass`` of the bodies around it, or else of the outermost one.
@@ -72,7 +72,7 @@ def _laid_over(around: Class, element: Element) -> dict[str, Attributes]:
 
 
 def _over(under: Attributes, over: Attributes) -> dict[str, str]:
-    """Returns attributes laid over others; a turn that is told another way is told once."""
+    """Return attributes laid over others; a turn that is told another way is told once."""
     kept = (
         {name: text for name, text in under.items() if name not in _TURNS}
         if any(name in over for name in _TURNS)
@@ -82,14 +82,14 @@ def _over(under: Attributes, over: Attributes) -> dict[str, str]:
 
 
 def _in_assets(root: Element) -> Iterator[tuple[Element, str]]:
-    """Yields the meshes and materials of a file, each with the name of its class."""
+    """Yield the meshes and materials of a file, each with the name of its class."""
     for tag in _OF_ASSETS:
         for element in root.findall(f"asset/{tag}"):
             yield element, element.get("class", MAIN)
 
 
 def _in_bodies(root: Element) -> Iterator[tuple[Element, str]]:
-    """Yields the geoms and joints of all bodies, each with the name of its class."""
+    """Yield the geoms and joints of all bodies, each with the name of its class."""
     pending = [(world, MAIN) for world in root.findall("worldbody")]
     while pending:
         body, around = pending.pop()

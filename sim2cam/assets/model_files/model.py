@@ -88,7 +88,7 @@ class Inertial:
     moments_kg_m2: Moments | None = None
 
     def spread(self) -> Floats | None:
-        """Returns how the mass is spread (4, 4), in the link's frame; None when the file does not say."""
+        """Return how the mass is spread (4, 4), in the link's frame; None when the file does not say."""
         if not self.mass_kg or self.moments_kg_m2 is None:
             return None
         xx, yy, zz, xy, xz, yz = self.moments_kg_m2
@@ -148,12 +148,12 @@ def mesh_part(name: str, scale: Vec3, path: Path) -> MeshPart:
 
 
 def joint_name(name: str) -> str:
-    """Returns the name of a joint as recipes can write it, with ``_`` for what a path may not hold."""
+    """Return the name of a joint as recipes can write it, with ``_`` for what a path may not hold."""
     return re.sub(r"[^\w:-]", "_", name)
 
 
 def rgb_of(shares: Sequence[float]) -> Rgb:
-    """Returns a colour of shares, red, green and blue first, as bytes."""
+    """Return a colour of shares, red, green and blue first, as bytes."""
     red, green, blue = (round(255 * min(max(share, 0.0), 1.0)) for share in shares[:3])
     return red, green, blue
 
@@ -167,7 +167,7 @@ class Placed:
 
 
 def tree_of(links: Sequence[Link], hinges: Sequence[Hinge], path: Path) -> Model:
-    """Returns the model of these links and joints.
+    """Return the model of these links and joints.
 
     Raises:
         InputError: they are no tree, or too many, or a name is not there or twice.
@@ -237,7 +237,7 @@ def _check_mimics(model: Model, path: Path) -> None:
 
 
 def rehung(links: Mapping[str, Placed], hinges: Sequence[Hinge]) -> tuple[list[Link], list[Hinge]]:
-    """Returns links and joints with the frame of each link where its joint is, as trees have them.
+    """Return links and joints with the frame of each link where its joint is, as trees have them.
 
     Args:
         links: where they are in the model with all joints at 0.

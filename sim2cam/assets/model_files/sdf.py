@@ -52,7 +52,7 @@ _FREE_RAD = 1e15  # limits beyond are SDF's way to say that there are none
 
 
 def read_sdf(path: Path) -> Model:
-    """Returns the model of an SDF file.
+    """Return the model of an SDF file.
 
     Raises:
         InputError: the file is damaged, or asks for what is not known.

@@ -48,7 +48,7 @@ from sim2cam.scene.shape import Cuboid, Cylinder, Sphere
 
 
 def read_urdf(path: Path) -> Model:
-    """Returns the model of a URDF file.
+    """Return the model of a URDF file.
 
     Raises:
         InputError: the file is damaged, or asks for what is not known.

@@ -19,7 +19,7 @@ _MOST_ELEMENTS = 50_000
 
 
 def read_xml(path: Path, most_bytes: int = MOST_XML_BYTES) -> Element:
-    """Returns the root of an XML file.
+    """Return the root of an XML file.
 
     Raises:
         InputError: it is too large, deep or long, defines entities, or is no XML.
@@ -57,12 +57,12 @@ def read_xml(path: Path, most_bytes: int = MOST_XML_BYTES) -> Element:
 
 
 def local_name(element: Element) -> str:
-    """Returns the name of an element without its namespace."""
+    """Return the name of an element without its namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
 def attribute(element: Element, name: str, path: Path) -> str:
-    """Returns an attribute that has to be there.
+    """Return an attribute that has to be there.
 
     Raises:
         InputError: it is not, or is empty.
@@ -74,7 +74,7 @@ def attribute(element: Element, name: str, path: Path) -> str:
 
 
 def numbers(text: str, count: int, where: str, path: Path) -> tuple[float, ...]:
-    """Returns so many finite numbers of a text.
+    """Return so many finite numbers of a text.
 
     Raises:
         InputError: naming where it stands.
@@ -90,12 +90,12 @@ def numbers(text: str, count: int, where: str, path: Path) -> tuple[float, ...]:
 
 
 def number(text: str, where: str, path: Path) -> float:
-    """Returns one finite number of a text; raises as ``numbers`` does."""
+    """Return one finite number of a text; raises as ``numbers`` does."""
     return numbers(text, 1, where, path)[0]
 
 
 def kilograms(text: str, where: str, path: Path) -> float:
-    """Returns the mass of a text.
+    """Return the mass of a text.
 
     Raises:
         InputError: as ``number``, or it is below 0.
@@ -107,13 +107,13 @@ def kilograms(text: str, where: str, path: Path) -> float:
 
 
 def vector(text: str, where: str, path: Path) -> Vec3:
-    """Returns three finite numbers of a text; raises as ``numbers`` does."""
+    """Return three finite numbers of a text; raises as ``numbers`` does."""
     x, y, z = numbers(text, 3, where, path)
     return x, y, z
 
 
 def direction(text: str, where: str, path: Path) -> Vec3:
-    """Returns a unit vector along that of a text.
+    """Return a unit vector along that of a text.
 
     Raises:
         InputError: as ``numbers``, or it has no length.
@@ -126,7 +126,7 @@ def direction(text: str, where: str, path: Path) -> Vec3:
 
 
 def refuse(element: Element, what: str, allowed: tuple[str, ...], path: Path) -> InputError:
-    """Returns an error that names something which is not known."""
+    """Return an error that names something which is not known."""
     return InputError(
         path, f"{what} '{element.tag}' is not known. {suggest_name(element.tag, allowed)}."
     )

@@ -28,7 +28,7 @@ _PIXEL_CENTER_OFFSET = 0.5  # COLMAP's upper left pixel has its centre at (0.5, 
 
 
 def read_colmap(path: Path) -> tuple[Intrinsics, ...]:
-    """Returns the cameras of a ``cameras.txt``, named by their number.
+    """Return the cameras of a ``cameras.txt``, named by their number.
 
     Raises:
         InputError: a line is no camera, or of a model that no lens here is.
@@ -42,7 +42,7 @@ def read_colmap(path: Path) -> tuple[Intrinsics, ...]:
 
 
 def write_colmap(path: Path, cameras: Sequence[Intrinsics]) -> None:
-    """Writes a ``cameras.txt``; cameras are numbered from 1.
+    """Write a ``cameras.txt``; cameras are numbered from 1.
 
     Raises:
         OutputError: COLMAP has no model for a lens, or the file cannot be written.
@@ -86,7 +86,7 @@ def _parse_camera(path: Path, line_number: int, text: str) -> Intrinsics:
 
 
 def _select_model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
-    """Returns the smallest model that holds a lens, and its numbers."""
+    """Return the smallest model that holds a lens, and its numbers."""
     lens: Lens = camera.lens
     match lens:
         case KannalaBrandt():

@@ -20,7 +20,7 @@ _COEFFICIENT_COUNTS = {"none": 0, "radtan": 4, "equi": 4, "equidistant": 4}
 
 
 def read_kalibr(path: Path) -> tuple[Intrinsics, ...]:
-    """Returns the cameras of a chain, in its order; where they stand to one another is not read.
+    """Return the cameras of a chain, in its order; where they stand to one another is not read.
 
     Raises:
         InputError: there is none, a value is missing or wrong, or of a model no lens here is.
@@ -36,7 +36,7 @@ def read_kalibr(path: Path) -> tuple[Intrinsics, ...]:
 
 
 def write_kalibr(path: Path, cameras: Sequence[Intrinsics]) -> None:
-    """Writes a chain of cam0, cam1, ..., without poses.
+    """Write a chain of cam0, cam1, ..., without poses.
 
     Raises:
         OutputError: Kalibr has no model for a lens, or the file cannot be written.

@@ -26,7 +26,7 @@ _MAX_COEFFICIENTS = 12
 
 
 def read_opencv(path: Path) -> Intrinsics:
-    """Returns the camera of a file; it is a fisheye where ``fisheye_model`` is 1.
+    """Return the camera of a file; it is a fisheye where ``fisheye_model`` is 1.
 
     Raises:
         InputError: a value is missing or wrong, or the sensor is tilted.
@@ -38,7 +38,7 @@ def read_opencv(path: Path) -> Intrinsics:
 
 
 def write_opencv(path: Path, camera: Intrinsics) -> None:
-    """Writes a camera as ``cv2.FileStorage`` reads it.
+    """Write a camera as ``cv2.FileStorage`` reads it.
 
     Raises:
         OutputError: OpenCV has no model for the lens, or the file cannot be written.

@@ -49,7 +49,7 @@ def _parse_camera_info(table: CalibrationTable) -> Intrinsics:
 
 
 def write_ros(path: Path, camera: Intrinsics) -> None:
-    """Writes a camera that is not rectified.
+    """Write a camera that is not rectified.
 
     Raises:
         OutputError: ROS has no model for the lens, or the file cannot be written.

@@ -36,12 +36,12 @@ class CalibrationTable:
     prefix: str = ""
 
     def make_error(self, key: str, value: object, expected: str) -> InputError:
-        """Returns the error that a value is not what is needed."""
+        """Return the error that a value is not what is needed."""
         shown = reprlib.repr(value)[:_MAX_SHOWN]  # aliases may make a small file hold endless lists
         return InputError(self.path, f"{self.prefix}{key} is {shown}. {expected}. {HINT}")
 
     def get_value(self, key: str) -> Any:
-        """Returns a value.
+        """Return a value.
 
         Raises:
             InputError: it is missing.
@@ -51,28 +51,28 @@ class CalibrationTable:
         return self.values[key]
 
     def get_table(self, key: str) -> CalibrationTable:
-        """Returns a table within."""
+        """Return a table within."""
         value = self.get_value(key)
         if not isinstance(value, dict):
             raise self.make_error(key, value, "It is a table")
         return CalibrationTable(self.path, value, f"{self.prefix}{key}.")
 
     def get_size(self, key: str) -> int:
-        """Returns a whole number above 0."""
+        """Return a whole number above 0."""
         value = self.get_value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
             raise self.make_error(key, value, "It is a whole number of pixels above 0")
         return value
 
     def get_choice(self, key: str, allowed: Collection[str]) -> str:
-        """Returns a word that is allowed."""
+        """Return a word that is allowed."""
         value = self.get_value(key)
         if not isinstance(value, str) or value not in allowed:
             raise self.make_error(key, value, f"Lenses here are of {', '.join(allowed)}")
         return value
 
     def get_numbers(self, key: str, counts: Collection[int]) -> list[float]:
-        """Returns a list of finite numbers, as many as one of the counts."""
+        """Return a list of finite numbers, as many as one of the counts."""
         value = self.get_value(key)
         given = value if isinstance(value, list) else []
         numbers = [number for entry in given if (number := parse_number(entry)) is not None]
@@ -96,7 +96,7 @@ class CalibrationTable:
     def build_lens(
         self, lens_type: Callable[..., Lens], *numbers: float, **parameters: float
     ) -> Lens:
-        """Returns the lens that is made of numbers; one that cannot be is the file's fault."""
+        """Return the lens that is made of numbers; one that cannot be is the file's fault."""
         try:
             return lens_type(*numbers, **parameters)
         except LensError as error:
@@ -105,7 +105,7 @@ class CalibrationTable:
 
 
 def parse_number(value: object) -> float | None:
-    """Returns a finite number, also one that YAML takes for a word (``1e-5``); None for others."""
+    """Return a finite number, also one that YAML takes for a word (``1e-5``); None for others."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -116,7 +116,7 @@ def parse_number(value: object) -> float | None:
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a calibration file.
+    """Return the text of a calibration file.
 
     Raises:
         InputError: it is missing, not a text, or too large to be one.

@@ -77,12 +77,12 @@ class CheckReport:
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the report as JSON values."""
+        """Return the report as JSON values."""
         return asdict(self)
 
 
 def check_dataset(root: Path) -> CheckReport:
-    """Returns what is wrong with a data set, or with its ties to its parent.
+    """Return what is wrong with a data set, or with its ties to its parent.
 
     The pictures and labels of a parent are not checked; that is the parent's own check.
 
@@ -127,18 +127,18 @@ def check_dataset(root: Path) -> CheckReport:
 
 
 def _get_sequence_key(raw: SampleRecord, offset: int) -> tuple[Any, ...]:
-    """Returns the scene, film and number in it of a sample, or of one some steps after it.
+    """Return the scene, film and number in it of a sample, or of one some steps after it.
 
     The film is told by the camera; where a picture was translated with its labels, by its own number.
     """
-    moment = raw.fields.get("moment")
-    frame = moment.get("frame") if isinstance(moment, dict) else None
+    moment = raw.fields.get("frame_info")
+    frame = moment.get("frame_index") if isinstance(moment, dict) else None
     number = frame + offset if isinstance(frame, int) else (raw.fields.get("name"), offset)
-    return raw.fields.get("scene_index"), raw.fields.get("view"), raw.fields.get("film"), number
+    return raw.fields.get("scene_index"), raw.fields.get("view"), raw.fields.get("sequence"), number
 
 
 def _try_parse(raw: SampleRecord | None, categories: tuple[str, ...]) -> Sample | None:
-    """Returns the sample of a line; None where there is none that can be read."""
+    """Return the sample of a line; None where there is none that can be read."""
     try:
         return parse_sample(raw, categories) if raw else None
     except InputError:
@@ -150,16 +150,16 @@ def _get_name(raw: SampleRecord) -> str:
 
 
 def _count_samples_per_scene(header: dict[str, Any]) -> int | None:
-    """Returns how many samples each scene has; None when the header does not say."""
+    """Return how many samples each scene has; None when the header does not say."""
     try:
         render = header["recipe"]["render"]
-        return int(render["views"]) * int(render.get("film", {}).get("frames", 1))
+        return int(render["views"]) * int(render.get("sequence", {}).get("frames", 1))
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
 
 def _read_expected_samples(root: Path) -> int:
-    """Returns how many samples the data set was meant to have; 0 when that is not recorded."""
+    """Return how many samples the data set was meant to have; 0 when that is not recorded."""
     path = root / ENVIRONMENT
     if not path.is_file():
         return 0
@@ -185,7 +185,7 @@ def _check_sample_list(raw_samples: list[SampleRecord], expected: int) -> Iterat
 def _check_scenes(
     raw_samples: list[SampleRecord], header: dict[str, Any]
 ) -> Iterator[DatasetProblem]:
-    """Yields scenes that are split over shards, and samples that are not of the scene they say.
+    """Yield scenes that are split over shards, and samples that are not of the scene they say.
 
     Those of captures, which may be longer than a shard, are split where they are translated.
     """
@@ -214,7 +214,7 @@ def _check_scenes(
 
 
 def _read_listed_scenes(shard: Path) -> set[int] | None:
-    """Returns the scenes that a shard lists; None when it has no list."""
+    """Return the scenes that a shard lists; None when it has no list."""
     path = shard / "scenes.jsonl"
     if not path.is_file():
         return None
@@ -225,7 +225,7 @@ def _read_listed_scenes(shard: Path) -> set[int] | None:
 
 
 def _read_parent_records(root: Path) -> tuple[dict[str, dict[str, Any]], list[DatasetProblem]]:
-    """Returns the lines of the parent by the digest that they have, and what is wrong with it."""
+    """Return the lines of the parent by the digest that they have, and what is wrong with it."""
     try:
         read_header(root)
         return {compute_digest(raw.fields): raw.fields for raw in read_sample_records(root)}, []
@@ -247,7 +247,7 @@ def _check_sample(
     categories: tuple[str, ...],
     adjacent_samples: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
-    """Yields what is wrong with a sample: its line, its files, its labels.
+    """Yield what is wrong with a sample: its line, its files, its labels.
 
     Args:
         raw: the sample.
@@ -270,7 +270,7 @@ def _check_sample(
 
 
 def _check_files(raw: SampleRecord) -> Iterator[str]:
-    """Yields files of a line that are missing or not what was written."""
+    """Yield files of a line that are missing or not what was written."""
     files = raw.fields.get("files")
     if not isinstance(files, dict) or not all(is_inside_folder(place) for place in files):
         yield "its line does not name the files of its shard"
@@ -286,7 +286,7 @@ def _check_files(raw: SampleRecord) -> Iterator[str]:
 def _check_pixels(
     sample: Sample, adjacent_samples: Mapping[ChannelName, Sample | None]
 ) -> Iterator[str]:
-    """Yields images of another size, and labels that contradict their pixels."""
+    """Yield images of another size, and labels that contradict their pixels."""
     try:
         sizes = {"rgb": images.read_size(sample.rgb)}
         if sample.right_rgb is not None:
@@ -318,7 +318,7 @@ def _check_sequence(
     channels: Mapping[ChannelName, NDArray[Any]],
     adjacent_samples: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
-    """Yields flows and tracks that contradict the labels; faults of other samples are told there."""
+    """Yield flows and tracks that contradict the labels; faults of other samples are told there."""
     if sample.tracks is not None:
         try:
             yield from audit_tracks(tracks.read_tracks(sample.tracks), sample, channels)
@@ -369,6 +369,6 @@ def _check_masks(objects: tuple[ObjectLabel, ...], ids: NDArray[np.uint16]) -> I
 
 
 def _box_contains(outer: Box, inner: Box) -> bool:
-    """Returns whether a box with some area lies inside another."""
+    """Return whether a box with some area lies inside another."""
     x0, y0, x1, y1 = inner
     return outer[0] <= x0 < x1 <= outer[2] and outer[1] <= y0 < y1 <= outer[3]

@@ -34,7 +34,7 @@ class NearDuplicate:
 
 
 def check_disjoint(training_samples: Iterable[Sample], test_dataset: Dataset) -> None:
-    """Refuses pictures that are learned from too, under whatever name.
+    """Refuse pictures that are learned from too, under whatever name.
 
     Raises:
         InputError: naming one and its copy; or a picture cannot be read.
@@ -53,7 +53,7 @@ def check_disjoint(training_samples: Iterable[Sample], test_dataset: Dataset) ->
 def find_near_duplicates(
     training_samples: Iterable[Sample], test_samples: Sequence[Sample]
 ) -> tuple[NearDuplicate, ...]:
-    """Returns the tested pictures that show nearly what a learned one shows, the most alike first.
+    """Return the tested pictures that show nearly what a learned one shows, the most alike first.
 
     Raises:
         InputError: a picture cannot be read.
@@ -75,7 +75,7 @@ def find_near_duplicates(
 
 
 def describe_near_duplicates(duplicates: Sequence[NearDuplicate], test_count: int) -> str:
-    """Returns what a reader of scores has to know of near-duplicates; nothing where there are none.
+    """Return what a reader of scores has to know of near-duplicates; nothing where there are none.
 
     Args:
         duplicates: what ``find_near_duplicates`` returned.

@@ -30,7 +30,7 @@ _PIXEL_STRIDE = 17  # of so many pixels one is looked at
 
 
 def audit_coverage(sample: Sample, channels: ChannelArrays) -> Iterator[str]:
-    """Yields where coverage is not what ids and motion have, by object.
+    """Yield where coverage is not what ids and motion have, by object.
 
     It is full where no edge comes by while the pixel gathers light, and is not all along the edge of
     what moves against what lies behind.
@@ -85,7 +85,7 @@ _REQUIRED_CHANNELS = {"coverage", "ids", "depth"}
 def _compute_displacements(
     label: ObjectLabel, sample: Sample, channels: ChannelArrays, instance_id: int | None
 ) -> Floats:
-    """Returns how far (n, 2), in pixels, what some pixels see would move in the exposure.
+    """Return how far (n, 2), in pixels, what some pixels see would move in the exposure.
 
     Args:
         label: of the object with which it moves.
@@ -120,7 +120,7 @@ def _compute_max_length(displacements: Floats) -> float:
 
 
 def _compute_edge_distance(ids: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Returns how far (h, w) pixels are from the nearest of another object, or the picture's edge."""
+    """Return how far (h, w) pixels are from the nearest of another object, or the picture's edge."""
     framed = np.pad(ids.astype(np.int32), 1, constant_values=-1)
     edges = np.zeros(framed.shape, bool)
     for axis in (0, 1):

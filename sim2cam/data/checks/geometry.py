@@ -35,7 +35,7 @@ _POINTS_PER_EDGE = 17  # of each edge of a box in space; a lens bends the lines 
 
 
 def audit_geometry(sample: Sample, channels: ChannelArrays) -> Iterator[str]:
-    """Yields which identities do not hold, by object.
+    """Yield which identities do not hold, by object.
 
     Args:
         sample: rendered, with its lens.
@@ -72,7 +72,7 @@ def _audit_object(label: ObjectLabel, sample: Sample, channels: ChannelArrays) -
 def transform_to_camera(
     points_m: Floats, label: ObjectLabel, sample: Sample, rows: Floats, *, offset_s: float = 0.0
 ) -> Floats:
-    """Returns points (n, 3) of an object with a pose, in the camera frame.
+    """Return points (n, 3) of an object with a pose, in the camera frame.
 
     That is when the exposure of rows (n,) is half over, or some seconds later.
     """
@@ -83,7 +83,7 @@ def transform_to_camera(
 
 
 def transform_to_object(points: Floats, label: ObjectLabel, sample: Sample, rows: Floats) -> Floats:
-    """Returns, in the frame of an object with a pose, points (n, 3) that rows (n,) see."""
+    """Return, in the frame of an object with a pose, points (n, 3) that rows (n,) see."""
     assert label.pose is not None
     seconds = _compute_row_times_s(sample, rows)
     still = _get_camera_motion(sample).to_parent(points, seconds)
@@ -91,18 +91,18 @@ def transform_to_object(points: Floats, label: ObjectLabel, sample: Sample, rows
 
 
 def _get_camera_motion(sample: Sample) -> RigidMotion:
-    """Returns where the camera is, in its own frame when the middle row is exposed."""
+    """Return where the camera is, in its own frame when the middle row is exposed."""
     return RigidMotion(Pose(), sample.frame_info.twist if sample.frame_info else ZERO_TWIST)
 
 
 def _compute_row_times_s(sample: Sample, rows: Floats) -> Floats:
-    """Returns when rows (n,) are exposed, from when the middle one is."""
+    """Return when rows (n,) are exposed, from when the middle one is."""
     row_s = (sample.frame_info and sample.frame_info.row_s) or 0.0
     return np.asarray((rows - (sample.height - 1) / 2) * row_s)
 
 
 def _transform_over_shutter(points: Floats, label: ObjectLabel, sample: Sample) -> Floats:
-    """Returns points (n, 3) of an object in the camera frame.
+    """Return points (n, 3) of an object in the camera frame.
 
     Under a rolling shutter there are twice as many: when its first and when its last row is exposed.
     """
@@ -134,7 +134,7 @@ def _audit_box(label: ObjectLabel, sample: Sample) -> Iterator[str]:
 
 
 def _sample_box_edges(corners: Floats) -> Floats:
-    """Returns points along the twelve edges of a box (8, 3) along the axes; its outline is made of edges."""
+    """Return points along the twelve edges of a box (8, 3) along the axes; its outline is made of edges."""
     apart = np.abs(corners[:, None] - corners[None]) > 0
     first, second = np.nonzero(np.triu(apart.sum(axis=-1) == 1))
     along = np.linspace(0, 1, _POINTS_PER_EDGE)[:, None, None]
@@ -158,7 +158,7 @@ def _audit_depth(depth_m: NDArray[Any], corners: Floats, sample: Sample) -> Iter
 
 
 def _bound_distance(corners: Floats) -> float:
-    """Returns a distance below which nothing of a box (8, 3) lies from the origin."""
+    """Return a distance below which nothing of a box (8, 3) lies from the origin."""
     middle = corners.mean(axis=0)
     return float(np.linalg.norm(middle) - np.linalg.norm(corners - middle, axis=1).max())
 
@@ -222,7 +222,7 @@ def _audit_normals(
 def _compute_slope_radius_px(
     sample: Sample, depth_m: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> int:
-    """Returns how many pixels of an object are wide enough for its slope: the more, the nearer it is."""
+    """Return how many pixels of an object are wide enough for its slope: the more, the nearer it is."""
     middle = len(rows) // 2
     pixel = np.array([[columns[middle], rows[middle]]], np.float64)
     point = unproject_depth(sample, depth_m, rows[[middle]], columns[[middle]])
@@ -231,14 +231,14 @@ def _compute_slope_radius_px(
 
 
 def compute_pixel_size_m(pixel: Floats, point: Floats, sample: Sample) -> float:
-    """Returns how wide a pixel (1, 2) is at a point (1, 3) of the camera frame."""
+    """Return how wide a pixel (1, 2) is at a point (1, 3) of the camera frame."""
     assert sample.lens is not None
     rays = sample.lens.unproject(pixel + np.array([[0.0, 0.0], [1.0, 0.0]]))
     return float(np.linalg.norm(rays[1] - rays[0]) * np.linalg.norm(point))
 
 
 def _is_flat(before: Floats, middle: Floats, after: Floats) -> NDArray[np.bool_]:
-    """Returns which points (n, 3) lie on the line between two others: no edge runs between them."""
+    """Return which points (n, 3) lie on the line between two others: no edge runs between them."""
     bend = np.linalg.norm(before + after - 2 * middle, axis=1)
     return np.asarray(bend < _MAX_CURVATURE * np.linalg.norm(after - before, axis=1))
 
@@ -246,7 +246,7 @@ def _is_flat(before: Floats, middle: Floats, after: Floats) -> NDArray[np.bool_]
 def unproject_depth(
     sample: Sample, depth_m: NDArray[Any], rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> Floats:
-    """Returns the points (n, 3) that pixels see, in the camera frame."""
+    """Return the points (n, 3) that pixels see, in the camera frame."""
     assert sample.lens is not None
     rays = sample.lens.unproject(np.stack([columns, rows], axis=1).astype(np.float64))
     if sample.lens.depth_along == "axis":
@@ -255,7 +255,7 @@ def unproject_depth(
 
 
 def _compute_depth(points: Floats, sample: Sample) -> Floats:
-    """Returns the depth (n,) of points (n, 3) in the camera frame, as the lens has it."""
+    """Return the depth (n,) of points (n, 3) in the camera frame, as the lens has it."""
     assert sample.lens is not None
     along_ray = sample.lens.depth_along == "ray"
     return np.asarray(np.linalg.norm(points, axis=1) if along_ray else points[:, 2])

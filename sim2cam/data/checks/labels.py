@@ -26,7 +26,7 @@ _MAX_RELATIVE_DEPTH_ERROR = 0.05
 
 
 def audit_labels(sample: Sample, channels: ChannelArrays) -> Iterator[str]:
-    """Yields which identities do not hold, of each object and of the whole picture.
+    """Yield which identities do not hold, of each object and of the whole picture.
 
     Args:
         sample: rendered, with its lens.

@@ -40,7 +40,7 @@ def audit_flow(
     target: Sample,
     target_ids: NDArray[np.uint16],
 ) -> Iterator[str]:
-    """Yields where a flow is not what depth, poses and motion have, by object; then of the rest.
+    """Yield where a flow is not what depth, poses and motion have, by object; then of the rest.
 
     Args:
         channel: of the flow.
@@ -71,7 +71,7 @@ def audit_flow(
 def _audit_static_background(
     channel: ChannelName, sample: Sample, channels: ChannelArrays, target: Sample
 ) -> Iterator[str]:
-    """Yields whether hardly anything that has no label stands still between two places of a camera."""
+    """Yield whether hardly anything that has no label stands still between two places of a camera."""
     here, there = make_world_label(sample.frame_info), make_world_label(target.frame_info)
     if here is None or there is None:
         return
@@ -94,7 +94,7 @@ def _audit_static_background(
 
 
 def make_world_label(frame_info: FrameInfo | None) -> ObjectLabel | None:
-    """Returns all that stands still, as an object that is seen from a camera; None where it is unknown."""
+    """Return all that stands still, as an object that is seen from a camera; None where it is unknown."""
     if frame_info is None or frame_info.camera_pose is None:
         return None
     return ObjectLabel("world", (0.0, 0.0, 0.0, 0.0), 0.0, pose=frame_info.camera_pose.inverse())
@@ -103,7 +103,7 @@ def make_world_label(frame_info: FrameInfo | None) -> ObjectLabel | None:
 def _find_flow_pixels(
     channel: ChannelName, channels: ChannelArrays, instance_id: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Returns rows (n,) and columns (n,) of an object's pixels whose flow is known."""
+    """Return rows (n,) and columns (n,) of an object's pixels whose flow is known."""
     known = (channels[channel][..., 2] > 0) & (channels["depth"] > 0)
     rows, columns = np.nonzero((channels["ids"] == instance_id) & known)
     return rows, columns
@@ -116,7 +116,7 @@ def _unproject_to_object(
     rows: NDArray[np.intp],
     columns: NDArray[np.intp],
 ) -> Floats:
-    """Returns what pixels see (n, 3), in the frame of an object."""
+    """Return what pixels see (n, 3), in the frame of an object."""
     points = unproject_depth(sample, channels["depth"], rows, columns)
     return transform_to_object(points, label, sample, rows.astype(np.float64))
 
@@ -124,13 +124,13 @@ def _unproject_to_object(
 def _compute_flow_targets(
     channel: ChannelName, channels: ChannelArrays, rows: NDArray[np.intp], columns: NDArray[np.intp]
 ) -> Floats:
-    """Returns the pixels (n, 2) to which a flow leads."""
+    """Return the pixels (n, 2) to which a flow leads."""
     starts = np.stack([columns, rows], axis=1).astype(np.float64)
     return np.asarray(starts + channels[channel][rows, columns, :2])
 
 
 def audit_tracks(tracks: PointTracks, sample: Sample, channels: ChannelArrays) -> Iterator[str]:
-    """Yields which tracked points are not where poses have them, by object.
+    """Yield which tracked points are not where poses have them, by object.
 
     Args:
         tracks: of the sample.
@@ -160,7 +160,7 @@ def _audit_reprojection(
     sample: Sample,
     tolerance_points_m: Floats | None = None,
 ) -> Iterator[str]:
-    """Yields whether points (n, 3) of an object are not at these pixels (n, 2) of a sample.
+    """Yield whether points (n, 3) of an object are not at these pixels (n, 2) of a sample.
 
     They may be as far off as the other points (n, 3) are, which they could be by rounding as well.
     """
@@ -186,7 +186,7 @@ def _audit_reprojection(
 def _audit_visibility(
     location: str, pixels: Floats, ids: NDArray[np.uint16], instance_id: int | None
 ) -> Iterator[str]:
-    """Yields whether too many pixels (n, 2) at which an object is said to be seen show another."""
+    """Yield whether too many pixels (n, 2) at which an object is said to be seen show another."""
     height, width = ids.shape
     limits = np.array([width - 1, height - 1])
     columns, rows = np.clip(np.rint(pixels), 0, limits).astype(np.intp).T
@@ -198,12 +198,12 @@ def _audit_visibility(
 
 
 def _compute_pixel_distances(pixels: Floats, others: Floats) -> Floats:
-    """Returns by how much pixels (n, 2) are apart in row or column (n,)."""
+    """Return by how much pixels (n, 2) are apart in row or column (n,)."""
     return np.asarray(np.abs(pixels - others).max(axis=1))
 
 
 def _project_rolling_shutter(points_m: Floats, label: ObjectLabel, sample: Sample) -> Floats:
-    """Returns the pixels (n, 2) of points of an object, each when the row that it lies on is exposed.
+    """Return the pixels (n, 2) of points of an object, each when the row that it lies on is exposed.
 
     Raises:
         LensError: the lens does not see one of them.

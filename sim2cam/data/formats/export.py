@@ -44,7 +44,7 @@ def export_dataset(
     *,
     overwrite: bool = False,
 ) -> tuple[str, ...]:
-    """Writes a data set and its card into a new folder, which appears whole; returns what it lacks, or
+    """Write a data set and its card into a new folder, which appears whole; returns what it lacks, or
     what was changed to fit the format.
 
     Args:

@@ -39,7 +39,7 @@ _FULLY_VISIBLE, _PARTLY_OCCLUDED, _LARGELY_OCCLUDED, _UNKNOWN_OCCLUSION = range(
 
 
 def write_kitti(splits: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
-    """Fills a folder with ``PART/image_2/``, ``PART/label_2/`` and ``PART/samples.txt``, the names;
+    """Fill a folder with ``PART/image_2/``, ``PART/label_2/`` and ``PART/samples.txt``, the names;
     returns what it changed.
 
     A box names its first and its last pixel, from 0. Truncation and occlusion are those of the labels;
@@ -83,7 +83,7 @@ def write_kitti(splits: Mapping[str, Dataset], folder: Path) -> tuple[str, ...]:
 
 
 def _make_category_words(dataset: Dataset) -> dict[str, str]:
-    """Returns the names that lines have, by category."""
+    """Return the names that lines have, by category."""
     found: dict[str, str] = {}
     for category in dataset.categories:
         word = "_".join(category.split())
@@ -98,7 +98,7 @@ def _make_category_words(dataset: Dataset) -> dict[str, str]:
 
 
 def _format_object(label: ObjectLabel, sample: Sample) -> str:
-    """Returns what follows the name in an object's line."""
+    """Return what follows the name in an object's line."""
     seen = f"{_estimate_truncation(label, sample):g} {_estimate_occlusion(label)}"
     return f"{seen} {_UNKNOWN_ANGLE} {_format_box(label)} {_UNKNOWN_BOX}"
 
@@ -217,7 +217,7 @@ def _list_images(folder: Path) -> list[Path]:
 
 
 def _read_category_names(path: Path) -> dict[str, str]:
-    """Returns the names of categories by the word that stands for each in lines."""
+    """Return the names of categories by the word that stands for each in lines."""
     if not path.is_file():
         return {}
     found = {}
@@ -277,7 +277,7 @@ def _parse_row(
 
 
 def _find_problem(numbers: Sequence[float], width: int, height: int) -> str | None:
-    """Returns what is wrong with the numbers of a line of a picture of that size."""
+    """Return what is wrong with the numbers of a line of a picture of that size."""
     if len(numbers) != _COLUMN_COUNT - 1:
         return f"{len(numbers) + 1} words, not {_COLUMN_COUNT}."
     truncation, occlusion, _, x0, y0, last_x, last_y, *_ = numbers

@@ -28,12 +28,12 @@ from sim2cam.metrics.detection import DetectedKeypoint, Detection
 from sim2cam.metrics.segmentation import PixelConfusions
 from sim2cam.metrics.unsupervised import SelectionScores
 
-DETECTIONS, DIGESTS, LABEL_MAPPING = "detections", "digests", "matching"
-PIXEL_CONFUSIONS, SELECTION_SCORES = "pixels", "selection"
+DETECTIONS, DIGESTS, LABEL_MAPPING = "detections", "digests", "label_mapping"
+PIXEL_CONFUSIONS, SELECTION_SCORES = "pixel_confusions", "selection_scores"
 """Keys in a file of ours: of the detections, of the images that they are of, of how labels were held against
 them, of what the pixels of categories were taken for, and of the scores that need no labels."""
 
-DETECTION_ROWS = "found"
+DETECTION_ROWS = "detection_rows"
 """Key in a file of a ladder: of the detections of each image, as ``parse_detection_rows`` takes them."""
 
 _MAX_BYTES = 500_000_000
@@ -89,12 +89,12 @@ _COCO_RESULTS: TypeAdapter[list[_CocoResult]] = TypeAdapter(list[_CocoResult])
 
 
 def predictions_to_json(predictions: Mapping[str, Sequence[Detection]]) -> dict[str, Any]:
-    """Returns detections by the image's name as JSON values."""
+    """Return detections by the image's name as JSON values."""
     return {name: [d.to_json() for d in found] for name, found in predictions.items()}
 
 
 def predictions_from_json(values: Any) -> Predictions:
-    """Returns the detections of ``predictions_to_json``.
+    """Return the detections of ``predictions_to_json``.
 
     Raises:
         pydantic.ValidationError: the values are none.
@@ -103,12 +103,12 @@ def predictions_from_json(values: Any) -> Predictions:
 
 
 def label_mapping_to_json(label_mapping: LabelMapping | None) -> dict[str, Any] | None:
-    """Returns how labels were held against detections as JSON values; None where they are the captures' own."""
+    """Return how labels were held against detections as JSON values; None where they are the captures' own."""
     return None if label_mapping is None else asdict(label_mapping)
 
 
 def parse_detection_rows(detection_rows: Mapping[str, Sequence[Sequence[Any]]]) -> Predictions:
-    """Returns detections, of which a ladder writes the category, the box and the score alone."""
+    """Return detections, of which a ladder writes the category, the box and the score alone."""
     return {
         image: tuple(Detection(row[0], (row[1], row[2], row[3], row[4]), row[5]) for row in rows)
         for image, rows in detection_rows.items()
@@ -116,7 +116,7 @@ def parse_detection_rows(detection_rows: Mapping[str, Sequence[Sequence[Any]]]) 
 
 
 def compute_file_digests(captures: Dataset) -> dict[str, str]:
-    """Returns the SHA-256 of each image's file, by its name, which tells it from others of that name.
+    """Return the SHA-256 of each image's file, by its name, which tells it from others of that name.
 
     Raises:
         InputError: an image cannot be read.
@@ -125,7 +125,7 @@ def compute_file_digests(captures: Dataset) -> dict[str, str]:
 
 
 def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> None:
-    """Refuses what was found in other images of the same names.
+    """Refuse what was found in other images of the same names.
 
     Args:
         path: file of what was found, for the error.
@@ -147,7 +147,7 @@ def check_digests(path: Path, digests: Mapping[str, str], captures: Dataset) -> 
 def read_predictions(
     path: Path, captures: Dataset, captures_path: Path, *, limit: int | None = None
 ) -> LoadedPredictions:
-    """Returns the detections in a file.
+    """Return the detections in a file.
 
     Args:
         path: what ``bench --out`` or a ladder wrote, or a list of COCO results.
@@ -190,7 +190,7 @@ def read_predictions(
 
 
 def _expand_rows(path: Path, values: dict[str, Any]) -> dict[str, Any]:
-    """Returns a ladder's file as ``bench --out`` writes it."""
+    """Return a ladder's file as ``bench --out`` writes it."""
     try:
         found = parse_detection_rows(_DETECTION_ROWS.validate_python(values[DETECTION_ROWS]))
     except ValidationError as error:
@@ -289,7 +289,7 @@ def _build_detection(path: Path, number: int, result: _CocoResult, ids: CocoIds)
 def _convert_bop_results(
     path: Path, results: Sequence[_CocoResult], captures: Dataset, captures_path: Path
 ) -> Predictions:
-    """Returns results of BOP's challenges of 2022 and later; those of other images do not count."""
+    """Return results of BOP's challenges of 2022 and later; those of other images do not count."""
     scenes = [scene for found in find_scenes(captures_path).values() for scene in found]
     categories = read_category_names(scenes)
     _check_known(path, "scene_id", (r.scene_id for r in results), set(map(parse_scene_id, scenes)))
@@ -315,7 +315,7 @@ def _convert_bop_results(
 
 
 def _check_boxes(path: Path, results: Sequence[tuple[_CocoResult, tuple[int, int]]]) -> None:
-    """Refuses boxes that are corners, of results with the widths and heights of their pictures."""
+    """Refuse boxes that are corners, of results with the widths and heights of their pictures."""
     boxed = [(result.bbox, size) for result, size in results if result.bbox is not None]
     boxes, sizes = [box for box, _ in boxed], [size for _, size in boxed]
     if are_xyxy(boxes, sizes, [math.nan] * len(boxed)):

@@ -31,7 +31,7 @@ class Undistorter:
 
     @classmethod
     def from_sample(cls, sample: Sample) -> Undistorter:
-        """Returns that of a sample.
+        """Return that of a sample.
 
         Raises:
             InputError: its lens is unknown, or sees too far around for a pinhole.
@@ -56,11 +56,11 @@ class Undistorter:
         return cls(matrix, np.clip(source, -2, 1e6).astype(np.float32).reshape(shape))
 
     def undistort_image(self, values: NDArray[T]) -> NDArray[T]:
-        """Returns a picture (h, w, ...), between pixels by bilinear interpolation; 0 outside."""
+        """Return a picture (h, w, ...), between pixels by bilinear interpolation; 0 outside."""
         return self._remap(values, cv2.INTER_LINEAR)
 
     def undistort_labels(self, values: NDArray[T]) -> NDArray[T]:
-        """Returns labels (h, w), of the pixel that is nearest; 0 outside."""
+        """Return labels (h, w), of the pixel that is nearest; 0 outside."""
         return self._remap(values, cv2.INTER_NEAREST)
 
     def _remap(self, values: NDArray[Any], interpolation: int) -> NDArray[Any]:

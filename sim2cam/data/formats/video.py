@@ -17,7 +17,7 @@ _VERSION = "video-1"  # counts up when other frames are taken
 
 
 def is_video(path: Path) -> bool:
-    """Returns whether a path is a video, by its suffix."""
+    """Return whether a path is a video, by its suffix."""
     return path.suffix.lower() in images.VIDEO_SUFFIXES and path.is_file()
 
 
@@ -27,7 +27,7 @@ def read_video(
     *,
     skip_invalid: bool = False,
 ) -> dict[str, Dataset]:
-    """Returns frames of a video as its one part, without labels, named by their numbers.
+    """Return frames of a video as its one part, without labels, named by their numbers.
 
     They are of one scene, so that none of them is tested by what others taught, and of one film, whose
     pictures share what is drawn. Each knows its number and, as the file has it, its time; not where
@@ -57,7 +57,7 @@ def read_video(
 
 
 def describe_frame_selection(captures: Dataset) -> str | None:
-    """Returns in words that only some frames of a video were taken; None where all were, or of no video."""
+    """Return in words that only some frames of a video were taken; None where all were, or of no video."""
     if not is_video(captures.root):
         return None
     last = captures.samples[-1].frame_info  # of the video's last frame
@@ -75,7 +75,7 @@ def _build_frame_info(frame_index: int, rate_hz: float | None) -> FrameInfo:
 
 
 def _extract_frames(path: Path, folder: Path) -> None:
-    """Writes frames; how many there are is only known after reading all."""
+    """Write frames; how many there are is only known after reading all."""
     count = sum(1 for _ in images.read_video(path))
     taken = {round(i * (count - 1) / max(MAX_FRAMES - 1, 1)) for i in range(MAX_FRAMES)}
     for number, rgb in enumerate(images.read_video(path)):

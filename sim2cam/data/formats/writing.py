@@ -20,7 +20,7 @@ _UNCOMMON_SUFFIXES = (".ppm", ".pgm", ".tga", ".jp2")
 
 
 def require_labels(dataset: Dataset, sample: Sample) -> tuple[ObjectLabel, ...]:
-    """Returns the labels of a sample.
+    """Return the labels of a sample.
 
     Raises:
         InputError: it was never labelled.
@@ -65,7 +65,7 @@ def to_json(values: Any, source: Path, *, indent: int | None = None) -> bytes:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the bytes of a file.
+    """Return the bytes of a file.
 
     Raises:
         InputError: it cannot be read.
@@ -77,7 +77,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def encode_upright_png(sample: Sample) -> bytes:
-    """Returns the picture as an upright PNG file.
+    """Return the picture as an upright PNG file.
 
     Raises:
         InputError: it cannot be read.
@@ -86,17 +86,17 @@ def encode_upright_png(sample: Sample) -> bytes:
 
 
 def get_stem(sample: Sample) -> str:
-    """Returns the name of a sample without the suffix of its picture."""
+    """Return the name of a sample without the suffix of its picture."""
     return sample.name.removesuffix(sample.rgb.suffix)
 
 
 def get_flat_stem(sample: Sample) -> str:
-    """Returns that without folders, by whose names some tools find the labels of a picture."""
+    """Return that without folders, by whose names some tools find the labels of a picture."""
     return get_stem(sample).replace("/", "-")
 
 
 def check_unique_stems(dataset: Dataset) -> None:
-    """Refuses samples whose flat stems are the same, where labels go by them.
+    """Refuse samples whose flat stems are the same, where labels go by them.
 
     Raises:
         InputError: naming two.
@@ -112,7 +112,7 @@ def check_unique_stems(dataset: Dataset) -> None:
 
 
 def assign_scene_per_image(splits: Mapping[str, Dataset]) -> dict[str, Dataset]:
-    """Returns photos of which nothing is known but that each is one: every one its own scene."""
+    """Return photos of which nothing is known but that each is one: every one its own scene."""
     numbers = count()
     return {
         name: replace(

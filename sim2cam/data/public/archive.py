@@ -27,7 +27,7 @@ _ARCHIVE_ERRORS = (
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Fills a folder with what a zip archive holds.
+    """Fill a folder with what a zip archive holds.
 
     Raises:
         InputError: it is broken, empty or encrypted, or holds links, names that lead elsewhere, two files of

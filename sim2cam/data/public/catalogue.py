@@ -43,7 +43,7 @@ _MAX_ARCHIVE_BYTES = 2_000 * _MB
 
 
 def _arrange_bop(name: str, archive_dir: Path, folder: Path) -> None:
-    """Takes the folder that BOP's archives fill."""
+    """Take the folder that BOP's archives fill."""
     if not (archive_dir / name / "test_targets_bop19.json").is_file():
         raise InputError(
             archive_dir / name, "its archives hold no test_targets_bop19.json. They were changed."
@@ -59,7 +59,7 @@ def _define_bop(
     licence: str | None = None,
     revision: str = "main",
 ) -> PublicDataset:
-    """Returns a data set of BOP's hub.
+    """Return a data set of BOP's hub.
 
     Args:
         name: on the hub.

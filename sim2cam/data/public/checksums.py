@@ -13,7 +13,7 @@ bytes it has, and its path."""
 
 
 def verify_checksums(folder: Path, checksum_list: Path) -> int:
-    """Returns how many files of a data set are those that are known; it may hold others.
+    """Return how many files of a data set are those that are known; it may hold others.
 
     Args:
         folder: of the data set.

@@ -28,7 +28,7 @@ _DEV_PHOTOS_PER_DAY = 20
 
 
 def arrange_dice(archive_dir: Path, folder: Path) -> None:
-    """Fills a folder with ``train/`` and ``test/``, and COCO files of these and of two parts of train.
+    """Fill a folder with ``train/`` and ``test/``, and COCO files of these and of two parts of train.
 
     ``dev.json`` is the first 20 train photos of each of the two days, ``style.json`` the others.
 
@@ -73,7 +73,7 @@ def arrange_dice(archive_dir: Path, folder: Path) -> None:
 
 
 def _stage_split(repository: Path, split: str, staging_dir: Path) -> None:
-    """Writes the photos of a part and their labels as YOLO has them."""
+    """Write the photos of a part and their labels as YOLO has them."""
     records = repository / _RECORD_PATTERN.format(split)
     for example in read_examples(records):
         name = example.get("image/filename", b"").decode(errors="replace")
@@ -91,7 +91,7 @@ def _stage_split(repository: Path, split: str, staging_dir: Path) -> None:
 
 
 def _select_dev(samples: Sequence[Sample]) -> list[Sample]:
-    """Returns the first photos of each day, which their names tell: ``IMG_20191208_111228.jpg``."""
+    """Return the first photos of each day, which their names tell: ``IMG_20191208_111228.jpg``."""
     days: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         days[sample.rgb.name.split("_")[1]].append(sample)

@@ -52,7 +52,7 @@ class _RateMonitor:
         self._window_start, self._received = time.monotonic(), 0
 
     def update(self, received: int) -> None:
-        """Gives up a server whose last bytes took too long.
+        """Give up a server whose last bytes took too long.
 
         Args:
             received: how many bytes came now.
@@ -80,7 +80,7 @@ class _SameSchemeRedirectHandler(HTTPRedirectHandler):
 
 
 def download(source: Source, path: Path, progress: Progress | None = None) -> str:
-    """Returns the SHA-256 of a file after it was downloaded, or was found to be there.
+    """Return the SHA-256 of a file after it was downloaded, or was found to be there.
 
     What broke off lies beside it as ``.part`` and is gone on with, if the server still has the same.
 
@@ -151,7 +151,7 @@ def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
 def _append_response(
     source: Source, response: Any, partial_path: Path, start: int, progress: Progress
 ) -> None:
-    """Writes what a server sends behind what is there already."""
+    """Write what a server sends behind what is there already."""
     left = response.headers.get("Content-Length", "")
     total = start + int(left) if left.isdecimal() else None
     if total is not None and total > source.max_bytes:

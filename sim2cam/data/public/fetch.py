@@ -41,12 +41,12 @@ class FetchResult:
     verified_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Returns all of it as JSON values."""
+        """Return all of it as JSON values."""
         return {
             "folder": str(self.folder),
             "digests": self.digests,
-            "new": list(self.new_urls),
-            "checked": self.verified_count,
+            "new_urls": list(self.new_urls),
+            "verified_count": self.verified_count,
         }
 
 
@@ -57,7 +57,7 @@ def fetch(
     overwrite: bool = False,
     progress: Callable[[str], Progress] | None = None,
 ) -> FetchResult:
-    """Returns a data set after bringing it into a folder, whole or not at all.
+    """Return a data set after bringing it into a folder, whole or not at all.
 
     The digests of what it is made of are kept beside it, in ``NAME.fetched.json``. Where one differs
     from then, or from one that is known beforehand, nothing is changed; where one of its files does, what was
@@ -113,7 +113,7 @@ def fetch(
 
 
 def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:
-    """Returns how many files of a data set are those that are known, after arranging what was unpacked.
+    """Return how many files of a data set are those that are known, after arranging what was unpacked.
 
     What was downloaded is removed where it is not what it should be, or it would be found again.
     """
@@ -130,7 +130,7 @@ def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:
 
 
 def _read_digests(path: Path) -> dict[str, str]:
-    """Returns the digests of the first fetch by address; none before it."""
+    """Return the digests of the first fetch by address; none before it."""
     if not path.is_file():
         return {}
     try:

@@ -17,7 +17,7 @@ _POLYNOMIAL = 0x82F63B78  # of CRC-32C, its bits turned round
 
 
 def read_examples(path: Path) -> Iterator[dict[str, bytes]]:
-    """Yields for each record what it holds as a single string of bytes, by its name.
+    """Yield for each record what it holds as a single string of bytes, by its name.
 
     Raises:
         InputError: the file is missing, truncated or no TFRecord.
@@ -43,7 +43,7 @@ def read_examples(path: Path) -> Iterator[dict[str, bytes]]:
 
 
 def compute_masked_crc(data: bytes) -> int:
-    """Returns the checksum that TFRecord keeps: CRC-32C, turned by 15 bits and shifted."""
+    """Return the checksum that TFRecord keeps: CRC-32C, turned by 15 bits and shifted."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -54,7 +54,7 @@ def compute_masked_crc(data: bytes) -> int:
 
 
 def _parse_features(example: bytes) -> dict[str, bytes]:
-    """Returns the features of an Example that are one string: Example.features.feature[name]."""
+    """Return the features of an Example that are one string: Example.features.feature[name]."""
     found: dict[str, bytes] = {}
     for features in _parse_fields(example, 1):
         for entry in _parse_fields(features, 1):
@@ -66,12 +66,12 @@ def _parse_features(example: bytes) -> dict[str, bytes]:
 
 
 def _parse_strings(feature: bytes) -> list[bytes]:
-    """Returns the strings of a Feature, whose bytes_list is field 1; numbers are others."""
+    """Return the strings of a Feature, whose bytes_list is field 1; numbers are others."""
     return [value for listed in _parse_fields(feature, 1) for value in _parse_fields(listed, 1)]
 
 
 def _parse_fields(message: bytes, field_number: int) -> list[bytes]:
-    """Returns the values of a message's field that are bytes or messages."""
+    """Return the values of a message's field that are bytes or messages."""
     found = []
     at = 0
     while at < len(message):
@@ -95,7 +95,7 @@ def _parse_fields(message: bytes, field_number: int) -> list[bytes]:
 
 
 def _parse_varint(message: bytes, offset: int) -> tuple[int, int]:
-    """Returns a number that is written in groups of seven bits, and where it ends."""
+    """Return a number that is written in groups of seven bits, and where it ends."""
     value = 0
     for place in range(10):
         byte = message[offset + place]

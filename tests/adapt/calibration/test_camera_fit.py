@@ -120,7 +120,7 @@ def bad_lens(**parts):
 
 
 def bad_finding(*parts):
-    return {"findings": [{"name": "sensor.blur_px", "value": 0.7} | part for part in parts]}
+    return {"estimates": [{"name": "sensor.blur_px", "value": 0.7} | part for part in parts]}
 
 
 NAMES = ["fx_px", "fy_px", "cx_px", "cy_px", "k1"]
@@ -130,8 +130,8 @@ LENS_NAMES = (
 )
 BAD = [
     ("", "not JSON"),
-    ("[1]", "not what sim2cam calibrate writes (version None, not 3). Calibrate again."),
-    ({"version": 2}, "not what sim2cam calibrate writes (version 2, not 3). Calibrate again."),
+    ("[1]", "not what sim2cam calibrate writes (version None, not 4). Calibrate again."),
+    ({"version": 3}, "not what sim2cam calibrate writes (version 3, not 4). Calibrate again."),
     (
         {"width": 0},
         ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
@@ -141,52 +141,55 @@ BAD = [
         ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
     ),
     ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
-    (bad_finding({"color": 1}), "findings[0].color: Unexpected keyword argument (found 1). "),
+    (bad_finding({"color": 1}), "estimates[0].color: Unexpected keyword argument (found 1). "),
     (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
     (
         bad_finding({"name": "sensor.blurr_px"}),
-        "findings: 'sensor.blurr_px' is no number of a camera. Did you mean 'sensor.blur_px'",
+        "estimates: 'sensor.blurr_px' is no number of a camera. Did you mean 'sensor.blur_px'",
     ),
-    (bad_finding({}, {}), ": findings: sensor.blur_px is there twice. Calibrate again."),
+    (bad_finding({}, {}), ": estimates: sensor.blur_px is there twice. Calibrate again."),
     (
         bad_finding({"ci95": [0.9, 0.6]}),
-        "findings[0]: sensor.blur_px is 0.7, outside its interval 0.9 to 0.6. Calibrate again.",
+        "estimates[0]: sensor.blur_px is 0.7, outside its interval 0.9 to 0.6. Calibrate again.",
     ),
     (
         bad_finding({"ci95": [0.8, 0.9]}),
-        "findings[0]: sensor.blur_px is 0.7, outside its interval 0.8 to 0.9. Calibrate again.",
+        "estimates[0]: sensor.blur_px is 0.7, outside its interval 0.8 to 0.9. Calibrate again.",
     ),
     (
         bad_finding({"value": None, "ci95": [0.8, 0.9]}),
-        "findings[0]: sensor.blur_px is None, outside its interval 0.8 to 0.9. Calibrate again.",
+        "estimates[0]: sensor.blur_px is None, outside its interval 0.8 to 0.9. Calibrate again.",
     ),
     (
-        bad_finding({"spread": -1}),
-        "findings[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
+        bad_finding({"photo_std": -1}),
+        "estimates[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
     ),
-    (bad_finding({"value": 51}), "findings: sensor.blur_px is 0 to 50, not 51.0. Calibrate again."),
+    (
+        bad_finding({"value": 51}),
+        "estimates: sensor.blur_px is 0 to 50, not 51.0. Calibrate again.",
+    ),
     (
         bad_finding({"value": "wide"}),
-        "findings: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
+        "estimates: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
     ),
     (
         bad_finding({"value": float("nan")}),
-        "findings[0].value.float: Input should be a finite number (found NaN). Calibrate again.",
+        "estimates[0].value.float: Input should be a finite number (found NaN). Calibrate again.",
     ),
     (
         bad_finding({"name": "sensor.processing.jpeg_subsampling", "value": "411"}),
-        "findings: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
+        "estimates: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
     ),
     (
         bad_finding({"name": "sensor.file_format", "value": "gif"}),
-        "findings: sensor.file_format is jpeg, png, not gif. Calibrate again.",
+        "estimates: sensor.file_format is jpeg, png, not gif. Calibrate again.",
     ),
-    (bad_lens(names=[*NAMES, "k7"]), LENS_NAMES),
-    (bad_lens(names=[*NAMES, "k1"]), LENS_NAMES),
-    (bad_lens(names=[*NAMES[1:], "k2", "k3"]), LENS_NAMES),
+    (bad_lens(parameter_names=[*NAMES, "k7"]), LENS_NAMES),
+    (bad_lens(parameter_names=[*NAMES, "k1"]), LENS_NAMES),
+    (bad_lens(parameter_names=[*NAMES[1:], "k2", "k3"]), LENS_NAMES),
     (
-        bad_lens(numbers=[float("nan")] * 6),
-        "lens.numbers[0]: Input should be a finite number (found NaN)",
+        bad_lens(parameter_values=[float("nan")] * 6),
+        "lens.parameter_values[0]: Input should be a finite number (found NaN)",
     ),
     (
         bad_lens(covariance=[[float("nan")] * 6] * 6),
@@ -201,25 +204,25 @@ BAD = [
         "lens: covariance of a lens has no standard deviations. Calibrate again.",
     ),
     (
-        {"sensors": {"sensor.vignetting": [0.1]}},
-        "sensors: 'sensor.vignetting' is none of theirs. Did you mean ",
+        {"sensor_samples": {"sensor.vignetting": [0.1]}},
+        "sensor_samples: 'sensor.vignetting' is none of theirs. Did you mean ",
     ),
     (
-        {"sensors": {"sensor.denoise": [0.1, 1.2]}},
-        "sensors: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+        {"sensor_samples": {"sensor.denoise": [0.1, 1.2]}},
+        "sensor_samples: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
     ),
     (
-        {"sensors": {"sensor.denoise": []}},
-        "sensors: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+        {"sensor_samples": {"sensor.denoise": []}},
+        "sensor_samples: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
     ),
     (
-        {"sensors": {"sensor.denoise": [0.1], "sensor.blur_px": [0.1, 0.2]}},
-        "sensors: every number has as many values as the others. Calibrate again.",
+        {"sensor_samples": {"sensor.denoise": [0.1], "sensor.blur_px": [0.1, 0.2]}},
+        "sensor_samples: every number has as many values as the others. Calibrate again.",
     ),
     ({"width": "wide"}, "width: Input should be a valid integer"),
-    ({"findings": 5}, "findings: "),
-    ({"traits": {"sensor.blur_px": [[1.0], [None]]}}, "traits: sensor.blur_px has a row"),
-    ({"traits": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
+    ({"estimates": 5}, "estimates: "),
+    ({"statistics": {"sensor.blur_px": [[1.0], [None]]}}, "statistics: sensor.blur_px has a row"),
+    ({"statistics": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
     (
         {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
         "a lens is of brown_conrady, rational",
@@ -228,7 +231,10 @@ BAD = [
         {"lens": fit().to_json()["lens"] | {"covariance": [[1.0]]}},
         "6 names of a lens have 6 numbers",
     ),
-    ({"lens": fit().to_json()["lens"] | {"names": ["fx_px"]}}, "1 names of a lens have 1 numbers"),
+    (
+        {"lens": fit().to_json()["lens"] | {"parameter_names": ["fx_px"]}},
+        "1 names of a lens have 1 numbers",
+    ),
 ]
 
 
@@ -293,7 +299,7 @@ def test_sensors_are_drawn_whole(tmp_path):
     assert tie > 0.95
     assert {s.exposure_ev + s.blur_px for s in drawn} == {0.0}
     varied = (*fit().estimates, ParameterEstimate("sensor.exposure_ev", -0.9, (-1.3, -0.5), 0.2))
-    found = recipe(tmp_path, dataclasses.replace(fit(), findings=varied))
+    found = recipe(tmp_path, dataclasses.replace(fit(), estimates=varied))
     drawn = [
         camera.sensor
         for i in range(25)
@@ -306,7 +312,7 @@ def test_the_last_camera_counts_whole(tmp_path):
     """Of an earlier one neither bends nor sensors nor columns of another length are left."""
     first = dataclasses.replace(
         fit(lens("rational", k1=-0.1, k4=0.05)),
-        sensors={"sensor.denoise": (0.9, 0.95), "sensor.blur_px": (2.0, 2.1)},
+        sensor_samples={"sensor.denoise": (0.9, 0.95), "sensor.blur_px": (2.0, 2.1)},
     )
     write_camera(tmp_path / "first.json", first)
     (tmp_path / "under.toml").write_text('base = "dice"\nname = "under"\ncamera = "first.json"\n')
@@ -326,7 +332,7 @@ def test_what_a_camera_measured_is_not_done_twice(tmp_path):
         *fit().estimates,
         ParameterEstimate("sensor.exposure_ev", 0.1, (0.0, 0.2), 0.3),
     )
-    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=told))
+    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), estimates=told))
     path = tmp_path / "mine.toml"
     path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
     mine, under = load_recipe(str(path)), load_recipe("dice-camera")
@@ -340,7 +346,9 @@ def test_what_a_camera_measured_is_not_done_twice(tmp_path):
     assert "raw" not in mine.render.channels
     path.write_text(path.read_text() + '[domain.mosaic]\npattern = "RGGB"\n')  # has the last word
     assert load_recipe(str(path)).domain.mosaic.pattern.value == "RGGB"
-    write_camera(tmp_path / "camera.json", dataclasses.replace(fit(), findings=(), sensors={}))
+    write_camera(
+        tmp_path / "camera.json", dataclasses.replace(fit(), estimates=(), sensor_samples={})
+    )
     path.write_text('base = "dice-camera"\nname = "mine"\ncamera = "camera.json"\n')
     assert load_recipe(str(path)).domain.mosaic == under.domain.mosaic
 
@@ -421,7 +429,7 @@ def test_the_recipe_itself_has_the_last_word_and_the_file_decides_the_digest(tmp
     )
     assert found.render.width == 320
     assert found.domain.sensor.vignetting.value == 0.3
-    other = dataclasses.replace(fit(), findings=fit().estimates[:1])
+    other = dataclasses.replace(fit(), estimates=fit().estimates[:1])
     assert recipe(tmp_path, fit()).digest() != recipe(tmp_path, other).digest()
     (tmp_path / "camera.json").unlink()
     with pytest.raises(InputError, match=r"camera\.json: cannot be read"):
@@ -577,7 +585,7 @@ def test_recipes_move_the_camera_as_hands_do(tmp_path):
         ParameterEstimate("shutter.readout_s", 0.03, (0.025, 0.03)),
         ParameterEstimate("twist.spin_rad_s", 0.3, (0.2, 0.4)),
     )
-    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told))
+    found = recipe(tmp_path, dataclasses.replace(fit(), estimates=told))
     cameras = [
         build_scene(sample_factors(found.domain, 0, i, views=4), 640, 480).cameras
         for i in range(40)
@@ -589,7 +597,7 @@ def test_recipes_move_the_camera_as_hands_do(tmp_path):
     assert np.std([camera.shutter.exposure_s for camera in every]) == pytest.approx(0.005, rel=0.25)
     assert np.mean([camera.shutter.readout_s for camera in every]) == pytest.approx(0.03, rel=0.05)
     for less in (told[:2], (*told[:2], dataclasses.replace(told[2], ci95=(0.0, 0.4)))):
-        still = recipe(tmp_path, dataclasses.replace(fit(), findings=less))
+        still = recipe(tmp_path, dataclasses.replace(fit(), estimates=less))
         assert (still.domain.motion, still.domain.shutter) == (None, None)
 
 
@@ -636,7 +644,7 @@ def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_pat
 
 
 def test_models_that_do_not_see_the_whole_picture_are_named():
-    blind = dataclasses.replace(lens(k1=-0.1), blind=("rational",))
+    blind = dataclasses.replace(lens(k1=-0.1), partial_view_models=("rational",))
     (line,) = (line for line in _describe_fit(fit(blind)) if line.startswith("lens: "))
     assert line == (
         "lens: brown_conrady, 0.200 px; on photos left out: brown_conrady 0.300, rational does not see the "
@@ -705,10 +713,10 @@ def test_a_number_at_the_end_of_what_is_tried_has_no_interval_and_recipes_draw_w
         ParameterEstimate("sensor.read_noise_e", 14.9),
     )
     tried = {"sensor.full_well_e": (200.5, 201.0, 204.0), "sensor.read_noise_e": (14.4, 14.9, 15.0)}
-    found = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors=tried))
+    found = recipe(tmp_path, dataclasses.replace(fit(), estimates=told, sensor_samples=tried))
     assert found.domain.sensor.full_well_e.values == tried["sensor.full_well_e"]
     assert found.domain.sensor.read_noise_e.values == tried["sensor.read_noise_e"]
-    alone = recipe(tmp_path, dataclasses.replace(fit(), findings=told, sensors={}))
+    alone = recipe(tmp_path, dataclasses.replace(fit(), estimates=told, sensor_samples={}))
     assert alone.domain.sensor == load_recipe("dice").domain.sensor
 
 

@@ -82,10 +82,10 @@ def test_a_camera_that_is_still_the_same_has_not_moved(fit, tmp_path):
     found = drifted(fit, tmp_path)
     assert found.drifted == ()
     assert (found.camera, found.photos) == ("256x192", 10)
-    still = {change.name for change in found.shifts if change.status == "still"}
+    still = {change.name for change in found.shifts if change.status == "stable"}
     assert {"sensor.red_gain", "sensor.full_well_e", "sensor.jpeg_quality"} <= still
-    assert all(c.ci95[0] <= c.shift <= c.ci95[1] for c in found.shifts if c.status == "still")
-    assert all(c.note for c in found.shifts if c.status == "untold")
+    assert all(c.ci95[0] <= c.shift <= c.ci95[1] for c in found.shifts if c.status == "stable")
+    assert all(c.note for c in found.shifts if c.status == "undetermined")
 
 
 MOVES = [
@@ -105,11 +105,11 @@ MOVES = [
 @pytest.mark.parametrize(("change", "name", "shift", "near"), MOVES, ids=[m[1] for m in MOVES])
 def test_what_moved_is_named_with_its_size(fit, tmp_path, change, name, shift, near):
     found = drifted(fit, tmp_path, replace(SENSOR, **change))
-    moved = {c.name: c for c in found.shifts if c.status == "moved"}
+    moved = {c.name: c for c in found.shifts if c.status == "drifted"}
     assert name in moved
     assert moved[name].shift == pytest.approx(shift, abs=near)
     assert moved[name].p_value <= ALPHA
-    assert found.to_json()["moved"] == list(moved)
+    assert found.to_json()["drifted"] == list(moved)
 
 
 def brightness(rgb):
@@ -126,16 +126,16 @@ def witnessed(tmp_path_factory):
     )
 
 
-@pytest.mark.parametrize(("exposure_ev", "moved"), [(0.0, set()), (-0.8, {"run.novelty", "run.confidence"})])  # fmt: skip
+@pytest.mark.parametrize(("exposure_ev", "moved"), [(0.0, set()), (-0.8, {"detector.ood_score", "detector.confidence"})])  # fmt: skip
 def test_a_detector_that_answers_otherwise_is_told(witnessed, tmp_path, exposure_ev, moved):
     take_photos(tmp_path, replace(SENSOR, exposure_ev=exposure_ev), seed=1)
     witness = DetectorMonitor("a", brightness)
     found = detect_drift(witnessed, tmp_path, None, np.random.default_rng(0), monitor=witness)
     assert {name for name in found.drifted if name.startswith("run.")} == moved
     answers = {c.name: c for c in found.shifts if c.name.startswith("run.")}
-    assert set(answers) == {"run.novelty", "run.confidence"}
-    shift = answers["run.novelty"].shift
-    assert shift == pytest.approx(-answers["run.confidence"].shift)
+    assert set(answers) == {"detector.ood_score", "detector.confidence"}
+    shift = answers["detector.ood_score"].shift
+    assert shift == pytest.approx(-answers["detector.confidence"].shift)
     assert not moved or 0.05 < shift < 0.3
 
 
@@ -146,9 +146,9 @@ def test_without_a_detector_none_is_compared(witnessed, tmp_path):
 
 @pytest.mark.parametrize(("then", "which"), [("", "no detector"), ("b", "other weights")])
 def test_a_detector_that_was_not_asked_then_is_refused(fit, tmp_path, then, which):
-    with pytest.raises(UsageError, match=f"--run: {which} answered of the photos of then"):
+    with pytest.raises(UsageError, match=f"--monitor: {which} answered of the photos of then"):
         detect_drift(
-            replace(fit, witness=then), tmp_path, None, np.random.default_rng(0),
+            replace(fit, monitor_digest=then), tmp_path, None, np.random.default_rng(0),
             monitor=DetectorMonitor("a", brightness),
         )  # fmt: skip
 
@@ -157,7 +157,7 @@ def test_one_photo_tells_nothing_and_says_how_many_would(fit, tmp_path):
     found = drifted(fit, tmp_path, replace(SENSOR, red_gain=2.0), count=1)
     assert found.drifted == ()
     red = next(c for c in found.shifts if c.name == "sensor.red_gain")
-    assert (red.status, red.shift, red.p_value) == ("untold", None, None)
+    assert (red.status, red.shift, red.p_value) == ("undetermined", None, None)
     assert red.note == (
         "told by 16 photos then, 1 now, where 3 are needed. Take photos of what was photographed before."
     )
@@ -169,11 +169,11 @@ def test_photos_of_another_size_are_not_compared_pixel_by_pixel(fit, tmp_path):
         Image.open(path).resize((128, 96)).save(path, quality=92)
     found = detect_drift(fit, tmp_path, None, np.random.default_rng(0))
     by_name = {change.name: change for change in found.shifts}
-    assert by_name["camera"].status == "moved"
+    assert by_name["camera"].status == "drifted"
     assert by_name["camera"].note == "256x192 then, 128x96 now"
-    assert by_name["sensor.blur_px"].status == by_name["lens"].status == "untold"
+    assert by_name["sensor.blur_px"].status == by_name["lens"].status == "undetermined"
     assert by_name["sensor.blur_px"].note.startswith("the photos have another size.")
-    assert by_name["sensor.jpeg_quality"].status == "still"
+    assert by_name["sensor.jpeg_quality"].status == "stable"
 
 
 def test_new_software_is_told_from_the_files_and_other_cameras_are_left_out(fit, tmp_path):
@@ -198,7 +198,7 @@ def test_a_camera_without_traits_says_so(tmp_path):
     odd = replace(bare, statistics={"sensor.blur_px": ((1.0, 2.0),) * 3})
     for camera in (bare, odd):
         found = drifted(camera, tmp_path, count=1)
-        assert {change.status for change in found.shifts} == {"untold"}
+        assert {change.status for change in found.shifts} == {"undetermined"}
         assert all("Calibrate again" in change.note for change in found.shifts)
     with pytest.raises(ValueError, match="blur_px has a row, as long as others, of each photo"):
         replace(bare, statistics={"sensor.blur_px": ((1.0,),)})
@@ -240,19 +240,19 @@ def test_columns_are_compared_with_their_like():
 
 def test_holm_holds_all_comparisons_together():
     sure = [
-        ParameterShift(str(i), "", "untold", 1.0, (0, 2), p_value=0.02, photo_counts=(20, 20))
+        ParameterShift(str(i), "", "undetermined", 1.0, (0, 2), p_value=0.02, photo_counts=(20, 20))
         for i in (1, 2)
     ]
     few = ParameterShift(
-        "few", "", "untold", 1.0, (0, 2), p_value=0.01, photo_counts=(3, 1), note="take more"
+        "few", "", "undetermined", 1.0, (0, 2), p_value=0.01, photo_counts=(3, 1), note="take more"
     )
-    assert {c.status for c in classify_shifts(sure)} == {"moved"}
+    assert {c.status for c in classify_shifts(sure)} == {"drifted"}
     by_name = {c.name: c for c in classify_shifts([*sure, few])}
-    assert by_name["few"].status == "untold"
+    assert by_name["few"].status == "undetermined"
     assert by_name["few"].note == "take more"
     assert by_name["1"].p_value == pytest.approx(0.04)
     more = [dataclasses.replace(sure[0], name=str(i)) for i in range(3)]
-    assert {c.status for c in classify_shifts(more)} == {"still"}
+    assert {c.status for c in classify_shifts(more)} == {"stable"}
 
 
 def seen_boards(boards, orientations):
@@ -263,7 +263,7 @@ def seen_boards(boards, orientations):
     for board, orientation in zip(boards, orientations, strict=True):
         pixels = board.pixels if orientation == 1 else np.array(SIZE) - 1 - board.pixels
         held = replace(header, orientation=orientation)
-        sighting = replace(board, pixels=pixels)
+        sighting = replace(board, corners_px=pixels)
         photos.append(replace(blank, header=held, name=board.photo, board_detection=sighting))
     return photos
 
@@ -272,14 +272,14 @@ def test_lenses_are_compared_in_photos_that_were_held_alike():
     """The middle of a lens lies on the other side of the picture of a camera held upside down."""
     rng = np.random.default_rng(0)
     boards = boards_fit(rng)
-    fit = replace(boards, orientation=1, turned={"x.jpg": 3}, boards=15)
+    fit = replace(boards, orientation=1, rotated_boards={"x.jpg": 3}, boards=15)
     photos = seen_boards(see_boards(LENS, 14, rng), [1, 3] * 7)
     (lens,) = (c for c in compare_photos(fit, photos, SIZE, rng) if c.name == "lens")
-    assert (lens.status, lens.photo_counts) == ("still", (14, 7))
+    assert (lens.status, lens.photo_counts) == ("stable", (14, 7))
     assert lens.note.startswith("Left out: 7 photos of a board, as the camera was held another")
     few = compare_photos(fit, photos[1::2], SIZE, rng)
     (lens,) = (c for c in few if c.name == "lens")
-    assert (lens.status, lens.photo_counts) == ("untold", (14, 0))
+    assert (lens.status, lens.photo_counts) == ("undetermined", (14, 0))
     assert "too few boards now" in lens.note
     older = compare_photos(replace(fit, orientation=None), photos[::2], SIZE, rng)
     assert next(c for c in older if c.name == "lens").photo_counts == (14, 7)
@@ -290,23 +290,29 @@ def test_a_lens_that_moved_is_told_by_as_few_boards_as_it_is_fitted_to(boards):
     """Hotelling's p-value has no least one, as that of exchanges has."""
     still = [
         ParameterShift(
-            t.name, t.description, "untold", 0.0, (-1.0, 1.0), p_value=1.0, photo_counts=(20, 20)
+            t.name,
+            t.description,
+            "undetermined",
+            0.0,
+            (-1.0, 1.0),
+            p_value=1.0,
+            photo_counts=(20, 20),
         )
         for t in CAMERA_STATISTICS
     ]
     lens = ParameterShift(
-        "lens", "lens", "untold", 12.3, (11, 13), p_value=1e-12, photo_counts=(boards, boards)
+        "lens", "lens", "undetermined", 12.3, (11, 13), p_value=1e-12, photo_counts=(boards, boards)
     )
     by_name = {c.name: c for c in classify_shifts([*still, lens])}
-    assert by_name["lens"].status == "moved"
+    assert by_name["lens"].status == "drifted"
     assert by_name["lens"].p_value == pytest.approx(1e-12 * (len(CAMERA_STATISTICS) + 1))
-    assert {c.status for c in by_name.values()} == {"moved", "still"}
+    assert {c.status for c in by_name.values()} == {"drifted", "stable"}
 
 
 @pytest.mark.parametrize("photos", [(60, 1), (1, 40), (0, 9), (9, 0)])
 def test_every_trait_that_is_not_told_says_why(photos):
     (only,) = classify_shifts(
-        [ParameterShift(CAMERA_STATISTICS[0].name, "", "untold", photo_counts=photos)]
+        [ParameterShift(CAMERA_STATISTICS[0].name, "", "undetermined", photo_counts=photos)]
     )
     assert only.note.startswith(f"told by {photos[0]} photos then, {photos[1]} now")
     assert f"{photos[1]} are needed" not in only.note
@@ -355,7 +361,7 @@ def test_a_lens_that_was_knocked_is_told_from_one_that_was_not():
     assert moved.shift == pytest.approx(2.2, abs=1.0)
     assert 0 < moved.ci95[0] < moved.shift < moved.ci95[1]
     few = compare_lens(fit, see_boards(LENS, 3, rng), SIZE, rng)
-    assert few.status == "untold"
+    assert few.status == "undetermined"
     assert few.note.startswith("too few boards now. Take 15 photos")
 
 
@@ -370,7 +376,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
 
     monkeypatch.setattr("sim2cam.adapt.calibration.drift.refit_lens", fails)
     change = compare_lens(fit, see_boards(LENS, 12, rng), SIZE, rng)
-    assert (change.status, change.shift, change.p_value) == ("untold", None, None)
+    assert (change.status, change.shift, change.p_value) == ("undetermined", None, None)
     assert change.note.startswith(
         "no brown_conrady lens, as it was then, explains where corners of the"
     )

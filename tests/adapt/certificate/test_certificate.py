@@ -37,7 +37,9 @@ def picture_certificate(name, *, failed=(), measured=MEASURES, opinions=None):
 
 def of_set(count, rejected, **others):
     pictures = [
-        picture_certificate(f"{i:06d}", failed=("grid_levels",) if i < rejected else (), **others)
+        picture_certificate(
+            f"{i:06d}", failed=("grid_artefact_levels",) if i < rejected else (), **others
+        )
         for i in range(count)
     ]
     return DatasetCertificate(LIMITS, {}, tuple(pictures))
@@ -51,14 +53,14 @@ def test_the_picture_itself_is_certified(pair, picture):
     assert reasons == {
         name: f"no weights were given with --{name.split('_')[0]}"
         for name in OBJECT_MEASURES
-        if name.startswith(("task_", "judge_"))
-    } | {"warp_levels": "it is no picture of a film"}
+        if name.startswith(("task_", "verifier_"))
+    } | {"warping_error_levels": "it is no picture of a film"}
 
 
 def test_without_labels_it_is_appearance_only(picture):
     found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={})
     assert found.decision == "appearance only"
-    assert found.checks["displacement_px"].reason == "there are no labels"
+    assert found.checks["object_shift_px"].reason == "there are no labels"
 
 
 def test_without_labels_a_judge_measures_objects(picture):
@@ -70,14 +72,14 @@ def test_without_labels_a_judge_measures_objects(picture):
         verifiers={"task": lambda _: [Detection("x", box, 0.9)]},
     )
     assert found.decision == "certified"
-    assert found.checks["task_retained"].reason == "it finds fewer than 3 objects before"
-    assert found.checks["task_vanished"] == LimitCheck(0.0, "pass")
+    assert found.checks["task_detection_recall"].reason == "it finds fewer than 3 objects before"
+    assert found.checks["task_missed_detections"] == LimitCheck(0.0, "pass")
 
 
 def test_a_judge_that_finds_nothing_measures_no_objects(picture):
     found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={"task": lambda _: []})
-    assert found.checks["task_vanished"].reason == "it finds no object before"
-    assert found.checks["task_hallucinated"] == LimitCheck(0.0, "pass")
+    assert found.checks["task_missed_detections"].reason == "it finds no object before"
+    assert found.checks["task_hallucinated_detections"] == LimitCheck(0.0, "pass")
     assert found.decision == "appearance only"
     assert DatasetCertificate(LIMITS, {"task": "00"}, (found,)).decision == "appearance only"
 
@@ -94,17 +96,17 @@ def seeing(before, after):
 @pytest.mark.parametrize(
     ("other", "failed"),
     [
-        (None, ("task_vanished",)),  # alone, a judge is believed
+        (None, ("task_missed_detections",)),  # alone, a judge is believed
         (([FIRST], [FIRST]), ()),
-        (([FIRST], []), ("task_vanished", "judge_vanished")),
-        (([], []), ("task_vanished",)),  # it knew of no object
-        (([SECOND], [SECOND]), ("task_vanished",)),  # it knew of another one
+        (([FIRST], []), ("task_missed_detections", "verifier_missed_detections")),
+        (([], []), ("task_missed_detections",)),  # it knew of no object
+        (([SECOND], [SECOND]), ("task_missed_detections",)),  # it knew of another one
     ],
 )
 def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(picture, other, failed):
     before, after = picture.copy(), picture.copy()
     before.flags["WRITEABLE"] = False
-    judges = {"task": seeing([FIRST], [])} | ({"judge": seeing(*other)} if other else {})
+    judges = {"task": seeing([FIRST], [])} | ({"verifier": seeing(*other)} if other else {})
     found = certify("a", ImagePair(before, after), LIMITS, verifiers=judges)
     assert found.failed_measures == failed
     assert found.decision == ("failed" if failed else "certified")
@@ -113,11 +115,11 @@ def test_what_one_judge_loses_is_kept_where_another_that_knew_it_keeps_it(pictur
 @pytest.mark.parametrize(
     ("change", "measure"),
     [
-        (lambda rgb: 255 - rgb, "correlation"),
-        (lambda rgb: np.roll(rgb, 3, axis=1), "displacement_px"),
-        (lambda rgb: np.full_like(rgb, 120), "outline_recall"),
-        (lambda rgb: np.full_like(rgb, 120), "picture_correlation"),
-        (lambda rgb: np.full_like(rgb, 255), "clipped_share"),
+        (lambda rgb: 255 - rgb, "structure_correlation"),
+        (lambda rgb: np.roll(rgb, 3, axis=1), "object_shift_px"),
+        (lambda rgb: np.full_like(rgb, 120), "edge_recall"),
+        (lambda rgb: np.full_like(rgb, 120), "image_correlation"),
+        (lambda rgb: np.full_like(rgb, 255), "clipped_fraction"),
     ],
 )
 def test_what_harms_labels_fails(pair, picture, change, measure):
@@ -128,7 +130,7 @@ def test_what_harms_labels_fails(pair, picture, change, measure):
 
 def test_a_negative_fails_without_labels(picture):
     found = certify("a", ImagePair(picture, 255 - picture), LIMITS, verifiers={})
-    assert found.failed_measures == ("picture_correlation",)
+    assert found.failed_measures == ("image_correlation",)
 
 
 def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
@@ -143,22 +145,22 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
         if name not in OBJECT_MEASURES
     }
     assert why == {
-        "picture_correlation": "it has next to no contrast",
-        "added_levels": None,
-        "grid_levels": None,
-        "seam_levels": None,
-        "clipped_share": None,
-        "warp_levels": "it is no picture of a film",
+        "image_correlation": "it has next to no contrast",
+        "added_structure_levels": None,
+        "grid_artefact_levels": None,
+        "seam_step_levels": None,
+        "clipped_fraction": None,
+        "warping_error_levels": "it is no picture of a film",
     }
     small = certify("a", ImagePair(board, board), LIMITS, verifiers={})
-    assert small.checks["grid_levels"].reason == "a side of it is shorter than 48 px"
-    assert small.checks["seam_levels"].reason == "no row or column of it is flat enough"
+    assert small.checks["grid_artefact_levels"].reason == "a side of it is shorter than 48 px"
+    assert small.checks["seam_step_levels"].reason == "no row or column of it is flat enough"
 
 
 def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
     found = certify("a", pair(picture, has_ids=False), LIMITS, verifiers={})
     assert (
-        found.checks["outline_recall"].reason
+        found.checks["edge_recall"].reason
         == "the labels have neither an image of instance ids nor masks"
     )
     assert found.decision == "certified"
@@ -172,11 +174,11 @@ def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
         (of_set(20, 2), "failed"),
         (of_set(20, 20), "failed"),
         (of_set(20, 0, measured=MEASURES[len(OBJECT_MEASURES):]), "appearance only"),
-        (replace(of_set(2, 0), pictures=(*of_set(2, 0).images, *of_set(3, 0, measured=()).images)), "appearance only"),
+        (replace(of_set(2, 0), images=(*of_set(2, 0).images, *of_set(3, 0, measured=()).images)), "appearance only"),
     ],
 )  # fmt: skip
 def test_verdict_of_a_set(certificate, verdict):
-    assert certificate.verdict == verdict
+    assert certificate.decision == verdict
 
 
 def test_a_set_fails_when_a_judge_finds_too_few_again():
@@ -204,14 +206,14 @@ def test_a_set_fails_when_a_judge_finds_too_few_again():
 
 
 def test_a_certificate_survives_the_disk():
-    certificate = replace(of_set(4, 1), judges={"judge": "ab"})
+    certificate = replace(of_set(4, 1), verifiers={"verifier": "ab"})
     text = json.dumps(certificate.to_json())
     assert dataset_certificate_from_json(Path("c.json"), json.loads(text)) == certificate
-    assert json.loads(text)["rejection"]["value"] == 0.25
+    assert json.loads(text)["rejection_rate"]["value"] == 0.25
 
 
 @pytest.mark.parametrize(
-    "content", [None, [], {}, {"limits": {"rejected": 7}, "judges": {}, "pictures": []}]
+    "content", [None, [], {}, {"limits": {"rejected_fraction": 7}, "verifiers": {}, "images": []}]
 )
 def test_what_is_no_certificate_is_refused(content):
     with pytest.raises(
@@ -222,11 +224,11 @@ def test_what_is_no_certificate_is_refused(content):
 
 def test_judges_share_their_limits():
     assert (
-        get_limit("judge_retained", LIMITS)
-        == get_limit("task_retained", LIMITS)
+        get_limit("verifier_detection_recall", LIMITS)
+        == get_limit("task_detection_recall", LIMITS)
         == LIMITS.detection_recall
     )
-    assert set(asdict(LIMITS)) >= {m for m in MEASURES if not m.startswith(("task", "judge"))}
+    assert set(asdict(LIMITS)) >= {m for m in MEASURES if not m.startswith(("task", "verifier"))}
 
 
 def test_a_share_has_the_interval_of_wilson():

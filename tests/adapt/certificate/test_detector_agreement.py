@@ -56,5 +56,5 @@ def test_what_a_judge_finds_again(before, after, labelled, expected):
     ],
 )  # fmt: skip
 def test_what_one_judge_loses_another_keeps_that_knew_it(first, second, expected):
-    judges = {"task": judge(*first), "judge": judge(*second)}
+    judges = {"task": judge(*first), "verifier": judge(*second)}
     assert compare_detections(judges, BEFORE, AFTER, None)["task"] == expected

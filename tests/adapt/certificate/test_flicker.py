@@ -103,7 +103,8 @@ def test_it_is_not_measured_where_hardly_anything_is_seen_twice(film):
     )
     found = certify("a", ImagePair(now, now), CertificateLimits(), verifiers={}, previous_frame=PreviousFrame(ImagePair(earlier, earlier), hidden))  # fmt: skip
     assert (
-        found.checks["warp_levels"].reason == "hardly anything of it is seen in the picture before"
+        found.checks["warping_error_levels"].reason
+        == "hardly anything of it is seen in the picture before"
     )
 
 
@@ -118,6 +119,6 @@ def test_the_certificate_holds_it_against_its_limit(film):
             verifiers={},
             previous_frame=before,
         )
-        assert found.checks["warp_levels"].status == verdict
+        assert found.checks["warping_error_levels"].status == verdict
     alone = certify("a", ImagePair(now, now), CertificateLimits(), verifiers={})
-    assert alone.checks["warp_levels"].reason == NOT_A_SEQUENCE
+    assert alone.checks["warping_error_levels"].reason == NOT_A_SEQUENCE

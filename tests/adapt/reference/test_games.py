@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sim2cam.adapt.reference.crop import VARIANTS, Cut
+from sim2cam.adapt.reference.cut import VARIANTS, Cut
 from sim2cam.adapt.reference.cyclegan import CycleGan
 from sim2cam.adapt.reference.patches import UnpairedBatchSource
 
@@ -72,12 +72,12 @@ def test_fastcut_mirrors_every_second_step_and_compares_upright(sim, real, tiny)
     mirrored = []
     nce = game._compute_nce_loss
 
-    def watched(before, after, rng, *, is_mirrored):
-        mirrored.append(is_mirrored)
-        kept = before.flip(3) if is_mirrored else before
-        turned = nce(before, kept, rng, is_flipped=not is_mirrored)
-        assert nce(before, kept, rng, is_flipped=is_mirrored) < turned
-        return nce(before, after, rng, is_flipped=is_mirrored)
+    def watched(before, after, rng, *, is_flipped):
+        mirrored.append(is_flipped)
+        kept = before.flip(3) if is_flipped else before
+        turned = nce(before, kept, rng, is_flipped=not is_flipped)
+        assert nce(before, kept, rng, is_flipped=is_flipped) < turned
+        return nce(before, after, rng, is_flipped=is_flipped)
 
     game._compute_nce_loss = watched
     for step in range(8):

@@ -17,7 +17,7 @@ from sim2cam.learn.checkpoint import load_checkpoint
 from sim2cam.learn.run_folder import CHECKPOINT, METRICS
 
 STEPS = 400
-IDENTITY = {"game": 1, "certificate": {"limits": asdict(CertificateLimits()), "judges": {}}}
+IDENTITY = {"game": 1, "certificate": {"limits": asdict(CertificateLimits()), "verifiers": {}}}
 DIGESTS = {"sim": {"0": "a"}, "real": {"0": "b"}}
 SCALARS = {"mean_change": 0.05, "discriminator": 1.2}
 
@@ -29,28 +29,28 @@ class KilledError(Exception):
 class Script:
     """A game whose translations at a step are those of a script; its weights say the step."""
 
-    undecided = ("discriminator", 2.0)
+    chance_loss = ("discriminator", 2.0)
 
     def __init__(self, script, scalars=lambda _step: SCALARS):
         self.script = script
         self.scalars = scalars
         self.step = 0
 
-    def play(self, step):
+    def train_step(self, step):
         self.step = step + 1
         return {name: torch.tensor(value) for name, value in self.scalars(step).items()}
 
-    def state(self):
+    def get_state(self):
         return {"game": {"step": torch.tensor(self.step)}}
 
-    def restore(self, groups):
+    def load_state(self, groups):
         assert groups.keys() == {"game"}
         self.step = int(groups["game"]["step"])
 
-    def weights(self):
+    def get_weights(self):
         return {"step": torch.tensor(float(self.step))}
 
-    def transfer(self):
+    def build_transfer(self):
         return self
 
     def apply(self, frame, _rng):
@@ -59,7 +59,7 @@ class Script:
             rgb = np.roll(rgb, 4, axis=1)
         return rgb.round().clip(0, 255).astype(np.uint8)
 
-    def verdict(self, rgb):
+    def score_realness(self, rgb):
         return float(rgb.std())
 
 
@@ -115,14 +115,14 @@ def test_the_record_says_what_was_judged(parts, tmp_path):
     judged = {
         line.step: line.scalars
         for line in read_metrics(tmp_path)
-        if "aside_distance" in line.scalars
+        if "held_out_distance" in line.scalars
     }
     assert sorted(judged) == [100, 200, 300, 400]
     for candidate in ended.outcome.selection.candidates:
         scalars = judged[candidate.step]
-        assert scalars["aside_distance"] == candidate.distance
-        assert scalars["aside_passed"] == candidate.accepted / 10
-        assert scalars["aside_known_auc"] == candidate.overfit_auc
+        assert scalars["held_out_distance"] == candidate.distance
+        assert scalars["held_out_accepted"] == candidate.accepted / 10
+        assert scalars["held_out_overfit_auc"] == candidate.overfit_auc
 
 
 @pytest.mark.parametrize("step", [90, 200, 310, 400])
@@ -173,10 +173,13 @@ def test_interrupted_amid_a_step_it_goes_on_from_before_it(parts, tmp_path, monk
 def test_interrupted_while_a_candidate_is_judged_it_is_judged_once(parts, tmp_path, monkeypatch):
     monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
     whole = played(tmp_path / "whole", parts)
-    for moment in ("contest.Contest.judge", "adversarial._show"):  # before it is known, and after
+    for moment in (
+        "candidates.CheckpointSelector.evaluate",
+        "adversarial._write_sample_images",
+    ):  # before it is known, and after
         run = tmp_path / moment
         with monkeypatch.context() as patch:
-            patch.setattr(f"sim2cam.adapt.{moment}", interrupt_at(200))
+            patch.setattr(f"sim2cam.adapt.training.{moment}", interrupt_at(200))
             with pytest.raises(KeyboardInterrupt):
                 played(run, parts)
         assert load_checkpoint(run / CHECKPOINT, IDENTITY).step == 199
@@ -204,11 +207,11 @@ def test_curves_that_are_gone_do_not_change_what_ships(parts, tmp_path):
 def test_other_limits_or_judges_do_not_go_on(parts, tmp_path):
     played(tmp_path, parts)
     other = Verification(CertificateLimits(grid_artefact_levels=2.0))
-    message = r"certificate\.limits\.grid_levels was 0\.5 and is now 2\.0"
+    message = r"certificate\.limits\.grid_artefact_levels was 0\.5 and is now 2\.0"
     with pytest.raises(CheckpointError, match=message):
         played(tmp_path, parts, jury=other, resume=True)
     judged = Verification(CertificateLimits(), {"task": lambda _rgb: []}, {"task": "abc"})
-    with pytest.raises(CheckpointError, match=r"certificate\.judges\.task was None and is now"):
+    with pytest.raises(CheckpointError, match=r"certificate\.verifiers\.task was None and is now"):
         played(tmp_path, parts, jury=judged, resume=True)
 
 

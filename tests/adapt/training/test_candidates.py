@@ -17,9 +17,9 @@ class Planted:
 
     def __init__(self, change, verdict=lambda rgb: float(rgb.std())):
         self.change = change
-        self.verdict = verdict
+        self.score_realness = verdict
 
-    def transfer(self):
+    def build_transfer(self):
         return self
 
     def apply(self, frame, rng):
@@ -53,21 +53,21 @@ def contest(many_sim, many_real):
 
 
 def test_the_nearer_the_look_the_smaller_the_distance(contest):
-    found = [contest.judge(1, Planted(warmed(share))).distance for share in (0.0, 0.3, 0.6, 1.0)]
+    found = [contest.evaluate(1, Planted(warmed(share))).distance for share in (0.0, 0.3, 0.6, 1.0)]
     assert found == sorted(found, reverse=True)
     assert found[0] == contest.source_distance
     assert found[-1] < 0.8 * contest.source_distance
 
 
 def test_a_candidate_is_judged_the_same_whenever_it_is(contest, many_sim, many_real):
-    first = contest.judge(7, Planted(warmed(0.5)))
-    contest.judge(8, Planted(shifted))
-    again = CheckpointSelector(contest.parts, NO_VERIFIERS, 0).evaluate(7, Planted(warmed(0.5)))
+    first = contest.evaluate(7, Planted(warmed(0.5)))
+    contest.evaluate(8, Planted(shifted))
+    again = CheckpointSelector(contest.split, NO_VERIFIERS, 0).evaluate(7, Planted(warmed(0.5)))
     assert first == again
 
 
 def test_what_moves_objects_does_not_pass(contest):
-    kept, moved = (contest.judge(1, Planted(change)) for change in (untouched, shifted))
+    kept, moved = (contest.evaluate(1, Planted(change)) for change in (untouched, shifted))
     assert (kept.accepted, kept.violations) == (10, ())
     assert moved.accepted == 0
     assert moved.violations == ("100.0% of the pictures were rejected, more than 5.0%",)
@@ -82,35 +82,35 @@ def test_judges_have_a_say(contest):
 
     jury = Verification(CertificateLimits(), {"task": judge}, {"task": "0" * 64})
     bright = Planted(lambda rgb, _: 0.7 * rgb + 70)
-    assert contest.judge(1, bright).violations == ()
-    blamed = CheckpointSelector(contest.parts, jury, 0).evaluate(1, bright)
+    assert contest.evaluate(1, bright).violations == ()
+    blamed = CheckpointSelector(contest.split, jury, 0).evaluate(1, bright)
     assert blamed.accepted < 10
     assert "task finds 0.0% of the objects again, surely fewer than 97.0%" in blamed.violations
 
 
 def test_a_discriminator_that_knows_its_captures_is_found(contest):
-    known = {sample.rgb: None for sample in contest.parts.real_train_subset.samples}
+    known = {sample.rgb: None for sample in contest.split.real_train_subset.samples}
     from sim2cam.images import read_rgb
 
     faces = {read_rgb(path).tobytes() for path in known}
-    memory = contest.judge(1, Planted(untouched, lambda rgb: float(rgb.tobytes() in faces)))
+    memory = contest.evaluate(1, Planted(untouched, lambda rgb: float(rgb.tobytes() in faces)))
     assert memory.overfit_auc == 1.0
     assert memory.overfit_p_value < 1e-4
-    honest = contest.judge(1, Planted(untouched))
+    honest = contest.evaluate(1, Planted(untouched))
     assert honest.overfit_p_value > 0.05
-    undecided = contest.judge(1, Planted(untouched, lambda _rgb: 0.0))
+    undecided = contest.evaluate(1, Planted(untouched, lambda _rgb: 0.0))
     assert undecided.overfit_auc == 0.5
 
 
 def test_discriminators_see_the_middle_of_large_captures(contest, monkeypatch):
     monkeypatch.setattr("sim2cam.adapt.training.candidates._MIDDLE_PX", 40)
     seen = []
-    contest.judge(1, Planted(untouched, lambda rgb: seen.append(rgb.shape) or 0.0))
+    contest.evaluate(1, Planted(untouched, lambda rgb: seen.append(rgb.shape) or 0.0))
     assert set(seen) == {(40, 40, 3)}
 
 
 def test_other_limits_are_kept_to(contest):
     strict = Verification(replace(CertificateLimits(), added_structure_levels=0.0))
     assert (
-        CheckpointSelector(contest.parts, strict, 0).evaluate(1, Planted(warmed(1.0))).accepted == 0
+        CheckpointSelector(contest.split, strict, 0).evaluate(1, Planted(warmed(1.0))).accepted == 0
     )

@@ -13,7 +13,7 @@ from sim2cam.adapt.training.checkpoint_selection import (
 )
 from sim2cam.errors import CheckpointError
 
-PLENTY = {"steps": 3000, "pixels": 65536, "line_steps": 10, "judges": 0}
+PLENTY = {"steps": 3000, "pixels": 65536, "log_interval_steps": 10, "verifier_count": 0}
 
 
 def names(dataset):
@@ -43,7 +43,7 @@ def test_what_is_kept_aside_depends_on_content_alone(many_sim, many_real):
     renamed = tuple(replace(s, name=f"IMG {s.name}") for s in many_real.samples)
     for sim, real in (turned, (many_sim, replace(many_real, samples=renamed))):
         again = split_held_out(sim, real, **PLENTY)
-        for side in ("sim_aside", "real_aside", "real_known"):
+        for side in ("sim_held_out", "real_held_out", "real_train_subset"):
             before, after = getattr(parts, side), getattr(again, side)
             assert [s.rgb for s in before.samples] == [s.rgb for s in after.samples]
 
@@ -113,7 +113,11 @@ def test_judging_stays_within_its_share(many_sim, many_real):
 def test_judges_leave_time_for_fewer_candidates(many_sim, many_real):
     flags = PLENTY | {"pixels": 250}
     counts = [
-        len(split_held_out(many_sim, many_real, **flags | {"judges": judges}).candidate_steps)
+        len(
+            split_held_out(
+                many_sim, many_real, **flags | {"verifier_count": judges}
+            ).candidate_steps
+        )
         for judges in (0, 1, 2)
     ]
     assert counts == [6, 2, 2]
@@ -150,7 +154,7 @@ def probed(step, distance, probe, spread=0.1, faults=()):
     common = np.random.default_rng(0).normal(0, 1, 200)
     return replace(
         candidate(step, distance=distance, faults=faults),
-        probe=probe,
+        probe_accuracy=probe,
         resampled=tuple((distance + common + luck).tolist()),
     )
 
@@ -160,9 +164,9 @@ def test_a_probe_decides_among_those_that_captures_do_not_tell_apart():
     broken = probed(400, 0.5, 1.0, faults=("10.0% rejected",))
     assert find_contenders([near, beside, far, broken]) == (near, beside)
     assert select_best([near, beside, far, broken]) is beside
-    same = replace(near, step=500, probe=0.8)
+    same = replace(near, step=500, probe_accuracy=0.8)
     assert select_best([near, beside, same]) is same  # of equals the nearer one
-    assert find_contenders([broken, replace(broken, step=500, passed=3)]) == (broken,)
+    assert find_contenders([broken, replace(broken, step=500, accepted=3)]) == (broken,)
 
 
 def test_what_no_longer_contends_never_does_again():

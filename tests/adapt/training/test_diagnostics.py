@@ -76,14 +76,14 @@ class Trained:
             optimiser.step()
         self.network.eval()
 
-    def transfer(self):
+    def build_transfer(self):
         return self
 
     def apply(self, frame, _rng):
         return frame.rgb
 
     @torch.inference_mode()
-    def verdict(self, rgb):
+    def score_realness(self, rgb):
         return float(self.network(_tensor(rgb)[None]).mean())
 
 

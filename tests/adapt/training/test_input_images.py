@@ -10,7 +10,7 @@ BEGUN = {"sim": {"0": "a"}, "real": {name: name for name in "abcdef"}}
 
 @pytest.fixture
 def run(tmp_path):
-    save_checkpoint(tmp_path / CHECKPOINT, Checkpoint(7, {}, {}, {"pictures": BEGUN}))
+    save_checkpoint(tmp_path / CHECKPOINT, Checkpoint(7, {}, {}, {"image_digests": BEGUN}))
     return tmp_path
 
 

@@ -71,25 +71,25 @@ STEPS = 400
 class Script:
     """A game that brings light to the renders; what it does with objects, the script says of each step."""
 
-    undecided = ("discriminator", 2.0)
+    chance_loss = ("discriminator", 2.0)
 
     def __init__(self, script):
         self.script, self.step = script, 0
 
-    def play(self, step):
+    def train_step(self, step):
         self.step = step + 1
         return {"mean_change": torch.tensor(0.1), "discriminator": torch.tensor(1.2)}
 
-    def state(self):
+    def get_state(self):
         return {}
 
-    def restore(self, groups):
+    def load_state(self, groups):
         assert groups == {}
 
-    def weights(self):
+    def get_weights(self):
         return {"step": torch.tensor(float(self.step))}
 
-    def transfer(self):
+    def build_transfer(self):
         return self
 
     def apply(self, frame, _rng):
@@ -99,7 +99,7 @@ class Script:
             rgb = np.where(frame.ids[..., None] > 0, rgb[..., ::-1], rgb)
         return rgb.round().clip(0, 255).astype(np.uint8)
 
-    def verdict(self, rgb):
+    def score_realness(self, rgb):
         return float(rgb.std())
 
 
@@ -143,7 +143,7 @@ def test_labels_decide_between_candidates_that_captures_do_not_tell_apart(sides,
     probes = [c.probe_accuracy for c in selection.candidates]
     assert probes[1] == 1.0
     assert max(probes[2:]) < 0.5
-    assert selection.why == (
+    assert selection.reason == (
         "of 4 candidates, 4 kept to the limits; of these, 2 cannot be told from the nearest by the captures "
         "that were kept aside, and of them this one's translations teach most of the labelled captures "
         "(balanced accuracy 1.00)"
@@ -151,7 +151,7 @@ def test_labels_decide_between_candidates_that_captures_do_not_tell_apart(sides,
     assert selection.dev is not None
     assert (selection.dev.name, selection.dev.images) == (sides[2].root.name, 12)
     assert {candidate.resampled for candidate in selection.candidates} == {()}
-    told = {x.step: x.scalars.get("aside_probe") for x in read_metrics(run)}
+    told = {x.step: x.scalars.get("held_out_probe_accuracy") for x in read_metrics(run)}
     assert {step: told[step] for step in SCRIPT} == dict(zip(SCRIPT, probes, strict=True))
 
 
@@ -161,7 +161,7 @@ def test_without_labels_the_nearest_ships_as_before(parts, tmp_path):
     assert selection.reason.endswith("this one is the nearest to the captures that were kept aside")
     assert selection.dev is None
     assert {candidate.probe_accuracy for candidate in selection.candidates} == {None}
-    assert all("aside_probe" not in line.scalars for line in read_metrics(tmp_path))
+    assert all("held_out_probe_accuracy" not in line.scalars for line in read_metrics(tmp_path))
 
 
 class KilledError(Exception):
@@ -185,7 +185,7 @@ def test_killed_and_resumed_the_labels_decide_the_same(sides, parts, whole, tmp_
     with pytest.raises(CheckpointError, match="dev was"):
         played(tmp_path / "cut", parts, replace(sides[2], samples=other), resume=True)
     with safe_open(tmp_path / "cut" / CHECKPOINT, framework="pt") as file:
-        assert {"chosen:step", "contender 300:step"} <= set(file.keys())
+        assert {"selected:step", "candidate 300:step"} <= set(file.keys())
     resumed = played(tmp_path / "cut", parts, sides[2], resume=True)
     assert resumed.outcome == whole[1].outcome
     assert float(resumed.weights["step"]) == 200
@@ -239,10 +239,10 @@ def test_captures_that_tell_nothing_are_refused(sides):
     sim, real, dev = sides
     check_probe_labels(sim, dev)
     for renders, captures, message in (
-        (sim, real, f"{real.root}: pictures of --dev have no labels, so nothing can be asked of them. Label "
-         "them, or leave out --dev."),
+        (sim, real, f"{real.root}: pictures of --validation have no labels, so nothing can be asked of them. Label "
+         "them, or leave out --validation."),
         (real, dev, f"{real.root}: pictures of --sim have no labels, so nothing can be asked of them. Label "
-         "them, or leave out --dev."),
+         "them, or leave out --validation."),
         (replace(sim, samples=tuple(replace(s, objects=()) for s in sim.samples)), dev,
          f"{dev.root}: none of its categories (cool, warm) is of the renders (none). Name them alike."),
     ):  # fmt: skip

@@ -19,26 +19,26 @@ import json, resource, sys
 from pathlib import Path
 import torch
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.memory import reference_memory
+from sim2cam.adapt.reference.memory import estimate_reference_memory
 from sim2cam.adapt.reference.training import train_reference
 from sim2cam.adapt.translator.config import TranslatorConfig
-from sim2cam.adapt.translator.memory import translator_memory
+from sim2cam.adapt.translator.memory import estimate_translator_memory
 from sim2cam.adapt.translator.training import train_translator
-from sim2cam.data.real_images import read_captures
+from sim2cam.data.real_images import read_real_images
 
 method, patch_px, pictures, out = sys.argv[1:]
 torch.set_num_threads(1)
-data = read_captures(Path(pictures))
+data = read_real_images(Path(pictures))
 if method == "translator":
     config = TranslatorConfig(steps=4, patch_px=int(patch_px))
-    told = translator_memory(config, data, data, ())
+    told = estimate_translator_memory(config, data, data, ())
     train_translator(data, data, config, Path(out))
 else:
     config = ReferenceConfig(steps=2, patch_px=int(patch_px))
-    told = reference_memory(method, config, data, data)
+    told = estimate_reference_memory(method, config, data, data)
     train_reference(method, data, data, config, Path(out))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-print(json.dumps([told.on_cpu_bytes, peak]))
+print(json.dumps([told.cpu_training_bytes, peak]))
 """
 
 
@@ -64,7 +64,7 @@ class Adding:
         self.weights = torch.zeros(1000, device=META)
         self.moments = None
 
-    def play(self, step):
+    def train_step(self, step):
         if self.moments is None:
             self.moments = torch.zeros(2000, device=META)
         elif step == 1:
@@ -73,7 +73,7 @@ class Adding:
         self.weights.add_(1)
         return {}
 
-    def state(self):
+    def get_state(self):
         return {"game": {"weights": self.weights, "moments": self.moments}}
 
 
@@ -103,14 +103,16 @@ def test_a_step_grows_with_its_pixels_and_images_up_to_their_budget(sim, real):
     )
 
 
-@pytest.mark.parametrize("more", [{"nce_weight": 1.0}, {"flow_weight": 1.0}, {"parts": 2}])
+@pytest.mark.parametrize(
+    "more", [{"nce_weight": 1.0}, {"flow_weight": 1.0}, {"accumulation_steps": 2}]
+)
 def test_all_that_is_learned_counts(sim, real, more):
     usual = TranslatorConfig(batch=2, patch_px=32, width=4, blocks=1)
     steps = [
         estimate_translator_memory(c, sim, real, ()).step_bytes
         for c in (usual, replace(usual, **more))
     ]
-    assert (steps[1] < steps[0]) == ("parts" in more)
+    assert (steps[1] < steps[0]) == ("accumulation_steps" in more)
     assert steps[1] != steps[0]
 
 

@@ -21,7 +21,7 @@ def make_inputs(height: int = 24, width: int = 32) -> list[torch.Tensor]:
 def test_begins_as_the_exact_identity():
     inputs = make_inputs()
     out = make_generator()(*inputs)
-    assert torch.equal(out.raw, inputs[0])
+    assert torch.equal(out.unclamped, inputs[0])
     assert torch.equal(out.rgb, inputs[0])
 
 
@@ -32,13 +32,16 @@ def test_wild_weights_stay_within_the_bounds():
             parameter.normal_(0.0, 3.0, generator=torch.Generator().manual_seed(2))
     rgb, *others = make_inputs()
     out = generator(rgb, *others)
-    assert out.local.abs().max() <= 0.2
-    assert out.colour.abs().max() <= 0.3
-    assert out.local.abs().max() > 0.15
+    assert out.residual.abs().max() <= 0.2
+    assert out.colour_delta.abs().max() <= 0.3
+    assert out.residual.abs().max() > 0.15
     assert out.rgb.min() >= 0.0
     assert out.rgb.max() <= 1.0
-    change = torch.einsum("nij,njhw->nihw", out.colour[..., :3], rgb) + out.colour[..., 3:, None]
-    assert torch.allclose(out.raw, rgb + change + out.local, atol=1e-6)
+    change = (
+        torch.einsum("nij,njhw->nihw", out.colour_delta[..., :3], rgb)
+        + out.colour_delta[..., 3:, None]
+    )
+    assert torch.allclose(out.unclamped, rgb + change + out.residual, atol=1e-6)
 
 
 def test_every_weight_is_reached_by_the_gradient_once_the_heads_have_moved():
@@ -46,7 +49,7 @@ def test_every_weight_is_reached_by_the_gradient_once_the_heads_have_moved():
     with torch.no_grad():
         generator.residual.head.weight.fill_(0.01)
         generator.colour_head.matrix.weight.fill_(0.01)
-    generator(*make_inputs()).raw.square().mean().backward()
+    generator(*make_inputs()).unclamped.square().mean().backward()
     for name, parameter in generator.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
@@ -54,7 +57,7 @@ def test_every_weight_is_reached_by_the_gradient_once_the_heads_have_moved():
 
 def test_heads_are_reached_at_step_zero():
     generator = make_generator()
-    generator(*make_inputs()).raw.square().mean().backward()
+    generator(*make_inputs()).unclamped.square().mean().backward()
     for head in (generator.residual.head, generator.colour_head.matrix):
         assert head.weight.grad is not None
         assert head.weight.grad.abs().sum() > 0
@@ -73,9 +76,9 @@ def test_every_input_matters_once_trained(channel):
         generator.residual.head.weight.normal_(generator=torch.Generator().manual_seed(3))
         generator.colour_head.matrix.weight.normal_(generator=torch.Generator().manual_seed(4))
     inputs = make_inputs()
-    before = generator(*inputs).raw
+    before = generator(*inputs).unclamped
     inputs[["rgb", "buffers", "noise", "thumbnail"].index(channel)] *= 0.5
-    assert not torch.equal(before, generator(*inputs).raw)
+    assert not torch.equal(before, generator(*inputs).unclamped)
 
 
 def test_demo_size_has_the_stated_number_of_weights():

@@ -77,10 +77,12 @@ def test_renders_are_laid_out_as_the_captures_are(sources):
     sim, real = sources[1], sources[1]
     near, far = [], []
     for step in range(60):
-        capture = real.draw(np.random.default_rng(step), 32)
+        capture = real.sample_patch(np.random.default_rng(step), 32)
         wanted = compute_layout_descriptor(capture.rgb)
         chosen = sim.sample_similar_patch(capture, np.random.default_rng(1000 + step))
-        others = [sim.draw(np.random.default_rng(2000 + step + 100 * i), 32) for i in range(4)]
+        others = [
+            sim.sample_patch(np.random.default_rng(2000 + step + 100 * i), 32) for i in range(4)
+        ]
         assert chosen.rgb.shape == capture.rgb.shape
         near.append(np.square(compute_layout_descriptor(chosen.rgb) - wanted).mean())
         far += [np.square(compute_layout_descriptor(one.rgb) - wanted).mean() for one in others]

@@ -20,9 +20,9 @@ from sim2cam.learn.weight_file import load_card
 
 
 class Said(NamedTuple):
-    heat: torch.Tensor
+    heatmap: torch.Tensor
     log_sides: torch.Tensor
-    classes: torch.Tensor
+    class_logits: torch.Tensor
 
 
 def said(seed):
@@ -34,11 +34,11 @@ def said(seed):
 def test_it_equals_numbers_worked_out_alone():
     """With the definitions of both divergences, cell by cell."""
     before, after = said(0), said(1)
-    p, q = (1 / (1 + np.exp(-one.heat.double().numpy())) for one in (before, after))
+    p, q = (1 / (1 + np.exp(-one.heatmap.double().numpy())) for one in (before, after))
     centres = p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
     names = []
     for one in (before, after):
-        powers = np.exp(one.classes.double().numpy())
+        powers = np.exp(one.class_logits.double().numpy())
         names.append(powers / powers.sum(1, keepdims=True))
     names = (names[0] * np.log(names[0] / names[1])).sum(1)
     edges = np.abs((before.log_sides - after.log_sides).double().numpy()).mean(1)
@@ -53,7 +53,7 @@ def test_it_is_nothing_of_the_same_and_its_gradients_stay_finite():
     other = Said(*((-value).requires_grad_(True) for value in sure))
     perception_consistency_loss(sure, other).backward()
     assert all(value.grad.isfinite().all() for value in other)
-    source = said(0).heat.requires_grad_(True)
+    source = said(0).heatmap.requires_grad_(True)
     perception_consistency_loss(Said(source, *said(0)[1:]), other).backward()
     assert source.grad is None
 

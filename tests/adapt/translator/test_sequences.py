@@ -51,7 +51,7 @@ def film(sim, tmp_path):
         sample = replace(
             sim.samples[0], name=str(index), rgb=paths[0], scene_index=index // 3,
             channels={"flow_backward": paths[1]}, digest=f"film{index}",
-            moment=FrameInfo(shift, 0.1 * shift, 0.0, 0.0, Pose()),
+            frame_info=FrameInfo(shift, 0.1 * shift, 0.0, 0.0, Pose()),
         )  # fmt: skip
         samples.append(sample)
     return replace(sim, samples=tuple(samples))

@@ -28,7 +28,7 @@ WEIGHTED = {
     "adversarial": USUAL.adversarial_weight,
     "identity": USUAL.identity_weight,
     "structure": USUAL.structure_weight,
-    "unshared": USUAL.structure_residual_weight,
+    "structure_residual": USUAL.structure_residual_weight,
     "range": USUAL.range_weight,
 }
 
@@ -91,7 +91,7 @@ def test_the_projector_learns_and_is_gone_on_with(batch, tiny):
     players = build_networks(config, (), CPU)
     before = weights_of(players.projector)
     scalars = update_networks(
-        players, replace(batch, places=sample_nce_locations(config, 0)), config, 0
+        players, replace(batch, nce_locations=sample_nce_locations(config, 0)), config, 0
     )
     assert scalars["nce"] > 0
     assert not all(map(torch.equal, before, weights_of(players.projector)))
@@ -161,11 +161,11 @@ def test_renders_unlike_the_captures_keep_what_they_show_too(batch, tiny):
         players.generator.residual.head.weight.normal_(
             std=0.3, generator=torch.Generator().manual_seed(0)
         )
-        bright = replace(batch.others, rgb=1 - 0.1 * batch.others.rgb)
+        bright = replace(batch.unmatched_sim, rgb=1 - 0.1 * batch.unmatched_sim.rgb)
         fake = translate_patches(players, batch.sim)
         alone, both, with_bright = (
-            compute_generator_losses(players, fake, replace(batch, others=others))
-            for others in (None, batch.others, bright)
+            compute_generator_losses(players, fake, replace(batch, unmatched_sim=others))
+            for others in (None, batch.unmatched_sim, bright)
         )
     for name in ("structure", "range"):
         assert both[name] != alone[name]
@@ -205,7 +205,7 @@ def test_a_batch_in_parts_has_the_gradients_of_the_whole(sim, real, tiny):
     found = []
     for parts in (1, 4):
         players = build_networks(config, (), CPU)
-        scalars = update_networks(players, batch, replace(config, parts=parts), 0)
+        scalars = update_networks(players, batch, replace(config, accumulation_steps=parts), 0)
         gradients = torch.cat([p.grad.flatten() for p in players.discriminator.parameters()])
         found.append((scalars, gradients))
     (whole, gradients), (parted, others) = found
@@ -270,10 +270,12 @@ def test_parts_of_a_batch_teach_the_generator_what_the_whole_does(sim, real, tin
 
 
 def test_parts_of_a_batch_are_all_of_it(batch):
-    parts = batch.parts(2)
+    parts = batch.split(2)
     assert [len(part.sim.rgb) for part in parts] == [1, 1]
     assert torch.equal(torch.cat([part.real.noise for part in parts]), batch.real.noise)
-    assert torch.equal(torch.cat([part.others.rgb for part in parts]), batch.others.rgb)
+    assert torch.equal(
+        torch.cat([part.unmatched_sim.rgb for part in parts]), batch.unmatched_sim.rgb
+    )
     assert parts[1].augmentation.cutout_px.tolist() == batch.augmentation.cutout_px[1:].tolist()
 
 

@@ -73,7 +73,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
     )
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "update", out_of_memory)
+        patch.setattr(training, "update_networks", out_of_memory)
         with pytest.raises(BackendError) as told:
             train_translator(sim, captures, config, run, resume=True)
     assert str(told.value) == (

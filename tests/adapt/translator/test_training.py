@@ -83,7 +83,7 @@ def test_judging_on_the_way_changes_no_step(many_sim, many_real, tiny, tmp_path,
     monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 50)
     train_translator(many_sim, many_real, config, often)
     losses = [
-        [{k: v for k, v in line.scalars.items() if not k.startswith("aside")} for line in lines]
+        [{k: v for k, v in line.scalars.items() if not k.startswith("held_out")} for line in lines]
         for lines in (read_metrics(tmp_path / "judged"), read_metrics(often))
     ]
     assert losses[0] == losses[1]
@@ -131,7 +131,7 @@ def test_a_translator_that_is_never_called_changes_nothing_and_says_so(
 def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
     """Bounds this narrow keep renders dark and blue, whatever is learned."""
     config = replace(
-        tiny, steps=200, width=16, scales=1, gradient_penalty=0.0, colour_bound=0.01, local_bound=0.02,
+        tiny, steps=200, width=16, discriminator_scales=1, gradient_penalty=0.0, colour_bound=0.01, local_bound=0.02,
         learning_rate_discriminator=5e-3,
     )  # fmt: skip
     train_translator(many_sim, many_real, config, tmp_path)
@@ -140,8 +140,8 @@ def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
 
 class Loaded:
     def __init__(self, translator):
-        self.transfer = lambda: translator
-        self.verdict = lambda _rgb: 0.0
+        self.build_transfer = lambda: translator
+        self.score_realness = lambda _rgb: 0.0
 
 
 def test_finished_training_resumes_to_itself(sim, real, tiny, tmp_path):

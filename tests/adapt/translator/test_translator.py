@@ -89,10 +89,10 @@ def test_padding_does_not_reach_far_into_the_image():
     rgb = torch.rand((1, 3, 64, 64), generator=torch.Generator().manual_seed(0))
     others = (torch.zeros(1, 0, 64, 64), torch.zeros(1, 1, 64, 64), torch.zeros(1, 3, 32, 32))
     with torch.inference_mode():
-        whole = translator.generator(rgb, *others).raw
+        whole = translator.generator(rgb, *others).unclamped
         cut = translator.generator(
             rgb[..., :48], others[0][..., :48], others[1][..., :48], others[2]
-        ).raw
+        ).unclamped
     assert torch.allclose(whole[..., :16], cut[..., :16], atol=1e-6)
     assert not torch.allclose(whole[..., 44:48], cut[..., 44:48], atol=1e-6)
 
@@ -112,7 +112,7 @@ def test_reach_covers_all_that_a_pixel_is_made_from(blocks):
         changed = rgb.clone()
         changed[:, :, place, place] = 1.0 - changed[:, :, place, place]
         with torch.inference_mode():
-            local = [generator(image, *others).local for image in (rgb, changed)]
+            local = [generator(image, *others).residual for image in (rgb, changed)]
         rows = torch.nonzero((local[0] != local[1]).any(dim=(0, 1, 3))).ravel() - place
         assert reach - 16 < rows.abs().max() <= reach
 
@@ -127,7 +127,7 @@ def test_tiles_join_as_if_there_had_been_one(size, monkeypatch):
             for reach_px in (translator.generator.receptive_radius_px, 0)
         ),
     )
-    for name in ("raw", "local", "colour"):
+    for name in ("unclamped", "residual", "colour_delta"):
         assert torch.allclose(getattr(whole, name), getattr(tiled, name), atol=1e-5)
     assert not torch.allclose(whole.unclamped, careless.unclamped, atol=1e-3)
 

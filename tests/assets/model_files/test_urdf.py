@@ -224,7 +224,7 @@ REFUSED = {
     "a <visual> has no geometry.": '<robot><link name="a"><visual/></link></robot>',
     "a <sphere> has no radius.": robot(shape('<sphere/>')),
     "radius of a sphere is 'inf'. It takes a finite number.": robot(shape('<sphere radius="inf"/>')),
-    "size_m of a box is (0.0, 1.0, 1.0). It takes finite sizes above 0.": robot(shape('<box size="0 1 1"/>')),
+    "size_m of a cuboid is (0.0, 1.0, 1.0). It takes finite sizes above 0.": robot(shape('<box size="0 1 1"/>')),
     "size of a box is '1 1'. It takes 3 finite numbers.": robot(shape('<box size="1 1"/>')),
     "the mesh 'a.urdf' is of no kind that can be read (": robot(shape('<mesh filename="a.urdf"/>')),
     "the mass of the link 'a' is 'heavy'. It takes a finite number.": '<robot><link name="a"><inertial><mass value="heavy"/></inertial></link></robot>',

@@ -29,7 +29,7 @@ def test_the_report_goes_into_json(native):
     assert json.loads(json.dumps(report)) == {
         "samples": 4,
         "objects": 8,
-        "problems": [{"sample": "000001", "what": "rgb/000001.jpg is missing"}],
+        "problems": [{"sample": "000001", "message": "rgb/000001.jpg is missing"}],
         "warnings": [],
     }
 
@@ -186,7 +186,7 @@ FAULTS = {
         ["depth is 47x32 pixels, not 48x32"],
     ),
     "scene": (
-        lambda sample: replace(sample, facts={**sample.facts, "scene_index": 1}),
+        lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 1}),
         ["scene_index is 1, not 0"],
     ),
 }
@@ -218,7 +218,7 @@ def test_a_box_outside_the_image_is_found_without_masks(tmp_path, tiny):
 def test_a_scene_that_is_split_over_shards_is_found(tmp_path, tiny):
     root = tiny.write_native(
         tmp_path / "native",
-        lambda sample: replace(sample, facts={**sample.facts, "scene_index": 0}),
+        lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 0}),
     )
     assert ("shards", "scene 0 is split over shards 000000, 000001") in whats(root)
 
@@ -266,7 +266,7 @@ def test_missing_samples_are_counted(native, left):
     )
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"samples_wanted": "many"}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"expected_samples": "many"}'])
 def test_an_environment_that_is_none_is_told(native, text):
     (native / "environment.json").write_text(text)
     with pytest.raises(InputError, match=r"environment\.json: not the facts of a run .*--resume"):
@@ -300,7 +300,7 @@ def test_a_missing_parent_is_found(native, adapted):
             ["rgb is 48x32 pixels, not 47x32", "width is 47, but that of its parent is 48"],
         ),
         (
-            lambda sample: replace(sample, facts={**sample.facts, "scene_index": 7}),
+            lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 7}),
             ["scene_index is 7, but that of its parent is 1"],
         ),
     ],

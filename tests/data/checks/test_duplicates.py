@@ -60,7 +60,7 @@ def test_pictures_of_other_scenes_are_not(photos):
 
 
 def test_bits_are_counted_as_by_hand(monkeypatch):
-    monkeypatch.setattr("sim2cam.metrics.perceptual_hash._BLOCK", 2)
+    monkeypatch.setattr("sim2cam.metrics.perceptual_hash._CHUNK_ROWS", 2)
     rng = np.random.default_rng(0)
     a, b = rng.random((3, N_HASH_BITS)) < 0.5, rng.random((4, N_HASH_BITS)) < 0.5
     b[0] = ~a[0]

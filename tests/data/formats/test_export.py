@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sim2cam.data.formats.encoding import check_unique_stems, encode_upright
 from sim2cam.data.formats.export import WRITERS, FormatName, export_dataset
+from sim2cam.data.formats.writing import check_unique_stems, encode_upright
 from sim2cam.data.reader import read_dataset
 from sim2cam.data.sample import Sample
 from sim2cam.errors import InputError, OutputError, UsageError

@@ -62,7 +62,7 @@ def test_a_name_twice_is_refused(tmp_path, other):
 
 
 def test_what_grows_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
     monkeypatch.setattr(module, "MAX_FILES", 3)
     large = packed(tmp_path / "a.zip", ("a", b"\0" * 600), ("b", b"\0" * 600))
     assert refused(large, tmp_path / "out") == "grows to 1200 bytes, more than 1000."

@@ -96,7 +96,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server, source, tmp
 
 @pytest.mark.parametrize("size", [len(DATA) - 1, len(DATA) + 1])
 def test_a_known_size_is_held_to(source, tmp_path, size):
-    known = Source(source.url, source.most_bytes, size=size)
+    known = Source(source.url, source.max_bytes, size=size)
     assert refused(known, tmp_path / "a.zip") == (
         f"has {len(DATA)} bytes, not {size}. It was damaged or exchanged. Fetch it again."
     )
@@ -105,7 +105,7 @@ def test_a_known_size_is_held_to(source, tmp_path, size):
 
 
 def test_a_known_digest_is_held_to(server, source, tmp_path):
-    known = Source(source.url, source.most_bytes, DIGEST)
+    known = Source(source.url, source.max_bytes, DIGEST)
     assert download(known, tmp_path / "a.zip") == DIGEST
     server.moods = ["corrupt"]
     other = hashlib.sha256(bytes(len(DATA))).hexdigest()

@@ -136,9 +136,9 @@ def listed(path, files):
 def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, server, tmp_path):
     root = tmp_path / "data"
     files = [("camera.json", b"{}"), ("models/obj_000001.ply", b"ply")]
-    known = replace(lmo, known=listed(tmp_path / "known.txt", files))
+    known = replace(lmo, checksum_list=listed(tmp_path / "known.txt", files))
     found = fetch(known, root)
-    assert found.verified_count == found.to_json()["checked"] == 2
+    assert found.verified_count == found.to_json()["verified_count"] == 2
     digest = hashlib.sha256(b"ply").hexdigest()
     other = hashlib.sha256(b"plz").hexdigest()
     end = "was exchanged or damaged."

@@ -12,8 +12,8 @@ from sim2cam.errors import CheckpointError, InputError
 from sim2cam.files import write_bytes
 from sim2cam.geometry.run_length import RleMask
 from sim2cam.images import encode_png
+from sim2cam.models.augment import backgrounds as module
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
-from sim2cam.models.augment.photometric import backgrounds as module
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData
@@ -40,7 +40,7 @@ def around(backdrops, picture, monkeypatch, *, behind, before, seed=0):
     """Returns the picture with or without backdrop and pieces."""
     monkeypatch.setattr(module, "BACKGROUND_PROBABILITY", float(behind))
     monkeypatch.setattr(module, "OCCLUDER_PROBABILITY", float(before))
-    return backdrops.around(picture, np.random.default_rng(seed))
+    return backdrops.apply(picture, np.random.default_rng(seed))
 
 
 def read(data, index=0, tasks=TASKS):
@@ -100,7 +100,7 @@ def test_labels_know_of_the_pieces(make_dataset, pictures, monkeypatch, amodal):
 def test_what_is_hidden_altogether_is_not_known(make_dataset, pictures, monkeypatch):
     backdrops = BackgroundAugmentation(pictures((160, 128)), 1 << 24, amodal=False)
     picture = read(make_dataset())
-    monkeypatch.setattr(module, "_sample_occluders", lambda picture, rng: picture.owners == 1)
+    monkeypatch.setattr(module, "_sample_occluders", lambda picture, rng: picture.instance_map == 1)
     shown = around(backdrops, picture, monkeypatch, behind=False, before=True)
     assert shown.ignored.tolist() == [True, False]
     assert shown.visible_fractions.tolist() == [0.0, 1.0]
@@ -181,7 +181,7 @@ def test_a_training_before_backdrops_resumes_exactly_and_its_card_names_them(
             checkpoint_interval_s=0,
             progress=kill,
         )
-    with pytest.raises(CheckpointError, match="backdrops"):
+    with pytest.raises(CheckpointError, match="background_images"):
         train_detector(parts, CONFIG, other, resume=True)
     train_detector(parts, CONFIG, other, auxiliary_data=aids, resume=True, log_interval_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
@@ -190,7 +190,9 @@ def test_a_training_before_backdrops_resumes_exactly_and_its_card_names_them(
         "anything",
         2,
     )
-    assert json.loads((whole / "weights.json").read_text())["backdrops"]["name"] == "anything"
+    assert (
+        json.loads((whole / "weights.json").read_text())["background_images"]["name"] == "anything"
+    )
     bare = train_detector(parts, CONFIG, tmp_path / "bare")
     assert bare.card.background_images is None
     weights = (tmp_path / "bare" / "weights.safetensors").read_bytes()
@@ -223,7 +225,7 @@ def test_what_cannot_be_laid_before_backdrops_is_refused(make_dataset, pictures,
         (
             photos, pictures((20, 20)),
             f"{photos.root}: does not say which pixels show objects, so they cannot be laid before "
-            "backdrops. Render it again with ids among --channels, or train without --backdrops.",
+            "backdrops. Render it again with ids among --channels, or train without --backgrounds.",
         ),
     ]  # fmt: skip
     for labelled, backdrops, message in table:

@@ -6,10 +6,11 @@ import pytest
 
 from sim2cam.errors import InputError
 from sim2cam.models.augment.colour_jitter import JITTER_PROBABILITY, jitter_instance_colours
+from sim2cam.models.training import batches
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
-from sim2cam.models.training.training import batches, build_batch_maker, train_detector
+from sim2cam.models.training.training import build_batch_maker, train_detector
 
 TASKS = Tasks(cutouts=True)
 
@@ -22,13 +23,13 @@ def painted(picture, colours):
     """The picture with one colour for each of its objects."""
     rgb = np.full_like(picture.rgb, 90)
     for number, colour in enumerate(colours, 1):
-        rgb[picture.owners == number] = colour
+        rgb[picture.instance_map == number] = colour
     return replace(picture, rgb=rgb)
 
 
 def inner(picture, number):
     """Pixels of an object whose neighbours are its own."""
-    mine = np.pad(picture.owners == number, 1)
+    mine = np.pad(picture.instance_map == number, 1)
     return np.all(
         [np.roll(mine, (down, right), (0, 1)) for down in (-1, 0, 1) for right in (-1, 0, 1)],
         axis=0,
@@ -43,7 +44,15 @@ def test_each_object_gets_shades_of_its_own_and_nothing_else_changes(make_datase
         apart = ~np.any([inner(plain, n) for n in (1, 2)], axis=0) & (plain.instance_map == 0)
         far = np.abs(shown.rgb.astype(int) - plain.rgb)[apart].max(axis=-1)
         assert (far > 0).mean() < 0.1  # the edges alone, as soft as a lens makes them
-        for name in ("outlines", "categories", "ignored", "visible", "inside", "owners", "points"):
+        for name in (
+            "outlines",
+            "categories",
+            "ignored",
+            "visible_fractions",
+            "inside_fractions",
+            "instance_map",
+            "object_coordinates",
+        ):
             assert getattr(shown, name) is getattr(plain, name)
         for number, found in colours.items():
             (colour,) = np.unique(shown.rgb[inner(plain, number)], axis=0)
@@ -80,7 +89,7 @@ def test_pictures_whose_pixels_are_not_known_stay(make_dataset):
     for strange in (photo, unowned):
         assert jitter_instance_colours(strange, np.random.default_rng(0)) is strange
     bare = replace(
-        read(make_dataset("none")), outlines=(), owners=np.zeros_like(photo.instance_map)
+        read(make_dataset("none")), outlines=(), instance_map=np.zeros_like(photo.instance_map)
     )
     assert np.array_equal(jitter_instance_colours(bare, np.random.default_rng(0)).rgb, bare.rgb)
 
@@ -95,7 +104,7 @@ def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
         calls.append(picture)
         return jitter_instance_colours(picture, rng)
 
-    monkeypatch.setattr(batches, "recoloured", counted)
+    monkeypatch.setattr(batches, "jitter_instance_colours", counted)
     for config, wanted in ((CONFIG, True), (replace(CONFIG, instance_colour_jitter=False), False)):
         lesson = make_training_setup(((data, 1.0),), config, AuxiliaryData())
         assert lesson.tasks.needs_instance_map == wanted
@@ -103,8 +112,13 @@ def test_it_is_a_training_s_to_say(make_dataset, monkeypatch, tmp_path):
         assert bool(calls) == wanted
         calls.clear()
     train_detector(((data, 1.0),), CONFIG, tmp_path / "run")
-    assert json.loads((tmp_path / "run" / "weights.json").read_text())["config"]["recolour"] is True
-    assert "recolour" not in replace(CONFIG, instance_colour_jitter=False).to_json()
+    assert (
+        json.loads((tmp_path / "run" / "weights.json").read_text())["config"][
+            "instance_colour_jitter"
+        ]
+        is True
+    )
+    assert "instance_colour_jitter" not in replace(CONFIG, instance_colour_jitter=False).to_json()
 
 
 def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
@@ -113,5 +127,5 @@ def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
         make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
     assert str(caught.value).endswith(
         "does not say which pixels show objects, so they cannot be seen in other shades. Render it again with "
-        "ids among --channels, or train with recolour = false."
+        "ids among --channels, or train with instance_colour_jitter = false."
     )

@@ -8,10 +8,11 @@ import pytest
 from sim2cam.data.sample import Keypoint
 from sim2cam.errors import InputError
 from sim2cam.models.augment.copy_paste import paste_objects
+from sim2cam.models.training import batches
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import UNKNOWN_INSTANCE, Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
-from sim2cam.models.training.training import batches, build_batch_maker, train_detector
+from sim2cam.models.training.training import build_batch_maker, train_detector
 
 TASKS = Tasks(cutouts=True)
 
@@ -22,10 +23,10 @@ def read(data, index=0, tasks=TASKS):
 
 def with_points(picture):
     """Returns a picture whose points tell the pixel that they came from."""
-    row, column = np.indices(picture.owners.shape)
-    points = np.stack([column, row, picture.owners], -1).astype(np.float16)
-    points[picture.owners == 0] = np.nan
-    return replace(picture, points=points)
+    row, column = np.indices(picture.instance_map.shape)
+    points = np.stack([column, row, picture.instance_map], -1).astype(np.float16)
+    points[picture.instance_map == 0] = np.nan
+    return replace(picture, object_coordinates=points)
 
 
 def shift_of(other, shown):
@@ -101,7 +102,7 @@ def test_pictures_of_another_size_are_laid_too(make_dataset):
     wide = replace(
         wide,
         rgb=np.pad(wide.rgb, ((7, 90), (0, 33), (0, 0))),
-        owners=np.pad(wide.instance_map, ((7, 90), (0, 33))),
+        instance_map=np.pad(wide.instance_map, ((7, 90), (0, 33))),
         outlines=tuple(outline + np.array([0, 7]) for outline in wide.outlines),
     )
     for one, other in ((behind, wide), (wide, behind)):
@@ -114,7 +115,9 @@ def test_pictures_of_another_size_are_laid_too(make_dataset):
 
 def test_what_lay_outside_its_picture_stays_hidden(make_dataset):
     data = make_dataset()
-    half = replace(read(data), inside=np.array([0.5, 1.0]), visible=np.array([0.8, 1.0]))
+    half = replace(
+        read(data), inside_fractions=np.array([0.5, 1.0]), visible_fractions=np.array([0.8, 1.0])
+    )
     for seed in range(20):
         shown = paste_objects(read(data), half, np.random.default_rng(seed), amodal=True)
         assert (shown.inside_fractions == 1).all()
@@ -166,7 +169,7 @@ def test_pictures_get_the_objects_of_none_one_or_two_others(make_dataset, monkey
     data = make_dataset(n=4)
     lesson = make_training_setup(((data, 1.0),), CONFIG, AuxiliaryData())
     counts = []
-    draw = batches.draw_crop
+    draw = batches.sample_crop
 
     def noted(picture, rules, rng):
         counts.append(len(picture.outlines))

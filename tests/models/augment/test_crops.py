@@ -154,7 +154,7 @@ def test_keypoints_lie_where_the_crop_shows_them(scale, turned):
     rng = np.random.default_rng(5)
     grid = np.stack(np.meshgrid(np.arange(20, 141, 40), (24, 100)), -1)
     places = grid.reshape(1, 8, 2) + rng.integers(-6, 7, (1, 8, 2)) + 0.5
-    picture = dots_on(replace(picture_of((70, 50, 82, 74)), turns_freely=True), places)
+    picture = dots_on(replace(picture_of((70, 50, 82, 74)), is_rotatable=True), places)
     rules = CropConfig(crop_px=96, scale_range=(scale, scale), rotate_90=turned != "not",
                       rotate_any=turned == "free", flips=False)  # fmt: skip
     checked = 0
@@ -255,7 +255,7 @@ def segmented(*boxes, **options):
     owners = np.zeros(picture.rgb.shape[:2], np.uint16)
     for number, (x0, y0, x1, y1) in enumerate(boxes, 1):
         owners[y0:y1, x0:x1] = number
-    return replace(picture, owners=owners, turns_freely=True)
+    return replace(picture, instance_map=owners, is_rotatable=True)
 
 
 @pytest.mark.parametrize("scale", [0.8, 1.5])
@@ -286,7 +286,7 @@ def test_cells_of_what_is_not_learned_are_not_known():
     for picture in (
         segmented(box, visible=0.1),
         segmented(box, crowd=True),
-        replace(segmented(box), owners=np.full((128, 160), UNKNOWN_INSTANCE, np.uint16)),
+        replace(segmented(box), instance_map=np.full((128, 160), UNKNOWN_INSTANCE, np.uint16)),
     ):
         shown = sample_crop(picture, PLAIN, np.random.default_rng(0)).segmentation.semantic
         assert set(shown.ravel()) <= {0, -1}
@@ -297,7 +297,7 @@ def test_cells_of_what_is_not_learned_are_not_known():
 def hiding(boxes, owners):
     """A picture of whole objects, of which pixels (h, w) show what is not hidden."""
     picture = picture_of(*boxes, size=owners.shape)
-    return replace(picture, owners=owners.astype(np.uint16))
+    return replace(picture, instance_map=owners.astype(np.uint16))
 
 
 def test_crops_know_what_they_show_of_whole_objects():
@@ -343,7 +343,7 @@ def test_of_what_a_crop_does_not_show_nothing_is_learned():
 def test_where_pixels_are_not_known_boxes_stand_for_what_is_seen(owners):
     picture = picture_of((60, 40, 92, 80))
     if owners is not None:
-        picture = replace(picture, owners=np.full((128, 160), owners, np.uint16))
+        picture = replace(picture, instance_map=np.full((128, 160), owners, np.uint16))
     for seed in range(10):
         crop = sample_crop(picture, replace(PLAIN, amodal=True), np.random.default_rng(seed))
         assert np.array_equal(crop.visible_boxes_xyxy, crop.boxes_xyxy)

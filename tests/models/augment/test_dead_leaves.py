@@ -9,9 +9,9 @@ from sim2cam.data.real_images import read_real_images
 from sim2cam.errors import InputError
 from sim2cam.files import write_bytes
 from sim2cam.images import encode_png
+from sim2cam.models.augment import backgrounds as backdrops
 from sim2cam.models.augment.backgrounds import BackgroundAugmentation
 from sim2cam.models.augment.dead_leaves import render_dead_leaves
-from sim2cam.models.augment.photometric import backgrounds as backdrops
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.images import Tasks, read_annotated_image
 from sim2cam.models.training.setup import AuxiliaryData, make_training_setup
@@ -51,7 +51,7 @@ def test_they_are_full_of_edges_and_of_colours():
 def behind(made, picture, monkeypatch, seed):
     monkeypatch.setattr(backdrops, "BACKGROUND_PROBABILITY", 1.0)
     monkeypatch.setattr(backdrops, "OCCLUDER_PROBABILITY", 0.0)
-    return made.around(picture, np.random.default_rng(seed))
+    return made.apply(picture, np.random.default_rng(seed))
 
 
 def test_objects_are_seen_before_them_alone_or_before_pictures_too(
@@ -88,9 +88,9 @@ def test_it_is_a_training_s_to_say(make_dataset, tmp_path):
     assert not np.array_equal(*made)
     train_detector(parts, CONFIG, tmp_path / "run")
     card = json.loads((tmp_path / "run" / "weights.json").read_text())
-    assert card["config"]["collages"] is True
-    assert "backdrops" not in card
-    assert "collages" not in usual.to_json()
+    assert card["config"]["dead_leaves"] is True
+    assert "background_images" not in card
+    assert "dead_leaves" not in usual.to_json()
 
 
 def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
@@ -99,5 +99,5 @@ def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
         make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
     assert str(caught.value).endswith(
         "does not say which pixels show objects, so they cannot be laid before collages. Render it again with "
-        "ids among --channels, or train with collages = false."
+        "ids among --channels, or train with dead_leaves = false."
     )

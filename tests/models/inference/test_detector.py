@@ -45,7 +45,7 @@ CARD = DetectorCard("nano", ("1", "2"), 0, {}, ())
 def network():
     made = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
-        made.where[1].bias[0] = 0.0  # an untrained one that finds something everywhere
+        made.box_head[1].bias[0] = 0.0  # an untrained one that finds something everywhere
     return made
 
 
@@ -76,20 +76,20 @@ class Says(torch.nn.Module):
 
     def __init__(self, maps, reader=None):
         super().__init__()
-        self.maps, self.reader = maps, reader
+        self.maps, self.roi_network = maps, reader
         self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
 
-    def read_close_ups(self, rgb):
-        return self.reader(rgb)
+    def classify_crops(self, rgb):
+        return self.roi_network(rgb)
 
-    def read_surfaces(self, features, categories):
-        return self.reader.surface(features, categories)
+    def predict_surfaces(self, features, categories):
+        return self.roi_network.surface_head(features, categories)
 
-    def features(self, rgb):
+    def extract_features(self, rgb):
         assert rgb.shape[2] % 32 == rgb.shape[3] % 32 == 0
         return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
 
-    def read(self, features, cells):
+    def apply_heads(self, features, cells):
         rows, columns = cells
         return DetectionMaps(*(None if m is None else m[..., :rows, :columns] for m in self.maps))
 
@@ -208,7 +208,7 @@ def test_card_and_tensors_must_fit(weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(weights)
     assert str(caught.value) == (
-        f"{weights}: tensor what.1.bias has the shape (2,), but its card asks for (3,)."
+        f"{weights}: tensor class_head.1.bias has the shape (2,), but its card asks for (3,)."
     )
     card.write_text(json.dumps(words | {"architecture": "smal"}))
     with pytest.raises(CheckpointError) as caught:
@@ -219,7 +219,7 @@ def test_card_and_tensors_must_fit(weights):
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
     with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):
         load_detector(weights)
-    for name, number in (("magnification", 1e9), ("magnification", 0), ("box_margin", -0.6)):
+    for name, number in (("input_scale", 1e9), ("input_scale", 0), ("box_expansion", -0.6)):
         card.write_text(json.dumps(words | {name: number}))
         with pytest.raises(CheckpointError, match=rf"{name} must be .*, not {float(number)}"):
             load_detector(weights)
@@ -284,13 +284,13 @@ class Reads:
         logits = torch.stack([is_red * 5.0, ~is_red * 3.0], 1) if self.categories else None
         return RoiOutputs(logits, cells)
 
-    def surface(self, cells, categories):
+    def surface_head(self, cells, categories):
         shown = (cells.amax(1) > 150) * 8.0 - 4.0
         points = torch.zeros(len(cells), 3, *cells.shape[2:])
         points[:, 0], points[:, 1] = 0.5, -1.0
         points[:, 2] = categories[:, None, None]
         off = torch.zeros_like(shown) + self.spread
-        return SimpleNamespace(shown=shown, points=lambda: (points, off))
+        return SimpleNamespace(mask_logits=shown, decode_coordinates=lambda: (points, off))
 
 
 def squares_on_grey(*squares, size=(80, 100)):
@@ -390,7 +390,7 @@ def test_a_floor_is_of_what_close_ups_say(scaling):
     """Maps that cannot tell categories leave scores below those of close-ups that can."""
     card = replace(POSED, score_calibration=scaling)
     maps = drawn_maps([(12, 24, 52, 64, 1, 4.0)])
-    maps = maps._replace(classes=torch.zeros_like(maps.class_logits))
+    maps = maps._replace(class_logits=torch.zeros_like(maps.class_logits))
     rgb = squares_on_grey(((32, 44), RED), size=(96, 128))
     detector = NativeDetector(Says(maps, Reads(categories=True)), card)
     (found,) = predict_image(detector, rgb).detections
@@ -440,8 +440,8 @@ def test_surfaces_of_whole_data_sets_are_not_kept(posed_weights, make_dataset):
 
 def test_weights_with_poses_come_back_with_their_objects(posed_weights):
     loaded = load_detector(posed_weights)
-    assert loaded.network.reader.surface is not None
-    assert loaded.network.reader.category is None
+    assert loaded.network.roi_network.surface_head is not None
+    assert loaded.network.roi_network.class_head is None
     assert loaded.card.objects["1"].max_coordinate_m == 0.03
 
 
@@ -449,7 +449,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     card = posed_weights.with_suffix(".json")
     words = json.loads(card.read_text())
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "objects"}))
-    with pytest.raises(CheckpointError, match=r"tensor reader\.\S* is not part of"):
+    with pytest.raises(CheckpointError, match=r"tensor roi_network\.\S* is not part of"):
         load_detector(posed_weights)
     card.write_text(json.dumps(words | {"objects": {"1": words["objects"]["1"]}}))
     with pytest.raises(CheckpointError) as caught:
@@ -459,7 +459,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     )
     plain = weights.with_suffix(".json")
     plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
-    with pytest.raises(CheckpointError, match=r"tensor reader\.\S* is missing"):
+    with pytest.raises(CheckpointError, match=r"tensor roi_network\.\S* is missing"):
         load_detector(weights)
 
 
@@ -494,7 +494,7 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
     save_detector(path, network.state_dict(), replace(CARD, keypoints=names))
     loaded = load_detector(path)
     assert loaded.card.keypoints == names
-    assert loaded.network.keypoints is not None
+    assert loaded.network.keypoint_head is not None
     card = path.with_suffix(".json")
     words = json.loads(card.read_text())
     card.write_text(json.dumps(words | {"keypoints": {"1": ["head"]}}))
@@ -504,7 +504,9 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
         f"{card}: keypoints are 1, but categories 1, 2. Copy both files again."
     )
     card.write_text(json.dumps(words | {"keypoints": {"1": ["head"], "2": []}}))
-    with pytest.raises(CheckpointError, match=r"tensor keypoints\.1\.bias has the shape \(24,\)"):
+    with pytest.raises(
+        CheckpointError, match=r"tensor keypoint_head\.1\.bias has the shape \(24,\)"
+    ):
         load_detector(path)
     assert "keypoints" not in json.loads(weights.with_suffix(".json").read_text())
 
@@ -515,14 +517,14 @@ def test_tiles_say_what_the_whole_says(network, monkeypatch):
     monkeypatch.setattr(device, "_supports_bfloat16", lambda: False)
     whole, features = compute_maps(detector.fused_network, rgb, 1.0)
     monkeypatch.setattr(tiles, "TILE_PX", 96)
-    monkeypatch.setattr(tiles, "AROUND_PX", 128)
+    monkeypatch.setattr(tiles, "CONTEXT_PX", 128)
     tiled, joined = compute_maps(detector.fused_network, rgb, 1.0)
     assert joined == pytest.approx(features, abs=1e-4)
-    for name in ("heat", "log_sides"):
+    for name in ("heatmap", "log_sides"):
         assert getattr(tiled, name) == pytest.approx(getattr(whole, name), abs=1e-4), name
     monkeypatch.setattr(tiles, "TILE_PX", 1536)
     found = detect_objects(detector, rgb)
     monkeypatch.setattr(tiles, "TILE_PX", 96)
     assert [d.category for d in detect_objects(detector, rgb)] == [d.category for d in found]
-    monkeypatch.setattr(tiles, "AROUND_PX", 0)
+    monkeypatch.setattr(tiles, "CONTEXT_PX", 0)
     assert compute_maps(detector.fused_network, rgb, 1.0)[1] != pytest.approx(features, abs=1e-2)

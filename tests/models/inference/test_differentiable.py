@@ -25,7 +25,7 @@ def test_patches_are_seen_as_pictures_are(magnification, size, monkeypatch):
     patch = torch.from_numpy(rgb).permute(2, 0, 1)[None].float() / 255
     found = compute_differentiable_maps(NativeDetector(network, card), patch)
     atol = 1e-4 if magnification == 1 else 0.02
-    for name in ("heat", "log_sides"):
+    for name in ("heatmap", "log_sides"):
         torch.testing.assert_close(
             getattr(found, name), getattr(wanted, name), rtol=0, atol=atol, msg=name
         )

@@ -186,7 +186,7 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     rng = torch.Generator().manual_seed(0)
     network = DetectorNetwork("nano", 2, rng, n_keypoints=3, masks=True).eval()
     with torch.no_grad():
-        network.where[1].bias[0] = 4.0
+        network.box_head[1].bias[0] = 4.0
     card = DetectorCard(
         "nano", ("a", "b"), 0, {}, (), keypoints={"a": ("x", "y", "z"), "b": ()}, masks=True,
         input_scale=1.5,
@@ -199,7 +199,9 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     assert json.loads(told.out)["lacks"] == [f"masks: {rest}", f"keypoints: {rest}"]
     assert f"masks: {rest}.\nkeypoints: {rest}." in told.err
     names = {one.name for one in onnx.load(path).graph.initializer}
-    assert not any(name.startswith(("network.keypoints", "network.masks")) for name in names)
+    assert not any(
+        name.startswith(("network.keypoint_head", "network.mask_head")) for name in names
+    )
     rgb = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
     boxes, scores, _ = run(path, rgb=rgb[None])
     wanted = detect_objects(load_detector(weights), rgb, input_scale=card.input_scale)
@@ -216,7 +218,7 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
 def test_the_smallest_pictures_have_fewer_places_than_the_graph_returns_detections(tmp_path):
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
-        network.where[1].bias[0] = 4.0
+        network.box_head[1].bias[0] = 4.0
     detector = NativeDetector(network, DetectorCard("nano", ("a", "b"), 0, {}, (), input_scale=0.4))
     path = tmp_path / "found.onnx"
     export_detector(detector, path)
@@ -235,7 +237,7 @@ def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
     card = DetectorCard("nano", ("a",), 0, {}, (), keypoints={"a": ()})
     assert export._list_missing_outputs(card) == ()
     known = ObjectGeometry(((-0.01, -0.01, -0.01), (0.01, 0.01, 0.01)))
-    limit = OodThreshold(3.0, 0.05, 19, "held-out pictures", 160)
+    limit = OodThreshold(3.0, 0.05, 19, "held-out images", 160)
     more = export._list_missing_outputs(replace(card, objects={"a": known}, ood_threshold=limit))
     assert [words.split(":")[0] for words in more] == [
         "poses", "how unlike what was trained on a picture is"
@@ -251,13 +253,13 @@ def test_surfaces_stay_out_of_the_graph_and_categories_are_read_where_they_are(r
         "nano", ("a", "b"), 0, {}, (), objects={"a": known, "b": known}, roi_classifier=reader
     )
     with torch.no_grad():
-        network.where[1].bias[0] = 4.0
-        network.what[1].bias[0] = 9.0  # the maps say the first, and the reader the second
+        network.box_head[1].bias[0] = 4.0
+        network.class_head[1].bias[0] = 9.0  # the maps say the first, and the reader the second
         if reader:
-            network.reader.category.bias[1] = 9.0
+            network.roi_network.class_head.bias[1] = 9.0
     graph = export.DetectorGraph(NativeDetector(network, card))
-    assert not any(".surface." in name for name in graph.state_dict())
-    assert network.reader.surface is not None
+    assert not any(".surface_head." in name for name in graph.state_dict())
+    assert network.roi_network.surface_head is not None
     noise = torch.randint(0, 256, (1, 64, 96, 3), dtype=torch.uint8, generator=rng)
     with torch.inference_mode():
         boxes, scores, labels = graph(noise)

@@ -22,7 +22,7 @@ def test_features_are_the_means_of_what_the_trunk_gives(detector):
         torch.tensor(rgb).permute(2, 0, 1)[None] - detector.network.mean
     ) / detector.network.std
     with torch.no_grad():
-        maps = detector.network.trunk(image)
+        maps = detector.network.backbone(image)
     found = extract_backbone_features(detector, rgb)
     assert found.shape == (FEATURE_DIM,)
     assert found.dtype == np.float64

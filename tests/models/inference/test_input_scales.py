@@ -61,19 +61,19 @@ class SaysBySize(torch.nn.Module):
 
     def __init__(self, said, reader):
         super().__init__()
-        self.said, self.reader = said, reader
+        self.said, self.roi_network = said, reader
         self.register_buffer("mean", torch.zeros(1, 3, 1, 1))
 
-    def read_close_ups(self, rgb):
-        return self.reader(rgb)
+    def classify_crops(self, rgb):
+        return self.roi_network(rgb)
 
-    def read_surfaces(self, features, categories):
-        return self.reader.surface(features, categories)
+    def predict_surfaces(self, features, categories):
+        return self.roi_network.surface_head(features, categories)
 
-    def features(self, rgb):
+    def extract_features(self, rgb):
         return rgb[..., ::STRIDE_PX, ::STRIDE_PX]
 
-    def read(self, features, cells):
+    def apply_heads(self, features, cells):
         rows, columns = cells
         maps = self.said[columns * STRIDE_PX]
         return DetectionMaps(*(None if m is None else m[..., :rows, :columns] for m in maps))
@@ -85,14 +85,16 @@ class Everywhere:
     def __call__(self, rgb):
         return RoiOutputs(None, rgb[..., ::SURFACE_STRIDE_PX, ::SURFACE_STRIDE_PX])
 
-    def surface(self, cells, categories):
+    def surface_head(self, cells, categories):
         n, _, side, _ = cells.shape
         shares = (torch.arange(side) + 0.5) / side
         points = torch.zeros(n, 3, side, side)
         points[:, 0], points[:, 1] = shares, shares[:, None]
         off = torch.rand(side, side, generator=torch.Generator().manual_seed(0))
         said = points, off.expand(n, -1, -1)
-        return SimpleNamespace(shown=torch.full((n, side, side), 4.0), points=lambda: said)
+        return SimpleNamespace(
+            mask_logits=torch.full((n, side, side), 4.0), decode_coordinates=lambda: said
+        )
 
 
 def said_of(width, objects, *, points=True):
@@ -150,7 +152,7 @@ def test_a_large_object_comes_from_its_level_with_all_that_is_known_of_it():
         assert np.ptp(on_it, axis=0).min() > 0.5
         inside = np.zeros((SIDE, SIDE), bool)
         inside[box[1] : box[3], box[0] : box[2]] = True
-        mask = one.mask.mask()
+        mask = one.mask.decode()
         assert (mask & inside).sum() / (mask | inside).sum() > 0.9
 
 
@@ -183,7 +185,7 @@ def test_small_objects_before_large_ones_stay_where_one_level_sees_both():
 def test_what_hides_a_whole_object_lies_inside_its_box(amodal, other, count):
     inside = (110, 110, 150, 150)
     made = detector({320: [(*inside, 4.0)], 160: [(*LARGE, 3.0)]}, points=False)
-    made.network.said[160].classes[:, int(other)] = 40.0
+    made.network.said[160].class_logits[:, int(other)] = 40.0
     made = replace(made, card=replace(made.card, config={"amodal": amodal}))
     assert len(detect_objects(made, RGB)) == count
 
@@ -199,7 +201,7 @@ def test_pictures_that_are_thinner_than_a_pixel_at_a_smaller_magnification_are_l
     assert rescale_image(np.full((*size, 3), 7, np.uint8), 0.25).min() == 7
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
-        network.where[1].bias[0] = 0.0  # it finds something everywhere
+        network.box_head[1].bias[0] = 0.0  # it finds something everywhere
     card = DetectorCard("nano", ("1", "2"), 0, {}, (), box_size_range_px=TRAINED_PX)
     found = detect_objects(NativeDetector(network, card), np.zeros((*size, 3), np.uint8))
     assert found

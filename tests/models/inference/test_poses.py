@@ -47,7 +47,7 @@ def surface_of(box, pose, count, rng):
     sizes = np.array([np.prod(np.delete(high - low, axis)) for axis, _ in visible])
     points = rng.uniform(low, high, (count, 3))
     for point, side in zip(
-        points, rng.get_choice(len(visible), count, p=sizes / sizes.sum()), strict=True
+        points, rng.choice(len(visible), count, p=sizes / sizes.sum()), strict=True
     ):
         axis, end = visible[side]
         point[axis] = end[axis]
@@ -60,11 +60,11 @@ def seen(pose, points, lens, spread_px=1.0):
 
 
 def moved(surface, chosen, offset, spread_px=None):
-    places, spreads = surface.places.copy(), surface.uncertainties_px.copy()
+    places, spreads = surface.image_points.copy(), surface.uncertainties_px.copy()
     places[chosen] += offset
     if spread_px is not None:
         spreads[chosen] = spread_px
-    return SurfacePoints(surface.points_m, places, spreads)
+    return SurfacePoints(surface.object_points_m, places, spreads)
 
 
 def apart(found, truth, points):

@@ -36,7 +36,7 @@ def tensors_of(boxes, categories, ignored=(), keypoints=None, segments=None, is_
 
 
 def perfect_maps(targets):
-    heat = torch.where(targets.heat == 1, 12.0, -12.0)
+    heat = torch.where(targets.heatmap == 1, 12.0, -12.0)
     classes = torch.zeros(1, 2, 16, 16)
     for category in (0, 1):
         classes[:, category] = torch.where(targets.categories == category, 9.0, -9.0)
@@ -46,17 +46,17 @@ def perfect_maps(targets):
 def test_saying_the_truth_costs_next_to_nothing():
     targets = tensors_of([(8, 8, 40, 44), (40, 30, 60, 56)], [0, 1])
     losses = detector_losses(perfect_maps(targets), targets)
-    assert losses["heat"] < 1e-3
+    assert losses["heatmap"] < 1e-3
     assert losses["box"] < 1e-5
     assert losses["category"] < 0.3  # smoothed labels are never reached
 
 
-@pytest.mark.parametrize("name", ["heat", "box", "category"])
+@pytest.mark.parametrize("name", ["heatmap", "box", "category"])
 def test_each_error_costs_in_its_own_term(name):
     targets = tensors_of([(8, 8, 40, 44)], [0])
     maps = perfect_maps(targets)
     before = detector_losses(maps, targets)
-    {"heat": maps.heatmap, "box": maps.log_sides, "category": maps.class_logits}[name].mul_(-1)
+    {"heatmap": maps.heatmap, "box": maps.log_sides, "category": maps.class_logits}[name].mul_(-1)
     after = detector_losses(maps, targets)
     for term, value in after.items():
         assert (value > before[term] + 0.1) == (term == name), term
@@ -67,7 +67,7 @@ def test_a_category_that_is_not_learned_costs_nothing():
     first = tensors_of(boxes, [0, 1], is_read=[True, False])
     generator = torch.Generator().manual_seed(0)
     said = torch.randn(1, 2, 16, 16, generator=generator, requires_grad=True)
-    maps = perfect_maps(first)._replace(classes=said)
+    maps = perfect_maps(first)._replace(class_logits=said)
     losses = detector_losses(maps, first)
     losses["category"].backward()
     learned = first.object_weight * (first.categories == 0)  # of the second object all are 1
@@ -75,8 +75,8 @@ def test_a_category_that_is_not_learned_costs_nothing():
     alone = detector_losses(maps, tensors_of(boxes[:1], [0]))["category"]
     assert losses["category"].item() == pytest.approx(alone.item(), rel=1e-6)
     whole = detector_losses(maps, tensors_of(boxes, [0, 1]))
-    assert {name: losses[name] for name in ("heat", "box")} == {
-        n: whole[n] for n in ("heat", "box")
+    assert {name: losses[name] for name in ("heatmap", "box")} == {
+        n: whole[n] for n in ("heatmap", "box")
     }
     none = detector_losses(maps, tensors_of(boxes, [0, 1], is_read=[False, False]))
     assert none["category"] == 0
@@ -107,7 +107,7 @@ def test_ignored_cells_get_no_gradient():
     targets = tensors_of([], [], ignored=[(0, 0, 32, 64)])
     heat = torch.zeros(1, 16, 16, requires_grad=True)
     maps = DetectionMaps(heat, torch.zeros(1, 4, 16, 16), torch.zeros(1, 2, 16, 16))
-    detector_losses(maps, targets)["heat"].backward()
+    detector_losses(maps, targets)["heatmap"].backward()
     assert heat.grad[..., :8].abs().max() == 0
     assert heat.grad[..., 8:].abs().min() > 0
 
@@ -118,7 +118,7 @@ def test_without_objects_all_terms_are_defined():
         tensors_of([], []),
     )
     assert losses["box"] == losses["category"] == 0
-    assert torch.isfinite(losses["heat"])
+    assert torch.isfinite(losses["heatmap"])
 
 
 def test_generalized_iou_is_iou_less_the_empty_part_of_the_hull():
@@ -176,7 +176,7 @@ def test_right_keypoints_cost_only_what_they_are_not_sure_of():
     for log_spread in (-4.0, -1.0, 0.0):
         losses = keypoint_losses(saying(PLACES, log_spread), PLACES)
         assert losses["keypoints"].item() == pytest.approx(2 * log_spread, abs=1e-4)
-        assert losses["seen"].item() == pytest.approx(math.log(2), abs=1e-5)
+        assert losses["keypoint_visibility"].item() == pytest.approx(math.log(2), abs=1e-5)
     assert (
         keypoint_loss(saying(PLACES, 0.0, category=0), PLACES).item() > 0.3
     )  # of the other category
@@ -222,21 +222,21 @@ def test_keypoints_that_are_not_known_are_not_learned_and_the_others_are():
     losses = keypoint_losses(maps, some, seen)
     whole = keypoint_loss(maps, PLACES).item()
     assert losses["keypoints"].item() == pytest.approx(whole, abs=1e-4)
-    (losses["keypoints"] + losses["seen"]).backward()
+    (losses["keypoints"] + losses["keypoint_visibility"]).backward()
     gradient = maps.keypoints.grad[0, 1].abs().amax(dim=(2, 3)).numpy()  # (points, numbers)
     assert (gradient[known] > 0).all()
     assert gradient[~known].max() == 0
     assert not maps.keypoints.grad.isnan().any()
     maps = saying(PLACES + 3.0, -1.0)
     losses = keypoint_losses(maps, np.full((8, 2), np.nan), np.full(8, np.nan))
-    (losses["keypoints"] + losses["seen"]).backward()
+    (losses["keypoints"] + losses["keypoint_visibility"]).backward()
     assert maps.keypoints.grad.abs().max() == 0
 
 
 def test_each_keypoint_learns_whether_it_is_seen():
     seen = np.arange(8) % 2
     maps = saying(PLACES, -1.0)
-    keypoint_losses(maps, PLACES, seen)["seen"].backward()
+    keypoint_losses(maps, PLACES, seen)["keypoint_visibility"].backward()
     learned = tensors_of([BOX], [1]).object_weight[0] > 0
     push = maps.keypoints.grad[0, 1, :, 3][:, learned].mean(dim=1)
     assert (push < 0).tolist() == (seen == 1).tolist()
@@ -247,7 +247,7 @@ def segment_losses(said, votes):
     shown = np.repeat([-1, 0, 0, 2], 4)[None].repeat(16, axis=0)
     target = np.where(shown > 0, 1.5, 0.0)[None].repeat(2, axis=0)
     targets = tensors_of([BOX], [1], segments=SegmentationLabels(shown, target, shown))
-    maps = perfect_maps(targets)._replace(segments=said, votes=votes)
+    maps = perfect_maps(targets)._replace(segmentation=said, centre_offsets=votes)
     return detector_losses(maps, targets), torch.from_numpy(shown)
 
 
@@ -255,9 +255,9 @@ def test_cells_learn_what_they_show_and_those_of_objects_where_its_centre_is():
     said = torch.zeros(1, 3, 16, 16, requires_grad=True)
     votes = torch.zeros(1, 2, 16, 16, requires_grad=True)
     losses, shown = segment_losses(said, votes)
-    assert losses["shown"].item() == pytest.approx(math.log(3), abs=1e-5)
-    assert losses["votes"].item() == pytest.approx(3.0)  # of both coordinates
-    (losses["shown"] + losses["votes"]).backward()
+    assert losses["semantic"].item() == pytest.approx(math.log(3), abs=1e-5)
+    assert losses["centre_offsets"].item() == pytest.approx(3.0)  # of both coordinates
+    (losses["semantic"] + losses["centre_offsets"]).backward()
     assert said.grad[0][:, shown < 0].abs().max() == 0
     for kind in (0, 2):
         assert (said.grad[0, kind][shown == kind] < 0).all()
@@ -271,10 +271,10 @@ def test_without_a_known_cell_masks_cost_nothing():
         [], [], segments=SegmentationLabels(unknown, np.zeros((2, 16, 16)), unknown)
     )
     maps = perfect_maps(targets)._replace(
-        segments=torch.zeros(1, 3, 16, 16), votes=torch.ones(1, 2, 16, 16)
+        segmentation=torch.zeros(1, 3, 16, 16), centre_offsets=torch.ones(1, 2, 16, 16)
     )
     losses = detector_losses(maps, targets)
-    assert losses["shown"] == losses["votes"] == 0
+    assert losses["semantic"] == losses["centre_offsets"] == 0
 
 
 CELLS = 6
@@ -325,22 +325,22 @@ def test_right_points_cost_nothing_but_what_lies_between_bins():
     truth = shown_points(0.5, 0.2)
     exact = on_bins(truth)
     losses = losses_of_surfaces(saying_points(exact), [0, 1], exact)
-    assert losses["surface"].item() == pytest.approx(0, abs=1e-4)
-    assert losses["outline"].item() == pytest.approx(0, abs=1e-6)
+    assert losses["surface_coordinates"].item() == pytest.approx(0, abs=1e-4)
+    assert losses["surface_mask"].item() == pytest.approx(0, abs=1e-6)
     between = (exact + 1 / (SURFACE_BINS - 1)).clamp(max=1 - 1 / (SURFACE_BINS - 1))
     said = saying_points(between)
     losses = losses_of_surfaces(said, [0, 1], between)
-    assert losses["surface"].item() == pytest.approx(math.log(2), abs=1e-4)
-    losses["surface"].backward()
+    assert losses["surface_coordinates"].item() == pytest.approx(math.log(2), abs=1e-4)
+    losses["surface_coordinates"].backward()
     assert said.coordinate_logits.grad.abs().max() < 1e-5  # it cannot be told better
-    assert losses_of_surfaces(saying_points(-exact), [0, 1], exact)["surface"] > 5
+    assert losses_of_surfaces(saying_points(-exact), [0, 1], exact)["surface_coordinates"] > 5
 
 
 def test_not_to_know_costs_as_much_everywhere():
     truth = shown_points(0.5, 0.2)
     said = saying_points(truth)
-    ignorant = said._replace(bins=torch.zeros_like(said.coordinate_logits))
-    cost = losses_of_surfaces(ignorant, [0, 1], truth)["surface"].item()
+    ignorant = said._replace(coordinate_logits=torch.zeros_like(said.coordinate_logits))
+    cost = losses_of_surfaces(ignorant, [0, 1], truth)["surface_coordinates"].item()
     assert cost == pytest.approx(math.log(SURFACE_BINS), abs=1e-5)
 
 
@@ -348,8 +348,8 @@ def test_cells_learn_whether_they_show_the_object():
     truth = shown_points(0.5)
     said = saying_points(truth, logit=0.0)
     losses = losses_of_surfaces(said, [0], truth)
-    assert losses["outline"].item() == pytest.approx(math.log(2), abs=1e-6)
-    losses["outline"].backward()
+    assert losses["surface_mask"].item() == pytest.approx(math.log(2), abs=1e-6)
+    losses["surface_mask"].backward()
     push = said.mask_logits.grad[0]
     assert torch.equal(push < 0, truth[0, 0].isfinite())
     assert push.abs().min() > 0
@@ -359,13 +359,13 @@ def test_any_turn_that_changes_nothing_is_right_for_a_whole_close_up():
     truth = on_bins(shown_points(0.7, seed=1))
     for category, is_same in ((0, False), (1, True)):
         whole = saying_points(turned(truth, HALF_TURN))
-        cost = losses_of_surfaces(whole, [category], truth)["surface"].item()
+        cost = losses_of_surfaces(whole, [category], truth)["surface_coordinates"].item()
         assert cost < 1e-4 if is_same else cost > 5
         quarter = saying_points(turned(truth, QUARTER_TURN))
-        assert losses_of_surfaces(quarter, [category], truth)["surface"].item() > 5
+        assert losses_of_surfaces(quarter, [category], truth)["surface_coordinates"].item() > 5
     mixed = truth.clone()
     mixed[..., ::2] = turned(truth, HALF_TURN)[..., ::2]  # half of it after the turn
-    assert losses_of_surfaces(saying_points(mixed), [1], truth)["surface"].item() > 2.5
+    assert losses_of_surfaces(saying_points(mixed), [1], truth)["surface_coordinates"].item() > 2.5
 
 
 def test_what_a_coordinate_may_be_besides_stays_possible():
@@ -373,9 +373,13 @@ def test_what_a_coordinate_may_be_besides_stays_possible():
     here, there = torch.full((1, 3, 1, 1), -0.6), torch.full((1, 3, 1, 1), 0.6)
     said = SurfaceMaps(torch.zeros(1, 1, 1), torch.zeros(1, 3, SURFACE_BINS, 1, 1).requires_grad_())
     for _ in range(300):
-        costs = [losses_of_surfaces(said, [0], truth)["surface"] for truth in (here, there)]
+        costs = [
+            losses_of_surfaces(said, [0], truth)["surface_coordinates"] for truth in (here, there)
+        ]
         (step,) = torch.autograd.grad(sum(costs), said.coordinate_logits)
-        said = said._replace(bins=(said.coordinate_logits - 3 * step).detach().requires_grad_())
+        said = said._replace(
+            coordinate_logits=(said.coordinate_logits - 3 * step).detach().requires_grad_()
+        )
     share = said.coordinate_logits.detach().softmax(2)[0, 0, :, 0, 0]
     middle = SURFACE_BINS // 2
     assert share[: middle - 2].sum().item() == pytest.approx(0.5, abs=0.02)
@@ -402,6 +406,6 @@ def test_close_ups_of_nothing_and_of_what_is_not_known_teach_nothing():
     assert said.coordinate_logits.grad[:2].abs().amax(2)[hidden].max() == 0
     said = saying_points(truth[2:])
     none = losses_of_surfaces(said, [0], truth[2:])
-    assert none["outline"] == none["surface"] == 0
+    assert none["surface_mask"] == none["surface_coordinates"] == 0
     sum(none.values()).backward()
     assert all(part.grad.abs().max() == 0 for part in said)

@@ -34,9 +34,10 @@ from sim2cam.models.losses.domain_adaptation import (
 )
 from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectionMaps, DetectorNetwork
 from sim2cam.models.network.targets import make_targets, stack_targets
+from sim2cam.models.training import training
 from sim2cam.models.training.config import AdaptationConfig, FineTuning, TrainConfig
 from sim2cam.models.training.setup import AuxiliaryData
-from sim2cam.models.training.training import WEIGHTS, read_metrics, train_detector, training
+from sim2cam.models.training.training import WEIGHTS, read_metrics, train_detector
 
 TINY = TrainConfig(steps=4, batch=2, crop_px=64, seed=3, warmup_steps=2)
 METHODS = ("adabn", "coral", "dann", "mean-teacher")
@@ -119,10 +120,10 @@ def test_the_critic_learns_to_tell_domains_and_features_the_opposite():
     losses = critic.losses(features, heat, 2, 0.25)
     told = torch.sigmoid(critic.image(features)).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
-    assert losses["image"].item() == pytest.approx(expected)
+    assert losses["domain_image"].item() == pytest.approx(expected)
     told = torch.sigmoid(critic.instance(gather_peak_features(features, heat))).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
-    assert losses["instance"].item() == pytest.approx(expected)
+    assert losses["domain_instance"].item() == pytest.approx(expected)
 
     def total(values):
         with torch.no_grad():
@@ -171,7 +172,14 @@ def test_a_teacher_teaches_what_it_is_sure_of():
     boxes = np.array([[8.0, 10, 28, 26], [36, 34, 60, 62]])
     sure = make_teacher_targets(maps_of_boxes(boxes, (0.9, 0.3), (1, 0)), (64, 64))
     expected = make_targets(boxes[:1], np.array([1]), boxes[1:], (64, 64))
-    for name in ("heat", "heat_weight", "categories", "object_weight", "owner", "log_sides"):
+    for name in (
+        "heatmap",
+        "heatmap_weight",
+        "categories",
+        "object_weight",
+        "object_indices",
+        "log_sides",
+    ):
         assert getattr(sure, name) == pytest.approx(getattr(expected, name), abs=1e-4), name
     unsure = make_teacher_targets(maps_of_boxes(boxes, (0.5, 0.3), (1, 0)), (64, 64))
     assert not unsure.heatmap_weight.any()
@@ -196,7 +204,7 @@ def test_a_teacher_is_followed_and_does_not_follow():
     assert taught.heatmap.grad is None
     for index in ((0, 4, 4), (0, 9, 12)):
         moved = slope(
-            lambda h: teacher_loss(said._replace(heat=h), taught), said.heatmap, index, 1e-3
+            lambda h: teacher_loss(said._replace(heatmap=h), taught), said.heatmap, index, 1e-3
         )
         assert said.heatmap.grad[index] == pytest.approx(moved, rel=2e-2, abs=1e-4)
 
@@ -213,14 +221,14 @@ def test_norms_are_measured_on_captures_and_nothing_else_changes():
     assert {name.rpartition(".")[2] for name in others} == {
         "running_mean", "running_var", "num_batches_tracked"
     }  # fmt: skip
-    kernel = network.trunk.stem[0][0].weight
+    kernel = network.backbone.stem[0][0].weight
     means, variances = [], []
     for rgb in crops:
         image = (torch.tensor(rgb).permute(0, 3, 1, 2) - network.mean) / network.std
         seen = functional.conv2d(image, kernel, stride=2, padding=1).detach().numpy()
         means.append(seen.mean(axis=(0, 2, 3)))
         variances.append(seen.var(axis=(0, 2, 3), ddof=1))
-    stem = "trunk.stem.0.1"
+    stem = "backbone.stem.0.1"
     assert found[f"{stem}.running_mean"].numpy() == pytest.approx(np.mean(means, 0), abs=1e-4)
     assert found[f"{stem}.running_var"].numpy() == pytest.approx(np.mean(variances, 0), rel=1e-4)
 
@@ -310,18 +318,22 @@ def test_labels_of_captures_are_not_touched_and_resumption_is_exact(
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (other / name).read_bytes(), name
     tensors = load_file(whole / "checkpoint.safetensors")
-    stem = "trunk.stem.0.1.running_mean"
+    stem = "backbone.stem.0.1.running_mean"
     kept = torch.equal(
         detector.network.state_dict()[stem], tensors[f"average:{stem}"].half().float()
     )
     assert kept == (method != "adabn")
     assert detector.card.target_images.name == "captures"
-    added = {"coral": {"coral"}, "dann": {"image", "instance"}, "mean-teacher": {"taught"}}
+    added = {
+        "coral": {"coral"},
+        "dann": {"domain_image", "domain_instance"},
+        "mean-teacher": {"teacher"},
+    }
     first, *_, last = read_metrics(whole)
     assert first.warnings == ()
     assert last.warnings == (TAUGHT_NOTHING if method == "mean-teacher" else ())
     losses = set(last.losses)
-    assert losses == {"heat", "box", "category", "total"} | added.get(method, set())
+    assert losses == {"heatmap", "box", "category", "total"} | added.get(method, set())
     assert json.loads((whole / "weights.json").read_text())["config"]["adapt"]["method"] == method
 
 

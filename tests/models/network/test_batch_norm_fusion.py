@@ -39,8 +39,8 @@ def network():
                 values.data.normal_(generator=generator)
             for values in (module.running_var, module.weight):
                 values.data.uniform_(0.5, 2.0, generator=generator)
-    torch.nn.init.normal_(made.residual[2].weight, std=0.01, generator=generator)
-    made.where[1].weight.data *= 0.1  # so that heat is not 1 in many cells
+    torch.nn.init.normal_(made.residual_head[2].weight, std=0.01, generator=generator)
+    made.box_head[1].weight.data *= 0.1  # so that heat is not 1 in many cells
     return made.eval()
 
 
@@ -67,13 +67,13 @@ def test_a_folded_network_says_the_same_and_the_other_stays(network, rgb):
 
 @torch.inference_mode()
 def test_what_is_said_at_peaks_is_what_is_said_everywhere(network, rgb):
-    features = network.features(rgb)
-    every, some = network.read(features), network.read(features, (15, 22))
-    peaks = is_peak(every.heat[:, :15, :22].sigmoid())
+    features = network.extract_features(rgb)
+    every, some = network.apply_heads(features), network.apply_heads(features, (15, 22))
+    peaks = is_peak(every.heatmap[:, :15, :22].sigmoid())
     assert 0 < peaks.sum() < peaks.numel() / 2
-    for name in ("heat", "log_sides", "segments", "votes"):
+    for name in ("heatmap", "log_sides", "segmentation", "centre_offsets"):
         assert torch.equal(getattr(some, name), getattr(every, name)[..., :15, :22]), name
-    for name in ("classes", "keypoints"):
+    for name in ("class_logits", "keypoints"):
         ours, theirs = (getattr(maps, name)[..., :15, :22] for maps in (some, every))
         off = (ours - theirs).abs().flatten(1, -3).amax(1)
         assert off[peaks].max() < 1e-4, name

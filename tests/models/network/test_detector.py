@@ -7,7 +7,7 @@ from sim2cam.models.network.detector import STRIDE_PX, UNIT_PX, DetectorNetwork,
 from sim2cam.models.network.roi_classifier import SURFACE_BINS
 from sim2cam.models.training.config import ARCHITECTURES
 
-HEADS = ("where", "what")
+HEADS = ("box_head", "class_head")
 
 
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
@@ -15,9 +15,9 @@ def test_maps_have_a_cell_every_four_pixels(architecture):
     detector = DetectorNetwork(architecture, 6, torch.Generator().manual_seed(0)).eval()
     with torch.inference_mode():
         maps = detector(torch.zeros(2, 3, 64, 96, dtype=torch.uint8))
-    assert maps.heat.shape == (2, 64 // STRIDE_PX, 96 // STRIDE_PX)
+    assert maps.heatmap.shape == (2, 64 // STRIDE_PX, 96 // STRIDE_PX)
     assert maps.log_sides.shape == (2, 4, 16, 24)
-    assert maps.classes.shape == (2, 6, 16, 24)
+    assert maps.class_logits.shape == (2, 6, 16, 24)
 
 
 def test_the_scout_is_another_network_and_small():
@@ -32,7 +32,7 @@ def test_the_scout_is_another_network_and_small():
 def test_the_scout_sees_around_a_cell_and_no_further(pixel, reaches):
     scout = DetectorNetwork("scout", 6, torch.Generator().manual_seed(0)).eval()
     rgb = torch.full((1, 3, 256, 256), 100.0, requires_grad=True)
-    scout(rgb).classes[0, :, 32, 32].sum().backward()
+    scout(rgb).class_logits[0, :, 32, 32].sum().backward()
     assert bool((rgb.grad[0, :, pixel, pixel] != 0).any()) == reaches
 
 
@@ -45,13 +45,15 @@ def test_generator_decides_weights_and_global_state_does_not():
                 DetectorNetwork("nano", 6, torch.Generator().manual_seed(seed)).state_dict()
             )
     assert all(torch.equal(states[0][n], states[1][n]) for n in states[0])
-    assert not torch.equal(states[0]["trunk.stem.0.0.weight"], states[2]["trunk.stem.0.0.weight"])
+    assert not torch.equal(
+        states[0]["backbone.stem.0.0.weight"], states[2]["backbone.stem.0.0.weight"]
+    )
 
 
 def test_an_untrained_detector_finds_almost_nothing():
     detector = DetectorNetwork("nano", 6, torch.Generator().manual_seed(0)).train()
     rgb = torch.randint(0, 256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(0))
-    assert detector(rgb).heat.sigmoid().mean() < 0.05
+    assert detector(rgb).heatmap.sigmoid().mean() < 0.05
 
 
 def test_normalisation_is_part_of_the_network():
@@ -66,8 +68,8 @@ def test_far_pixels_do_not_matter_so_tiles_and_whole_agree():
     changed[..., 208:] = 0
     with torch.inference_mode():
         a, b = detector(rgb), detector(changed)
-    assert torch.allclose(a.heat[..., :8], b.heat[..., :8], atol=1e-5)
-    assert not torch.allclose(a.heat[..., 52:], b.heat[..., 52:], atol=1e-5)
+    assert torch.allclose(a.heatmap[..., :8], b.heatmap[..., :8], atol=1e-5)
+    assert not torch.allclose(a.heatmap[..., 52:], b.heatmap[..., 52:], atol=1e-5)
 
 
 READERS = [(True, False), (False, True), (True, True)]
@@ -91,7 +93,7 @@ def test_a_reader_says_what_is_asked_and_all_of_it_learns(categories, poses):
     assert [tuple(part.shape) for part in said] == shapes
     sum(part.square().sum() for part in said).backward()
     for name, parameter in detector.named_parameters():
-        assert (parameter.grad is not None) == name.startswith("reader."), name
+        assert (parameter.grad is not None) == name.startswith("roi_network."), name
         assert parameter.grad is None or parameter.grad.abs().max() > 0, name
 
 
@@ -150,9 +152,9 @@ def test_without_poses_nothing_of_them_is_there():
     )
     more = posed.state_dict().keys() - plain.state_dict().keys()
     assert plain.state_dict().keys() <= posed.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"reader"}
-    assert plain.reader is None
-    assert posed.reader.category is None
+    assert {name.split(".")[0] for name in more} == {"roi_network"}
+    assert plain.roi_network is None
+    assert posed.roi_network.class_head is None
 
 
 def test_points_grow_with_the_box():
@@ -174,12 +176,12 @@ def test_keypoints_have_their_map_and_learn_and_nothing_else_is_there():
         for points in (0, 5)
     )
     more = found.state_dict().keys() - plain.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"keypoints"}
+    assert {name.split(".")[0] for name in more} == {"keypoint_head"}
     maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
     assert maps.keypoints.shape == (2, 3, 5, 4, 16, 24)
     maps.keypoints.square().sum().backward()
     named = dict(found.named_parameters())
-    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("keypoints"))
+    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("keypoint_head"))
 
 
 def test_masks_have_their_maps_and_learn_and_nothing_else_is_there():
@@ -188,9 +190,9 @@ def test_masks_have_their_maps_and_learn_and_nothing_else_is_there():
         for masks in (False, True)
     )
     more = found.state_dict().keys() - plain.state_dict().keys()
-    assert {name.split(".")[0] for name in more} == {"masks"}
+    assert {name.split(".")[0] for name in more} == {"mask_head"}
     maps = found.train()(torch.rand(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)) * 255)
-    assert (maps.segments.shape, maps.votes.shape) == ((2, 4, 16, 24), (2, 2, 16, 24))
-    (maps.segments.square().sum() + maps.votes.square().sum()).backward()
+    assert (maps.segmentation.shape, maps.centre_offsets.shape) == ((2, 4, 16, 24), (2, 2, 16, 24))
+    (maps.segmentation.square().sum() + maps.centre_offsets.square().sum()).backward()
     named = dict(found.named_parameters())
-    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("masks"))
+    assert all(p.grad.abs().max() > 0 for n, p in named.items() if n.startswith("mask_head"))

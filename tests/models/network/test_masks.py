@@ -108,9 +108,9 @@ def test_masks_are_learned_in_seconds_and_beat_those_of_boxes(make_dataset, tmp_
         masks=True,
     )  # fmt: skip
     detector = train_detector(((make_dataset(n=12), 1.0),), config, tmp_path / "run")
-    assert set(read_metrics(tmp_path / "run")[0].losses) >= {"shown", "votes"}
+    assert set(read_metrics(tmp_path / "run")[0].losses) >= {"semantic", "centre_offsets"}
     assert detector.card.masks
-    assert load_detector(tmp_path / "run" / "weights.safetensors").network.masks is not None
+    assert load_detector(tmp_path / "run" / "weights.safetensors").network.mask_head is not None
     unseen = make_dataset("unseen", n=8, seed=99)
     seen = predict_samples(detector, unseen)
     found = {name: one.detections for name, one in seen.items()}

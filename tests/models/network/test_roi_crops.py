@@ -173,7 +173,9 @@ def test_close_ups_are_as_fine_as_the_picture_at_any_magnification_of_crops():
 @pytest.mark.parametrize(("visible", "inside"), [(0.7, 1.0), (1.0, 0.7), (0.875, 0.8)])
 def test_objects_that_are_hardly_seen_are_not_read(visible, inside):
     picture = replace(
-        picture_of((100, 60, 110, 70)), visible=np.array([visible]), inside=np.array([inside])
+        picture_of((100, 60, 110, 70)),
+        visible_fractions=np.array([visible]),
+        inside_fractions=np.array([inside]),
     )
     for least, is_read in ((0.6, True), (0.8, False)):
         assert select_classifiable(

@@ -237,7 +237,7 @@ def test_what_is_learned_is_found_again(data, tmp_path, name, steps):
     one = replace(data, samples=data.samples[:1])
     # FCOS normalizes over all that it sees, so its crops have to be about as the picture is
     config = settings(
-        name, crop_px=128 if name == "fcos_tiny" else 64, steps=steps, learning_rate=3e-3, scale_range=(1.0, 1.0), quarter_turns=False, flips=False,
+        name, crop_px=128 if name == "fcos_tiny" else 64, steps=steps, learning_rate=3e-3, scale_range=(1.0, 1.0), rotate_90=False, flips=False,
         ema_decay=0.9, weight_decay=0.0,
     )  # fmt: skip
     detector = train_detector(((one, 1.0),), config, tmp_path)
@@ -254,7 +254,7 @@ def test_what_is_learned_is_found_again(data, tmp_path, name, steps):
         assert result.masks.ap50.value > 0.9
     if detector.card.keypoints:
         assert result.keypoints.ap50.value > 0.9
-    trusted = measure_reliability(weights, ((one, 1.0),), config, one, "held-out pictures")
+    trusted = measure_reliability(weights, ((one, 1.0),), config, one, "held-out images")
     assert (trusted.card.ood_threshold, predict_image(trusted, rgb).ood_score) == (None, None)
 
 
@@ -275,18 +275,20 @@ def test_weights_are_gone_on_from_and_development_captures_end_it(data, tmp_path
 @pytest.mark.parametrize("name", ["maskrcnn_tiny", "keypointrcnn_tiny", "fcn_tiny"])
 def test_crops_without_objects_are_learned_from(name):
     network = build_torchvision_network(name, 2, generator(), n_keypoints=2, crop_px=64)
-    segments = SimpleNamespace(owners=np.full((64, 64), -1), shown=np.zeros((64, 64), np.int64))
-    keypoints = SimpleNamespace(places=np.zeros((0, 2, 2)))
+    segments = SimpleNamespace(
+        object_indices=np.full((64, 64), -1), semantic=np.zeros((64, 64), np.int64)
+    )
+    keypoints = SimpleNamespace(points_xy=np.zeros((0, 2, 2)))
     crop = SimpleNamespace(
-        rgb=np.zeros((64, 64, 3), np.uint8), boxes_xyxy=np.zeros((0, 4)), ignored_xyxy=np.zeros((0, 4)),
-        categories=np.zeros(0, np.int64), keypoints=keypoints, segments=segments,
+        rgb=np.zeros((64, 64, 3), np.uint8), boxes_xyxy=np.zeros((0, 4)), ignored_boxes_xyxy=np.zeros((0, 4)),
+        categories=np.zeros(0, np.int64), keypoints=keypoints, segmentation=segments,
     )  # fmt: skip
     losses = network.losses(torch.zeros(2, 3, 64, 64), [crop, crop])
     sum(losses.values()).backward()
     assert all(torch.isfinite(value) for value in losses.values())
     unknown = replace_shown(crop, -1)
     if name == "fcn_tiny":
-        assert network.losses(torch.zeros(2, 3, 64, 64), [unknown, unknown])["pixels"] == 0
+        assert network.losses(torch.zeros(2, 3, 64, 64), [unknown, unknown])["semantic"] == 0
 
 
 def test_objects_without_a_mask_teach_their_box_alone():
@@ -300,8 +302,8 @@ def test_objects_without_a_mask_teach_their_box_alone():
             x0, y0, x1, y1 = boxes[number].astype(int)
             owners[y0 + 4 : y1 - 4, x0 + 4 : x1 - 4] = number
         return SimpleNamespace(
-            rgb=np.zeros((64, 64, 3), np.uint8), boxes_xyxy=boxes, ignored_xyxy=np.zeros((0, 4)),
-            categories=np.array([0, 1]), keypoints=None, segments=SimpleNamespace(owners=owners),
+            rgb=np.zeros((64, 64, 3), np.uint8), boxes_xyxy=boxes, ignored_boxes_xyxy=np.zeros((0, 4)),
+            categories=np.array([0, 1]), keypoints=None, segmentation=SimpleNamespace(object_indices=owners),
         )  # fmt: skip
 
     def losses(*crops):
@@ -329,8 +331,8 @@ def test_objects_without_a_mask_teach_their_box_alone():
 
 
 def replace_shown(crop, value):
-    segments = SimpleNamespace(shown=np.full((64, 64), value))
-    return SimpleNamespace(**vars(crop) | {"segments": segments})
+    segments = SimpleNamespace(semantic=np.full((64, 64), value))
+    return SimpleNamespace(**vars(crop) | {"segmentation": segments})
 
 
 def test_targets_are_the_labels_of_the_crop(data):
@@ -366,8 +368,8 @@ def test_targets_are_the_labels_of_the_crop(data):
 def test_what_is_not_known_is_painted_over(data):
     crop = SimpleNamespace(
         rgb=np.zeros((64, 64, 3)), boxes_xyxy=np.array([[10.0, 10, 30, 30]]),
-        ignored_xyxy=np.array([[20.2, 20.2, 50, 49.5]]), categories=np.array([1]), keypoints=None,
-        segments=None,
+        ignored_boxes_xyxy=np.array([[20.2, 20.2, 50, 49.5]]), categories=np.array([1]), keypoints=None,
+        segmentation=None,
     )  # fmt: skip
     seen = []
 
@@ -578,8 +580,8 @@ def test_weights_come_from_the_generator_alone():
          "architecture 'fcos_resnet51_fpn' is not known. Did you mean 'fcos_resnet50_fpn'? Allowed: base, deeplab"),
         ({"poses": True, "flips": False}, "poses: fcos_resnet50_fpn is a model of torchvision, which has no head "
          "for points of surfaces. Leave it out, or take one of sim2cam's own architectures."),
-        ({"reader": True}, "reader: fcos_resnet50_fpn is a model of torchvision, which reads no close-ups. L"),
-        ({"min_read": 0.8}, "min_read: fcos_resnet50_fpn is a model of torchvision, which learns no box without"),
+        ({"roi_classifier": True}, "roi_classifier: fcos_resnet50_fpn is a model of torchvision, which reads no close-ups. L"),
+        ({"min_category_visible": 0.8}, "min_category_visible: fcos_resnet50_fpn is a model of torchvision, which learns no box without"),
         ({"adapt": AdaptationConfig("coral")}, "adapt: fcos_resnet50_fpn is a model of torchvision, which has no cells"),
         ({"fine_tuning": FineTuning(residual=True)}, "fine_tuning.residual: fcos_resnet50_fpn is a model of "),
         ({"masks": True}, "fcos_resnet50_fpn learns no masks: set masks = false in the recipe's [train], or take"),

@@ -49,7 +49,7 @@ def trained(make_dataset, kept):
     if not (kept / "run").exists():
         train_detector(parts, CONFIG, kept / "run")
         measure_reliability(
-            kept / "run" / "weights.safetensors", parts, CONFIG, held, "held-out pictures"
+            kept / "run" / "weights.safetensors", parts, CONFIG, held, "held-out images"
         )
     return kept / "run" / "weights.safetensors", parts, held
 
@@ -95,7 +95,7 @@ def test_card_and_file_hold_what_was_measured_and_the_network_stays(trained):
     weights, parts, held = trained
     card = load_detector(weights).card
     limit = card.ood_threshold
-    assert (limit.images, limit.measured_on, limit.tile_px) == (HELD_OUT, "held-out pictures", 64)
+    assert (limit.images, limit.measured_on, limit.tile_px) == (HELD_OUT, "held-out images", 64)
     assert (
         limit.false_positive_rate == round(2 / 41, 4) < MAX_FALSE_POSITIVE_RATE
     )  # the 40th of 40 is each limit
@@ -119,7 +119,7 @@ def test_what_is_measured_repeats_to_the_byte(trained, make_dataset, tmp_path):
     bare = replace(detector.card, score_calibration=None, ood_threshold=None)
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), bare)
-    measure_reliability(path, parts, CONFIG, held, "held-out pictures")
+    measure_reliability(path, parts, CONFIG, held, "held-out images")
     assert path.read_bytes() == weights.read_bytes()
     assert path.with_suffix(".json").read_bytes() == weights.with_suffix(".json").read_bytes()
 
@@ -169,7 +169,7 @@ def test_a_card_of_before_loads_and_predicts_as_one_with_nothing_measured(traine
         replace(detector.card, score_calibration=None, ood_threshold=None),
     )
     words = json.loads(path.with_suffix(".json").read_text())
-    for key in ("scaling", "sizes_px", "novelty"):
+    for key in ("score_calibration", "box_size_range_px", "ood_threshold"):
         del words[key]
     path.with_suffix(".json").write_text(json.dumps(words))
     old = load_detector(path)
@@ -218,24 +218,24 @@ def test_the_least_number_of_pictures_is_enough(trained, tmp_path):
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), replace(detector.card, ood_threshold=None))
     dev = held.take(MIN_CALIBRATION_IMAGES)
-    found = measure_reliability(path, parts, CONFIG, dev, "development captures")
-    assert found.card.ood_threshold.measured_on == "development captures"
+    found = measure_reliability(path, parts, CONFIG, dev, "validation images")
+    assert found.card.ood_threshold.measured_on == "validation images"
     assert max(one.ood_score for one in predict_samples(found, dev).values()) == pytest.approx(1)
 
 
 BAD = [
-    ({"scaling": {"temperature": 0.0, "offsets": {"square": 1.0, "disc": 1.0}}},
-     "scaling.temperature must be above 0, not 0.0."),
-    ({"scaling": {"temperature": 1.0, "offsets": {"square": 1.0}}},
-     "scaling.offsets are of square, but must be of each category: square, disc."),
-    ({"scaling": {"temperature": 1.0, "offsets": {"square": float("nan"), "disc": 1.0}}},
-     "scaling.offsets must be finite, not {'square': nan, 'disc': 1.0}."),
-    ({"novelty": {"distance": 0.0, "false_alarms": 0.05, "pictures": 40,
-                  "measured_on": "held-out pictures", "tile_px": 64}},
-     "novelty.distance must be above 0, not 0.0. Copy both files again."),
-    ({"novelty": {"distance": 1.0, "false_alarms": 0.05, "pictures": 40,
-                  "measured_on": "held-out pictures", "tile_px": 0}},
-     "novelty.tile_px must be above 0, not 0. Copy both files again."),
+    ({"score_calibration": {"temperature": 0.0, "offsets": {"square": 1.0, "disc": 1.0}}},
+     "score_calibration.temperature must be above 0, not 0.0."),
+    ({"score_calibration": {"temperature": 1.0, "offsets": {"square": 1.0}}},
+     "score_calibration.offsets are of square, but must be of each category: square, disc."),
+    ({"score_calibration": {"temperature": 1.0, "offsets": {"square": float("nan"), "disc": 1.0}}},
+     "score_calibration.offsets must be finite, not {'square': nan, 'disc': 1.0}."),
+    ({"ood_threshold": {"distance": 0.0, "false_positive_rate": 0.05, "images": 40,
+                  "measured_on": "held-out images", "tile_px": 64}},
+     "ood_threshold.distance must be above 0, not 0.0. Copy both files again."),
+    ({"ood_threshold": {"distance": 1.0, "false_positive_rate": 0.05, "images": 40,
+                  "measured_on": "held-out images", "tile_px": 0}},
+     "ood_threshold.tile_px must be above 0, not 0. Copy both files again."),
 ]  # fmt: skip
 
 
@@ -255,11 +255,13 @@ def test_a_card_without_its_tensors_and_tensors_without_a_card(trained, tmp_path
     detector = load_detector(trained[0])
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), detector.card)
-    with pytest.raises(CheckpointError, match=r"tensor familiar\.mean is missing, which its card"):
+    with pytest.raises(
+        CheckpointError, match=r"tensor feature_distribution\.mean is missing, which its card"
+    ):
         load_detector(path)
     bare = replace(detector.card, ood_threshold=None)
     save_detector(path, detector.network.state_dict(), bare, detector.feature_distribution)
     with pytest.raises(
-        CheckpointError, match=r"tensor familiar\.mean is not part of what its card"
+        CheckpointError, match=r"tensor feature_distribution\.mean is not part of what its card"
     ):
         load_detector(path)

@@ -31,7 +31,7 @@ def test_the_range_is_that_of_objects_seen_whole_in_random_crops(make_dataset):
     dataset = boxed(make_dataset(), 10, 20, 40, 60, 120)
     rng = np.random.default_rng(0)
     sides = [compute_longer_side(o.box_xyxy) for s in dataset.samples for o in s.objects]
-    drawn = rng.get_choice(sides, 100_000) * np.exp(rng.uniform(np.log(0.5), np.log(2), 100_000))
+    drawn = rng.choice(sides, 100_000) * np.exp(rng.uniform(np.log(0.5), np.log(2), 100_000))
     middles = rng.uniform(0, CONFIG.crop_px, 100_000)
     is_whole = (middles >= drawn / 2) & (middles <= CONFIG.crop_px - drawn / 2)
     expected = np.quantile(drawn[is_whole], [0.05, 0.95])

@@ -113,7 +113,7 @@ def test_doubt_is_what_the_surest_cell_leaves(logits, expected):
 
 
 def test_either_limit_makes_a_picture_unlike():
-    limit = OodThreshold(2.0, 0.05, 40, "held-out pictures", 128, uncertainty=0.4)
+    limit = OodThreshold(2.0, 0.05, 40, "held-out images", 128, uncertainty=0.4)
     assert limit.compute_ood_score(OodStatistics(distance=3.0, uncertainty=0.1)) == 1.5
     assert limit.compute_ood_score(OodStatistics(distance=1.0, uncertainty=0.8)) == 2.0
     assert (
@@ -128,7 +128,7 @@ def test_features_are_those_that_the_heads_read():
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     rgb = np.random.default_rng(0).integers(0, 256, (3, 64, 64, 3), dtype=np.uint8)
     read = []
-    network.what.register_forward_pre_hook(lambda _module, given: read.append(given[0]))
+    network.class_head.register_forward_pre_hook(lambda _module, given: read.append(given[0]))
     with torch.inference_mode():
         network(torch.from_numpy(rgb).permute(0, 3, 1, 2))
     found = extract_crop_features(network, rgb)
@@ -148,20 +148,20 @@ def test_tensors_go_into_a_file_and_come_back(crops, tmp_path):
 
 
 BAD = [
-    ("mean", None, "tensor familiar.mean is missing, which its card asks for."),
-    ("whitening", None, "tensor familiar.whitening is missing, which its card asks for."),
-    ("mean", torch.zeros(3), "tensor familiar.mean has the shape (3,), but its card asks for (5,)."),
+    ("mean", None, "tensor feature_distribution.mean is missing, which its card asks for."),
+    ("whitening", None, "tensor feature_distribution.whitening is missing, which its card asks for."),
+    ("mean", torch.zeros(3), "tensor feature_distribution.mean has the shape (3,), but its card asks for (5,)."),
     ("whitening", torch.zeros(5, 4),
-     "tensor familiar.whitening has the shape (5, 4), but its card asks for (5, 5)."),
+     "tensor feature_distribution.whitening has the shape (5, 4), but its card asks for (5, 5)."),
     ("mean", torch.full((5,), float("inf")),
-     "tensor familiar.mean holds values that are not finite."),
+     "tensor feature_distribution.mean holds values that are not finite."),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value", "problem"), BAD)
 def test_tensors_that_do_not_fit_are_refused(name, value, problem, tmp_path):
     tensors = FeatureDistribution(torch.zeros(CHANNELS), torch.eye(CHANNELS)).to_tensors()
-    tensors[f"familiar.{name}"] = value
+    tensors[f"feature_distribution.{name}"] = value
     given = {key: found for key, found in tensors.items() if found is not None}
     with pytest.raises(CheckpointError) as caught:
         split_feature_distribution(tmp_path / "w.safetensors", given, CHANNELS)

@@ -13,7 +13,7 @@ from sim2cam.models.reliability.unsupervised import compute_selection_scores
 def test_images_are_taken_together_and_labels_not_at_all(make_dataset):
     network = DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).eval()
     with torch.no_grad():
-        network.where[1].bias[0] = 0.0  # an untrained one that finds something everywhere
+        network.box_head[1].bias[0] = 0.0  # an untrained one that finds something everywhere
     detector = NativeDetector(network, DetectorCard("nano", ("square", "disc"), 0, {}, ()))
     data = make_dataset(n=3)
     bare = replace(data, samples=tuple(replace(s, objects=None) for s in data.samples))

@@ -13,11 +13,12 @@ from sim2cam.models.losses.detection import TargetTensors, heatmap_loss
 from sim2cam.models.network.detector import STRIDE_PX
 from sim2cam.models.network.roi_classifier import SURFACE_STRIDE_PX
 from sim2cam.models.network.roi_crops import CLASSIFIER_CROP_PX, SURFACE_CROP_PX
+from sim2cam.models.training import batches as batches_module
 from sim2cam.models.training.batches import BatchMaker, TimedIterator
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import compute_dataset_shares
 from sim2cam.models.training.images import BOXES_ONLY, ImageCache, Tasks
-from sim2cam.models.training.training import batches, build_batch_maker, prefetch_batches
+from sim2cam.models.training.training import build_batch_maker, prefetch_batches
 
 RULES = CropConfig(crop_px=64)
 CELLS = SURFACE_CROP_PX // SURFACE_STRIDE_PX
@@ -96,7 +97,9 @@ def test_two_crops_show_what_was_put_together_once(write_bricks, tmp_path, monke
     data = write_bricks(tmp_path / "bricks", n=8)
     for number, sample in enumerate(data.samples):
         write_bytes(sample.rgb, encode_png(np.full((128, 160, 3), 20 + 20 * number, np.uint8)))
-    monkeypatch.setattr(batches, "paste_objects", lambda picture, *_others, **_rules: picture)
+    monkeypatch.setattr(
+        batches_module, "paste_objects", lambda picture, *_others, **_rules: picture
+    )
     config = TrainConfig(batch=8, crop_px=64, photometric=False)
     for copy_paste in (True, False):
         rules = replace(config, copy_paste=copy_paste)
@@ -155,7 +158,7 @@ def test_plain_scenes_come_first_where_they_are_to(make_dataset):
         write_bytes(data.samples[0].rgb, encode_png(flat))
     batches = maker(
         ((plain, 0.0), (wide, 1.0)), batch=100, photometric=False,
-        first_weights=(1.0, 0.0), mix_steps=4,
+        initial_mix=(1.0, 0.0), mix_steps=4,
     )  # fmt: skip
     bright = [(batches.make(k).rgb.reshape(100, -1).mean(axis=1) > 200).mean() for k in (0, 2, 4)]
     assert bright == [1.0, pytest.approx(0.5, abs=0.15), 0.0]
@@ -163,7 +166,7 @@ def test_plain_scenes_come_first_where_they_are_to(make_dataset):
 
 def test_what_is_waited_for_is_told(monkeypatch):
     now = iter([0.0, 2.0, 10.0, 11.0, 20.0, 20.5])
-    monkeypatch.setattr(batches.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(batches_module.time, "perf_counter", lambda: next(now))
     made = TimedIterator(iter("abc"))
     assert [next(made), next(made)] == ["a", "b"]
     assert made.pop_mean_wait_s() == 1.5
@@ -186,7 +189,7 @@ def test_processes_beside_a_gpu_make_what_a_thread_makes(make_dataset):
         assert views is None
 
 
-@pytest.mark.parametrize("origin", ["real", "self-labelled"])
+@pytest.mark.parametrize("origin", ["real", "pseudo-labelled"])
 def test_an_object_that_a_labelling_detector_missed_is_not_learned_as_background(
     make_dataset, origin
 ):

@@ -36,7 +36,7 @@ def test_what_cannot_be_trained_on_is_refused(make_dataset):
             ((data, 1.0), (replace(data, categories=("square", "die")), 1.0)),
             InputError,
             f"{data.root}: categories square, die are not those of {data.root}: square, disc. "
-            "Rename them with --map, leave out others with --ignore, or add those that no picture shows "
+            "Rename them with --map, leave out others with --ignore-unmatched, or add those that no picture shows "
             "to the data's list of categories.",
         ),
     ]
@@ -68,7 +68,7 @@ def test_mixes_that_leave_nothing_to_train_on_are_refused(make_dataset):
     later = TrainConfig(initial_mix=(1.0, 0.0), mix_steps=5)
     assert check_datasets(((a, 0.0), (b, 1.0)), later) == ("square", "disc")
     table = [
-        (((a, 1.0),), "first_weights has 2 numbers for 1 data sets; give one each."),
+        (((a, 1.0),), "initial_mix has 2 numbers for 1 data sets; give one each."),
         (((a, 1.0), (b, 0.0)), f"the weight of {b.root} must be above 0, not 0.0"),
         (((a, 1.0), (b, -1.0)), f"the weight of {b.root} must be above 0, not -1.0"),
     ]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from sim2cam.models.training import training
 from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.early_stopping import (
     MAX_EVALUATIONS,
@@ -12,7 +13,7 @@ from sim2cam.models.training.early_stopping import (
     compute_evaluation_interval,
 )
 from sim2cam.models.training.setup import AuxiliaryData
-from sim2cam.models.training.training import train_detector, training
+from sim2cam.models.training.training import train_detector
 
 STEPS = TrainConfig(steps=8, batch=2, crop_px=64, seed=3, warmup_steps=2, patience=2)
 FILES = ("weights.safetensors", "weights.json", "checkpoint.safetensors")

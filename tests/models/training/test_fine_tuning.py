@@ -63,7 +63,7 @@ def test_a_training_goes_on_from_weights_and_resumes_exactly(base, photos, tmp_p
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     detector = tune(base, photos, whole, tuning)
     with pytest.raises(KilledError):
-        tune(base, photos, broken, tuning, checkpoint_s=0, progress=kill)
+        tune(base, photos, broken, tuning, checkpoint_interval_s=0, progress=kill)
     tune(base, photos, broken, tuning, resume=True)
     for name in FILES:
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
@@ -77,7 +77,7 @@ def test_a_training_goes_on_from_weights_and_resumes_exactly(base, photos, tmp_p
     stay = {name for name in before if torch.equal(before[name], after[name])}
     assert (stay == set(before)) == bool(tuning)
     assert {name.partition(".")[0] for name in set(after) - set(before)} == (
-        {"residual"} if tuning else set()
+        {"residual_head"} if tuning else set()
     )
     if tuning:
         assert all(after[name].any() for name in set(after) - set(before))
@@ -90,8 +90,10 @@ def test_what_was_tuned_is_tuned_further_and_the_card_knows_all_data(base, photo
     )
     assert [part.name for part in again.card.initial_weights.data] == ["renders", "photos"]
     assert again.card.residual
-    before = load_detector(tmp_path / "first" / "weights.safetensors").network.residual[0].weight
-    assert not torch.equal(again.network.residual[0].weight, before)
+    before = (
+        load_detector(tmp_path / "first" / "weights.safetensors").network.residual_head[0].weight
+    )
+    assert not torch.equal(again.network.residual_head[0].weight, before)
 
 
 def test_sizes_that_were_known_and_how_much_images_are_enlarged_stay(base, photos, tmp_path):
@@ -136,7 +138,7 @@ def test_what_a_reader_says_is_corrected_too(write_dataset, photos, tmp_path):
     old, new = before.state_dict(), after.state_dict()
     assert all(torch.equal(values, new[name]) for name, values in old.items())
     added = set(new) - set(old)
-    assert {name.rpartition("residual.")[0] for name in added} == {"", "reader."}
+    assert {name.rpartition("residual_head.")[0] for name in added} == {"", "roi_network."}
     assert all(new[name].any() for name in added)
     fresh = DetectorNetwork(
         "nano", 2, torch.Generator().manual_seed(1), residual=True, roi_classifier=True
@@ -151,17 +153,21 @@ def test_what_a_reader_says_is_corrected_too(write_dataset, photos, tmp_path):
 
 def test_rates_fall_from_the_heads_to_the_stem():
     tuning = FineTuning(head_lr_scale=0.5, layer_decay=0.1)
-    layers = ("where.0.0.weight", "neck.merge_4.0.weight", "neck.lateral.1.bias", "trunk.stages.2.0.conv1.weight",
-              "trunk.stages.1.0.conv1.weight", "trunk.stages.0.0.conv1.weight", "trunk.stem.0.0.weight")  # fmt: skip
+    layers = ("box_head.0.0.weight", "neck.merge_4.0.weight", "neck.lateral.1.bias", "backbone.stages.2.0.conv1.weight",
+              "backbone.stages.1.0.conv1.weight", "backbone.stages.0.0.conv1.weight", "backbone.stem.0.0.weight")  # fmt: skip
     found = [compute_lr_scale(name, tuning) for name in layers]
     assert found == pytest.approx([0.5, 0.05, 0.05, 5e-3, 5e-4, 5e-5, 5e-6])
-    assert compute_lr_scale(layers[-1], None) == compute_lr_scale("residual.0.weight", FROZEN) == 1
+    assert (
+        compute_lr_scale(layers[-1], None)
+        == compute_lr_scale("residual_head.0.weight", FROZEN)
+        == 1
+    )
     network = DetectorNetwork("nano", 2, torch.Generator(), masks=True, poses=True)
     names = dict(network.named_parameters())
     heads = {
         n.partition(".")[0] for n in names if compute_lr_scale(n, tuning) == tuning.head_lr_scale
     }
-    assert heads == {"where", "what", "masks", "reader"}
+    assert heads == {"box_head", "class_head", "mask_head", "roi_network"}
 
 
 def test_the_first_step_moves_every_layer_as_far_as_its_rate(base, photos):
@@ -192,7 +198,8 @@ def test_other_weights_are_not_gone_on_from(base, photos, tmp_path):
         other, DetectorNetwork("nano", 2, torch.Generator().manual_seed(0)).state_dict(), card
     )
     with pytest.raises(
-        CheckpointError, match=r"belongs to another training: from was '[0-9a-f]{64}' and"
+        CheckpointError,
+        match=r"belongs to another training: initial_weights was '[0-9a-f]{64}' and",
     ):
         tune(other, photos, run, None, resume=True)
 
@@ -208,7 +215,7 @@ OTHERS = [
     (
         {"categories": ("square", "cube")}, {},
         "finds square, cube, but the data are of square, disc. Rename them with --map, leave out others "
-        "with --ignore, add those that no picture shows to the data's list of categories, or name weights "
+        "with --ignore-unmatched, add those that no picture shows to the data's list of categories, or name weights "
         "of the same categories.",
     ),
     (

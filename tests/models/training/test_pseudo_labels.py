@@ -12,8 +12,8 @@ from sim2cam.geometry.run_length import RleMask
 from sim2cam.metrics.detection import Detection
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import NativeDetector
+from sim2cam.models.training import pseudo_labels as labelling
 from sim2cam.models.training.pseudo_labels import pseudo_label
-from sim2cam.models.training.training import pseudo_labels as labelling
 
 CARD = DetectorCard("nano", ("square", "disc"), 0, {}, (), box_expansion=0.1, input_scale=2.0)
 MASK = RleMask.from_mask(np.eye(128, 160, dtype=bool))
@@ -44,7 +44,7 @@ def test_what_is_surely_found_is_a_label_and_the_rest_a_crowd(detector, make_dat
     assert told.categories == ("square", "disc")
     assert [s.name for s in told.samples] == [s.name for s in captures.samples]
     for sample in told.samples:
-        assert sample.origin == "self-labelled"
+        assert sample.origin == "pseudo-labelled"
         assert not sample.channels
         sure, just, unsure = sample.objects  # without what has no area
         assert (sure.category, sure.box_xyxy, sure.area_px) == ("disc", (1, 2, 11, 22), 200)
@@ -73,7 +73,7 @@ def test_labels_of_a_detector_are_trained_on_and_not_scored_against(
     out = tmp_path / "told"
     export_dataset({"train": told, "test": told}, out, "coco")
     read = read_real_images(out / "train.json")
-    assert [s.origin for s in read.samples] == ["self-labelled"] * len(told.samples)
+    assert [s.origin for s in read.samples] == ["pseudo-labelled"] * len(told.samples)
     assert [o.is_crowd for o in read.samples[0].objects] == [False, False, True]
     problem = (
         r"a detector labelled image images/test/\S+, so nothing can be scored against it\. Name captures "

@@ -29,7 +29,7 @@ from sim2cam.models.inference.detector import (
     detect_objects,
     load_detector,
 )
-from sim2cam.models.losses.detection import detection as losses
+from sim2cam.models.losses import detection as losses
 from sim2cam.models.network.torchvision_models import list_torchvision_architectures
 from sim2cam.models.training.config import (
     OMITTED_WHEN_UNSET,
@@ -89,7 +89,7 @@ def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
         )
     detector = train_detector(((data, 1.0),), config, tmp_path / "run", resume=True)
     lines = read_metrics(tmp_path / "run")
-    assert lines[-1].losses["reading"] < 0.2
+    assert lines[-1].losses["roi_category"] < 0.2
     assert detector.card.roi_classifier
     unseen = make_dataset("unseen", n=8, seed=99)
     run = DetectionEvaluator(unseen, detect_dataset(detector, unseen))
@@ -98,7 +98,7 @@ def test_what_a_reader_learns_is_what_is_said(make_dataset, tmp_path):
     rgb = read_rgb(unseen.samples[0].rgb)
     for index, name in enumerate(detector.card.categories):
         with torch.no_grad():
-            detector.network.reader.category.bias.copy_(50 * torch.eye(2)[index])
+            detector.network.roi_network.class_head.bias.copy_(50 * torch.eye(2)[index])
         found = detect_objects(NativeDetector(detector.network, detector.card), rgb)
         assert {one.category for one in found} == {name}
         assert [one.score for one in found] == sorted((o.score for o in found), reverse=True)
@@ -135,7 +135,7 @@ def test_interrupted_amid_a_step_it_goes_on_from_before_it(
 ):
     """While the weights are moved; records have a line every third step."""
     monkeypatch.setattr("sim2cam.learn.checkpoint._SNAPSHOT_INTERVAL_S", 0.0)
-    parts, flags = ((make_dataset(), 1.0),), {"line_steps": 3}
+    parts, flags = ((make_dataset(), 1.0),), {"log_interval_steps": 3}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     train_detector(parts, TINY, whole, **flags)
 
@@ -245,11 +245,11 @@ def test_poses_are_learned_and_resumed_beside_photos_without(write_bricks, tmp_p
     train_detector(parts, POSED, broken, resume=True, log_interval_steps=2)
     for name in ("weights.safetensors", "weights.json", "checkpoint.safetensors"):
         assert (whole / name).read_bytes() == (broken / name).read_bytes(), name
-    terms = {"heat", "box", "category", "outline", "surface", "total"}
+    terms = {"heatmap", "box", "category", "surface_mask", "surface_coordinates", "total"}
     assert set(read_metrics(whole)[0].losses) == terms
     assert list(detector.card.objects) == ["brick", "slab"]
     assert [one.max_coordinate_m for one in detector.card.objects.values()] == [0.03, 0.025]
-    assert detector.network.reader.category is None
+    assert detector.network.roi_network.class_head is None
     with pytest.raises(InputError, match="no object of category 'brick' has a pose and a size"):
         train_detector(parts[1:], POSED, tmp_path / "photos alone")
     assert not (tmp_path / "photos alone").exists()
@@ -282,7 +282,7 @@ def test_another_training_is_not_resumed(make_dataset, tmp_path):
         "was, or run with --overwrite to start again."
     )
     fewer = replace(data, samples=data.samples[1:])
-    with pytest.raises(CheckpointError, match=r"data\.part 1\.digest was '[0-9a-f]{64}' and is"):
+    with pytest.raises(CheckpointError, match=r"data\.dataset 1\.digest was '[0-9a-f]{64}' and is"):
         train_detector(((fewer, 1.0),), replace(TINY, steps=2), run, resume=True)
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(CheckpointError, match=r"not a whole checkpoint \(.*--overwrite to start"):
@@ -383,7 +383,7 @@ def out_of_memory(*_given):
 
 
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
-    monkeypatch.setitem(losses.LOSS_WEIGHTS, "heat", float("nan"))
+    monkeypatch.setitem(losses.LOSS_WEIGHTS, "heatmap", float("nan"))
     with pytest.raises(Sim2CamError, match=r"no longer finite at step 1 .* Lower learning_rate"):
         train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", log_interval_steps=2)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
@@ -409,20 +409,20 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"clip_norm": -1.0}, "clip_norm must be above 0, not -1.0"),
         ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
         (
-            {"reader": True, "keypoints": True, "flips": False},
-            "a reader needs keypoints = false: these are found for one category",
+            {"roi_classifier": True, "keypoints": True, "flips": False},
+            "roi_classifier needs keypoints = false: these are found for one category",
         ),
-        ({"min_read": -0.1}, "min_read must be 0 to 1, not -0.1"),
+        ({"min_category_visible": -0.1}, "min_category_visible must be 0 to 1, not -0.1"),
         ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
         ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),
         (
             {"mix_steps": 5},
-            "first_weights say how data sets are mixed at the first step, and mix_steps in how many "
+            "initial_mix says how data sets are mixed at the first step, and mix_steps in how many "
             "steps that turns into their weights: give both or neither.",
         ),
         (
-            {"first_weights": (0.0,), "mix_steps": 5},
-            "first_weights must be 0 or more, and one above 0, not (0.0,)",
+            {"initial_mix": (0.0,), "mix_steps": 5},
+            "initial_mix must be 0 or more, and one above 0, not (0.0,)",
         ),
         ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
         ({"balance": ("sizes",)}, "balance by 'sizes' is not known. Did you mean 'size'? Allowed: category, size, visible"),
@@ -447,7 +447,7 @@ def test_impossible_configurations(values, message):
 @pytest.mark.parametrize(
     ("kind", "values", "message"),
     [
-        (FineTuning, {"head_rate": 0.0}, "fine_tuning.head_rate must be above 0 and at most 1, not 0.0"),
+        (FineTuning, {"head_lr_scale": 0.0}, "fine_tuning.head_lr_scale must be above 0 and at most 1, not 0.0"),
         (FineTuning, {"layer_decay": 2.0},
          "fine_tuning.layer_decay must be above 0 and at most 1, not 2.0"),
         (AdaptationConfig, {"method": "corel"}, "adapt.method 'corel' is not known. Did you mean 'coral'? "
@@ -467,7 +467,7 @@ def test_metrics_are_lines_of_json(make_dataset, tmp_path):
     )
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [2, 3]
-    assert set(json.loads(lines[0])["losses"]) == {"heat", "box", "category", "total"}
+    assert set(json.loads(lines[0])["losses"]) == {"heatmap", "box", "category", "total"}
     assert read_metrics(tmp_path / "elsewhere") == ()
 
 
@@ -501,11 +501,11 @@ def test_own_architectures_begin_with_the_stages_of_a_published_network(
     scratch = begun("b")
     for stage in range(3):
         for block in range(blocks):
-            place = f"trunk.stages.{stage}.{block}.conv2.weight"
+            place = f"backbone.stages.{stage}.{block}.conv2.weight"
             theirs = published.state_dict()[f"layer{stage + 1}.{block}.conv2.weight"]
             assert torch.allclose(found[place], theirs, atol=1e-3), place
             assert not torch.allclose(scratch[place], theirs, atol=1e-2), place
-    stem = "trunk.stem.0.0.weight"
+    stem = "backbone.stem.0.0.weight"
     assert torch.equal(found[stem], scratch[stem])
 
 

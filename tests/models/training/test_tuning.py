@@ -12,7 +12,7 @@ from sim2cam.metrics.detection import Detection
 from sim2cam.models.card import DetectorCard
 from sim2cam.models.inference.detector import NativeDetector, load_detector, save_detector
 from sim2cam.models.network.detector import DetectorNetwork
-from sim2cam.models.training.training import tuning
+from sim2cam.models.training import tuning
 from sim2cam.models.training.tuning import tune_detector, tune_weights
 
 CATEGORIES = ("square", "disc")

@@ -91,7 +91,7 @@ def view(make):
 @pytest.mark.usefixtures("mitsuba")
 def test_rasterized_and_traced_light_agree(drawing, still, view, make):
     drawing.load(still)
-    ours = drawing.draw(view, ("radiance",))["radiance"]
+    ours = drawing.render(view, ("radiance",))["radiance"]
     traced = PathTracer(still).trace(view, samples_per_pixel=64, seed=0)
     assert traced.shape == ours.shape
     assert traced.dtype == np.float32
@@ -117,7 +117,7 @@ def test_straight_light_is_traced_as_it_is_rasterized(egl, make):
     lens = {"width": 96, "height": 72, "focal_px": 200.0, "cx_px": 47.5, "cy_px": 35.5}
     of = make.view(make.camera((0.05, -0.12, 0.2), **lens))
     egl.load(scene)
-    drawn = egl.draw(of, ("radiance", "bodies"))
+    drawn = egl.render(of, ("radiance", "bodies"))
     traced = PathTracer(scene, max_depth=2).trace(of, samples_per_pixel=144, seed=0)
     on_body = cv2.erode((drawn["bodies"] > 1).astype(np.uint8), np.ones((3, 3))) > 0
     assert on_body.sum() > 500
@@ -156,7 +156,7 @@ def test_marks_are_where_the_rasterizer_has_them(tiny, make):
     close = make.view(make.camera((0.0, 0.001, 0.2), width=96, height=96, cx_px=47.5, cy_px=47.5))
     tiny.load(scene)
     inside = make.labels(tiny, close).ids == 1
-    ours = tiny.draw(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
+    ours = tiny.render(close, ("radiance",))["radiance"].mean(axis=-1)[inside]
     traced = PathTracer(scene).trace(close, samples_per_pixel=32, seed=0).mean(axis=-1)[inside]
     assert np.corrcoef(ours, traced)[0, 1] > 0.9
 

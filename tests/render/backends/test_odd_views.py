@@ -38,7 +38,7 @@ def test_a_principal_point_outside_shows_the_crop_of_a_wider_picture(drawing, ma
     wide = replace(small, width=300, height=240, cx_px=cx + left, cy_px=cy + top)
     channels = ("radiance", *(name for name in LABELS if name in drawing.channels))
     window = np.s_[top : top + 80, left : left + 100]
-    ours, theirs = drawing.draw(small, channels), drawing.draw(wide, channels)
+    ours, theirs = drawing.render(small, channels), drawing.render(wide, channels)
     assert (theirs["bodies"][window] > 1).sum() > 100
     for name in channels:
         crop = theirs[name][window]
@@ -51,7 +51,7 @@ def test_a_principal_point_outside_shows_the_crop_of_a_wider_picture(drawing, ma
 
 def test_a_picture_may_be_one_pixel(drawing, make):
     drawing.load(make.thrown(3))
-    found = drawing.draw(make.view(make.camera(width=1, height=1)), ("radiance", *LABEL_CHANNELS))
+    found = drawing.render(make.view(make.camera(width=1, height=1)), ("radiance", *LABEL_CHANNELS))
     assert found["depth_m"].shape == (1, 1)
     assert found["depth_m"][0, 0] > 0
 

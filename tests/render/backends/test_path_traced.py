@@ -38,13 +38,13 @@ def test_it_says_what_it_is_and_gives(pathtraced, tiny):
     )
     assert pathtraced.channels == tiny.channels
     with pytest.raises(BackendError, match=r"has no channel normals\. It gives bodies, cover, "):
-        pathtraced.draw(None, ("normals",))
+        pathtraced.render(None, ("normals",))
 
 
 def test_noise_follows_from_scene_and_view(pathtraced, make, small):
     def drawn(scene):
         pathtraced.load(scene)
-        return pathtraced.draw(make.view(small), ("radiance",))["radiance"]
+        return pathtraced.render(make.view(small), ("radiance",))["radiance"]
 
     one, other = make.scene(), make.scene(make.body("die", make.die(), (9.0, 0.0, 0.008)))
     assert np.array_equal(drawn(one), drawn(one))

@@ -76,7 +76,7 @@ def assert_drawn_as_cast(drawing, make, view, body, cast):
     scene = make.scene(body)
     drawing.load(scene)
     channels = [name for name in CHANNELS if name in drawing.channels]
-    drawn = drawing.draw(view, channels)
+    drawn = drawing.render(view, channels)
     depth, normals = cast(*local_rays(make, view, body.pose))
     table, _ = at_plane(*local_rays(make, view, scene.bodies[0].pose))
     shape = drawn["bodies"].shape
@@ -123,7 +123,7 @@ def test_a_ball_of_many_faces_is_drawn_as_rays_meet_a_ball(egl, make, view, monk
 
 def test_nothing_has_no_normal(egl, make):
     egl.load(make.scene())
-    drawn = egl.draw(make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3))), CHANNELS)
+    drawn = egl.render(make.view(make.camera((0.0, 0.0, 0.2), (0.0, 1.0, 0.3))), CHANNELS)
     nothing = drawn["bodies"] == 0
     assert nothing.sum() > 1000
     assert not drawn["normals"][nothing].any()

@@ -58,7 +58,7 @@ def test_colours_agree_with_opengl(egl, tiny, make, still):
     pictures = []
     for rasterizer in (egl, tiny):
         rasterizer.load(still)
-        pictures.append(rasterizer.draw(view, ("radiance",))["radiance"])
+        pictures.append(rasterizer.render(view, ("radiance",))["radiance"])
     theirs, ours = pictures
     assert np.allclose(ours.mean(axis=(0, 1)), theirs.mean(axis=(0, 1)), rtol=0.02)
     assert np.abs(ours - theirs).mean() < 0.05 * theirs.mean()

@@ -32,7 +32,7 @@ def dice(egl, make):
     scene, of = make.scene(*bodies), make.camera((0.05, -0.35, 0.6))
     view = make.view(of)
     egl.load(light_by_infrared_lamp(scene, view))
-    drawn = egl.draw(view, {"radiance", "depth_m", "normals"})
+    drawn = egl.render(view, {"radiance", "depth_m", "normals"})
     seen = DepthCameraInput(
         drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]
     )
@@ -64,7 +64,7 @@ def test_normals_may_be_missing(dice):
 def test_arrays_of_another_size_are_refused(dice):
     view, seen = dice
     with pytest.raises(UsageError, match=r"returned is \(3, 3\), but the view is 320x240"):
-        measure_depth(view, replace(seen, returned=np.ones((3, 3), np.float32)), CAMERAS[0])
+        measure_depth(view, replace(seen, returned_light=np.ones((3, 3), np.float32)), CAMERAS[0])
 
 
 @pytest.mark.parametrize("unit_m", [0.001, 0.0001, 0.00025])
@@ -92,7 +92,7 @@ WANTED = ("depth", "ids", "sensor_depth")
 def table(make):
     """Dice on a table, and a camera with a depth camera."""
     scene = make.thrown(4)
-    return scene, replace(make.camera((0.05, -0.3, 0.4)), depth=NEAR)
+    return scene, replace(make.camera((0.05, -0.3, 0.4)), depth_camera=NEAR)
 
 
 def off_m(frame, unit_m=NEAR.depth_unit_m):
@@ -108,7 +108,7 @@ def test_a_frame_holds_what_its_depth_camera_reads(egl, make, table):
     frame = shoot(scene, of, egl, WANTED)
     view = make.view(of)
     egl.load(light_by_infrared_lamp(scene, view))
-    drawn = egl.draw(view, {"radiance", "depth_m", "normals"})
+    drawn = egl.render(view, {"radiance", "depth_m", "normals"})
     seen = DepthCameraInput(
         drawn["depth_m"], compute_returned_light(drawn["radiance"]), drawn["normals"]
     )
@@ -133,7 +133,7 @@ def test_the_scene_is_lit_again_as_it_was(egl, table):
 )
 def test_readings_lie_under_the_lens_s_pixels(egl, make, table, bend):
     scene, _ = table
-    of = replace(make.camera((0.05, -0.3, 0.4), **bend), depth=NEAR)
+    of = replace(make.camera((0.05, -0.3, 0.4), **bend), depth_camera=NEAR)
     egl.load(scene)
     frame = shoot(scene, of, egl, WANTED)
     off, share = off_m(frame)
@@ -166,7 +166,7 @@ def test_a_camera_without_one_is_refused(egl, table):
     scene, of = table
     egl.load(scene)
     with pytest.raises(UsageError, match=r"^the camera has no depth camera\. Give it one, or its"):
-        shoot(scene, replace(of, depth=None), egl, WANTED)
+        shoot(scene, replace(of, depth_camera=None), egl, WANTED)
 
 
 def test_a_rasterizer_without_normals_is_refused_and_keeps_its_scene(tiny, table):

@@ -46,7 +46,7 @@ def test_a_flashlit_picture_has_the_light_that_matt_surfaces_return(drawing, mak
     scene, of = make.scene(), make.camera((0.1, -0.5, 0.8))
     view = make.view(of)
     drawing.load(light_by_infrared_lamp(scene, view))
-    drawn = drawing.draw(view, {"radiance", "depth_m"})
+    drawn = drawing.render(view, {"radiance", "depth_m"})
     up = of.pose.inverse().matrix()[:3, :3] @ [0, 0, 1]
     normals = np.broadcast_to(up.astype(np.float32), (240, 320, 3))
     expected = compute_lambertian_return(
@@ -61,7 +61,7 @@ def test_polished_metal_returns_light_from_one_spot_only(drawing, make):
     ball = replace(make.body("ball", make.sphere(0.1), (0.0, 0.0, 0.5)), material=mirror)
     of = make.camera((0.0, -0.01, 1.2))
     drawing.load(light_by_infrared_lamp(make.scene(ball), make.view(of)))
-    light = compute_returned_light(drawing.draw(make.view(of), {"radiance"})["radiance"])
+    light = compute_returned_light(drawing.render(make.view(of), {"radiance"})["radiance"])
     around = np.hypot(*np.meshgrid(np.arange(320) - 160, np.arange(240) - 120))
     assert light[around < 10].max() > 10
     assert light[(around > 25) & (around < 35)].max() < 0.02 * light[around < 10].max()
@@ -76,7 +76,11 @@ def test_infrared_is_the_best_returned_colour():
     ("name", "shape", "problem"),
     [
         ("depth_m", (3, 4), "depth_m is (3, 4), but the view is 5x3: give it as (3, 5)."),
-        ("returned", (3, 5, 3), "returned is (3, 5, 3), but the view is 5x3: give it as (3, 5)."),
+        (
+            "returned_light",
+            (3, 5, 3),
+            "returned_light is (3, 5, 3), but the view is 5x3: give it as (3, 5).",
+        ),
         ("normals", (3, 5), "normals is (3, 5), but the view is 5x3: give it as (3, 5, 3)."),
     ],
 )

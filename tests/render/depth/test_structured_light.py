@@ -120,7 +120,7 @@ def test_the_projector_s_shadow_is_empty_and_as_wide_as_the_disparities_differ()
 
 @pytest.mark.parametrize(
     ("spoilt", "value"),
-    [("returned", 0.005), ("returned", 50.0), ("depth_m", 0.3), ("depth_m", 0.0)],
+    [("returned_light", 0.005), ("returned_light", 50.0), ("depth_m", 0.3), ("depth_m", 0.0)],
     ids=["dark", "glint", "too near", "nothing"],
 )
 def test_there_are_holes_where_the_light_or_the_range_ends_and_nowhere_else(spoilt, value):

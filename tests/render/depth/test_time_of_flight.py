@@ -107,7 +107,13 @@ def test_scattered_light_pulls_dark_far_surfaces_nearer():
 
 @pytest.mark.parametrize(
     ("spoilt", "value"),
-    [("returned", 1e-4), ("returned", 20.0), ("depth_m", 0.3), ("depth_m", 5.0), ("depth_m", 0.0)],
+    [
+        ("returned_light", 1e-4),
+        ("returned_light", 20.0),
+        ("depth_m", 0.3),
+        ("depth_m", 5.0),
+        ("depth_m", 0.0),
+    ],
     ids=["dark", "glint", "too near", "too far", "nothing"],
 )
 def test_there_are_holes_where_the_light_or_the_range_ends_and_nowhere_else(spoilt, value):

@@ -32,7 +32,7 @@ def shoot(drawing, make):
         of = make.camera(eye, (eye[0], eye[1] - 0.001, 0.0))
         of = replace(of, lens=lens or of.lens)
         drawing.load(scene)
-        drawn = warp_labels(build_optics(of), lambda view: drawing.draw(view, LABEL_CHANNELS))
+        drawn = warp_labels(build_optics(of), lambda view: drawing.render(view, LABEL_CHANNELS))
         return RenderedView(scene, of, drawn)
 
     return shot

@@ -65,7 +65,7 @@ def test_shared_is_what_neither_edge_nor_frame_hides(pair):
 
 def test_the_left_picture_is_the_right_one_moved_by_the_disparity(pair):
     _, of, frame = pair
-    left = images.decode_image(frame.picture).astype(np.float32)
+    left = images.decode_image(frame.image).astype(np.float32)
     right = images.decode_image(frame.right).astype(np.float32)
     x, y = np.meshgrid(
         np.arange(of.width, dtype=np.float32), np.arange(of.height, dtype=np.float32)
@@ -146,7 +146,7 @@ def test_eyes_that_turn_together_stay_side_by_side(make):
     of = replace(make.camera(), baseline_m=BASELINE_M, twist=twist)
     eye = make_right_camera(of)
     seconds = 1e-4
-    left, right = of.after(seconds), eye.advance(seconds)
+    left, right = of.advance(seconds), eye.advance(seconds)
     offset = left.pose.inverse().apply(np.array([right.pose.position_m]))
     assert np.allclose(offset, [[BASELINE_M, 0, 0]], atol=1e-9)
     assert right.pose.rotation_wxyz == pytest.approx(left.pose.rotation_wxyz)

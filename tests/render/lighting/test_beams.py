@@ -69,8 +69,8 @@ def test_beams_of_the_sky_are_few_unit_vectors_above_the_horizon(beams, count):
     found = beams(*(lamp(0.2 + 0.3 * i, 0.5, 1.5 * i) for i in range(count)))
     assert len(found) <= DOME_BEAMS + LAMP_BEAMS
     for beam in found:
-        assert np.linalg.norm(beam.place) == pytest.approx(1)
-        assert beam.place[2] > 0
+        assert np.linalg.norm(beam.location) == pytest.approx(1)
+        assert beam.location[2] > 0
         assert (beam.power > 0).all()
 
 
@@ -84,7 +84,7 @@ def test_the_beams_of_lamps_share_all_their_light(beams, count):
 def test_the_beams_of_a_lamp_spread_around_it_by_its_radius(beams):
     for radius_rad in (0.05, 0.2):
         one = lamp(1.1, radius_rad)
-        directions = np.array([beam.place for beam in beams(one)[DOME_BEAMS:]])
+        directions = np.array([beam.location for beam in beams(one)[DOME_BEAMS:]])
         away = np.arccos((directions @ one.direction).clip(-1, 1))
         assert np.sqrt((away**2).mean()) == pytest.approx(radius_rad, rel=0.25)
         middle = directions.mean(axis=0)
@@ -92,7 +92,7 @@ def test_the_beams_of_a_lamp_spread_around_it_by_its_radius(beams):
 
 
 def test_the_dome_looks_everywhere_alike(beams):
-    directions = np.array([beam.place for beam in beams()])
+    directions = np.array([beam.location for beam in beams()])
     assert np.abs(directions[:, :2].mean(axis=0)).max() < 0.2
     assert directions[:, 2].mean() == pytest.approx(0.5)
 
@@ -120,7 +120,7 @@ def test_a_local_light_sheds_what_radiometry_says(name):
 def test_the_map_of_a_local_light_sees_all_bodies(beams):
     (beam,) = beams(lights=(PointLight((0.3, 0.0, 0.4), (1.0,) * 3),))[DOME_BEAMS:]
     view = fit_shadow_view(beam, CENTRE, RADIUS)
-    away = np.linalg.norm(CENTRE - beam.place)
+    away = np.linalg.norm(CENTRE - beam.location)
     assert np.arctan(view.half_extent) == pytest.approx(np.arcsin(RADIUS / away))
     assert view.near_m <= away - RADIUS
     assert view.far_m >= away + RADIUS
@@ -129,7 +129,9 @@ def test_the_map_of_a_local_light_sees_all_bodies(beams):
 def test_a_light_among_the_bodies_has_a_map_for_each_side(beams):
     found = beams(lights=(PointLight((0.03, 0.0, 0.04), (1.0,) * 3),))[DOME_BEAMS:]
     assert len(found) == CUBE_BEAMS
-    assert np.allclose(np.sum([np.outer(b.looks, b.looks) for b in found], axis=0), 2 * np.eye(3))
+    assert np.allclose(
+        np.sum([np.outer(b.shadow_axis, b.shadow_axis) for b in found], axis=0), 2 * np.eye(3)
+    )
     assert all(np.allclose(beam.power, 1) for beam in found)  # each lights its own share
 
 
@@ -138,10 +140,10 @@ def test_the_parts_of_a_local_light_show_as_much_as_it(beams, name):
     light, _ = LOCAL[name]
     parts = beams(lights=(light,))[DOME_BEAMS:]
     if name == "area":
-        assert sum(part.radius_m**2 * np.pi for part in parts) == pytest.approx(0.02 * 0.05)
+        assert sum(part.source_radius_m**2 * np.pi for part in parts) == pytest.approx(0.02 * 0.05)
     if name == "ball":
-        assert sum(part.radius_m**2 for part in parts) == pytest.approx(light.radius_m**2)
-    assert all(part.radius_m > 0 for part in parts)
+        assert sum(part.source_radius_m**2 for part in parts) == pytest.approx(light.radius_m**2)
+    assert all(part.source_radius_m > 0 for part in parts)
 
 
 @pytest.mark.parametrize("turns", [1, ROTATIONS])

@@ -16,10 +16,10 @@ DOWN = Pose.look_at((0.0, 0.0, 10.0), (0.0, 0.0, 0.0), 0.0)
 def points(n=1, normal=(0.0, 0.0, 1.0), color=0.5, **changes):
     """Points whose vectors (n, 3) stand in columns."""
     values = {
-        "places_m": np.zeros((n, 3)),
+        "positions_m": np.zeros((n, 3)),
         "normals": np.tile(normal, (n, 1)),
-        "to_eye": np.tile((0.0, 0.0, 1.0), (n, 1)),
-        "colors": np.full((n, 3), color),
+        "view_directions": np.tile((0.0, 0.0, 1.0), (n, 1)),
+        "albedo": np.full((n, 3), color),
         "roughness": np.ones(n),
         "specular": np.zeros(n),
         "metallic": np.zeros(n),
@@ -58,7 +58,7 @@ def test_what_lies_nearer_to_the_light_hides_it():
     assert shade(points(), lighting(depth_m=9.9)).max() == pytest.approx(0.0, abs=1e-6)
     assert shade(points(), lighting(depth_m=10.0))[0, 0] > 0.4
     assert shade(points(), lighting(depth_m=0.0))[0, 0] > 0.4  # nothing there
-    beside = points(places_m=[[0.03, 0.0, 0.0]])
+    beside = points(positions_m=[[0.03, 0.0, 0.0]])
     assert shade(beside, lighting(depth_m=9.9))[0, 0] > 0.4
 
 
@@ -99,12 +99,13 @@ def test_a_lamp_sheds_on_all_eyes_what_one_eye_sees_of_an_even_sky(roughness, de
     nothing = ShadowMap(PinholeView(DOWN, 2, 2, 1.0, 0.5, 0.5), np.zeros((2, 2), np.float32))
     lit = Lighting(replace(DARK, lamps=(lamp,)), beams, (nothing,) * LAMP_BEAMS, np.zeros(3))
     eyes = hemisphere(n)
-    shine = shade(points(n, to_eye=eyes, **metal), lit)[0]
+    shine = shade(points(n, view_directions=eyes, **metal), lit)[0]
     total = (shine * eyes[:, 2]).mean() * 2 * np.pi / np.cos(angle)
     even = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
     around = replace(lighting(environment=even, power=0.0), ground_color=np.ones(3))
     seen = shade(
-        points(1, to_eye=[towards], color=1.0, metallic=[1.0], roughness=[roughness]), around
+        points(1, view_directions=[towards], color=1.0, metallic=[1.0], roughness=[roughness]),
+        around,
     )
     assert total == pytest.approx(seen[0, 0], rel=0.02)
 

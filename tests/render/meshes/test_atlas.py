@@ -108,7 +108,7 @@ def test_worn_bodies_are_drawn_by_opengl(egl, make, worn):
         egl.load(replace(make.scene(), bodies=(make.ground(), worn("carton", wear))))
         lens = {"width": 96, "height": 96, "focal_px": 90.0, "cx_px": 47.5, "cy_px": 47.5}
         view = make.view(make.camera((0.0, -0.4, 0.5), **lens))
-        pictures.append(egl.draw(view, ("radiance", "bodies")))
+        pictures.append(egl.render(view, ("radiance", "bodies")))
     new, old = pictures
     on_it = new["bodies"] == 2  # the ground is 1
     assert on_it.sum() > 200

@@ -112,11 +112,11 @@ def test_it_is_what_many_points_of_an_aperture_see(make, egl, aperture_m, focus_
         )
     )
     straight = make.view(of)
-    sharp = egl.draw(straight, ("radiance", "depth_m"))
+    sharp = egl.render(straight, ("radiance", "depth_m"))
     points = [(x, y) for x in np.linspace(-0.9, 0.9, 7) for y in np.linspace(-0.9, 0.9, 7)]
     inside = [(aperture_m / 2 * x, aperture_m / 2 * y) for x, y in points if x * x + y * y <= 1]
     seen = [
-        egl.draw(
+        egl.render(
             replace(
                 straight,
                 pose=straight.pose @ Pose(position_m=(x, y, 0.0)),

@@ -200,9 +200,9 @@ def test_even_the_fastest_is_drawn_in_bounded_time(make):
         def load(self, _scene):
             pass
 
-        def draw(self, view, channels, **_):
+        def render(self, view, channels, **_):
             draws.append(channels)
-            found = caster.draw(view, channels)
+            found = caster.render(view, channels)
             return {**found, "radiance": np.ones((*found["bodies"].shape, 3), np.float32)}
 
     of = replace(make.camera(width=64, height=48), pose=DOWN, shutter=Shutter(0.1))

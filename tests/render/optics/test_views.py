@@ -149,7 +149,7 @@ def test_bands_of_rows_from_elsewhere_show_what_the_whole_picture_does(make, nam
 def _spots(optics, first):
     """Returns, for each pixel (h, w) of rows from the first, the ray in the world that it looks along."""
     rays = np.full((HEIGHT, WIDTH, 3), np.nan)
-    for face in optics.faces:
+    for face in optics.patches:
         ahead = np.concatenate([face.plane_points, np.ones((1, face.plane_points.shape[1]))])
         ahead = face.pose.matrix()[:3, :3] @ (ahead / np.linalg.norm(ahead, axis=0))
         rays[first : first + optics.height].reshape(-1, 3)[face.pixels] = ahead.T

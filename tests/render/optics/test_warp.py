@@ -76,7 +76,7 @@ def test_labels_are_where_arithmetic_has_them(make, name):
     ball, found = ids == 1, labels.ids == 1
     assert 0.2 < ball.mean() < 0.8
     assert (ball & found).sum() / (ball | found).sum() > 0.999
-    assert np.array_equal(labels.coverage[..., 0], found)
+    assert np.array_equal(labels.cover[..., 0], found)
     sure = inside(ids, 5)
     assert np.array_equal((labels.depth_m > 0)[sure], (ids >= 0)[sure])
     seen = sure & (ids >= 0)
@@ -255,7 +255,7 @@ def test_without_distortion_nothing_moves(tiny, make):
     optics = build_optics(of)
     tiny.load(make.scene(make.body("die", make.die(), (0.0, 0.0, 0.008))))
     radiance = make.radiance(tiny)(make.view(of))
-    labels = tiny.draw(make.view(of), ("depth_m",))
+    labels = tiny.render(make.view(of), ("depth_m",))
     assert warp_radiance(optics, lambda _view: radiance) is radiance
     assert warp_labels(optics, lambda _view: labels) is labels
 

@@ -205,7 +205,7 @@ def test_a_finer_simulation_rests_alike(make, monkeypatch):
     slid, steps = rests()
     assert slid == pytest.approx(speeds**2 / (2 * 0.3 * GRAVITY_M_S2), rel=0.02)
     with monkeypatch.context() as finer:
-        finer.setattr(world, "_ITERATIONS", 2 * world._SOLVER_ITERATIONS)
+        finer.setattr(world, "_SOLVER_ITERATIONS", 2 * world._SOLVER_ITERATIONS)
         solved, as_many_steps = rests()
     assert as_many_steps == steps
     assert solved == pytest.approx(slid, rel=0.02)

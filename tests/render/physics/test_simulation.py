@@ -217,11 +217,11 @@ def test_what_slips_may_come_to_rest_where_it_goes(make):
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"grip": 0.0}, "grip must be above 0 and at most 1, not 0.0"),
-        ({"grip": 1.1}, "grip must be above 0 and at most 1, not 1.1"),
-        ({"grip": math.nan}, "grip must be above 0 and at most 1, not nan"),
-        ({"taps": -1}, "taps must be 0 to 100, not -1"),
-        ({"taps": 101}, "taps must be 0 to 100, not 101"),
+        ({"friction_scale": 0.0}, "friction_scale must be above 0 and at most 1, not 0.0"),
+        ({"friction_scale": 1.1}, "friction_scale must be above 0 and at most 1, not 1.1"),
+        ({"friction_scale": math.nan}, "friction_scale must be above 0 and at most 1, not nan"),
+        ({"max_restarts": -1}, "max_restarts must be 0 to 100, not -1"),
+        ({"max_restarts": 101}, "max_restarts must be 0 to 100, not 101"),
     ],
 )
 def test_what_is_no_rest_is_refused(values, problem):

@@ -24,17 +24,17 @@ def test_filming_changes_nothing(filmed):
 
 def test_it_ends_where_the_bodies_lie(filmed):
     _, film, settled, certificate = filmed
-    last = film.at(certificate.seconds)
+    last = film.scene_at(certificate.seconds)
     assert [b.pose for b in last.bodies] == [b.pose for b in settled.bodies]
     assert last.cameras == settled.cameras
 
 
 def test_before_the_throw_bodies_are_held(filmed):
     draft, film, _, _ = filmed
-    for body, held in zip(draft.bodies, film.at(-0.1).bodies, strict=True):
+    for body, held in zip(draft.bodies, film.scene_at(-0.1).bodies, strict=True):
         assert held.pose == body.pose
-        assert held.course().twist == ZERO_TWIST
-    assert film.at(0.0) == film.at(-5.0)
+        assert held.get_motion().twist == ZERO_TWIST
+    assert film.scene_at(0.0) == film.scene_at(-5.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
@@ -59,7 +59,7 @@ def test_velocities_are_what_happens_in_a_step(filmed):
     _, film, _, certificate = filmed
     off = []
     for number in range(1, round(certificate.seconds / STEP_S)):
-        before, after = film.at((number - 1) * STEP_S), film.at(number * STEP_S)
+        before, after = film.scene_at((number - 1) * STEP_S), film.scene_at(number * STEP_S)
         for a, b in zip(before.bodies[1:], after.bodies[1:], strict=True):
             velocity = np.subtract(b.pose.position_m, a.pose.position_m) / STEP_S
             spin = (b.pose.rotation() * a.pose.rotation().inv()).as_rotvec() / STEP_S

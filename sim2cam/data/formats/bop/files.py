@@ -70,7 +70,7 @@ _NAME_TABLE: TypeAdapter[dict[int, str]] = TypeAdapter(dict[int, str])
 
 
 def find_scenes(root: Path) -> dict[str, list[Path]]:
-    """Returns the folders of scenes by part, for a data set, one part of it, or one scene."""
+    """Return the folders of scenes by part, for a data set, one part of it, or one scene."""
     root = root.resolve()  # whose parts are told by the names of folders
     if _is_scene(root):
         return {root.parent.name: [root]}
@@ -117,7 +117,7 @@ def make_default_name(obj_id: int) -> str:
 
 
 def clip_bop_box(bop_box: Sequence[float], size: tuple[int, int]) -> Box:
-    """Returns a box of BOP, which names its first pixel and how many more there are, as far as it lies in a
+    """Return a box of BOP, which names its first pixel and how many more there are, as far as it lies in a
     picture (width, height); empty where it lies beside.
     """
     x, y, width, height = bop_box
@@ -127,7 +127,7 @@ def clip_bop_box(bop_box: Sequence[float], size: tuple[int, int]) -> Box:
 
 
 def read_category_names(scenes: Sequence[Path]) -> dict[int, str]:
-    """Returns the categories by ``obj_id``, of all that the scenes show.
+    """Return the categories by ``obj_id``, of all that the scenes show.
 
     Raises:
         InputError: a table is broken.
@@ -148,7 +148,7 @@ def read_category_names(scenes: Sequence[Path]) -> dict[int, str]:
 
 
 def read_table(path: Path, adapter: TypeAdapter[T]) -> T:
-    """Returns a table of a BOP data set.
+    """Return a table of a BOP data set.
 
     Raises:
         InputError: it is missing or broken.
@@ -160,7 +160,7 @@ def read_table(path: Path, adapter: TypeAdapter[T]) -> T:
 
 
 def find_image(folder: Path, image_id: int) -> Path:
-    """Returns the picture with a number in the folder of its scene.
+    """Return the picture with a number in the folder of its scene.
 
     Raises:
         InputError: there is none.
@@ -179,7 +179,7 @@ def find_image(folder: Path, image_id: int) -> Path:
 def parse_pose_matrix(
     path: Path, image_id: int, index: int, entry: PoseEntry
 ) -> NDArray[np.float64]:
-    """Returns the matrix (4, 4) to the camera's frame, metres, with the rotation as it is given.
+    """Return the matrix (4, 4) to the camera's frame, metres, with the rotation as it is given.
 
     Args:
         path: of the table, for the error.
@@ -203,7 +203,7 @@ def parse_pose_matrix(
 def build_pose_matrix(
     rotation: Sequence[float], position_mm: Sequence[float]
 ) -> NDArray[np.float64] | None:
-    """Returns the matrix (4, 4) of BOP's nine and three numbers, metres; None when they are no pose."""
+    """Return the matrix (4, 4) of BOP's nine and three numbers, metres; None when they are no pose."""
     matrix = np.eye(4)
     matrix[:3, :3] = np.reshape(rotation, (3, 3))
     matrix[:3, 3] = np.array(position_mm) / MM_PER_M

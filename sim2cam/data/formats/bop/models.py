@@ -57,7 +57,7 @@ class ModelSource:
 
 
 def write_models(models: Mapping[int, ObjectModel], folder: Path) -> None:
-    """Fills a folder with ``models/obj_000001.ply``, ... and ``models/models_info.json``.
+    """Fill a folder with ``models/obj_000001.ply``, ... and ``models/models_info.json``.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -98,7 +98,7 @@ def _build_info(model: ObjectModel) -> dict[str, Any]:
 
 
 def compute_diameter(points: Floats) -> float:
-    """Returns the largest distance between any two of some points (n, 3)."""
+    """Return the largest distance between any two of some points (n, 3)."""
     from scipy.spatial import ConvexHull
     from scipy.spatial.distance import pdist
 

@@ -146,7 +146,7 @@ TargetCounts = dict[tuple[int, int], dict[int, int]]
 
 
 def find_test_scenes(root: Path) -> list[Path]:
-    """Returns the folders of the scenes of a data set that are scored: its test part.
+    """Return the folders of the scenes of a data set that are scored: its test part.
 
     Raises:
         InputError: it has several parts and none of them is ``test`` or ``test_...``.
@@ -163,7 +163,7 @@ def find_test_scenes(root: Path) -> list[Path]:
 
 
 def read_targets(scenes: Sequence[Path]) -> TargetCounts | None:
-    """Returns what is to be found in scenes of one data set; None without a list of it.
+    """Return what is to be found in scenes of one data set; None without a list of it.
 
     Raises:
         InputError: the list is broken, or names nothing in these scenes.
@@ -182,7 +182,7 @@ def read_targets(scenes: Sequence[Path]) -> TargetCounts | None:
 
 
 def select_bop_targets(root: Path, captures: Dataset) -> Dataset:
-    """Returns captures of a BOP data set as BOP scores detections in them.
+    """Return captures of a BOP data set as BOP scores detections in them.
 
     With a list of targets, only its images count, and boxes are those of whole objects, also where
     something hides them; without one, captures stay as they are.
@@ -215,18 +215,18 @@ def has_targets(root: Path) -> bool:
 
 
 def get_bop_ids(sample: Sample) -> tuple[int, int]:
-    """Returns the numbers of the scene and of the image of a sample of a BOP data set."""
+    """Return the numbers of the scene and of the image of a sample of a BOP data set."""
     return parse_scene_id(sample.rgb.parents[1]), int(sample.rgb.stem)
 
 
 def _find_dataset_root(root: Path) -> Path:
-    """Returns the folder beside whose parts the list of targets lies."""
+    """Return the folder beside whose parts the list of targets lies."""
     (scene, *_), *_ = find_scenes(root).values()
     return scene.parents[1]
 
 
 def read_pose_images(scenes: Sequence[Path]) -> tuple[PoseImage, ...]:
-    """Returns the pictures in which objects are to be found, as BOP's challenge of 2019 has it.
+    """Return the pictures in which objects are to be found, as BOP's challenge of 2019 has it.
 
     With a list of targets, of each object the instances that are seen most, as many as it says;
     without one, all those of which at least ``matching.LEAST_VISIBLE`` is seen.
@@ -268,7 +268,7 @@ def _iterate_pose_images(scene: Path, target_counts: TargetCounts | None) -> Ite
 def _count_visible(
     poses: Mapping[int, list[PoseEntry]], infos: Mapping[int, list[InfoEntry]], image_id: int
 ) -> Counter[int]:
-    """Returns how many instances of each object are seen well enough."""
+    """Return how many instances of each object are seen well enough."""
     pairs = zip(poses.get(image_id, ()), infos.get(image_id, ()), strict=False)
     return Counter(pose.obj_id for pose, info in pairs if info.visib_fract >= MIN_VISIBLE_FRACTION)
 
@@ -280,7 +280,7 @@ def _select_ground_truth(
     poses: Mapping[int, list[PoseEntry]],
     infos: Mapping[int, list[InfoEntry]],
 ) -> dict[int, Floats]:
-    """Returns the poses of the instances that are seen most, by their object."""
+    """Return the poses of the instances that are seen most, by their object."""
     given, beside = poses[image_id], infos[image_id]
     if len(given) != len(beside):
         raise InputError(
@@ -325,7 +325,7 @@ def _build_pose_image(
 
 
 def parse_scene_id(scene: Path) -> int:
-    """Returns the number of a scene, which is the name of its folder.
+    """Return the number of a scene, which is the name of its folder.
 
     Raises:
         InputError: it is none.
@@ -337,7 +337,7 @@ def parse_scene_id(scene: Path) -> int:
 
 
 def read_bop_models(scenes: Sequence[Path]) -> dict[int, BopModel]:
-    """Returns what is known of the objects of scenes, by their numbers.
+    """Return what is known of the objects of scenes, by their numbers.
 
     Raises:
         InputError: the folder of meshes is missing, or its table of them is broken.
@@ -380,7 +380,7 @@ def _parse_symmetries(path: Path, object_id: int, model: _ModelInfo) -> Floats:
 
 
 def read_pose_results(path: Path) -> tuple[PoseEstimate, ...]:
-    """Returns the estimated poses of a CSV file in the format of BOP's challenge of 2019.
+    """Return the estimated poses of a CSV file in the format of BOP's challenge of 2019.
 
     Its columns are ``scene_id,im_id,obj_id,score,R,t,time``: the nine numbers of the rotation, by
     rows, and the three of the translation, in millimetres, have spaces between them. The line that
@@ -443,7 +443,7 @@ def _parse_floats(row: Mapping[str, str], name: str, count: int) -> list[float]:
 
 
 def write_pose_results(results: Sequence[PoseEstimate], path: Path) -> None:
-    """Writes estimated poses as ``read_pose_results`` reads them.
+    """Write estimated poses as ``read_pose_results`` reads them.
 
     Raises:
         OutputError: the file cannot be written.

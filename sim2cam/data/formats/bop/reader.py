@@ -46,7 +46,7 @@ from sim2cam.geometry.poses import Pose
 
 
 def is_bop(path: Path) -> bool:
-    """Returns whether a path is a folder of scenes, or one."""
+    """Return whether a path is a folder of scenes, or one."""
     return bool(find_scenes(path))
 
 
@@ -249,7 +249,7 @@ def _build_label(
 
 
 def _clip_box(bop_box: list[float], size: tuple[int, int]) -> Box | None:
-    """Returns a box as far as it lies in a picture (width, height); None where it is none or beside."""
+    """Return a box as far as it lies in a picture (width, height); None where it is none or beside."""
     if not all(map(math.isfinite, bop_box)) or min(bop_box[2:]) < 0:
         return None
     x0, y0, x1, y1 = clip_bop_box(bop_box, size)

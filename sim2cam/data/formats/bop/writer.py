@@ -43,7 +43,7 @@ _EMPTY_BOX: Box = (0.0, 0.0, 0.0, 0.0)
 def write_bop(
     splits: Mapping[str, Dataset], folder: Path, model_source: ModelSource | None = None
 ) -> tuple[str, ...]:
-    """Fills a folder with ``PART/SCENE/``, ``categories.json`` and ``models/``; returns what it lacks.
+    """Fill a folder with ``PART/SCENE/``, ``categories.json`` and ``models/``; returns what it lacks.
 
     A scene holds ``rgb/``, ``depth/`` (where the data set has it), ``mask_visib/`` and ``mask/``
     (where it has ``amodal_masks``), and the three JSON files. Pictures of a lens that bends are
@@ -110,7 +110,7 @@ def _describe_omissions(
 
 
 def _is_cut_without_model(numbering: _ObjectNumbering, sample: Sample, label: ObjectLabel) -> bool:
-    """Returns whether an object reaches the picture's edge and nothing tells how it goes on."""
+    """Return whether an object reaches the picture's edge and nothing tells how it goes on."""
     box = label.box_amodal_xyxy or label.box_xyxy
     is_whole = is_inside_image(box, sample.width, sample.height)
     return not is_whole and numbering.find_model(sample, label) is None
@@ -133,13 +133,13 @@ class _ObjectNumbering:
     omissions: tuple[str, ...]
 
     def get_object_id(self, sample: Sample, label: ObjectLabel) -> int:
-        """Returns the ``obj_id`` of an object."""
+        """Return the ``obj_id`` of an object."""
         return self.object_ids[
             _make_object_key(self.model_source if self.models else None, sample, label)
         ]
 
     def find_model(self, sample: Sample, label: ObjectLabel) -> ObjectModel | None:
-        """Returns the shape of an object; None where it is unknown."""
+        """Return the shape of an object; None where it is unknown."""
         _, asset = _make_object_key(self.model_source, sample, label)
         if self.models:
             return self.models[self.get_object_id(sample, label)]
@@ -197,7 +197,7 @@ def _write_scene(
     folder: Path,
     scene_id: int,
 ) -> list[dict[str, int]]:
-    """Writes a scene and returns its targets."""
+    """Write a scene and returns its targets."""
     files: dict[str, dict[str, Any]] = {CAMERA_FILE: {}, POSE_FILE: {}, INFO_FILE: {}}
     targets = []
     for number, sample in enumerate(samples):
@@ -286,7 +286,7 @@ def _undistort_sample(
 
 
 def _get_image_window(canvas: NDArray[np.bool_]) -> tuple[slice, slice]:
-    """Returns where the picture (h, w) lies on BOP's canvas (3 h, 3 w)."""
+    """Return where the picture (h, w) lies on BOP's canvas (3 h, 3 w)."""
     height, width = (side // 3 for side in canvas.shape)
     return slice(height, 2 * height), slice(width, 2 * width)
 
@@ -301,7 +301,7 @@ def _check_required_labels(dataset: Dataset, sample: Sample, label: ObjectLabel)
 def _build_object(
     label: ObjectLabel, visible_mask: NDArray[np.bool_], undistorter: Undistorter
 ) -> _BopObject:
-    """Returns an object as far as the picture tells it."""
+    """Return an object as far as the picture tells it."""
     if label.amodal_mask is not None:
         bits = label.amodal_mask.decode().astype(np.uint8)
         whole = undistorter.undistort_labels(bits) > 0
@@ -326,7 +326,7 @@ def _complete_from_model(
     undistorter: Undistorter,
     observed: NDArray[np.bool_],
 ) -> _BopObject:
-    """Returns an object with what its shape covers where the picture does not tell: beyond its edge,
+    """Return an object with what its shape covers where the picture does not tell: beyond its edge,
     and where a bent lens did not see what a pinhole sees.
 
     Args:

@@ -18,7 +18,7 @@ _ROUNDING_PX, _MIN_AREA_RATIO = 1, 0.95  # what rounding takes of sides and area
 
 
 def are_xyxy(boxes: ArrayLike, sizes: ArrayLike, areas_px: ArrayLike) -> bool:
-    """Returns whether what should be x, y, width, height is x0, y0, x1, y1.
+    """Return whether what should be x, y, width, height is x0, y0, x1, y1.
 
     It is where as corners all boxes lie in their pictures and hold the areas said beside them, and as COCO's
     many reach far beyond. Boxes of whole objects may reach beyond too, but then others of their file are no

@@ -51,7 +51,7 @@ def parse_segmentation(segmentation: Any, size: tuple[int, int]) -> RleMask | No
 
 
 def _parse_polygon(polygon: Any) -> NDArray[np.float64]:
-    """Returns the corners (n, 2) of a polygon."""
+    """Return the corners (n, 2) of a polygon."""
     numbers = _parse_numbers(polygon)
     if numbers is None:
         raise _make_error(polygon, "of segmentation must be a list of numbers")

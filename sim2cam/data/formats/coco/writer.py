@@ -21,7 +21,7 @@ from sim2cam.geometry.run_length import RleMask
 
 
 def write_coco(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder with ``PART.json`` and ``images/PART/`` for each part.
+    """Fill a folder with ``PART.json`` and ``images/PART/`` for each part.
 
     Pictures keep their bytes; those that EXIF turns are written upright as PNG, as tools disagree
     on whether to turn them. Masks are run-length encoded; keypoints are COCO's, an integer being the
@@ -42,7 +42,7 @@ def write_coco(splits: Mapping[str, Dataset], folder: Path) -> None:
 def _build_tables(
     dataset: Dataset, folder: Path, image_folder: str, keypoints: Mapping[str, tuple[str, ...]]
 ) -> dict[str, Any]:
-    """Writes the pictures to a place in the folder and returns what the file holds.
+    """Write the pictures to a place in the folder and returns what the file holds.
 
     Args:
         dataset: a part.
@@ -81,7 +81,7 @@ def _build_skeleton(names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _write_image(sample: Sample, image_id: int, folder: Path, image_folder: str) -> dict[str, Any]:
-    """Writes the picture and returns its entry."""
+    """Write the picture and returns its entry."""
     data, suffix = encode_upright(sample)
     name = f"{image_folder}/{get_stem(sample)}{suffix}"
     write_bytes(folder / name, data)
@@ -135,7 +135,7 @@ def _build_annotation(
 
 
 def _encode_keypoints(label: ObjectLabel, names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns x, y and visibility of each keypoint, all 0 for one that the object does not have."""
+    """Return x, y and visibility of each keypoint, all 0 for one that the object does not have."""
     if label.keypoints is None:
         return {}
     points = {point.name: point for point in label.keypoints}

@@ -33,7 +33,7 @@ _CURE = "Correct the file."
 
 
 def write_voc(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder with ``JPEGImages/``, ``Annotations/`` and ``ImageSets/Main/PART.txt``.
+    """Fill a folder with ``JPEGImages/``, ``Annotations/`` and ``ImageSets/Main/PART.txt``.
 
     Groups (``is_crowd``) are ``difficult``, which VOC does not score either. Masks, poses and depth
     have no place in it.

@@ -41,7 +41,7 @@ _REWRITE_HINT = "Write the file again"
 
 
 def is_webdataset(path: Path) -> bool:
-    """Returns whether a path is a tar file, or a folder of them without pictures or lists of any."""
+    """Return whether a path is a tar file, or a folder of them without pictures or lists of any."""
     if path.suffix == ".tar":
         return path.is_file()
     others = (p for p in path.glob("*") if p.suffix.lower() in (*images.IMAGE_SUFFIXES, ".json"))
@@ -124,7 +124,7 @@ def _read_samples(tar: Path, origin: Origin, problems: AnnotationErrors) -> Iter
 
 
 def _parse_names(value: Any) -> tuple[str, ...] | None:
-    """Returns a list of names, None where it is something else."""
+    """Return a list of names, None where it is something else."""
     are_names = isinstance(value, list) and all(isinstance(name, str) for name in value)
     return tuple(value) if are_names else None
 
@@ -172,7 +172,7 @@ def _read_foreign_sample(
 
 
 def _unpack_tar(tar: Path, folder: Path) -> None:
-    """Writes a tar file's samples: numbered pictures, and a line for each in order."""
+    """Write a tar file's samples: numbered pictures, and a line for each in order."""
     lines = [
         _unpack_sample(tar, key, files, folder, number)
         for number, (key, files) in enumerate(_group_by_key(tar))
@@ -185,7 +185,7 @@ def _unpack_tar(tar: Path, folder: Path) -> None:
 def _unpack_sample(
     tar: Path, key: str, files: dict[str, bytes], folder: Path, number: int
 ) -> dict[str, Any]:
-    """Writes the pictures of a sample and returns its line."""
+    """Write the pictures of a sample and returns its line."""
     pictures = [ending for ending in files if f".{ending}" in images.IMAGE_SUFFIXES]
     if not pictures:  # then as BOP names them
         pictures = [
@@ -213,7 +213,7 @@ def _unpack_sample(
 
 
 def _group_by_key(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Yields the key of each sample and its files by what follows the key, as the library does."""
+    """Yield the key of each sample and its files by what follows the key, as the library does."""
     seen: set[str] = set()
     last, files = "", dict[str, bytes]()
     for key, ending, data in _iterate_files(path):
@@ -234,7 +234,7 @@ def _group_by_key(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
 
 
 def _iterate_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
-    """Yields key, ending and content of each file; what has no key is left out."""
+    """Yield key, ending and content of each file; what has no key is left out."""
     try:
         with tarfile.open(path, mode="r:") as tar:
             for entry in tar:
@@ -255,7 +255,7 @@ def _iterate_files(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _split_entry_name(path: Path, entry: tarfile.TarInfo) -> tuple[str, str] | None:
-    """Returns key and ending of an entry; None of what is no file of a sample."""
+    """Return key and ending of an entry; None of what is no file of a sample."""
     name = entry.name.removeprefix("./")
     if entry.isdir() or _META_PATTERN.match(name):
         return None

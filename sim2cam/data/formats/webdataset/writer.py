@@ -18,7 +18,7 @@ SAMPLES_PER_TAR = 1000
 
 
 def write_webdataset(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder with ``PART-000000.tar``, ... of whole scenes, about 1000 samples each.
+    """Fill a folder with ``PART-000000.tar``, ... of whole scenes, about 1000 samples each.
 
     Of a sample there are ``KEY.jpg`` (or what the picture is), ``KEY.json`` with its labels, lens
     and origin in the fields of ``dataset.sample`` (metres, pixels, boxes xyxy), and a file for each
@@ -35,7 +35,7 @@ def write_webdataset(splits: Mapping[str, Dataset], folder: Path) -> None:
 
 
 def _group_by_scene(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
-    """Yields numbered samples, cut between scenes."""
+    """Yield numbered samples, cut between scenes."""
     group: list[tuple[int, Sample]] = []
     for number, sample in enumerate(samples):
         if len(group) >= SAMPLES_PER_TAR and group[-1][1].scene_index != sample.scene_index:
@@ -72,9 +72,9 @@ def _encode_files(sample: Sample, categories: tuple[str, ...]) -> dict[str, byte
 
 
 def _build_metadata(sample: Sample, categories: tuple[str, ...]) -> dict[str, Any]:
-    """Returns a sample without its files, and what makes it readable alone."""
+    """Return a sample without its files, and what makes it readable alone."""
     facts: dict[str, Any] = to_json_value(sample)
-    for name in ("rgb", "channels", "tracks", "right"):
+    for name in ("rgb", "channels", "tracks", "right_rgb"):
         facts.pop(name, None)
     facts["categories"] = list(categories)
     if sample.lens is not None:

@@ -127,7 +127,7 @@ def _read_data_file_layout(file: Path) -> YoloLayout:
     if place.name == root.resolve().name and not (root / place).is_dir():
         place = PurePosixPath(".")  # Ultralytics looks for it in a folder of its own
     return _build_layout(
-        file, facts, place, categories=categories, keypoints=keypoints, keypoint_numbers=numbers
+        file, facts, place, categories=categories, keypoint_names=keypoints, keypoint_dims=numbers
     )
 
 

@@ -25,7 +25,7 @@ _SPLIT_NAMES = ("train", "val", "test")
 
 
 def write_yolo(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder with ``data.yaml``, ``images/PART/`` and ``labels/PART/``.
+    """Fill a folder with ``data.yaml``, ``images/PART/`` and ``labels/PART/``.
 
     Boxes keep six digits, far below a pixel, and end at the picture's edge. Groups (``is_crowd``) have
     no place in YOLO and are left out, as are masks, poses and depth.
@@ -39,7 +39,7 @@ def write_yolo(splits: Mapping[str, Dataset], folder: Path) -> None:
 
 
 def write_yolo_polygons(splits: Mapping[str, Dataset], folder: Path) -> None:
-    """Fills a folder as ``write_yolo`` does, with the outline of what is seen of each object.
+    """Fill a folder as ``write_yolo`` does, with the outline of what is seen of each object.
 
     Pieces and holes of an object are joined, as ``outlines.outline_of`` has it.
 

@@ -65,7 +65,9 @@ def target(**changes):
 
 
 def places_mm(view):
-    return {o: np.round(poses[:, 0, 3] * 1000).tolist() for o, poses in view.truths.items()}
+    return {
+        o: np.round(poses[:, 0, 3] * 1000).tolist() for o, poses in view.ground_truth_poses.items()
+    }
 
 
 def test_as_many_as_are_sought_of_those_seen_most(tmp_path):

@@ -97,7 +97,7 @@ def test_units_masks_and_depth_are_bops(exported):
         name = f"000000_{index:06d}.png"
         assert np.array_equal(read_rgb(scene / "mask_visib" / name)[..., 0] > 0, ids == index + 1)
         whole = read_rgb(scene / "mask" / name)[..., 0] > 0
-        assert np.array_equal(whole, label.amodal_mask.mask())
+        assert np.array_equal(whole, label.amodal_mask.decode())
 
 
 def test_masks_are_read_when_they_are_asked_for(exported):
@@ -157,7 +157,7 @@ def test_a_bent_lens_is_straightened_with_its_labels(tmp_path, dataset):
 def test_where_the_camera_stands_is_kept(tmp_path, dataset):
     camera = Pose((0.5, 0.5, 0.5, 0.5), (1.0, 2.0, 3.0))
     samples = tuple(
-        replace(sample, moment=FrameInfo(0, 0.0, 0.0, 0.0, camera))
+        replace(sample, frame_info=FrameInfo(0, 0.0, 0.0, 0.0, camera))
         for sample in posed(dataset).samples
     )
     export_dataset({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
@@ -169,7 +169,7 @@ def test_where_the_camera_stands_is_kept(tmp_path, dataset):
 
 
 def test_where_the_camera_stands_is_left_out_where_no_one_knows(tmp_path, dataset):
-    samples = tuple(replace(sample, moment=FrameInfo(0)) for sample in posed(dataset).samples)
+    samples = tuple(replace(sample, frame_info=FrameInfo(0)) for sample in posed(dataset).samples)
     export_dataset({"train": replace(dataset, samples=samples)}, tmp_path / "bop", "bop")
     facts = json.loads((tmp_path / "bop/train/000000/scene_camera.json").read_text())["0"]
     assert facts.keys() == {"cam_K", "depth_scale"}

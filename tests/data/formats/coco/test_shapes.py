@@ -191,7 +191,7 @@ def test_masks_and_keypoints_of_stored_pixels_turn_with_them(tmp_path, orientati
 def test_masks_of_upright_photos_are_not_unpacked(tmp_path, monkeypatch):
     runs = RleMask.from_mask(np.eye(HEIGHT, WIDTH, dtype=bool))
     path = one(tmp_path, segmentation={"size": runs.size, "counts": runs.counts})
-    monkeypatch.setattr(RleMask, "mask", None)
+    monkeypatch.setattr(RleMask, "decode", None)
     assert label_of(path).mask == runs
 
 

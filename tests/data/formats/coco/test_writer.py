@@ -205,9 +205,11 @@ def test_whole_masks_and_occlusions_stand_beside(tmp_path, labelled):
     tables = json.loads((tmp_path / "coco/train.json").read_text())
     first, second = tables["annotations"][:2]
     mask = coco_mask.decode(first["segmentation_amodal"])
-    assert np.array_equal(mask > 0, labelled.samples[0].objects[0].amodal_mask.mask())
+    assert np.array_equal(mask > 0, labelled.samples[0].objects[0].amodal_mask.decode())
     assert "segmentation_amodal" not in second
-    assert tables["images"][0]["occlusions"] == [{"front": 2, "behind": 1, "pixels": 48}]
+    assert tables["images"][0]["occlusions"] == [
+        {"occluder_id": 2, "occluded_id": 1, "area_px": 48}
+    ]
     assert "occlusions" not in tables["images"][1]
 
 

@@ -1,6 +1,6 @@
 """Makes the judge that ships: a second opinion on translated dice, of another architecture.
 
-    python benchmarks/make_judge.py [--work DIR] [--threads N]
+    python benchmarks/make_verifier.py [--work DIR] [--threads N]
 
 It learns from the same data as the first training of the weights that ship (``make_weights.py``), made in the same folder, so that
 both know renders and renders in the colours of photos, and no real label. Without a reader it learns faces from
@@ -44,7 +44,7 @@ class Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Renders, translates, trains, tunes and writes weights and card."""
+    """Render, translates, trains, tunes and writes weights and card."""
     config = replace(CONFIG, architecture="scout", roi_classifier=False, rotate_90=False)
     *mix, (plain, _) = parts_of({**SHARES, FIXED: 0.0}, arguments.work, arguments.threads)
     parts, config = add_curriculum(plain, tuple(mix), config)
@@ -54,7 +54,7 @@ def main(arguments: Arguments) -> None:
     dev = read_real_images(real_folder("dice") / "dev.json")
     detector = tune_detector(trained, dev)
     metrics = {"dice development photos": bench(detector, dev).score.to_json()}
-    path = SHIPPED_WEIGHTS / "dice-judge.safetensors"
+    path = SHIPPED_WEIGHTS / "dice-verifier.safetensors"
     card = replace(detector.card, metrics=metrics, licence="Apache-2.0")
     save_detector(path, detector.network.state_dict(), card)
     size = path.stat().st_size
