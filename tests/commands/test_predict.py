@@ -224,7 +224,7 @@ def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):
     assert line["detections"]
     for detection in line["detections"]:
         assert [point["name"] for point in detection["keypoints"]] == ["rim", "foot"]
-        assert all(0 <= point["seen"] <= 1 for point in detection["keypoints"])
+        assert all(0 <= point["visibility_score"] <= 1 for point in detection["keypoints"])
         assert detection["mask"]["size"] == [96, 128]
     assert line["category_masks"]["cup"]["size"] == [96, 128]
     drawn, plain = (

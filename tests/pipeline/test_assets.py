@@ -110,7 +110,7 @@ def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
         assert one.mass_kg.low <= body.mass_kg <= one.mass_kg.high
         assert one.friction.low <= body.friction <= one.friction.high
         share = drawn.get_float(f"{body.name}/restitution_share")
-        assert body.restitution == one.restitution.at(share)
+        assert body.restitution == one.restitution.interpolate(share)
         assert body.is_target
         balance = compute_inertial_frame(body).frame.position_m
         off_m = [0.1, 0.0, -0.005] if one.name.startswith("block") else one.center_m

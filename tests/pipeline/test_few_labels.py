@@ -55,7 +55,7 @@ def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, 
     dann = recipe("[train.adapt]\nmethod = 'dann'\n")
     assert train(dann, adapted, "--data", sim.root, "--from", weights, "--captures", coco) == 0
     card = json.loads((adapted / "weights.json").read_text())
-    assert card["captures"]["origins"] == {"real": 24}
+    assert card["target_images"]["origins"] == {"real": 24}
     assert card["config"]["fine_tuning"] == {
         "head_lr_scale": 0.25,
         "layer_decay": 0.7,

@@ -12,7 +12,7 @@ from sim2cam.data.real_images import read_real_images
 from sim2cam.models.inference.detector import load_detector, save_detector
 from sim2cam.models.reliability import measurement
 from sim2cam.models.reliability.confidence import ScoreCalibration
-from sim2cam.models.training.training import tuning
+from sim2cam.models.training import tuning
 
 
 @pytest.fixture(scope="module")

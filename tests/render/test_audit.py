@@ -119,7 +119,7 @@ def with_keypoints(change):
 def with_amodal(change):
     return with_objects(
         lambda label: replace(
-            label, amodal_mask=RleMask.from_mask(change(label.amodal_mask.mask(), label))
+            label, amodal_mask=RleMask.from_mask(change(label.amodal_mask.decode(), label))
         )
     )
 
@@ -240,7 +240,7 @@ PICTURE_FAULTS = {
         "no object has the instance_id 99",
     ),
     "pixels of another picture": (
-        with_occlusions(lambda o: replace(o, pixels=o.pixels + 1)),
+        with_occlusions(lambda o: replace(o, area_px=o.area_px + 1)),
         "but their masks share",
     ),
     "another baseline": (of_the_sample(baseline_m=0.031), "disparity and depth differ"),

@@ -527,8 +527,8 @@ def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch
 def seen(**parts):
     """A photo of which nothing else is seen."""
     return SimpleNamespace(
-        marks=SimpleNamespace(smear=parts.get("smear", (np.nan, np.nan))),
-        rows=parts.get("rows", np.zeros(240)),
+        sensor_features=SimpleNamespace(blur_anisotropy=parts.get("smear", (np.nan, np.nan))),
+        row_profile=parts.get("rows", np.zeros(240)),
     )
 
 

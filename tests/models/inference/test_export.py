@@ -196,7 +196,7 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     assert main(["export", str(weights), "--format", "onnx", "--out", str(path), "--json"]) == 0
     told = capsys.readouterr()
     rest = "not in the graph, which tells boxes, scores and labels alone; predict does"
-    assert json.loads(told.out)["lacks"] == [f"masks: {rest}", f"keypoints: {rest}"]
+    assert json.loads(told.out)["omissions"] == [f"masks: {rest}", f"keypoints: {rest}"]
     assert f"masks: {rest}.\nkeypoints: {rest}." in told.err
     names = {one.name for one in onnx.load(path).graph.initializer}
     assert not any(

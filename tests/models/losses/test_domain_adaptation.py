@@ -118,10 +118,10 @@ def test_the_critic_learns_to_tell_domains_and_features_the_opposite():
     )
     heat = torch.randn(3, 8, 8, generator=generator(2), dtype=torch.double)
     losses = critic.losses(features, heat, 2, 0.25)
-    told = torch.sigmoid(critic.image(features)).detach().numpy()
+    told = torch.sigmoid(critic.image_head(features)).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
     assert losses["domain_image"].item() == pytest.approx(expected)
-    told = torch.sigmoid(critic.instance(gather_peak_features(features, heat))).detach().numpy()
+    told = torch.sigmoid(critic.instance_head(gather_peak_features(features, heat))).detach().numpy()
     expected = -np.concatenate([np.log(1 - told[:2]).ravel(), np.log(told[2:]).ravel()]).mean()
     assert losses["domain_instance"].item() == pytest.approx(expected)
 
@@ -135,11 +135,11 @@ def test_the_critic_learns_to_tell_domains_and_features_the_opposite():
         assert features.grad[index] == pytest.approx(
             -0.25 * slope(total, features, index), rel=1e-5, abs=1e-12
         )
-    weights = critic.image[2].weight
+    weights = critic.image_head[2].weight
 
     def by_weight(values):
         other = copy.deepcopy(critic)
-        other.image[2].weight = nn.Parameter(values)
+        other.image_head[2].weight = nn.Parameter(values)
         with torch.no_grad():
             return sum(other.losses(features, heat, 2, 0.25).values())
 

@@ -428,11 +428,11 @@ def card_of(name, **more):
 
 
 @pytest.mark.parametrize("side", [None, (320, 320)])
-@pytest.mark.parametrize("magnification", [1.0, 0.5])
-def test_what_is_found_in_tiles_is_told_once_in_pixels_of_the_picture(bright, side, magnification):
+@pytest.mark.parametrize("input_scale", [1.0, 0.5])
+def test_what_is_found_in_tiles_is_told_once_in_pixels_of_the_picture(bright, side, input_scale):
     rgb, boxes = bright
     model = Bright(side)
-    card = card_of("maskrcnn_tiny", masks=True, magnification=magnification)
+    card = card_of("maskrcnn_tiny", masks=True, input_scale=input_scale)
     seen = predict_image(TorchvisionDetector(TorchvisionObjectNetwork(model, 128), card), rgb)
     found = sorted(seen.detections, key=lambda one: one.box_xyxy)
     assert len(found) == 3
@@ -453,8 +453,8 @@ def test_what_is_found_in_tiles_is_told_once_in_pixels_of_the_picture(bright, si
     ).detections
 
 
-@pytest.mark.parametrize("magnification", [1.0, 0.5])
-def test_pixels_that_hang_together_are_one_object(bright, magnification):
+@pytest.mark.parametrize("input_scale", [1.0, 0.5])
+def test_pixels_that_hang_together_are_one_object(bright, input_scale):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -465,7 +465,7 @@ def test_pixels_that_hang_together_are_one_object(bright, magnification):
 
     rgb, boxes = bright
     rgb[5:8, 5:8] = 255  # too small
-    card = card_of("fcn_tiny", masks=True, magnification=magnification, sizes_px=(10.0, 20.0))
+    card = card_of("fcn_tiny", masks=True, input_scale=input_scale, box_size_range_px=(10.0, 20.0))
     seen = predict_image(TorchvisionDetector(TorchvisionSegmentationNetwork(Model()), card), rgb)
     assert sorted(one.box_xyxy for one in seen.detections) == boxes
     assert seen.detections[0].score == pytest.approx(1 / (1 + np.exp(-2 * (255 - 123.7) / 58.4)))

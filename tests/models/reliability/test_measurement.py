@@ -126,7 +126,7 @@ def test_what_is_measured_repeats_to_the_byte(trained, make_dataset, tmp_path):
 
 def test_crops_of_whole_objects_are_those_of_their_boxes(trained, make_dataset, monkeypatch):
     """As they are in training: with ids, outlines would be of what is seen, and be turned freely."""
-    monkeypatch.setattr(measurement, "CROPS", 16)
+    monkeypatch.setattr(measurement, "REFERENCE_CROPS", 16)
     weights, *_ = trained
     config = replace(CONFIG, amodal=True)
     looks = [

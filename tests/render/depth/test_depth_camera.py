@@ -45,7 +45,7 @@ def test_each_kind_reads_a_drawn_scene(dice, camera):
     read = measure_depth(view, seen, camera)
     assert (read.shape, read.dtype) == ((240, 320), np.float32)
     common = np.arange(320) > 60  # what both eyes of a pair see
-    bright = common & (seen.returned > 0.1)
+    bright = common & (seen.returned_light > 0.1)
     assert (read[bright] > 0).mean() > 0.9
     kept = bright & (read > 0)
     error = np.abs(read[kept] - seen.depth_m[kept])
@@ -63,7 +63,7 @@ def test_normals_may_be_missing(dice):
 
 def test_arrays_of_another_size_are_refused(dice):
     view, seen = dice
-    with pytest.raises(UsageError, match=r"returned is \(3, 3\), but the view is 320x240"):
+    with pytest.raises(UsageError, match=r"returned_light is \(3, 3\), but the view is 320x240"):
         measure_depth(view, replace(seen, returned_light=np.ones((3, 3), np.float32)), CAMERAS[0])
 
 

@@ -51,7 +51,7 @@ def test_points_of_bodies_lie_on_their_surface(shoot, make, name):
     ball = make.body("ball", make.sphere(0.03), (0.03, 0.02, 0.05), rotation=turned)
     cube = make.body("cube", make.box((0.03, 0.03, 0.03)), (-0.03, 0.0, 0.015), rotation=turned)
     shot = shoot(make.scene(ball, cube), lens=LENSES[name])
-    points, bodies = compute_object_points(shot), shot.drawn["bodies"]
+    points, bodies = compute_object_points(shot), shot.gbuffer["bodies"]
     away = np.linalg.norm(points[bodies == 2], axis=1)
     assert np.quantile(np.abs(away / 0.03 - 1), 0.99) < 0.01  # of 40 x 20 patches
     on_cube = np.abs(points[bodies == 3]).max(axis=1)
@@ -65,7 +65,7 @@ def test_a_still_scene_does_not_flow(shoot, make, name):
     shot = shoot(make.thrown(), lens=LENSES[name])
     found = compute_flow(shot, shot)
     assert np.abs(found.offset_px).max() < 1e-3
-    assert found.visible[shot.drawn["bodies"] > 0].all()
+    assert found.visible[shot.gbuffer["bodies"] > 0].all()
 
 
 def moved(scene, name, offset):
@@ -83,13 +83,13 @@ def test_a_body_that_moves_takes_its_pixels_with_it(shoot, make):
     now = shoot(scene)
     then = shoot(moved(scene, "die", (0.01, 0.0, 0.0)))
     found = compute_flow(now, then)
-    on_die = now.drawn["bodies"] == 2
-    up_side = on_die & (np.abs(now.drawn["depth_m"] - 0.37) < 1e-4)
+    on_die = now.gbuffer["bodies"] == 2
+    up_side = on_die & (np.abs(now.gbuffer["depth_m"] - 0.37) < 1e-4)
     assert up_side.sum() > 500
     length = np.linalg.norm(found.offset_px[up_side], axis=1)
     assert np.allclose(length, 400.0 * 0.01 / 0.37, atol=0.01)
     assert found.visible[up_side].mean() > 0.97
-    ground = now.drawn["bodies"] == 1
+    ground = now.gbuffer["bodies"] == 1
     assert np.abs(found.offset_px[ground]).max() < 1e-2
     hidden = ground & ~found.visible
     assert 0 < hidden.sum() < 0.5 * on_die.sum()  # where the die lies then
@@ -100,7 +100,7 @@ def test_flow_there_and_back_is_nothing(shoot, make):
     there, back = compute_flow(now, then), compute_flow(then, now)
     rows, columns = np.nonzero(there.visible)
     x, y = np.rint(there.offset_px[rows, columns] + np.stack([columns, rows], 1)).astype(int).T
-    same = back.visible[y, x] & (then.drawn["bodies"][y, x] == now.drawn["bodies"][rows, columns])
+    same = back.visible[y, x] & (then.gbuffer["bodies"][y, x] == now.gbuffer["bodies"][rows, columns])
     loop = there.offset_px[rows, columns] + back.offset_px[y, x]
     assert same.mean() > 0.95
     assert np.quantile(np.linalg.norm(loop[same], axis=1), 0.95) < 0.75  # half a pixel's rounding
@@ -111,9 +111,9 @@ def test_flow_of_a_camera_that_moves_sideways_is_the_disparity(shoot, make):
     left = shoot(make.thrown())
     right = left.camera.pose.apply(np.array([[baseline, 0.0, 0.0]]))[0]
     pose = Pose(left.camera.pose.rotation_wxyz, tuple(map(float, right)))
-    stereo = RenderedView(left.scene, replace(left.camera, pose=pose), left.drawn)
+    stereo = RenderedView(left.scene, replace(left.camera, pose=pose), left.gbuffer)
     found = compute_flow(left, stereo).offset_px
-    expected = convert_depth_disparity(left.drawn["depth_m"], 400.0, baseline)
+    expected = convert_depth_disparity(left.gbuffer["depth_m"], 400.0, baseline)
     assert np.abs(found[..., 0] + expected).max() < 1e-2
     assert np.abs(found[..., 1]).max() < 1e-2
 
@@ -148,7 +148,7 @@ def test_who_hides_whom_is_counted_in_pixels(shoot, make):
     beside = make.body("beside", make.die(0.02), (-0.06, 0.0, 0.01))
     shot = shoot(make.scene(lower, upper, beside))
     found = count_occluded_pixels(
-        convert_to_instance_ids(shot.scene, shot.drawn["bodies"]), shot.drawn["cover"]
+        convert_to_instance_ids(shot.scene, shot.gbuffer["bodies"]), shot.gbuffer["cover"]
     )
     assert set(found) == {(2, 1)}
     # of a die of 20 mm half is hidden: 10 mm x 20 mm, 0.38 m away

@@ -35,7 +35,7 @@ def test_a_whole_mask_is_the_visible_one_without_what_hides_it(frame, make, lens
     (covered,) = frame(make.scene(die, lid), of).objects
     alone = frame(make.scene(die), of)
     assert covered.visible_fraction < 0.8
-    assert np.array_equal(covered.amodal_mask.mask(), alone.channels["ids"] == 1)
+    assert np.array_equal(covered.amodal_mask.decode(), alone.channels["ids"] == 1)
     assert alone.objects[0].amodal_mask == covered.amodal_mask
 
 
@@ -144,6 +144,6 @@ def test_who_hides_whom_counts_labelled_objects_that_are_seen(frame, make):
     found = frame(make.scene(low, under, lid), make.camera((0.0, -0.001, 0.4)))
     ids = found.channels["ids"]
     assert [label.instance_id for label in found.objects] == [1, 3]  # the second is wholly inside
-    whole = found.objects[0].amodal_mask.mask()
+    whole = found.objects[0].amodal_mask.decode()
     assert found.occlusions == (Occlusion(3, 1, int(((ids == 3) & whole).sum())),)
-    assert found.occlusions[0].pixels > 100
+    assert found.occlusions[0].area_px > 100

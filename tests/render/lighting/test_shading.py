@@ -72,7 +72,7 @@ def test_a_mirror_shows_the_sky_above_it():
 
 def test_a_metal_tints_its_reflection_and_a_dielectric_does_not():
     sky = Environment((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), ())
-    red = {"colors": [[0.8, 0.1, 0.1]], "roughness": [0.05]}
+    red = {"albedo": [[0.8, 0.1, 0.1]], "roughness": [0.05]}
     metal = shade(points(**red, metallic=[1.0]), lighting(environment=sky))[:, 0]
     plastic = shade(points(**red, specular=[0.05]), lighting(environment=sky, power=0.0))[:, 0]
     assert metal == pytest.approx([0.8, 0.1, 0.1], rel=0.01)
