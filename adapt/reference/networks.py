@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.adapt.reference.convolutions import Conv3x3, ImageConv
 from sim2cam.adapt.tiles import STRIDE
 
 MIN_PX = 2 * STRIDE  # edges cannot be mirrored in less
@@ -48,14 +47,14 @@ class ResnetGenerator(nn.Module):
         )
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(3),
-            *_add_norm(ImageConv(3, width, 7), width),
+            *_add_norm(nn.Conv2d(3, width, 7), width),
             *shrink(width, 2 * width),
             *shrink(2 * width, 4 * width),
             *(ResnetBlock(4 * width) for _ in range(blocks)),
             *grow(4 * width, 2 * width),
             *grow(2 * width, width),
             nn.ReflectionPad2d(3),
-            ImageConv(width, 3, 7),
+            nn.Conv2d(width, 3, 7),
             nn.Tanh(),
         )
 
@@ -122,9 +121,9 @@ class ResnetBlock(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(1),
-            *_add_norm(Conv3x3(channels, channels), channels),
+            *_add_norm(nn.Conv2d(channels, channels, 3), channels),
             nn.ReflectionPad2d(1),
-            Conv3x3(channels, channels),
+            nn.Conv2d(channels, channels, 3),
             InstanceNorm(channels),
         )
 
@@ -246,7 +245,7 @@ def _build_downsampling(inputs: int, outputs: int) -> list[nn.Module]:
 
 
 def _build_antialiased_downsampling(inputs: int, outputs: int) -> list[nn.Module]:
-    return [*_add_norm(Conv3x3(inputs, outputs, padding=1), outputs), BlurPool(outputs)]
+    return [*_add_norm(nn.Conv2d(inputs, outputs, 3, padding=1), outputs), BlurPool(outputs)]
 
 
 def _build_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
@@ -256,4 +255,4 @@ def _build_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
 
 def _build_antialiased_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
     double = nn.Upsample(scale_factor=2, mode="bilinear")  # the binomial kernel 1 3 3 1
-    return [double, *_add_norm(Conv3x3(inputs, outputs, padding=1), outputs)]
+    return [double, *_add_norm(nn.Conv2d(inputs, outputs, 3, padding=1), outputs)]
