@@ -15,9 +15,7 @@ _BETAS = (0.5, 0.999)
 
 def build_adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
     """Return the optimiser of all networks of the papers."""
-    taught = list(parameters)
-    is_fused = all(one.device.type != "meta" for one in taught)  # which no kernel is for
-    return torch.optim.Adam(taught, _LEARNING_RATE, _BETAS, fused=is_fused)
+    return torch.optim.Adam(parameters, _LEARNING_RATE, _BETAS, fused=True)
 
 
 def compute_learning_rate(step: int, steps: int, *, constant_fraction: float) -> float:

@@ -265,13 +265,6 @@ def estimate_image_bytes(sample: Sample, buffers: tuple[str, ...]) -> int:
     return sample.width * sample.height * (3 + 2 * count_channels(buffers))
 
 
-def estimate_cached_bytes(dataset: Dataset, buffers: tuple[str, ...], cache_bytes: int) -> int:
-    """Return how much memory the decoded images of a source take at most."""
-    return min(
-        cache_bytes, sum(estimate_image_bytes(sample, buffers) for sample in dataset.samples)
-    )
-
-
 def sample_batch(
     sim: PatchSource, real: PatchSource, config: TranslatorConfig, channels: int, step: int
 ) -> TranslatorBatch:

@@ -150,7 +150,6 @@ class AdaptTrain:
             sim, real, training, self.out, judges, paired=self.paired, dev=dev, device=self.device
         )
         _print_warnings(console, odd)
-        console.info(_describe_memory(training, sim, real, self.device))
         perception = self._load_perception(training, judges, sim)
         with lock_run_folder(self.out, self.folder):
             board = TensorBoardLogger(self.out) if self.tensorboard else None
@@ -355,31 +354,6 @@ def _report_video_frames(console: Console, *datasets: Dataset) -> None:
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     for warning in warnings:
         console.info(f"warning: {warning}")
-
-
-def _describe_memory(
-    training: TranslationConfig,
-    sim: Dataset,
-    real: Dataset,
-    device: str,
-) -> str:
-    from sim2cam.adapt.reference.memory import estimate_reference_memory
-    from sim2cam.adapt.translator.buffers import list_common_buffers
-    from sim2cam.adapt.translator.config import TranslatorConfig
-    from sim2cam.adapt.translator.memory import estimate_translator_memory
-
-    if isinstance(training, TranslatorConfig):
-        buffers = list_common_buffers(sim) if training.use_buffers else ()
-        need = estimate_translator_memory(training, sim, real, buffers)
-    else:
-        need = estimate_reference_memory(*training, sim, real)
-    images = f"{need.images_bytes / 1e9:.1f} GB of it for images"
-    if device == "cpu":
-        return f"memory: about {need.cpu_training_bytes / 1e9:.1f} GB at the peak, {images}"
-    return (
-        f"memory: up to {need.gpu_bytes / 1e9:.1f} GB of the GPU's, and about "
-        f"{need.host_bytes / 1e9:.1f} GB of the machine's, {images}"
-    )
 
 
 def _resolve_domain_folder(folder: Path, name: str) -> Path:

@@ -324,16 +324,12 @@ def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
     assert message in capsys.readouterr().err
 
 
-def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
+def test_a_preset_and_single_settings_over_it(photos, tmp_path):
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
     assert (
         main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
     )
-    said = capsys.readouterr().err
-    told = re.search(r"memory: about (.+) GB at the peak, 0.0 GB of it for images", said)
-    assert told is not None
-    assert 0.3 < float(told[1]) < 3  # of this process, which has done other things before
     config = json.loads((out / "weights.json").read_text())["config"]
     assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
     recipe = tmp_path / "mine.toml"
@@ -385,10 +381,8 @@ def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_
     flags = ["--sim", str(sim), "--real", str(real), "--validation", str(dev), "--out", str(out)]
     flags += ["--preset", "demo", "--workers", "1"]
     assert main(["adapt", "train", *flags, "--steps", "1"]) == 0
-    told = capsys.readouterr().err
     warning = "warning: --validation: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
-    assert warning in told
-    assert told.index(warning) < told.index("memory")
+    assert warning in capsys.readouterr().err
     assert json.loads((out / "weights.json").read_text())["outcome"]["selection"]["step"] == 1
 
 
@@ -402,10 +396,8 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
     flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
     flags += ["--verifier", "dice-verifier", "--preset", "demo", "--steps", "1", "--workers", "1"]
     assert main(["adapt", "train", *flags]) == 0
-    told = capsys.readouterr().err
     warning = "warning: --verifier: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
-    assert warning in told
-    assert told.index(warning) < told.index("memory")
+    assert warning in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
