@@ -17,7 +17,7 @@ from sim2cam.adapt.certificate.image_pair import ImagePair, extract_object_regio
 from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.transfers.transfer import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translator.perceptual_consistency import PerceptionModel, PerceptualDistance
-from sim2cam.data.sample import Dataset, Sample
+from sim2cam.data.sample import Sample
 from sim2cam.data.silhouettes import rasterize_instance_ids
 from sim2cam.images import (
     LOSSLESS_SUFFIXES,
@@ -44,7 +44,6 @@ class Verification:
         verifier_digests: of the judges' weights, by the same names.
         perception: the detector that the default translator learns to speak the same to; None without.
         lpips: by which it learns to look the same; None without.
-        dev: labelled captures that help to choose among weights (``LinearProbe``); None without.
     """
 
     limits: CertificateLimits = field(default_factory=CertificateLimits)
@@ -52,7 +51,6 @@ class Verification:
     verifier_digests: Mapping[str, str] = field(default_factory=dict)
     perception: PerceptionModel | None = None
     lpips: PerceptualDistance | None = None
-    dev: Dataset | None = None
 
 
 NO_VERIFIERS = Verification()

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.cyclegan import compute_mean_realness, discriminator_loss
+from sim2cam.adapt.reference.cyclegan import discriminator_loss
 from sim2cam.adapt.reference.losses import CHANCE_LOSS, lsgan_loss, patch_nce_loss
 from sim2cam.adapt.reference.networks import (
     PatchGan,
@@ -138,10 +137,6 @@ class Cut:
     def build_transfer(self) -> ReferenceTranslator:
         """Return the translator of these, as it would be loaded."""
         return snapshot_translator(self.generator, self._device)
-
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return the discriminator's mean verdict."""
-        return compute_mean_realness(self._discriminator, rgb, self._device)
 
     def _compute_generator_losses(
         self,

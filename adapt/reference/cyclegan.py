@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sim2cam.adapt.reference.config import ReferenceConfig
@@ -123,25 +121,12 @@ class CycleGan:
         """Return the translator of these, as it would be loaded."""
         return snapshot_translator(self.generator, self._device)
 
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return the mean verdict of the discriminator of captures."""
-        return compute_mean_realness(self._domains["real"].discriminator, rgb, self._device)
-
 
 def discriminator_loss(discriminator: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
     """Return half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
     verdicts = discriminator(torch.cat([real, fake.detach()]))
     on_captured, on_fake = verdicts.split([len(real), len(fake)])
     return 0.5 * (lsgan_loss(on_captured, is_real=True) + lsgan_loss(on_fake, is_real=False))
-
-
-@torch.inference_mode()
-def compute_mean_realness(
-    discriminator: nn.Module, rgb: NDArray[np.uint8], device: torch.device
-) -> float:
-    """Return how captured a picture (h, w, 3) looks to a discriminator, on average over places."""
-    picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(127.5) - np.float32(1.0))
-    return float(discriminator(picture.to(device)).mean())
 
 
 def _update_generators(

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.training.candidates import CandidateModel, CheckpointSelector
 from sim2cam.adapt.training.checkpoint_selection import (
@@ -26,7 +25,6 @@ from sim2cam.adapt.training.checkpoint_selection import (
     TrainingOutcome,
     TrainingSplit,
     build_selection,
-    find_contenders,
     schedule_evaluations,
     select_best,
     split_held_out,
@@ -37,7 +35,6 @@ from sim2cam.adapt.training.input_images import (
     check_images_unchanged,
     explain_unreadable_images,
 )
-from sim2cam.adapt.training.linear_probe import compute_labelled_digest
 from sim2cam.adapt.training.sample_images import write_sample_images
 from sim2cam.adapt.translation import Verification
 from sim2cam.adapt.translator.config import TranslatorConfig
@@ -57,11 +54,7 @@ from sim2cam.learn.run_folder import BATCH_FILE, CHECKPOINT, MetricsLog, open_ru
 MIN_REAL_IMAGES = 20
 LOG_INTERVAL_STEPS = 10
 
-_SELECTED, _CANDIDATE, _PENDING_METRICS = (
-    "selected",
-    "candidate",
-    "record",
-)  # groups of a checkpoint's tensors
+_SELECTED, _PENDING_METRICS = "selected", "record"  # groups of a checkpoint's tensors
 _WARMUP_DIVISOR = 4  # a training is not warned of in its first part of so many,
 _RECENT_DIVISOR = 10  # and by its last part of so many
 
@@ -77,8 +70,7 @@ class TranslatorProgress:
         steps: steps in all.
         scalars: means since the last line of what the game measures: its losses by name, and the
             ``mean_change`` of a render (of a range of 1). Where a candidate was judged, its
-            ``held_out_accepted``, ``held_out_distance``, ``held_out_overfit_auc`` and, with labels,
-            ``held_out_probe_accuracy`` (see ``CandidateScores``).
+            ``held_out_accepted`` and ``held_out_distance`` (see ``CandidateScores``).
         step_s: seconds a step since the last line, waiting for data included.
         warnings: signs that the training goes wrong, in words.
     """
@@ -259,13 +251,13 @@ def _write_sample_images(
 
 
 class _CandidateTracker:
-    """The candidates of a game so far, and the weights of those that may ship."""
+    """The candidates of a game so far, and the weights of the best one."""
 
     def __init__(self, selector: CheckpointSelector, model: AdversarialModel) -> None:
         self._selector = selector
         self._model = model
         self._candidates: list[CandidateScores] = []
-        self._candidate_weights: dict[int, dict[str, Tensor]] = {}  # by step
+        self._best_weights: dict[str, Tensor] | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -273,10 +265,9 @@ class _CandidateTracker:
         jury = self._selector.verification
         if not self._selector.split.candidate_steps:
             return {}
-        judged = {
+        return {
             "certificate": {"limits": asdict(jury.limits), "verifiers": dict(jury.verifier_digests)}
         }
-        return judged if jury.dev is None else judged | {"dev": compute_labelled_digest(jury.dev)}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -285,17 +276,14 @@ class _CandidateTracker:
 
     @property
     def groups(self) -> TensorGroups:
-        """The weights that may ship: those that would now, and others by their steps."""
-        names = self._name_groups()
-        return {names[step]: weights for step, weights in self._candidate_weights.items()}
+        """The weights that would ship now."""
+        return {} if self._best_weights is None else {_SELECTED: self._best_weights}
 
     def load_state(self, facts: Mapping[str, Any], groups: TensorGroups) -> None:
         """Become the standings that ``facts`` and ``groups`` were taken of, and takes its own out of these."""
         found = facts.get("candidates", [])
         self._candidates = TypeAdapter(list[CandidateScores]).validate_python(found)
-        self._candidate_weights = {
-            step: groups.pop(name) for step, name in self._name_groups().items()
-        }
+        self._best_weights = groups.pop(_SELECTED) if self._candidates else None
 
     def evaluate_step(self, step: int) -> dict[str, float]:
         """Return the scalars of the candidate of this step; none where none is judged."""
@@ -303,32 +291,11 @@ class _CandidateTracker:
             return {}
         candidate = self._selector.evaluate(step, self._model)
         self._candidates.append(candidate)
-        known = {**self._candidate_weights, step: self._model.get_weights()}
-        self._candidate_weights = {
-            at: {name: value.clone() for name, value in known[at].items()}
-            for at in self._name_groups()
-        }
-        scalars = {
-            "held_out_accepted": candidate.accepted
-            / len(self._selector.split.sim_held_out.samples),
-            "held_out_distance": candidate.distance,
-            "held_out_overfit_auc": candidate.overfit_auc,
-        }
-        return (
-            scalars
-            if candidate.probe_accuracy is None
-            else scalars | {"held_out_probe_accuracy": candidate.probe_accuracy}
-        )
-
-    def _name_groups(self) -> dict[int, str]:
-        """Return the groups of weights that may ship, by step."""
-        if not self._candidates:
-            return {}
-        best = select_best(self._candidates)
-        return {
-            one.step: _SELECTED if one is best else f"{_CANDIDATE} {one.step}"
-            for one in find_contenders(self._candidates)
-        }
+        if select_best(self._candidates) is candidate:
+            weights = self._model.get_weights()
+            self._best_weights = {name: value.clone() for name, value in weights.items()}
+        accepted = candidate.accepted / len(self._selector.split.sim_held_out.samples)
+        return {"held_out_accepted": accepted, "held_out_distance": candidate.distance}
 
     def collect_warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
         """Return what goes wrong by the last lines."""
@@ -336,14 +303,13 @@ class _CandidateTracker:
         if last.step * _WARMUP_DIVISOR < last.steps:
             return []
         recent = [o.scalars for o in lines if (last.step - o.step) * _RECENT_DIVISOR <= last.steps]
-        latest = self._candidates[-1] if self._candidates else None
-        return list(diagnose_training(recent, latest, self._model.chance_loss))
+        return list(diagnose_training(recent, self._model.chance_loss))
 
     def select_weights(self, lines: Sequence[TranslatorProgress], steps: int) -> AdversarialResult:
         """Return what ships."""
         warnings = tuple(lines[-1].warnings) if lines else ()
         parts = self._selector.split
-        if not self._candidates:
+        if self._best_weights is None:
             why = f"the last ones: {parts.reason}, so nothing was kept aside to judge others by"
             return AdversarialResult(
                 self._model.get_weights(),
@@ -353,13 +319,7 @@ class _CandidateTracker:
         if select_best(self._candidates).distance >= untouched:
             warnings = (*warnings, _NO_IMPROVEMENT_WARNING)
         selection = build_selection(parts, self._candidates, untouched)
-        if dev := self._selector.verification.dev:
-            selection = replace(
-                selection, dev=build_image_set_record(dev, compute_image_digests(dev))
-            )
-        return AdversarialResult(
-            self._candidate_weights[selection.step], TrainingOutcome(selection, warnings)
-        )
+        return AdversarialResult(self._best_weights, TrainingOutcome(selection, warnings))
 
 
 _NO_IMPROVEMENT_WARNING = (

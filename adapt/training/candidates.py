@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import mannwhitneyu
 
 from sim2cam.adapt.certificate.certificate import DatasetCertificate
 from sim2cam.adapt.training.checkpoint_selection import CandidateScores, TrainingSplit
-from sim2cam.adapt.training.linear_probe import LinearProbe
 from sim2cam.adapt.transfers.transfer import Transfer
 from sim2cam.adapt.translation import Verification, encode_like, index_samples, translate_samples
 from sim2cam.images import decode_image, read_rgb
@@ -22,19 +19,12 @@ from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 
-_RESAMPLES = 200
-_MIDDLE_PX = 512  # of captures that a discriminator is shown, which may be of any size
-
 
 class CandidateModel(Protocol):
     """A training between two steps, by what it would ship."""
 
     def build_transfer(self) -> Transfer:
         """Return what would ship."""
-        ...
-
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return how captured a picture (h, w, 3) looks to the discriminator; more is surer."""
         ...
 
 
@@ -60,53 +50,22 @@ class CheckpointSelector:
             Sim2CamError: a render lacks a buffer that the others have.
         """
         transfer = model.build_transfer()
-        looks, certificates, made = [], [], []
+        looks, certificates = [], []
         aside = index_samples(self.split.sim_held_out.samples)
         for translated in translate_samples(
             transfer, aside, self.seed, "adapt/aside", self.verification
         ):
             looks.append(compute_image_statistics(translated.pair.after))
             certificates.append(translated.certificate)
-            made.append(translated.pair.after)
         certificate = DatasetCertificate(
             self.verification.limits, self.verification.verifier_digests, tuple(certificates)
         )
-        known, strange = (
-            [model.score_realness(_middle(read_rgb(sample.rgb))) for sample in captures.samples]
-            for captures in (self.split.real_train_subset, self.split.real_held_out)
-        )
-        statistic, p_value = mannwhitneyu(known, strange, alternative="greater")
         return CandidateScores(
             step,
             certificate.accepted_count,
             certificate.violations,
             self._distance(np.array(looks), self._captures),
-            float(statistic) / (len(known) * len(strange)),
-            float(p_value),
-            self._probed(made),
-            self._resampled(np.array(looks)),
         )
-
-    def _probed(self, translated: Sequence[NDArray[np.uint8]]) -> float | None:
-        """Return the score of the probe by translations; None without one."""
-        if self._probe is None:
-            return None
-        labels = [sample.objects or () for sample in self.split.sim_held_out.samples]
-        return self._probe.score(zip(translated, labels, strict=True))
-
-    @cached_property
-    def _probe(self) -> LinearProbe | None:
-        return (
-            None if self.verification.dev is None else LinearProbe(self.verification.dev, self.seed)
-        )
-
-    def _resampled(self, looks: Floats) -> tuple[float, ...]:
-        """Return distances from captures that are drawn again, the same for all; none without a probe."""
-        if self.verification.dev is None:
-            return ()
-        count = len(self._captures)
-        drawn = derive_rng(self.seed, "adapt/resampled").integers(count, size=(_RESAMPLES, count))
-        return tuple(self._distance(looks, self._captures[indices]) for indices in drawn)
 
     @cached_property
     def source_distance(self) -> float:
@@ -141,8 +100,3 @@ class CheckpointSelector:
                 for path in paths
             ]
         )
-
-
-def _middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    top, left = (max(0, (side - _MIDDLE_PX) // 2) for side in rgb.shape[:2])
-    return rgb[top : top + _MIDDLE_PX, left : left + _MIDDLE_PX]

@@ -8,13 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
-
-from sim2cam.adapt.card import ImageSetRecord, compute_sample_digest
+from sim2cam.adapt.card import compute_sample_digest
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.learn.weight_file import get_card_path, load_card, parse_card
-from sim2cam.metrics.bootstrap import compute_paired_difference
 from sim2cam.metrics.image_statistics import MIN_SIDE_PX
 from sim2cam.metrics.two_sample import MIN_IMAGES
 
@@ -43,23 +40,12 @@ class CandidateScores:
         violations: what of all of them breaks a limit, in words.
         distance: of their looks from those of the captures; the sliced Wasserstein distance, in standard
             deviations.
-        overfit_auc: how well the discriminator tells captures that it was trained on from others, as the
-            area under the ROC curve; 0.5 if it cannot.
-        overfit_p_value: one-sided p-value of that (Mann and Whitney 1947).
-        probe_accuracy: balanced accuracy on labelled captures of what is learned of its translations (``LinearProbe``); None
-            without labels.
-        resampled: distances from captures that were drawn again, the same for all candidates; none without
-            a probe.
     """
 
     step: int
     accepted: int
     violations: tuple[str, ...]
     distance: float
-    overfit_auc: float
-    overfit_p_value: float
-    probe_accuracy: float | None = None
-    resampled: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,8 +57,7 @@ class CheckpointSelection:
         reason: these, in words.
         render_count, capture_count: how many were kept aside.
         source_distance: distance of the renders themselves; None where nothing was kept aside.
-        candidates: all of them, in order, without what is drawn again.
-        dev: captures whose labels helped to choose; None where no label did. No weight is learned from one.
+        candidates: all of them, in order.
     """
 
     step: int
@@ -81,7 +66,6 @@ class CheckpointSelection:
     capture_count: int = 0
     source_distance: float | None = None
     candidates: tuple[CandidateScores, ...] = ()
-    dev: ImageSetRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +88,6 @@ class TrainingSplit:
     Attributes:
         sim, real: to be trained on.
         sim_held_out, real_held_out: to judge by; empty without candidates.
-        real_train_subset: captures of ``real``, as many as are kept aside.
         candidate_steps: after which a candidate is judged; none, or two and more.
         reason: nothing is kept aside, in words; None where something is.
     """
@@ -113,7 +96,6 @@ class TrainingSplit:
     real: Dataset
     sim_held_out: Dataset
     real_held_out: Dataset
-    real_train_subset: Dataset
     candidate_steps: tuple[int, ...] = ()
     reason: str | None = None
 
@@ -147,7 +129,7 @@ def split_held_out(
         InputError: a capture cannot be read.
     """
     none = replace(real, samples=())
-    whole = TrainingSplit(sim, real, replace(sim, samples=()), none, none)
+    whole = TrainingSplit(sim, real, replace(sim, samples=()), none)
     for side, what in ((sim, "renders"), (real, "captures")):
         if len(side.samples) < LEAST_SIDE:
             return replace(whole, reason=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
@@ -156,15 +138,14 @@ def split_held_out(
     cost_px = (1 + JUDGE_COST * verifier_count) * fmean(s.width * s.height for s in sim.samples)
     affordable = JUDGED_SHARE * pixels * steps / cost_px  # renders, of all candidates together
     wanted = min(_wanted(sim), max(MIN_IMAGES, int(affordable / MIN_CANDIDATES)))
-    renders, _ = _picked(_ranked(sim), wanted, len(sim.samples) // 3)
+    renders = _picked(_ranked(sim), wanted, len(sim.samples) // 3)
     if is_paired:
-        aside, rest = _partners(sim, real, renders)
+        aside = _partners(sim, real, renders)
     else:
-        aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
-    known, _ = _picked(rest, len(aside), len(aside))
+        aside = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
     if len(renders) < MIN_IMAGES:
         return replace(whole, reason="the renders are of too few scenes")
-    if len(known) < MIN_IMAGES:
+    if len(aside) < MIN_IMAGES:
         return replace(whole, reason="too many captures are copies of one another")
     count = max(MIN_CANDIDATES, int(affordable / len(renders)))
     judged = schedule_evaluations(
@@ -174,43 +155,21 @@ def split_held_out(
         return replace(whole, reason=f"{steps} steps are too few to judge more than once")
     return TrainingSplit(
         _without(sim, renders), _without(real, aside),
-        replace(sim, samples=renders), replace(real, samples=aside), replace(real, samples=known),
+        replace(sim, samples=renders), replace(real, samples=aside),
         judged,
     )  # fmt: skip
 
 
 def select_best(candidates: Sequence[CandidateScores]) -> CandidateScores:
-    """Return the candidate that ships: of the ``find_contenders`` the one with the best probe, then the nearest."""
-    return max(
-        find_contenders(candidates), key=lambda c: (c.probe_accuracy or 0.0, -c.distance, c.step)
-    )
+    """Return the candidate that ships.
 
-
-def find_contenders(candidates: Sequence[CandidateScores]) -> tuple[CandidateScores, ...]:
-    """Return the candidates among which a probe decides: one that is none of them never will be again.
-
-    Of those whose pictures keep to the limits of a set, these are all that are not surely further from the
-    captures than another one; without a probe, the nearest. If none keeps to them, it is the one of which most
-    pictures pass, then the nearest.
+    Of the candidates without a violation this is the one nearest to the real images. If every candidate has
+    one, it is the one with the most accepted images. Of equals, the latest.
     """
-    keep = [candidate for candidate in candidates if not candidate.violations]
-    if keep and keep[0].resampled:
-        return tuple(one for one in keep if not any(_is_further(one, other) for other in keep))
-    nearest = max(
+    return max(
         candidates,
         key=lambda c: (not c.violations, c.accepted if c.violations else 0, -c.distance, c.step),
     )
-    return (nearest,)
-
-
-def _is_further(one: CandidateScores, other: CandidateScores) -> bool:
-    """Return whether one is surely further from the captures: also from those that were drawn again."""
-    if one.distance <= other.distance:
-        return False
-    apart = compute_paired_difference(
-        one.distance, other.distance, np.array(one.resampled), np.array(other.resampled)
-    )
-    return apart.ci95[0] > 0
 
 
 def build_selection(
@@ -219,18 +178,11 @@ def build_selection(
     """Return which of some candidates ships, and why."""
     best = select_best(candidates)
     keep = sum(not candidate.violations for candidate in candidates)
-    near = len(find_contenders(candidates))
     renders = len(split.sim_held_out.samples)
     if not keep:
         why = (
             f"none of {len(candidates)} candidates kept to the limits; of this one most pictures "
             f"passed, {best.accepted} of {renders}"
-        )
-    elif near > 1:
-        why = (
-            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, {near} cannot be told "
-            "from the nearest by the captures that were kept aside, and of them this one's translations "
-            f"teach most of the labelled captures (balanced accuracy {best.probe_accuracy:.2f})"
         )
     else:
         why = (
@@ -238,8 +190,9 @@ def build_selection(
             "nearest to the captures that were kept aside"
         )
     captures = len(split.real_held_out.samples)
-    told = tuple(replace(candidate, resampled=()) for candidate in candidates)
-    return CheckpointSelection(best.step, why, renders, captures, source_distance, told)
+    return CheckpointSelection(
+        best.step, why, renders, captures, source_distance, tuple(candidates)
+    )
 
 
 def read_training_outcome(run_dir: Path) -> TrainingOutcome:
@@ -272,26 +225,19 @@ def _wanted(dataset: Dataset) -> int:
     return min(max(share, MIN_IMAGES), MOST_ASIDE)
 
 
-def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], Groups]:
-    """Return the samples of the first groups, whole, and the other groups."""
+def _picked(groups: Groups, least: int, most: int) -> tuple[Sample, ...]:
+    """Return the samples of the first groups, whole."""
     picked: list[Sample] = []
-    rest = []
     for group in groups:
         if len(picked) < least and len(picked) + len(group) <= most:
             picked += group
-        else:
-            rest.append(group)
-    return tuple(picked), rest
+    return tuple(picked)
 
 
-def _partners(
-    sim: Dataset, real: Dataset, renders: Sequence[Sample]
-) -> tuple[tuple[Sample, ...], Groups]:
-    """Return the captures in the places of some renders, and the groups of the others."""
+def _partners(sim: Dataset, real: Dataset, renders: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return the captures in the places of some renders."""
     of = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
-    theirs = {of[sample.name] for sample in renders}
-    rest = [[s for s in group if s.name not in theirs] for group in _ranked(real)]
-    return real.select_by_name(theirs).samples, [group for group in rest if group]
+    return real.select_by_name({of[sample.name] for sample in renders}).samples
 
 
 def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sim2cam.adapt.training.checkpoint_selection import CandidateScores
-
 MIN_MEAN_CHANGE = 1 / 255
 """Mean change of a render, of a range of 1, from which it counts as changed: one level of 8 bits."""
 
 MIN_LOSS_RATIO = 0.1
 """Loss of the discriminator below which it has won, over that of one which cannot tell."""
 
-OVERFIT_AUC = 0.75
-OVERFIT_P_VALUE = 0.01
-"""Captures that were trained on and others are told apart from this area and up to this p-value."""
-
 
 def diagnose_training(
     recent_metrics: Sequence[Mapping[str, float]],
-    candidate: CandidateScores | None,
     chance_loss: tuple[str, float],
 ) -> Iterator[str]:
     """Yield what goes wrong, in words with what to do about it.
 
     Args:
         recent_metrics: scalars of the record, of the last part of the training.
-        candidate: the last one; None without any.
         chance_loss: the loss of the discriminator of captures, by its name, and its value when it cannot
             tell translations from captures.
     """
@@ -43,16 +35,6 @@ def diagnose_training(
             f"the discriminator has won: its loss is {share:.0%} of that of one which cannot tell, so "
             "it teaches nothing any more. It may tell by what is shown, not by how it looks: render what "
             "the captures show."
-        )
-    if (
-        candidate
-        and candidate.overfit_auc >= OVERFIT_AUC
-        and candidate.overfit_p_value <= OVERFIT_P_VALUE
-    ):
-        yield (
-            "the discriminator memorizes: it tells captures that it was trained on from those kept aside "
-            f"(area under the ROC curve {candidate.overfit_auc:.2f}, p {candidate.overfit_p_value:.2g}). Add "
-            "captures, or train for fewer steps."
         )
 
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.card import build_image_set_record, compute_image_digests
@@ -232,17 +230,6 @@ class ResidualGan:
         generator = build_generator(self._config, self._buffers)
         generator.load_state_dict(to_half_precision(self.get_weights()))
         return build_translator(generator, self._buffers, self._device)
-
-    @torch.inference_mode()
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return the discriminator's mean verdict of a picture (h, w, 3)."""
-        discriminator = self._networks.discriminator.eval()  # looking must not change it
-        picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(255.0))
-        # not as it may be compiled, which is for one size
-        verdicts = discriminator.forward(picture.to(self._device))
-        found = float(torch.stack([one.mean() for one in verdicts]).mean())
-        discriminator.train()
-        return found
 
 
 def _compute_local_patches(config: TranslatorConfig) -> slice:

@@ -338,54 +338,6 @@ def test_a_preset_and_single_settings_over_it(photos, tmp_path):
     assert load_recipe("dice-demo").adapt.translator == PRESETS["demo"]
 
 
-@pytest.fixture(scope="module")
-def squares(tmp_path_factory):
-    """Three COCO files of coarse pictures with a labelled square in each: renders, captures, and a few more."""
-    root = tmp_path_factory.mktemp("squares")
-    rng = np.random.default_rng(1)
-    for side, count, level in (("sim", 30, 100), ("real", 30, 140), ("dev", 4, 140)):
-        images, boxes = [], []
-        for number in range(count):
-            rgb = np.kron(rng.normal(level, 20, (18, 18, 3)), np.ones((4, 4, 1)))
-            rgb[20:44, 24:48] += (60, -20, -40)
-            name = f"{side}{number}.png"
-            write_bytes(root / name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
-            images.append({"id": number, "file_name": name, "width": 72, "height": 72})
-            boxes.append({"id": number, "image_id": number, "category_id": 1, "bbox": [24, 20, 24, 24],
-                          "area": 576})  # fmt: skip
-        categories = [{"id": 1, "name": "square"}]
-        tables = {"images": images, "annotations": boxes, "categories": categories}
-        (root / f"{side}.json").write_text(json.dumps(tables))
-    return root
-
-
-def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 10)
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 8\npatch_px = 64\nwidth = 2\nblocks = 1\n'
-    )
-    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
-    flags = ["adapt", "train", "--sim", str(sim), "--real", str(real), "--out", str(out), "-q"]
-    flags += ["--workers", "1", "--recipe", str(recipe)]
-    assert main([*flags, "--validation", str(dev)]) == 0
-    selection = json.loads((out / "weights.json").read_text())["outcome"]["selection"]
-    assert selection["dev"]["images"] == 4
-    assert [0 <= one["probe_accuracy"] <= 1 for one in selection["candidates"]] == [True, True]
-    assert "held_out_probe_accuracy" in (out / "metrics.jsonl").read_text()
-    assert main([*flags, "--resume"]) == 1
-
-
-def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_path, capsys):
-    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
-    flags = ["--sim", str(sim), "--real", str(real), "--validation", str(dev), "--out", str(out)]
-    flags += ["--preset", "demo", "--workers", "1"]
-    assert main(["adapt", "train", *flags, "--steps", "1"]) == 0
-    warning = "warning: --validation: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
-    assert warning in capsys.readouterr().err
-    assert json.loads((out / "weights.json").read_text())["outcome"]["selection"]["step"] == 1
-
-
 def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
     photos, tmp_path, capsys
 ):
@@ -398,26 +350,6 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
     assert main(["adapt", "train", *flags]) == 0
     warning = "warning: --verifier: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
     assert warning in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--validation", "real.json"], "image real0.png is trained on too, as real0.png"),
-        (["--validation", "photos"], "photos: pictures of --validation have no labels, so nothing can be asked of them."),
-        (["--validation", "dev.json", "--method", "mkl"],
-         "--validation: mkl is fitted, so there are no weights to choose from. Leave it out."),
-    ],
-)  # fmt: skip
-def test_labelled_captures_of_no_use_are_refused(
-    squares, tmp_path, capsys, monkeypatch, flags, message
-):
-    monkeypatch.chdir(squares)
-    write_bytes(squares / "photos" / "a.png", (squares / "sim0.png").read_bytes())
-    given = ["--sim", "sim.json", "--real", "real.json", "--out", str(tmp_path / "run")]
-    assert main(["adapt", "train", *given, "--workers", "1", *flags]) in (1, 2)
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_first(

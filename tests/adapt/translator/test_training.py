@@ -141,7 +141,6 @@ def test_a_discriminator_that_wins_is_told(many_sim, many_real, tiny, tmp_path):
 class Loaded:
     def __init__(self, translator):
         self.build_transfer = lambda: translator
-        self.score_realness = lambda _rgb: 0.0
 
 
 def test_finished_training_resumes_to_itself(sim, real, tiny, tmp_path):
