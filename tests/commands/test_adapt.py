@@ -202,7 +202,7 @@ def test_the_method_comes_from_the_recipe(photos, tmp_path):
     assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
 
 
-def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path, capsys):
+def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path):
     recipe = tmp_path / "published.toml"
     recipe.write_text(
         'base = "dice"\n[adapt]\nmethod = "fastcut"\n'
@@ -212,7 +212,6 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path,
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
     flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
-    assert "GB at the peak" in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
     card = json.loads((out / "weights.json").read_text())
     assert (card["method"], card["steps"]) == ("fastcut", 1)
