@@ -1,4 +1,4 @@
-"""Candidates against each other, by renders and captures that none of them was trained on."""
+"""Evaluation of candidate checkpoints on held-out renders and real images."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Floats = NDArray[np.float64]
 
 
 class CandidateModel(Protocol):
-    """A training between two steps, by what it would ship."""
+    """A model in training that can be evaluated as it would ship."""
 
     def build_transfer(self) -> Transfer:
-        """Return what would ship."""
+        """Return the current model as it would ship."""
         ...
 
 
 class CheckpointSelector:
-    """Judges candidates; the same pictures, directions and draws for each.
+    """Scores candidates with the same images, directions and random streams for each.
 
     Args:
-        split: what is kept aside.
-        verification: that translations are judged by.
-        seed: of the training.
+        split: training and held-out images.
+        verification: limits and verifiers of the translations.
+        seed: seed of the training.
     """
 
     def __init__(self, split: TrainingSplit, verification: Verification, seed: int) -> None:
@@ -43,19 +43,21 @@ class CheckpointSelector:
         self.seed = seed
 
     def evaluate(self, step: int, model: CandidateModel) -> CandidateScores:
-        """Return what the weights after a step are worth.
+        """Return the scores of the model after a step.
 
         Raises:
-            InputError: a picture cannot be read.
-            Sim2CamError: a render lacks a buffer that the others have.
+            InputError: an image cannot be read.
+            Sim2CamError: a render lacks a buffer that the other renders have.
         """
-        transfer = model.build_transfer()
-        looks, certificates = [], []
-        aside = index_samples(self.split.sim_held_out.samples)
+        statistics, certificates = [], []
         for translated in translate_samples(
-            transfer, aside, self.seed, "adapt/aside", self.verification
+            model.build_transfer(),
+            index_samples(self.split.sim_held_out.samples),
+            self.seed,
+            "adapt/aside",
+            self.verification,
         ):
-            looks.append(compute_image_statistics(translated.pair.after))
+            statistics.append(compute_image_statistics(translated.pair.after))
             certificates.append(translated.certificate)
         certificate = DatasetCertificate(
             self.verification.limits, self.verification.verifier_digests, tuple(certificates)
@@ -64,39 +66,33 @@ class CheckpointSelector:
             step,
             certificate.accepted_count,
             certificate.violations,
-            self._distance(np.array(looks), self._captures),
+            self._compute_distance(np.array(statistics)),
         )
 
     @cached_property
     def source_distance(self) -> float:
-        """The distance of the renders from the captures, written as translations are."""
-        return self._distance(self._renders, self._captures)
+        """Distance of the untranslated renders, encoded like translations, from the real images."""
+        return self._compute_distance(self._render_statistics)
 
-    def _distance(self, looks: Floats, captures: Floats) -> float:
-        rng = derive_rng(self.seed, "adapt/directions")
+    def _compute_distance(self, statistics: Floats) -> float:
+        """Return the sliced Wasserstein distance of image statistics (n, d) from the real images."""
         return compute_sliced_wasserstein(
-            self._scale.transform(captures), self._scale.transform(looks), rng
+            self._scaler.transform(self._real_statistics),
+            self._scaler.transform(statistics),
+            derive_rng(self.seed, "adapt/directions"),
         )
 
     @cached_property
-    def _scale(self) -> FeatureScaler:
-        return fit_feature_scaler(self._captures, self._renders)
+    def _scaler(self) -> FeatureScaler:
+        return fit_feature_scaler(self._real_statistics, self._render_statistics)
 
     @cached_property
-    def _captures(self) -> Floats:
-        return np.array(
-            [
-                compute_image_statistics(read_rgb(sample.rgb))
-                for sample in self.split.real_held_out.samples
-            ]
-        )
+    def _real_statistics(self) -> Floats:
+        paths = [sample.rgb for sample in self.split.real_held_out.samples]
+        return np.array([compute_image_statistics(read_rgb(path)) for path in paths])
 
     @cached_property
-    def _renders(self) -> Floats:
+    def _render_statistics(self) -> Floats:
         paths = [sample.rgb for sample in self.split.sim_held_out.samples]
-        return np.array(
-            [
-                compute_image_statistics(decode_image(encode_like(path, read_rgb(path))))
-                for path in paths
-            ]
-        )
+        images = (decode_image(encode_like(path, read_rgb(path))) for path in paths)
+        return np.array([compute_image_statistics(image) for image in images])

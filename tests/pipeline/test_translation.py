@@ -440,7 +440,7 @@ def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
 
 
 def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
-    for name, value in (("MIN_INTERVAL_STEPS", 10), ("JUDGED_SHARE", 100)):
+    for name, value in (("MIN_INTERVAL_STEPS", 10), ("MAX_EVALUATED_PIXELS", 100)):
         monkeypatch.setattr(f"sim2cam.adapt.training.checkpoint_selection.{name}", value)
     again = (
         replace(s, name=f"{s.name}b", digest=s.digest[::-1], scene_index=100 + s.scene_index)
