@@ -126,7 +126,7 @@ class TranslatorConfig:
                 f"patch_px must be a multiple of 4 and at least 32, not {self.patch_px}"
             )
         if self.width < 2 or self.width % 2:
-            raise UsageError(f"width must be even and at least 2, not {self.width}")
+            raise UsageError(f"width must be even and 2 or more, not {self.width}")
         check_minimums(self, _MIN_VALUES)
         if self.patch_px >> (self.discriminator_scales - 1) < _MIN_SCALED_PX:
             raise UsageError(
@@ -146,7 +146,7 @@ class TranslatorConfig:
                     f"{name} must be above 0 and at most {MAX_BOUND}, not {getattr(self, name)}"
                 )
         if not 0 <= self.ema_decay < 1:
-            raise UsageError(f"ema_decay must be at least 0 and below 1, not {self.ema_decay}")
+            raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as JSON values, without ``OMITTED_DEFAULTS`` at their defaults."""

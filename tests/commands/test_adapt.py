@@ -230,10 +230,8 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "--json"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     told = capsys.readouterr()
-    why = (
-        "the last ones: 20 renders are fewer than 30, so nothing was kept aside to judge others by"
-    )
-    warning = "the output hardly differs from the input: by 0."
+    why = "the last weights, as nothing is held out: 20 renders are fewer than 30"
+    warning = "the translator hardly changes images: 0."
     assert f"translator: {out}; weights after step 10: {why}" in told.err
     assert f"warning: {warning}" in told.err
     result = json.loads(told.out)
@@ -260,7 +258,10 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     assert page.count("data:image/jpeg") == 4
     assert "step 20" in page
     assert "discriminator_accuracy" in page
-    assert "Selected weights: the last ones: 20 renders are fewer than 30" in page
+    assert (
+        "Selected weights: the last weights, as nothing is held out: 20 renders are fewer than 30"
+        in page
+    )
     assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
 
@@ -412,8 +413,8 @@ def trained(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--limit", "19"], "19 captures, but a translator needs at least 20."),
-        (["--method", "cut", "--limit", "3"], "3 captures, but a translator needs at least 20."),
+        (["--limit", "19"], "19 real images, but a translator needs at least 20."),
+        (["--method", "cut", "--limit", "3"], "3 real images, but a translator needs at least 20."),
         (["--method", "mkl", "--limit", "3"], "3 captures; a transfer needs at least 20."),
         (["--verifier", "none.safetensors"], "none.safetensors"),
         (
@@ -475,8 +476,8 @@ def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert told == [2]
     assert (
-        "warning: 20 of 20 captures show what a picture of --sim shows, as copies of it do: nothing but --sim "
-        "is learned from them. Check --real."
+        "warning: 20 of 20 real images are copies of images of --sim, so the translator learns nothing from "
+        "them. Check --real."
     ) in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
     message = "--tensorboard: mkl is fitted, so there are no curves. Leave it out."
@@ -498,9 +499,7 @@ def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
 def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_path, capsys):
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
     assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
-    assert (
-        "warning: 20 of 20 captures show what a picture of --sim shows" in capsys.readouterr().err
-    )
+    assert "warning: 20 of 20 real images are copies of images of --sim" in capsys.readouterr().err
 
 
 def test_warnings_are_told_when_they_begin(capsys):

@@ -58,8 +58,8 @@ def test_views_of_a_scene_stay_together(many_sim, many_real):
 NOTHING = [
     # (renders, captures, flags, why nothing is kept aside)
     (29, 30, {}, "29 renders are fewer than 30"),
-    (40, 29, {}, "29 captures are fewer than 30"),
-    (40, 30, {"steps": 199}, "199 steps are too few to judge more than once"),
+    (40, 29, {}, "29 real images are fewer than 30"),
+    (40, 30, {"steps": 199}, "199 steps are too few for two evaluations"),
 ]
 
 
@@ -79,9 +79,9 @@ def test_small_pictures_copies_and_one_scene_are_told(many_sim, many_real):
     copies = tuple(replace(s, rgb=many_real.samples[0].rgb) for s in many_real.samples[:25])
     one = tuple(replace(s, scene_index=0) for s in many_sim.samples)
     cases = [
-        (many_sim.samples, small, "some captures have a side of less than 64 px"),
-        (many_sim.samples, (*copies, *many_real.samples[25:]), "too many captures are copies"),
-        (one, many_real.samples, "the renders are of too few scenes"),
+        (many_sim.samples, small, "some real images are smaller than 64 px"),
+        (many_sim.samples, (*copies, *many_real.samples[25:]), "too many real images are copies"),
+        (one, many_real.samples, "the renders show too few scenes"),
     ]
     for renders, captures, why in cases:
         sim, real = replace(many_sim, samples=renders), replace(many_real, samples=captures)
@@ -155,11 +155,10 @@ def test_a_selection_says_why(many_sim, many_real):
         4.0,
     )
     assert found.reason == (
-        "of 3 candidates, 2 kept to the limits; of these, this one is the nearest to the captures "
-        "that were kept aside"
+        "2 of 3 candidates keep all limits; this one is nearest to the held-out real images"
     )
     assert build_selection(parts, [broken], 4.0).reason == (
-        "none of 1 candidates kept to the limits; of this one most pictures passed, 7 of 10"
+        "none of 1 candidates keeps all limits; this one has the most accepted images, 7 of 10"
     )
 
 

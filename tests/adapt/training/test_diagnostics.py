@@ -6,12 +6,12 @@ UNDECIDED = "discriminator", 2.0
 HEALTHY = [{"mean_change": 0.05, "discriminator": 1.2}] * 5
 
 UNCHANGED = (
-    "the output hardly differs from the input: by 0.5 of 255 levels on average. Train again with more --steps, and check "
+    "the translator hardly changes images: 0.5 of 255 levels on average. Train with more --steps, and check "
     "that --real is not --sim."
 )
 WON = (
-    "the discriminator has won: its loss is 5% of that of one which cannot tell, so it teaches nothing "
-    "any more. It may tell by what is shown, not by how it looks: render what the captures show."
+    "the discriminator dominates: its loss is 5% of the loss at chance, so the generator no longer learns. It may "
+    "separate the images by content: render what the real images show."
 )
 
 
