@@ -1,4 +1,4 @@
-"""What the cards of all learned translators have in common."""
+"""Records of image sets for the cards of learned translators."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sim2cam.images import compute_digest
 
 @dataclass(frozen=True)
 class ImageSetRecord:
-    """What a card says of the images of one side.
+    """Record of an image set in a card.
 
     Attributes:
-        name: their folder's name.
-        images: how many.
-        digest: SHA-256 over all of them.
+        name: name of the folder.
+        images: number of images.
+        digest: SHA-256 over names and digests of all images.
     """
 
     name: str
@@ -26,7 +26,7 @@ class ImageSetRecord:
 
 
 def compute_image_digests(dataset: Dataset) -> dict[str, str]:
-    """Return the digests of a data set's images by their names.
+    """Return the digests of the images of a dataset by name.
 
     Raises:
         InputError: an image cannot be read.
@@ -35,7 +35,7 @@ def compute_image_digests(dataset: Dataset) -> dict[str, str]:
 
 
 def build_image_set_record(dataset: Dataset, image_digests: Mapping[str, str]) -> ImageSetRecord:
-    """Return what the card says of a data set's images, of which these are the digests."""
+    """Build the card's record of a dataset from the digests of its images by name."""
     total = hashlib.sha256()
     for name, digest in image_digests.items():
         total.update(f"{name}\0{digest}\0".encode())
@@ -43,7 +43,7 @@ def build_image_set_record(dataset: Dataset, image_digests: Mapping[str, str]) -
 
 
 def compute_sample_digest(sample: Sample) -> str:
-    """Return its digest; of a photo, which has none, that of its file.
+    """Return the digest of a sample; of a photo, which has none, the digest of its file.
 
     Raises:
         InputError: the photo cannot be read.

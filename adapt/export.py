@@ -1,4 +1,4 @@
-"""Translators as ONNX graphs, with the inputs and outputs of their networks."""
+"""ONNX export of translators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLE_SIZES = (64, 96), (80, 52)
 
 
 class TranslatorGraph(nn.Module):
-    """A generator that returns the image alone."""
+    """A generator that returns only the image."""
 
     def __init__(self, generator: Generator) -> None:
         super().__init__()
@@ -30,52 +30,54 @@ class TranslatorGraph(nn.Module):
     def forward(
         self, rgb: Tensor, noise: Tensor, thumbnail: Tensor, buffers: Tensor | None = None
     ) -> Tensor:
-        """Return the translation (1, 3, h, w), 0 to 1; inputs are those of ``Generator``."""
-        known = rgb[:, :0] if buffers is None else buffers
-        translated: Tensor = self.generator(rgb, known, noise, thumbnail).rgb
+        """Return the translation (1, 3, h, w), 0 to 1, of the inputs of ``Generator``."""
+        known_buffers = rgb[:, :0] if buffers is None else buffers
+        translated: Tensor = self.generator(rgb, known_buffers, noise, thumbnail).rgb
         return translated
 
 
 def export_translator(transfer: Transfer, path: Path) -> None:
-    """Write a translator that is a network.
+    """Export a trained translator as an ONNX graph.
 
-    Ours takes ``rgb``, ``buffers`` (where it was trained with them), ``noise`` and ``thumbnail`` as
-    ``Generator`` does; a published one ``rgb`` from -1 to 1. Sides are multiples of 4.
+    The residual translator takes ``rgb``, ``buffers`` (if trained with them), ``noise`` and ``thumbnail`` as
+    ``Generator`` does. A reference translator takes ``rgb`` from -1 to 1. Heights and widths are multiples of 4.
 
     Raises:
-        UsageError: it is no network, or the extra ``export`` is not installed.
-        Sim2CamError: the graph computes something else than the network.
+        UsageError: the transfer is not a network, or the extra ``export`` is not installed.
+        Sim2CamError: ONNX Runtime and PyTorch disagree.
         OutputError: the folder cannot be written.
     """
     height, width = (
         STRIDE * torch.export.Dim(name, min=8, max=1024) for name in ("rows", "columns")
     )
-    whole = {2: height, 3: width}
+    dynamic_axes = {2: height, 3: width}
     match transfer:
         case Translator(generator, buffers):
             network: nn.Module = TranslatorGraph(generator)
             examples = [
-                _build_example_inputs(count_channels(buffers), *sides) for sides in _EXAMPLE_SIZES
+                _build_example_inputs(count_channels(buffers), *size) for size in _EXAMPLE_SIZES
             ]
-            facts: dict[str, Any] = {"buffers": list(buffers)}
-            sizes = dict.fromkeys(("rgb", "noise", "buffers"), whole)
+            metadata: dict[str, Any] = {"buffers": list(buffers)}
+            dynamic_shapes = dict.fromkeys(("rgb", "noise", "buffers"), dynamic_axes)
         case ReferenceTranslator(network):
-            examples = [{"rgb": 2.0 * _sample_tensor(3, *sides) - 1.0} for sides in _EXAMPLE_SIZES]
-            facts, sizes = {}, {"rgb": whole}
+            examples = [{"rgb": 2.0 * _sample_tensor(3, *size) - 1.0} for size in _EXAMPLE_SIZES]
+            metadata, dynamic_shapes = {}, {"rgb": dynamic_axes}
         case _:
             raise UsageError(
-                "a transfer without a network cannot be ONNX. Give a trained translator."
+                "a parameter-free transfer has no network to export. Give a trained translator."
             )
-    write_onnx(path, network.eval(), examples[0], examples[1], sizes, ("translated",), facts)
+    write_onnx(
+        path, network.eval(), examples[0], examples[1], dynamic_shapes, ("translated",), metadata
+    )
 
 
 def _build_example_inputs(channels: int, height: int, width: int) -> Inputs:
-    always = {
+    inputs = {
         "rgb": _sample_tensor(3, height, width),
         "noise": _sample_tensor(1, height, width),
         "thumbnail": _sample_tensor(3, THUMBNAIL_PX, THUMBNAIL_PX),
     }
-    return always | ({"buffers": _sample_tensor(channels, height, width)} if channels else {})
+    return inputs | ({"buffers": _sample_tensor(channels, height, width)} if channels else {})
 
 
 def _sample_tensor(channels: int, height: int, width: int) -> Tensor:

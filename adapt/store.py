@@ -1,4 +1,4 @@
-"""Transfers on disk: a run folder holds a trained translator or the numbers of a plain transfer."""
+"""Transfers on disk: run folders of trained translators and of parameter-free transfers."""
 
 from __future__ import annotations
 
@@ -44,23 +44,27 @@ _FILE_NAME = "transfer.json"
 
 
 def save_transfer(transfer: ParameterFreeTransfer, run_dir: Path) -> None:
-    """Write what a transfer without a network has learned.
+    """Write the fitted values of a parameter-free transfer.
 
     Raises:
         OutputError: the folder cannot be written.
     """
-    method = next(name for name, kind in TRANSFER_TYPES.items() if isinstance(transfer, kind))
+    method = next(
+        name
+        for name, transfer_type in TRANSFER_TYPES.items()
+        if isinstance(transfer, transfer_type)
+    )
     values = {field.name: getattr(transfer, field.name) for field in fields(transfer)}
-    facts = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
-    write_bytes(run_dir / _FILE_NAME, json.dumps({"method": method, **facts}).encode())
+    content = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
+    write_bytes(run_dir / _FILE_NAME, json.dumps({"method": method, **content}).encode())
 
 
 def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
-    """Return the transfer of a run folder, of whichever kind.
+    """Load the transfer in a run folder: a trained translator or a parameter-free transfer.
 
     Raises:
-        InputError: the folder holds none, or its numbers are broken.
-        CheckpointError: the translator's weights are broken.
+        InputError: the folder holds no transfer, or its values are broken.
+        CheckpointError: the weights of the translator are broken.
     """
     path = run_dir / _FILE_NAME
     if path.is_file():
@@ -72,15 +76,17 @@ def load_transfer(run_dir: Path, *, device: str = "cpu") -> Transfer:
     from sim2cam.learn.weight_file import load_card
 
     if not (run_dir / WEIGHTS).is_file():
-        raise InputError(run_dir, f"no translator: neither {_FILE_NAME} nor {WEIGHTS} is in it.")
+        raise InputError(
+            run_dir, f"no translator in this folder: neither {_FILE_NAME} nor {WEIGHTS} exists."
+        )
     is_reference = load_card(run_dir / WEIGHTS).get("kind") == REFERENCE_KIND
     return (load_reference if is_reference else load_translator)(run_dir, device=device)
 
 
 def _load_parameter_free(path: Path) -> Transfer:
     try:
-        facts = json.loads(path.read_text(encoding="utf-8-sig"))
-        method = facts["method"]
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        method = content["method"]
         if method not in TRANSFER_TYPES:
             raise ValueError(
                 f"unknown method {method!r}. {suggest_name(str(method), TRANSFER_TYPES)}"
@@ -88,42 +94,44 @@ def _load_parameter_free(path: Path) -> Transfer:
         values: dict[str, Any] = {}
         for name, shape in _SHAPES[method].items():
             if shape:
-                values[name] = _parse_array(facts[name], shape)
+                values[name] = _parse_array(content[name], shape)
             else:
-                values[name] = (int if name == "radius" else float)(facts[name])
+                values[name] = (int if name == "radius" else float)(content[name])
         return _build_transfer(method, values)
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
-            path, f"not the numbers of a transfer ({error}). Train it again."
+            path, f"not the values of a transfer ({error}). Train it again."
         ) from error
 
 
 def _build_transfer(method: ParameterFreeMethod, values: dict[str, Any]) -> Transfer:
-    """Return a transfer whose numbers belong together.
+    """Return a transfer after a check that its arrays fit together.
 
     Raises:
         ValueError: they do not.
     """
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
     if len({len(array) for array in arrays.values()}) != 1:
-        raise ValueError(f"{', '.join(arrays)} of different numbers of images")
+        raise ValueError(f"{', '.join(arrays)} differ in their number of images")
     if method == "fourier" and arrays["amplitudes"].shape[2:] != (2 * values["radius"] + 1,) * 2:
-        raise ValueError(f"amplitudes that do not reach the radius {values['radius']}")
+        raise ValueError(f"amplitudes do not fit the radius {values['radius']}")
     return TRANSFER_TYPES[method](**values)
 
 
 def _parse_array(values: object, shape: _Shape) -> NDArray[np.float64]:
-    """Return finite numbers of this shape, of which None may be any length above 0.
+    """Return values as a finite array of this shape, where None is any length above 0.
 
     Raises:
-        ValueError: they are not.
+        ValueError: they have another shape or are not finite.
     """
     array = np.array(values, dtype=np.float64)
-    fits = array.ndim == len(shape) and array.size > 0
-    if not fits or any(w not in (None, n) for w, n in zip(shape, array.shape, strict=True)):
-        raise ValueError(f"numbers of shape {array.shape} where {shape} are needed")
+    has_rank = array.ndim == len(shape) and array.size > 0
+    if not has_rank or any(
+        expected not in (None, length) for expected, length in zip(shape, array.shape, strict=True)
+    ):
+        raise ValueError(f"values of shape {array.shape} instead of {shape}")
     if not np.isfinite(array).all():
-        raise ValueError("numbers that are not finite")
+        raise ValueError("values are not finite")
     return array
 
 
@@ -137,4 +145,4 @@ _SHAPES: Mapping[str, Mapping[str, _Shape]] = {
     "fourier": {"amplitudes": (None, 3, None, None), "radius": ()},
     "style": {**_COLOUR_SHAPES, "spread": ()},
 }
-"""Of each method, the shapes of its numbers; None is any length, an empty shape one number."""
+"""Shapes of the values of each method; None is any length, an empty shape a scalar."""

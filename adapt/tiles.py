@@ -1,4 +1,4 @@
-"""Tiles: the parts of a picture that is too large to go through a network at once."""
+"""Overlapping tiles for images that are too large for one forward pass."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 STRIDE = 4
-"""Sides of what enters a generator, of ours or of published ones, are multiples of this."""
+"""Heights and widths of generator inputs are multiples of it."""
 
 
 class TileSpan(NamedTuple):
-    """One side of a tile.
+    """A tile along one axis.
 
     Attributes:
-        input_slice: pixels of the image that it is made from.
-        crop_slice: of what is made of them, what is free of the tile's own edges.
-        output_slice: where that lies in the image.
+        input_slice: pixels of the image that enter the network, with context.
+        crop_slice: part of the network's output that is kept, without context.
+        output_slice: position of that part in the image.
     """
 
     input_slice: slice
@@ -25,17 +25,19 @@ class TileSpan(NamedTuple):
 
 
 def split_into_tiles(length: int, context_px: int, tile_px: int) -> Iterator[TileSpan]:
-    """Yield the tiles along a side, as equal as can be.
+    """Yield tiles of nearly equal length along one axis.
 
     Args:
-        length: of the side, pixels; a multiple of ``STRIDE``.
-        context_px: what a tile sees beyond what is kept of it; a multiple of ``STRIDE``.
-        tile_px: that are kept of each, at most; a multiple of ``STRIDE``.
+        length: length of the axis in pixels; a multiple of ``STRIDE``.
+        context_px: context on each side of the kept part; a multiple of ``STRIDE``.
+        tile_px: largest length of the kept part; a multiple of ``STRIDE``.
     """
     count = math.ceil(length / tile_px)
     step = STRIDE * math.ceil(length / count / STRIDE)
     for start in range(0, length, step):
         stop = min(start + step, length)
-        first = max(start - context_px, 0)
-        seen = slice(first, min(stop + context_px, length))
-        yield TileSpan(seen, slice(start - first, stop - first), slice(start, stop))
+        context_start = max(start - context_px, 0)
+        input_slice = slice(context_start, min(stop + context_px, length))
+        yield TileSpan(
+            input_slice, slice(start - context_start, stop - context_start), slice(start, stop)
+        )

@@ -1,4 +1,4 @@
-"""A translated picture as it is written, and whether it still shows what its labels say."""
+"""Translation of samples: encoded images and their certificates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sim2cam.adapt.certificate.image_pair import ImagePair, extract_object_regio
 from sim2cam.adapt.certificate.limits import CertificateLimits
 from sim2cam.adapt.transfers.transfer import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translator.perceptual_consistency import PerceptionModel, PerceptualDistance
-from sim2cam.data.sample import Dataset, Sample
+from sim2cam.data.sample import Sample
 from sim2cam.data.silhouettes import rasterize_instance_ids
 from sim2cam.images import (
     LOSSLESS_SUFFIXES,
@@ -36,15 +36,14 @@ JPEG_QUALITY = 95
 
 @dataclass(frozen=True)
 class Verification:
-    """What translations are judged by.
+    """How translations are verified, and networks for perceptual losses.
 
     Attributes:
-        limits: that they have to keep to.
-        verifiers: detectors, by names of ``certificate.VERIFIERS``.
-        verifier_digests: of the judges' weights, by the same names.
-        perception: the detector that the default translator learns to speak the same to; None without.
-        lpips: by which it learns to look the same; None without.
-        dev: labelled captures that help to choose among weights (``LinearProbe``); None without.
+        limits: limits of the certificate.
+        verifiers: verifier detectors by the names in ``certificate.VERIFIERS``.
+        verifier_digests: digests of their weights by the same names.
+        perception: detector of the perception-consistency loss; None without it.
+        lpips: distance of the LPIPS loss; None without it.
     """
 
     limits: CertificateLimits = field(default_factory=CertificateLimits)
@@ -52,21 +51,20 @@ class Verification:
     verifier_digests: Mapping[str, str] = field(default_factory=dict)
     perception: PerceptionModel | None = None
     lpips: PerceptualDistance | None = None
-    dev: Dataset | None = None
 
 
 NO_VERIFIERS = Verification()
-"""The limits as they are, and no detector."""
+"""Default limits without detectors."""
 
 
 @dataclass(frozen=True, eq=False)
 class TranslatedImage:
-    """A translated picture.
+    """A translated image.
 
     Attributes:
-        encoded_image: a JPEG; a PNG where the sample is one, or of 16 bits or transparent.
-        pair: the picture that it was made from, and it as the file has it.
-        certificate: what was measured of it.
+        encoded_image: file content: JPEG, or PNG if the source is lossless, 16-bit or transparent.
+        pair: the source, and the translation as decoded from the file.
+        certificate: certificate of the translation.
     """
 
     encoded_image: bytes
@@ -75,12 +73,12 @@ class TranslatedImage:
 
 
 class IndexedSample(NamedTuple):
-    """A picture in its data set.
+    """A sample with its position in the dataset.
 
     Attributes:
-        sample_index: in the data set.
-        sequence_index: that of the first picture of its film; its own where it is none.
-        sample: the picture.
+        sample_index: index in the dataset.
+        sequence_index: index of the first frame of its sequence; its own index for single images.
+        sample: the sample.
     """
 
     sample_index: int
@@ -89,12 +87,16 @@ class IndexedSample(NamedTuple):
 
 
 def index_samples(samples: Sequence[Sample]) -> tuple[IndexedSample, ...]:
-    """Return pictures with their numbers; later ones of a scene that follow directly are of one film."""
-    found: list[IndexedSample] = []
+    """Return samples with their indices; consecutive later frames of a scene form a sequence."""
+    indexed_samples: list[IndexedSample] = []
     for index, sample in enumerate(samples):
-        is_next = bool(found) and count_frames_between(found[-1].sample, sample) > 0
-        found.append(IndexedSample(index, found[-1].sequence_index if is_next else index, sample))
-    return tuple(found)
+        is_next = (
+            bool(indexed_samples) and count_frames_between(indexed_samples[-1].sample, sample) > 0
+        )
+        indexed_samples.append(
+            IndexedSample(index, indexed_samples[-1].sequence_index if is_next else index, sample)
+        )
+    return tuple(indexed_samples)
 
 
 def translate_samples(
@@ -104,27 +106,30 @@ def translate_samples(
     stream_path: str,
     verification: Verification,
 ) -> Iterator[TranslatedImage]:
-    """Yield the translation of each picture, in order.
+    """Yield the translation of each sample, in order.
 
-    The pictures of a film get the same draw, so that it does not flicker by chance, and each is held
-    against the one before it.
+    All frames of a sequence use the same random numbers, so that sampling adds no flicker. Each frame is
+    compared with the frame before it.
 
     Args:
-        transfer: what translates.
-        indexed_samples: in the order of their numbers.
-        seed, stream_path: of what is drawn, as ``stream`` takes them.
-        verification: what they are judged by.
+        transfer: the translator.
+        indexed_samples: samples in the order of their indices.
+        seed: seed of the random stream.
+        stream_path: path of the random stream, as in ``derive_rng``.
+        verification: limits and verifiers.
 
     Raises:
         InputError: a file of a sample is missing or broken.
         Sim2CamError: a sample lacks a buffer that the transfer needs.
     """
-    last: tuple[Sample, ImagePair] | None = None
-    for number, film, sample in indexed_samples:
-        rng = derive_rng(seed, stream_path, scene_index=film)
-        earlier = _find_previous_frame(sample, last)
-        translated = translate_sample(transfer, sample, f"{number:06d}", rng, verification, earlier)
-        last = sample, translated.pair
+    previous: tuple[Sample, ImagePair] | None = None
+    for index, sequence_index, sample in indexed_samples:
+        rng = derive_rng(seed, stream_path, scene_index=sequence_index)
+        previous_frame = _find_previous_frame(sample, previous)
+        translated = translate_sample(
+            transfer, sample, f"{index:06d}", rng, verification, previous_frame
+        )
+        previous = sample, translated.pair
         yield translated
 
 
@@ -136,31 +141,31 @@ def translate_sample(
     verification: Verification,
     previous_frame: PreviousFrame | str = NOT_A_SEQUENCE,
 ) -> TranslatedImage:
-    """Return the translation of a sample, measured against it.
+    """Translate a sample and certify the translation.
 
-    A picture of 16 bits or with transparency keeps both: what the transfer changes of it, as eight
-    opaque bits, is added to its colours. One of a single channel stays one, of the brightness of what is made of it.
+    A 16-bit or transparent image keeps its depth and alpha: the change of its 8-bit opaque version is added to
+    its colours. A single-channel image stays so and takes the luma of the translation.
 
     Args:
-        transfer: what translates.
-        sample: a render, or a photo.
-        name: of the picture in its certificate.
-        rng: decides what the transfer draws.
-        verification: what it is judged by.
-        previous_frame: as ``certify`` takes it.
+        transfer: the translator.
+        sample: a render or a photo.
+        name: name of the image in its certificate.
+        rng: random stream of the transfer.
+        verification: limits and verifiers.
+        previous_frame: previous frame of the sequence, as in ``certify``.
 
     Raises:
         InputError: a file of the sample is missing or broken.
         Sim2CamError: the sample lacks a buffer that the transfer needs.
     """
     frame = read_frame(sample)
-    made = transfer.apply(frame, rng)
-    file = _encode_translation(sample.rgb, frame.rgb, made)
+    output = transfer.apply(frame, rng)
+    encoded = _encode_translation(sample.rgb, frame.rgb, output)
     objects, ids = (
         (sample.objects, frame.ids) if frame.ids is not None else rasterize_instance_ids(sample)
     )
     regions = extract_object_regions(objects, ids, frame.rgb.shape)
-    pair = ImagePair(frame.rgb, decode_image(file), regions, ids)
+    pair = ImagePair(frame.rgb, decode_image(encoded), regions, ids)
     certificate = certify(
         name,
         pair,
@@ -169,17 +174,17 @@ def translate_sample(
         verifiers=verification.verifiers,
         previous_frame=previous_frame,
     )
-    return TranslatedImage(file, pair, certificate)
+    return TranslatedImage(encoded, pair, certificate)
 
 
 def encode_like(path: Path, rgb: NDArray[np.uint8]) -> bytes:
-    """Return the file of a picture (h, w, 3) or (h, w): a PNG where another one's file keeps every level."""
-    is_kept = path.suffix.lower() in LOSSLESS_SUFFIXES
-    return encode_png(rgb) if is_kept else encode_jpeg(rgb, JPEG_QUALITY)
+    """Encode an image (h, w, 3) or (h, w): as PNG if the format of ``path`` is lossless, else as JPEG."""
+    is_lossless = path.suffix.lower() in LOSSLESS_SUFFIXES
+    return encode_png(rgb) if is_lossless else encode_jpeg(rgb, JPEG_QUALITY)
 
 
 def count_frames_between(first: Sample, second: Sample) -> int:
-    """Return how many pictures of a film the other is after the one; 0 where they are of two."""
+    """Return by how many frames the second sample follows the first; 0 if they share no sequence."""
     if (
         first.frame_info is None
         or second.frame_info is None
@@ -192,11 +197,11 @@ def count_frames_between(first: Sample, second: Sample) -> int:
 def _find_previous_frame(
     sample: Sample, previous: tuple[Sample, ImagePair] | None
 ) -> PreviousFrame | str:
-    """Return the picture before one of a film, or why there is none to compare it with.
+    """Return the previous frame of a sequence, or the reason why there is none.
 
     Args:
-        sample: the picture.
-        previous: the one before it in the data set, with its translation.
+        sample: the current frame.
+        previous: the previous sample of the dataset, with its translation.
 
     Raises:
         InputError: the flow cannot be read.
@@ -204,12 +209,12 @@ def _find_previous_frame(
     if sample.frame_info is None:
         return NOT_A_SEQUENCE
     if sample.frame_info.frame_index == 0:
-        return "it is the first of its film"
+        return "first frame of its sequence"
     if "flow_backward" not in sample.channels:
         is_video = sample.frame_info.camera_pose is None
-        return "no flow: a video has none" if is_video else "no flow: render with flow_backward"
+        return "a video has no flow" if is_video else "no flow: render with flow_backward"
     if previous is None or count_frames_between(previous[0], sample) != 1:
-        return "the picture before it is not there"
+        return "the previous frame is missing"
     flow = read_buffer(sample, "flow_backward", previous[1].after.shape)
     assert flow is not None
     return PreviousFrame(previous[1], flow)
@@ -218,12 +223,12 @@ def _find_previous_frame(
 def _encode_translation(
     path: Path, before: NDArray[np.uint8], translated: NDArray[np.uint8]
 ) -> bytes:
-    """Return the file of a translation, with all that the picture's own file can hold.
+    """Encode a translation with the channels and bit depth of the source file.
 
     Args:
-        path: of the picture's file.
-        before: (h, w, 3), the picture.
-        translated: (h, w, 3), of it.
+        path: source file.
+        before: source image (h, w, 3).
+        translated: translated image (h, w, 3).
     """
     is_grey = read_header(path).is_grey
     if is_grey:

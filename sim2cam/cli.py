@@ -86,7 +86,6 @@ _RENAMED = {  # names of earlier releases, by which old scripts still call
     "ablate --ignore": "--ignore-unmatched",
     "ablate --pictures": "--count",
     "adapt apply --judge": "--verifier",
-    "adapt train --dev": "--validation",
     "adapt train --judge": "--verifier",
     "bench --ignore": "--ignore-unmatched",
     "calibrate --run": "--monitor",

@@ -138,7 +138,6 @@ RENAMED = [
     ("ablate dice --pictures 4", "--pictures is now --count."),
     ("ablate dice --ignore", "--ignore is now --ignore-unmatched."),
     ("adapt train --judge x", "--judge is now --verifier."),
-    ("adapt train --dev x", "--dev is now --validation."),
     ("adapt apply run --judge x", "--judge is now --verifier."),
     ("bench dice --ignore", "--ignore is now --ignore-unmatched."),
     ("calibrate photos --run dice", "--run is now --monitor."),

@@ -1,1 +1,1 @@
-"""Whether a translated picture still shows what its labels say."""
+"""Label-preservation certificate: measured evidence that translated images still match their labels."""

@@ -1,4 +1,4 @@
-"""What a translation does that no camera does: structure added or lost, grids, seams, clipped light."""
+"""Translation artefacts that no camera causes: added or lost structure, grids, seams, clipping."""
 
 from __future__ import annotations
 
@@ -7,68 +7,72 @@ import numpy as np
 
 from sim2cam.adapt.certificate.image_pair import Floats, ImagePair, ObjectRegion
 
-_BOUNDARY_MARGIN_PX = 3  # of an object's inside; its outline has measures of its own
-_MAX_PERIOD_PX = 24  # period of a grid
+_BOUNDARY_MARGIN_PX = 3  # from the outline, which edge recall measures
+_MAX_PERIOD_PX = 24  # longest period of a grid
 MIN_SIDE_PX = 2 * _MAX_PERIOD_PX
-_MEDIAN_BINS = 5  # of the spectrum, among which a peak stands out
+_MEDIAN_BINS = 5  # window of the median that a spectral peak is compared with
 _STRIP_PX = 4
-_MIN_FLAT_FRACTION = 0.5  # share of a column that has to be flat for a step to be told
-_MAX_FLAT_GRADIENT = 8.0  # levels a pixel up to which the picture before has no edge
+_MIN_FLAT_FRACTION = 0.5  # of a column, for a step to be measured
+_MAX_FLAT_GRADIENT = 8.0  # levels per pixel; steeper gradients of the source are edges
 _CLIPPED_LEVELS = (2, 253)
 
 
 def measure_added_structure(pair: ImagePair) -> float:
-    """Return the contrast of the strongest structure that the picture before lacks, in levels.
+    """Measure the contrast of the strongest structure that the source lacks, in levels.
 
-    The standard deviation after in a window, times the share of it that the window before does not
-    explain, whatever its tones, brightness and contrast became.
+    It is the maximum over windows of the standard deviation after, times the fraction not explained by the
+    window before. Changes of tone, brightness and contrast do not count.
     """
-    _, of_after, explained = pair.structure_statistics
-    return float((of_after * (1.0 - explained)).max())
+    _, contrast_after, explained = pair.structure_statistics
+    return float((contrast_after * (1.0 - explained)).max())
 
 
 def measure_lost_structure(pair: ImagePair) -> list[float | None]:
-    """Return of each object the contrast of the strongest structure within it that is gone, in levels.
+    """Measure the contrast of the strongest lost structure within each object, in levels.
 
-    The mirror image of ``added_structure_levels``: the standard deviation before in a window, as the picture's
-    tones became, times the share of it that the window after does not explain. Writing that was wiped
-    off or moved is told so. None of an object too small to have an inside.
+    It is the counterpart of ``measure_added_structure``: the standard deviation before (with the tone curve
+    applied), times the fraction not explained by the window after. It detects erased or moved print. None for
+    objects too small to have an interior.
     """
-    of_before, _, explained = pair.structure_statistics
-    lost = of_before * (1.0 - explained)
+    contrast_before, _, explained = pair.structure_statistics
+    lost = contrast_before * (1.0 - explained)
     return [_max_inside_object(lost, region) for region in pair.regions or ()]
 
 
 def _max_inside_object(values: Floats, region: ObjectRegion) -> float | None:
-    """Return the most of values (h, w) within an object, away from its outline."""
-    within = np.pad(region.mask.astype(np.uint8), 1)  # beyond its window is not the object
+    """Return the maximum of values (h, w) inside an object, away from its outline."""
+    padded = np.pad(region.mask.astype(np.uint8), 1)  # pixels outside of the window are background
     inside = (
-        cv2.erode(within, np.ones((2 * _BOUNDARY_MARGIN_PX + 1,) * 2, np.uint8))[1:-1, 1:-1] > 0
+        cv2.erode(padded, np.ones((2 * _BOUNDARY_MARGIN_PX + 1,) * 2, np.uint8))[1:-1, 1:-1] > 0
     )
     return float(values[region.window][inside].max()) if inside.any() else None
 
 
 def measure_grid_artefact(pair: ImagePair) -> float | None:
-    """Return the amplitude of the strongest wave that a grid has brought, in levels.
+    """Measure the amplitude of the strongest periodic pattern that the translation adds, in levels.
 
-    A grid of any period up to ``_MAX_PERIOD_PX`` is a peak of the spectrum: by how much the amplitude of a
-    frequency is higher after than before, as tones became, above the median around it. Noise, edges and
-    the blocks of a JPEG have no such peaks. None of a picture with a side below ``MIN_SIDE_PX``, in
-    which nothing can be said to repeat.
+    A grid with a period up to ``_MAX_PERIOD_PX`` is a peak of the spectrum: the increase of the amplitude of a
+    frequency over the source with the tone curve applied, above the median of its neighbours. Noise, edges and
+    JPEG blocks have no such peaks. None for images with a side below ``MIN_SIDE_PX``.
     """
     rows, columns = pair.before.shape[:2]
     if min(rows, columns) < MIN_SIDE_PX:
         return None
-    more = _compute_amplitude_spectrum(pair.luma[1]) - _compute_amplitude_spectrum(
+    increase = _compute_amplitude_spectrum(pair.luma[1]) - _compute_amplitude_spectrum(
         pair.expected_luma
     )
-    peaks = more - cv2.medianBlur(more.clip(min=0.0), _MEDIAN_BINS)
-    down, right = np.fft.fftshift(np.fft.fftfreq(rows)), np.fft.rfftfreq(columns)
-    return float(peaks[np.hypot(down[:, None], right) >= 1 / _MAX_PERIOD_PX].max())
+    peaks = increase - cv2.medianBlur(increase.clip(min=0.0), _MEDIAN_BINS)
+    row_frequencies, column_frequencies = (
+        np.fft.fftshift(np.fft.fftfreq(rows)),
+        np.fft.rfftfreq(columns),
+    )
+    return float(
+        peaks[np.hypot(row_frequencies[:, None], column_frequencies) >= 1 / _MAX_PERIOD_PX].max()
+    )
 
 
 def _compute_amplitude_spectrum(luma: Floats) -> Floats:
-    """Return the amplitude of each wave of a picture (h, w // 2 + 1), its mean in the middle of a side."""
+    """Return the amplitude spectrum (h, w // 2 + 1) of an image, with row frequency 0 in the middle."""
     fine = luma - cv2.GaussianBlur(luma, (0, 0), _MAX_PERIOD_PX / 3)
     window = np.outer(*(np.hanning(side) for side in luma.shape))
     waves = 2 * np.abs(np.fft.rfft2(fine * window)) / window.sum()
@@ -76,9 +80,9 @@ def _compute_amplitude_spectrum(luma: Floats) -> Floats:
 
 
 def measure_seam_step(pair: ImagePair) -> float | None:
-    """Return the largest step in brightness along a whole row or column that was not there before.
+    """Measure the largest added brightness step along a whole row or column, in levels.
 
-    None of a picture without a row or column that is flat enough for a step to be told from what it shows.
+    None for images without a row or column that is flat enough.
     """
     lumas = pair.luma[0], pair.luma[1] - pair.expected_luma
     across = _measure_column_step(*lumas)
@@ -87,33 +91,33 @@ def measure_seam_step(pair: ImagePair) -> float | None:
 
 
 def measure_clipped_fraction(pair: ImagePair) -> float:
-    """Return how much more of the picture, or of its objects, is without light or at its end."""
+    """Measure the increase of the fraction of clipped pixels, in the image or in its objects."""
     clipped = [
         ((rgb <= _CLIPPED_LEVELS[0]) | (rgb >= _CLIPPED_LEVELS[1])).any(axis=2)
         for rgb in (pair.before, pair.after)
     ]
-    more = np.asarray(clipped[1].astype(np.float64) - clipped[0])
-    shares = [float(more.mean())]
+    increase = np.asarray(clipped[1].astype(np.float64) - clipped[0])
+    fractions = [float(increase.mean())]
     if pair.object_mask.any():
-        shares.append(float(more[pair.object_mask].mean()))
-    return max(0.0, *shares)
+        fractions.append(float(increase[pair.object_mask].mean()))
+    return max(0.0, *fractions)
 
 
 def _measure_column_step(before: Floats, change: Floats) -> float | None:
-    """Return the largest step of a change from one column to the next, the median over its rows.
+    """Return the largest median step of a change (h, w) between adjacent columns.
 
-    None where no column is mostly flat.
+    None if no column is mostly flat.
     """
     smooth = cv2.GaussianBlur(before, (0, 0), 1.0)
     slope = np.abs(cv2.Sobel(smooth, cv2.CV_32F, 1, 0, scale=1 / 8))
     flat = cv2.dilate(slope, np.ones((1, 2 * _STRIP_PX + 1))) < _MAX_FLAT_GRADIENT
     kernel = np.repeat([-1.0, 1.0], _STRIP_PX)[None] / _STRIP_PX
     steps = np.where(flat, cv2.filter2D(change, cv2.CV_32F, kernel), np.nan)
-    mostly = flat.mean(axis=0) >= _MIN_FLAT_FRACTION
-    mostly[:_STRIP_PX] = mostly[-_STRIP_PX:] = False
-    if not mostly.any():
+    is_valid = flat.mean(axis=0) >= _MIN_FLAT_FRACTION
+    is_valid[:_STRIP_PX] = is_valid[-_STRIP_PX:] = False
+    if not is_valid.any():
         return None
-    ranked = np.sort(steps[:, mostly], axis=0)  # NaN comes last
-    middle = (flat[:, mostly].sum(axis=0) - 1) // 2
-    medians = np.take_along_axis(ranked, middle[None], axis=0)
+    sorted_steps = np.sort(steps[:, is_valid], axis=0)  # NaNs sort last
+    median_index = (flat[:, is_valid].sum(axis=0) - 1) // 2
+    medians = np.take_along_axis(sorted_steps, median_index[None], axis=0)
     return float(np.abs(medians).max())

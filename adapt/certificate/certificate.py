@@ -1,4 +1,4 @@
-"""Certificates: of a translated picture, and of a set of them."""
+"""Label-preservation certificates of translated images and datasets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OBJECT_MEASURES = (
 )
 _NEW_OBJECT_MEASURES = tuple(
     f"{verifier}_hallucinated_detections" for verifier in VERIFIERS
-)  # none that were there
+)  # do not measure objects of the source
 MEASURES = (
     *OBJECT_MEASURES,
     "image_correlation",
@@ -58,9 +58,9 @@ MEASURES = (
 )
 _LOWER_BOUND_SUFFIXES = ("correlation", "recall")
 
-NOT_A_SEQUENCE = "it is no picture of a film"
+NOT_A_SEQUENCE = "not a frame of a sequence"
 
-MIN_DETECTIONS = 3  # objects before, for the share that is found again to say anything
+MIN_DETECTIONS = 3  # in the source, for a detection recall of one image
 
 T = TypeVar("T")
 Decision = Literal["certified", "appearance only", "failed"]
@@ -68,12 +68,12 @@ Decision = Literal["certified", "appearance only", "failed"]
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """What a measure says.
+    """A measure compared with its limit.
 
     Attributes:
-        value: of the worst object, or of the picture; None when it was not measured.
-        status: whether it keeps to its limit.
-        reason: it was not measured; None when it was.
+        value: value of the image or of its worst object; None if not measured.
+        status: whether the value keeps the limit.
+        reason: why it was not measured; None if measured.
     """
 
     value: float | None
@@ -83,12 +83,12 @@ class LimitCheck:
 
 @dataclass(frozen=True)
 class ImageCertificate:
-    """What was measured of one translated picture.
+    """Certificate of one translated image.
 
     Attributes:
-        name: of the picture.
-        checks: by the names of ``MEASURES``, all of them.
-        agreements: of the judges, by their names.
+        name: name of the image.
+        checks: one check for each of ``MEASURES``, by name.
+        agreements: detector agreement by verifier.
     """
 
     name: str
@@ -97,27 +97,27 @@ class ImageCertificate:
 
     @property
     def failed_measures(self) -> tuple[str, ...]:
-        """The measures whose limits it breaks."""
-        return tuple(name for name, found in self.checks.items() if found.status == "fail")
+        """Names of the measures that break their limit."""
+        return tuple(name for name, check in self.checks.items() if check.status == "fail")
 
     @property
     def decision(self) -> Decision:
-        """Of the picture: only one whose objects were measured can be certified."""
+        """Decision on the image; "certified" requires a measure of its objects."""
         if self.failed_measures:
             return "failed"
-        of_objects = (name for name in OBJECT_MEASURES if name not in _NEW_OBJECT_MEASURES)
-        measured = any(self.checks[name].status == "pass" for name in of_objects)
-        return "certified" if measured else "appearance only"
+        measures = (name for name in OBJECT_MEASURES if name not in _NEW_OBJECT_MEASURES)
+        is_measured = any(self.checks[name].status == "pass" for name in measures)
+        return "certified" if is_measured else "appearance only"
 
 
 @dataclass(frozen=True)
 class DatasetCertificate:
-    """What was measured of a set of translated pictures.
+    """Certificate of a translated dataset.
 
     Attributes:
-        limits: that were kept to.
-        verifiers: digests of their weights, by their names.
-        images: all of them, also the rejected.
+        limits: limits of all checks.
+        verifiers: digests of the verifiers' weights by name.
+        images: certificates of all images, including rejected ones.
     """
 
     limits: CertificateLimits
@@ -126,64 +126,72 @@ class DatasetCertificate:
 
     @property
     def rejected_images(self) -> tuple[ImageCertificate, ...]:
-        """The pictures that break a limit."""
-        return tuple(picture for picture in self.images if picture.failed_measures)
+        """Images that break a limit."""
+        return tuple(image for image in self.images if image.failed_measures)
 
     @property
     def accepted_count(self) -> int:
-        """The number of the others."""
+        """Number of images that keep all limits."""
         return len(self.images) - len(self.rejected_images)
 
     @property
     def rejection_rate(self) -> Estimate:
-        """The share of rejected pictures, with its interval."""
+        """Fraction of rejected images, with its 95 % interval."""
         return estimate_proportion(len(self.rejected_images), len(self.images))
 
     def estimate_detection_recall(self, verifier: str) -> Estimate | None:
-        """Return the share of objects that a judge finds again; None when it found none before."""
-        opinions = [p.agreements[verifier] for p in self.images if verifier in p.agreements]
-        found = sum(opinion.reference_detections for opinion in opinions)
+        """Estimate the fraction of objects that a verifier detects again; None without detections before."""
+        agreements = [p.agreements[verifier] for p in self.images if verifier in p.agreements]
+        reference_count = sum(agreement.reference_detections for agreement in agreements)
         return (
-            estimate_proportion(sum(opinion.retained for opinion in opinions), found)
-            if found
+            estimate_proportion(
+                sum(agreement.retained for agreement in agreements), reference_count
+            )
+            if reference_count
             else None
         )
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What of the whole set breaks a limit, in words."""
-        found = []
+        """Limits that the dataset breaks, as messages."""
+        messages = []
         if self.rejection_rate.value > self.limits.rejected_fraction:
-            found.append(
-                f"{self.rejection_rate.value:.1%} of the pictures were rejected, more than "
+            messages.append(
+                f"{self.rejection_rate.value:.1%} of the images are rejected, more than "
                 f"{self.limits.rejected_fraction:.1%}"
             )
-        for judge in self.verifiers:
-            kept = self.estimate_detection_recall(judge)
-            if kept is not None and kept.ci95[1] < self.limits.dataset_detection_recall:
-                found.append(
-                    f"{judge} finds {kept.value:.1%} of the objects again, surely fewer than "
+        for verifier in self.verifiers:
+            recall = self.estimate_detection_recall(verifier)
+            if recall is not None and recall.ci95[1] < self.limits.dataset_detection_recall:
+                messages.append(
+                    f"{verifier} detects {recall.value:.1%} of the objects again, significantly fewer than "
                     f"{self.limits.dataset_detection_recall:.1%}"
                 )
-        return tuple(found)
+        return tuple(messages)
 
     @property
     def decision(self) -> Decision:
-        """Of the set: certified when the objects of most kept pictures were measured."""
+        """Decision on the dataset; "certified" requires object measures of most accepted images."""
         if self.violations:
             return "failed"
-        seen = sum(picture.decision == "certified" for picture in self.images)
-        return "certified" if 2 * seen >= max(1, self.accepted_count) else "appearance only"
+        certified_count = sum(image.decision == "certified" for image in self.images)
+        return (
+            "certified" if 2 * certified_count >= max(1, self.accepted_count) else "appearance only"
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the certificate as JSON values, led by what it comes to."""
-        retention = {judge: self.estimate_detection_recall(judge) for judge in self.verifiers}
+        """Return the certificate as JSON values, with its summary first."""
+        recalls = {
+            verifier: self.estimate_detection_recall(verifier) for verifier in self.verifiers
+        }
         return {
             "decision": self.decision,
             "violations": list(self.violations),
             "rejected": len(self.rejected_images),
             "rejection_rate": self.rejection_rate.to_json(),
-            "detection_recall": {name: kept.to_json() for name, kept in retention.items() if kept},
+            "detection_recall": {
+                name: recall.to_json() for name, recall in recalls.items() if recall
+            },
             **asdict(self),
         }
 
@@ -197,152 +205,152 @@ def certify(
     verifiers: Mapping[str, Verifier],
     previous_frame: PreviousFrame | str = NOT_A_SEQUENCE,
 ) -> ImageCertificate:
-    """Return what is measured of a translated picture.
+    """Measure a translated image and check it against limits.
 
     Args:
-        name: of the picture.
-        pair: it and the one that it was made from.
-        limits: that it has to keep to.
-        labelled_boxes: boxes of the labelled objects; None when there are no labels.
-        verifiers: detectors, by names of ``VERIFIERS``.
-        previous_frame: the picture before it in its film; or why there is none to compare it with.
+        name: name of the image.
+        pair: source and translation.
+        limits: limits of the measures.
+        labelled_boxes: boxes of the labelled objects; None without labels.
+        verifiers: detectors by the names in ``VERIFIERS``.
+        previous_frame: previous frame of the sequence, or the reason why there is none.
     """
-    opinions = compare_detections(verifiers, pair.before, pair.after, labelled_boxes)
-    findings = (
+    agreements = compare_detections(verifiers, pair.before, pair.after, labelled_boxes)
+    checks = (
         _check_objects(pair, limits)
-        | _check_verifiers(opinions, limits)
+        | _check_verifiers(agreements, limits)
         | _check_image(pair, limits)
     )
-    findings["warping_error_levels"] = _check_sequence(previous_frame, pair, limits)
-    return ImageCertificate(name, {measure: findings[measure] for measure in MEASURES}, opinions)
+    checks["warping_error_levels"] = _check_sequence(previous_frame, pair, limits)
+    return ImageCertificate(name, {measure: checks[measure] for measure in MEASURES}, agreements)
 
 
 def dataset_certificate_from_json(path: Path, content: Any) -> DatasetCertificate:
-    """Return the certificate of ``DatasetCertificate.to_json``.
+    """Parse the JSON values of ``DatasetCertificate.to_json``.
 
     Args:
-        path: the file, for the errors.
-        content: of the file.
+        path: file, for errors.
+        content: content of the file.
 
     Raises:
-        InputError: it is no certificate.
+        InputError: the content is not a certificate.
     """
     return _validate(_DATASET_ADAPTER, path, content)
 
 
 def image_certificate_from_json(path: Path, content: Any) -> ImageCertificate:
-    """Return the certificate of a picture; ``asdict`` gives its JSON values.
+    """Parse the JSON values of an image certificate, as ``asdict`` returns them.
 
     Args:
-        path: the file, for the errors.
-        content: of its line.
+        path: file, for errors.
+        content: content of the line.
 
     Raises:
-        InputError: it is no certificate.
+        InputError: the content is not a certificate.
     """
     return _validate(_IMAGE_ADAPTER, path, content)
 
 
 def is_lower_bound(measure: str) -> bool:
-    """Return whether what is below the limit of a measure breaks it, not what is above."""
+    """Return whether the limit of a measure is a lower bound."""
     return measure.rpartition("_")[2] in _LOWER_BOUND_SUFFIXES
 
 
 def get_limit(measure: str, limits: CertificateLimits) -> float:
-    """Return the limit of a measure; judges share theirs."""
-    judge, _, opinion = measure.partition("_")
-    return float(getattr(limits, opinion if judge in VERIFIERS else measure))
+    """Return the limit of a measure; all verifiers share the same limits."""
+    verifier, _, agreement_measure = measure.partition("_")
+    return float(getattr(limits, agreement_measure if verifier in VERIFIERS else measure))
 
 
 def estimate_proportion(successes: int, total: int) -> Estimate:
-    """Return a share with its 95 % interval (Wilson 1927)."""
+    """Return a proportion with its 95 % Wilson score interval (Wilson, 1927)."""
     interval = binomtest(successes, max(total, 1)).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
     return Estimate(successes / max(total, 1), (float(interval.low), float(interval.high)))
 
 
 def _check_objects(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitCheck]:
-    placed = [place for place in match_objects(pair) if place is not None]
-    measured: tuple[tuple[str, Callable[..., float], Sequence[float | None], str], ...] = (
-        ("object_shift_px", max, [place.shift_px for place in placed], "has contrast"),
-        ("structure_correlation", min, [place.correlation for place in placed], "has contrast"),
-        ("edge_recall", min, measure_edge_recalls(pair), "has an outline that is seen"),
-        ("colour_shift", max, measure_colour_shifts(pair), "shows enough of its colour"),
+    matches = [match for match in match_objects(pair) if match is not None]
+    measures: tuple[tuple[str, Callable[..., float], Sequence[float | None], str], ...] = (
+        ("object_shift_px", max, [match.shift_px for match in matches], "has contrast"),
+        ("structure_correlation", min, [match.correlation for match in matches], "has contrast"),
+        ("edge_recall", min, measure_edge_recalls(pair), "has a visible outline"),
+        ("colour_shift", max, measure_colour_shifts(pair), "shows enough unclipped pixels"),
         (
             "lost_structure_levels",
             max,
             measure_lost_structure(pair),
-            "is large enough to have an inside",
+            "is large enough to have an interior",
         ),
     )
-    findings = {}
-    for name, worst, values, needed in measured:
-        known = [value for value in values if value is not None]
-        if known:
-            findings[name] = _check_limit(name, worst(known), limits)
+    checks = {}
+    for name, worst, values, requirement in measures:
+        measured_values = [value for value in values if value is not None]
+        if measured_values:
+            checks[name] = _check_limit(name, worst(measured_values), limits)
         else:
-            findings[name] = _skip_check(_explain_missing_measure(name, pair, needed))
-    return findings
+            checks[name] = _skip_check(_explain_missing_measure(name, pair, requirement))
+    return checks
 
 
 def _explain_missing_measure(measure: str, pair: ImagePair, requirement: str) -> str:
     if pair.regions is None:
         return "there are no labels"
     if measure == "edge_recall" and pair.ids is None:
-        return "the labels have neither an image of instance ids nor masks"
+        return "the labels have neither instance ids nor masks"
     return f"no object {requirement}" if pair.regions else "there is no object"
 
 
 def _check_verifiers(
     agreements: Mapping[str, DetectorAgreement], limits: CertificateLimits
 ) -> dict[str, LimitCheck]:
-    """Return what judges say; an object that one of them loses is kept where another one speaks for it."""
-    findings: dict[str, LimitCheck] = {}
-    for judge in VERIFIERS:
-        opinion = agreements.get(judge)
-        if opinion is None:
-            found = dict.fromkeys(
-                AGREEMENT_MEASURES, _skip_check(f"no weights were given with --{judge}")
+    """Check all verifiers; an object that one of them misses counts as kept if another confirms it."""
+    checks: dict[str, LimitCheck] = {}
+    for verifier in VERIFIERS:
+        agreement = agreements.get(verifier)
+        if agreement is None:
+            verifier_checks = dict.fromkeys(
+                AGREEMENT_MEASURES, _skip_check(f"no weights were given with --{verifier}")
             )
         else:
-            found = _check_verifier(judge, opinion, limits)
-        findings |= {f"{judge}_{name}": found[name] for name in AGREEMENT_MEASURES}
-    return findings
+            verifier_checks = _check_verifier(verifier, agreement, limits)
+        checks |= {f"{verifier}_{name}": verifier_checks[name] for name in AGREEMENT_MEASURES}
+    return checks
 
 
 def _check_verifier(
     verifier: str, agreement: DetectorAgreement, limits: CertificateLimits
 ) -> dict[str, LimitCheck]:
-    retained = _skip_check(f"it finds fewer than {MIN_DETECTIONS} objects before")
+    recall = _skip_check(f"fewer than {MIN_DETECTIONS} detections in the source")
     if agreement.reference_detections >= MIN_DETECTIONS:
-        share_kept = (
+        retained_fraction = (
             agreement.retained + agreement.retained_by_other_verifiers
         ) / agreement.reference_detections
-        retained = _check_limit(f"{verifier}_detection_recall", share_kept, limits)
-    vanished = _skip_check("it finds no object before")
+        recall = _check_limit(f"{verifier}_detection_recall", retained_fraction, limits)
+    missed = _skip_check("no detections in the source")
     if agreement.reference_detections:
-        lost = agreement.missed - agreement.detected_by_other_verifiers
-        vanished = _check_limit(f"{verifier}_missed_detections", lost, limits)
+        missed_count = agreement.missed - agreement.detected_by_other_verifiers
+        missed = _check_limit(f"{verifier}_missed_detections", missed_count, limits)
     hallucinated = _check_limit(
         f"{verifier}_hallucinated_detections", agreement.hallucinated, limits
     )
     return {
-        "detection_recall": retained,
-        "missed_detections": vanished,
+        "detection_recall": recall,
+        "missed_detections": missed,
         "hallucinated_detections": hallucinated,
     }
 
 
 def _check_image(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitCheck]:
-    measured: tuple[tuple[str, float | None, str], ...] = (
-        ("image_correlation", measure_image_correlation(pair), "it has next to no contrast"),
+    measures: tuple[tuple[str, float | None, str], ...] = (
+        ("image_correlation", measure_image_correlation(pair), "too little contrast"),
         (
             "grid_artefact_levels",
             measure_grid_artefact(pair),
-            f"a side of it is shorter than {MIN_SIDE_PX} px",
+            f"a side is shorter than {MIN_SIDE_PX} px",
         ),
-        ("seam_step_levels", measure_seam_step(pair), "no row or column of it is flat enough"),
+        ("seam_step_levels", measure_seam_step(pair), "no row or column is flat enough"),
     )
-    findings = {
+    checks = {
         "added_structure_levels": _check_limit(
             "added_structure_levels", measure_added_structure(pair), limits
         ),
@@ -350,11 +358,9 @@ def _check_image(pair: ImagePair, limits: CertificateLimits) -> dict[str, LimitC
             "clipped_fraction", measure_clipped_fraction(pair), limits
         ),
     }
-    for name, value, lacking in measured:
-        findings[name] = (
-            _skip_check(lacking) if value is None else _check_limit(name, value, limits)
-        )
-    return findings
+    for name, value, reason in measures:
+        checks[name] = _skip_check(reason) if value is None else _check_limit(name, value, limits)
+    return checks
 
 
 def _check_sequence(
@@ -364,14 +370,14 @@ def _check_sequence(
         return _skip_check(previous_frame)
     value = measure_warping_error(previous_frame, pair)
     if value is None:
-        return _skip_check("hardly anything of it is seen in the picture before")
+        return _skip_check("too few pixels are visible in the previous frame")
     return _check_limit("warping_error_levels", value, limits)
 
 
 def _check_limit(measure: str, value: float, limits: CertificateLimits) -> LimitCheck:
     limit = get_limit(measure, limits)
-    keeps = value >= limit if is_lower_bound(measure) else value <= limit
-    return LimitCheck(round(float(value), 4), "pass" if keeps else "fail")
+    is_kept = value >= limit if is_lower_bound(measure) else value <= limit
+    return LimitCheck(round(float(value), 4), "pass" if is_kept else "fail")
 
 
 def _skip_check(reason: str) -> LimitCheck:
@@ -383,7 +389,8 @@ def _validate(adapter: TypeAdapter[T], path: Path, content: Any) -> T:
         return adapter.validate_python(content)
     except ValidationError as error:
         raise InputError(
-            path, f"no certificate: {format_validation_error(error)}. Translate the pictures again."
+            path,
+            f"not a certificate: {format_validation_error(error)}. Translate the images again.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""What a detector finds before and after a translation."""
+"""Agreement of detectors before and after a translation."""
 
 from __future__ import annotations
 
@@ -12,32 +12,28 @@ from sim2cam.geometry.boxes import Box, pairwise_iou
 from sim2cam.metrics.detection import Detection
 
 Verifier = Callable[[NDArray[np.uint8]], Sequence[Detection]]
-"""Finds objects in a picture (h, w, 3), unsure ones too."""
+"""Detector of objects in an image (h, w, 3), including detections of low confidence."""
 
-CONFIDENT_SCORE = (
-    0.75  # only what is surer is held to: blur and noise move what a judge is half sure of
-)
-MEDIUM_SCORE = 0.3  # so sure before and after, a judge speaks for an object that another one lost
-MIN_SCORE = (
-    0.05  # surer detections keep an object that was found clearly; a little doubt loses none
-)
-MATCH_IOU = 0.5  # from which two boxes are of one object
-OVERLAP_IOU = 0.3  # a detection that overlaps an object so much is no hallucination
+CONFIDENT_SCORE = 0.75  # of detections that must survive: blur and noise change less confident ones
+MEDIUM_SCORE = 0.3  # before and after, to confirm an object that another verifier misses
+MIN_SCORE = 0.05  # after, to match a confident detection before
+MATCH_IOU = 0.5  # least IoU of two boxes of one object
+OVERLAP_IOU = 0.3  # least IoU with an object for a detection not to be a hallucination
 
 
 @dataclass(frozen=True)
 class DetectorAgreement:
-    """What a judge found of a picture.
+    """Agreement of a verifier's detections before and after a translation.
 
     Attributes:
-        reference_detections: objects found clearly before, that are labelled where there are labels.
-        retained: of these, found again as the same category.
-        missed: of these, not found again at all.
-        hallucinated: clear detections after, where nothing was labelled or found before.
-        retained_by_other_verifiers: objects that it does not retain, but another judge does that found them clearly, as
-            the same category, before.
-        detected_by_other_verifiers: objects that vanished for it, where another judge half believes in one, whatever it
-            takes it for, before and after.
+        reference_detections: confident detections before; only labelled ones if there are labels.
+        retained: reference detections that are detected again with the same category.
+        missed: reference detections that are not detected again.
+        hallucinated: confident detections after, without a label or a detection before.
+        retained_by_other_verifiers: reference detections that are not retained, but that another verifier detects
+            confidently before with the same category, and retains.
+        detected_by_other_verifiers: missed detections where another verifier has a detection of medium confidence
+            before and after, of any category.
     """
 
     reference_detections: int
@@ -54,45 +50,46 @@ def compare_detections(
     after: NDArray[np.uint8],
     labelled_boxes: Sequence[Box] | None,
 ) -> dict[str, DetectorAgreement]:
-    """Return what judges find of a picture after a translation, against what they found before.
+    """Compare the detections of verifiers before and after a translation.
 
     Args:
-        verifiers: the detectors, by name.
+        verifiers: detectors by name.
         before, after: RGB (h, w, 3).
-        labelled_boxes: boxes of the labelled objects; None when there are no labels.
+        labelled_boxes: boxes of the labelled objects; None without labels.
     """
-    views = {
-        name: _match_detections(judge, before, after, labelled_boxes)
-        for name, judge in verifiers.items()
+    matches_by_name = {
+        name: _match_detections(verifier, before, after, labelled_boxes)
+        for name, verifier in verifiers.items()
     }
-    found: dict[str, DetectorAgreement] = {}
-    for name, view in views.items():
-        others = [other for who, other in views.items() if who != name]
-        retained_there = _find_retained_by_others(view, others)
-        again_there = _find_overlapping(
-            view.reference_detections, [box for other in others for box in other.persistent_boxes]
+    agreements: dict[str, DetectorAgreement] = {}
+    for name, matches in matches_by_name.items():
+        others = [other for other_name, other in matches_by_name.items() if other_name != name]
+        retained_by_others = _find_retained_by_others(matches, others)
+        detected_by_others = _find_overlapping(
+            matches.reference_detections,
+            [box for other in others for box in other.persistent_boxes],
         )
-        found[name] = DetectorAgreement(
-            reference_detections=len(view.reference_detections),
-            retained=int(view.is_retained.sum()),
-            missed=int((~view.is_redetected).sum()),
-            hallucinated=view.hallucinated,
-            retained_by_other_verifiers=int((~view.is_retained & retained_there).sum()),
-            detected_by_other_verifiers=int((~view.is_redetected & again_there).sum()),
+        agreements[name] = DetectorAgreement(
+            reference_detections=len(matches.reference_detections),
+            retained=int(matches.is_retained.sum()),
+            missed=int((~matches.is_redetected).sum()),
+            hallucinated=matches.hallucinated,
+            retained_by_other_verifiers=int((~matches.is_retained & retained_by_others).sum()),
+            detected_by_other_verifiers=int((~matches.is_redetected & detected_by_others).sum()),
         )
-    return found
+    return agreements
 
 
 @dataclass(frozen=True, eq=False)
 class _VerifierMatches:
-    """What a judge found.
+    """Matched detections of one verifier.
 
     Attributes:
-        reference_detections: objects found clearly before.
-        is_redetected: (n,) which of these are found again.
-        is_retained: (n,) which of these as the same category.
-        hallucinated: as ``DetectorAgreement`` has it.
-        persistent_boxes: where something is half believed, before and after.
+        reference_detections: confident detections before (n of them).
+        is_redetected: (n,), whether each is detected again.
+        is_retained: (n,), whether each is detected again with the same category.
+        hallucinated: as in ``DetectorAgreement``.
+        persistent_boxes: boxes detected with medium confidence before and after.
     """
 
     reference_detections: list[Detection]
@@ -108,37 +105,46 @@ def _match_detections(
     after: NDArray[np.uint8],
     labelled_boxes: Sequence[Box] | None,
 ) -> _VerifierMatches:
-    first, then = verifier(before), verifier(after)
-    known = [d for d in first if d.score >= CONFIDENT_SCORE]
+    before_detections, after_detections = verifier(before), verifier(after)
+    reference = [d for d in before_detections if d.score >= CONFIDENT_SCORE]
     if labelled_boxes is not None:
-        known = [
+        reference = [
             d
-            for d, is_one in zip(known, _find_overlapping(known, labelled_boxes), strict=True)
-            if is_one
+            for d, is_match_of_box in zip(
+                reference, _find_overlapping(reference, labelled_boxes), strict=True
+            )
+            if is_match_of_box
         ]
-    faint = [d for d in then if d.score >= MIN_SCORE]
-    half, still = ([d for d in seen if d.score >= MEDIUM_SCORE] for seen in (first, then))
-    clear = [d for d in then if d.score >= CONFIDENT_SCORE]
-    again = _compute_ious(known, _stack_boxes([d.box_xyxy for d in faint])) >= MATCH_IOU
-    there = _stack_boxes(
-        [*(d.box_xyxy for d in first if d.score >= MIN_SCORE), *(labelled_boxes or ())]
+    candidates = [d for d in after_detections if d.score >= MIN_SCORE]
+    medium_before, medium_after = (
+        [d for d in detections if d.score >= MEDIUM_SCORE]
+        for detections in (before_detections, after_detections)
     )
-    new = _compute_ious(clear, there).max(axis=1, initial=0.0) < OVERLAP_IOU
-    is_still = _find_overlapping(half, [d.box_xyxy for d in still])
+    confident_after = [d for d in after_detections if d.score >= CONFIDENT_SCORE]
+    is_match = _compute_ious(reference, _stack_boxes([d.box_xyxy for d in candidates])) >= MATCH_IOU
+    explained_boxes = _stack_boxes(
+        [*(d.box_xyxy for d in before_detections if d.score >= MIN_SCORE), *(labelled_boxes or ())]
+    )
+    is_new = _compute_ious(confident_after, explained_boxes).max(axis=1, initial=0.0) < OVERLAP_IOU
+    is_persistent = _find_overlapping(medium_before, [d.box_xyxy for d in medium_after])
     return _VerifierMatches(
-        known,
-        np.asarray(again.any(axis=1)),
-        np.asarray((again & _match_categories(known, faint)).any(axis=1)),
-        int(new.sum()),
-        [d.box_xyxy for d, is_one in zip(half, is_still, strict=True) if is_one],
+        reference,
+        np.asarray(is_match.any(axis=1)),
+        np.asarray((is_match & _match_categories(reference, candidates)).any(axis=1)),
+        int(is_new.sum()),
+        [
+            d.box_xyxy
+            for d, is_match_of_box in zip(medium_before, is_persistent, strict=True)
+            if is_match_of_box
+        ],
     )
 
 
 def _find_retained_by_others(
     matches: _VerifierMatches, others: Sequence[_VerifierMatches]
 ) -> NDArray[np.bool_]:
-    """Return which objects (n,) of a judge are among those that others knew as the same, and retain."""
-    found = np.zeros(len(matches.reference_detections), np.bool_)
+    """Return whether another verifier retains each reference detection (n,) with the same category."""
+    is_retained = np.zeros(len(matches.reference_detections), np.bool_)
     for other in others:
         overlaps = (
             _compute_ious(
@@ -147,25 +153,27 @@ def _find_retained_by_others(
             )
             >= MATCH_IOU
         )
-        found |= (
+        is_retained |= (
             overlaps
             & _match_categories(matches.reference_detections, other.reference_detections)
             & other.is_retained
         ).any(axis=1)
-    return found
+    return is_retained
 
 
 def _find_overlapping(detections: Sequence[Detection], boxes: Sequence[Box]) -> NDArray[np.bool_]:
-    """Return which detections (n,) lie where one of some boxes does."""
+    """Return whether each detection (n,) matches one of the boxes."""
     return np.asarray((_compute_ious(detections, _stack_boxes(boxes)) >= MATCH_IOU).any(axis=1))
 
 
 def _match_categories(
     detections: Sequence[Detection], others: Sequence[Detection]
 ) -> NDArray[np.bool_]:
-    """Return which of two lots of detections are of one category (n, m)."""
-    alike = [[one.category == other.category for other in others] for one in detections]
-    return np.array(alike, np.bool_).reshape(len(detections), len(others))
+    """Return whether detections of two lists share a category (n, m)."""
+    is_same = [
+        [detection.category == other.category for other in others] for detection in detections
+    ]
+    return np.array(is_same, np.bool_).reshape(len(detections), len(others))
 
 
 def _compute_ious(

@@ -1,4 +1,4 @@
-"""Whether the outlines of objects are still seen."""
+"""Edge recall: the fraction of visible object outlines that survive a translation."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from numpy.typing import NDArray
 
 from sim2cam.adapt.certificate.image_pair import Floats, ImagePair, ObjectRegion
 
-MIN_EDGE_GRADIENT = 3.0  # levels a pixel from which an outline is seen
-MIN_PIXELS = 12  # of a seen outline
+MIN_EDGE_GRADIENT = 3.0  # levels per pixel of a visible outline
+MIN_PIXELS = 12  # of a visible outline
 MIN_GRADIENT_RATIO = (
-    0.3  # share of its steepness, by the measure of the whole picture, that is enough
+    0.3  # of the gradient before times the gain of the image, for an outline pixel to survive
 )
-_GAIN_STRIDE_PX = 3  # pixels from one to the next of which the gain is taken
+_GAIN_STRIDE_PX = 3  # sampling stride of the gain
 _NEIGHBOUR_OFFSETS = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1)]
 
 
 def measure_edge_recalls(pair: ImagePair) -> list[float | None]:
-    """Return the share of each object's seen outline that is still seen, 0 to 1.
+    """Measure the fraction of each object's visible outline that survives, 0 to 1.
 
-    Looked for is an edge of the same direction, not flatter than the rest of the picture became,
-    within a pixel. None of an object whose outline was hardly seen.
+    An outline pixel survives if within one pixel there is an edge of the same direction that is not much flatter
+    than the edges of the whole image became. None for objects whose outline was hardly visible.
     """
     if pair.ids is None:
         return []
     before, after = _compute_gradients(pair.before), _compute_gradients(pair.after)
-    gain, outline = _estimate_gradient_gain(before, after), _extract_boundary_mask(pair.ids)
+    gain, boundary_mask = _estimate_gradient_gain(before, after), _extract_boundary_mask(pair.ids)
     return [
-        _measure_edge_recall(before, after, gain, region, outline) for region in pair.regions or ()
+        _measure_edge_recall(before, after, gain, region, boundary_mask)
+        for region in pair.regions or ()
     ]
 
 
@@ -41,44 +42,50 @@ def _measure_edge_recall(
 ) -> float | None:
     rows, columns = np.nonzero(boundary_mask[region.window] & region.mask)
     rows, columns = rows + region.window[0].start, columns + region.window[1].start
-    slopes = gradients_before[rows, columns]  # (n, 3, 2)
-    steep = np.linalg.norm(slopes, axis=2)
-    channel = steep.argmax(axis=1)  # an edge may be one of colour alone
-    height = steep.max(axis=1, initial=0.0)
-    seen = height >= MIN_EDGE_GRADIENT
-    if seen.sum() < MIN_PIXELS:
+    gradients = gradients_before[rows, columns]  # (n, 3, 2)
+    magnitudes = np.linalg.norm(gradients, axis=2)
+    channel = magnitudes.argmax(axis=1)  # an edge may exist in one channel only
+    magnitude = magnitudes.max(axis=1, initial=0.0)
+    is_visible = magnitude >= MIN_EDGE_GRADIENT
+    if is_visible.sum() < MIN_PIXELS:
         return None
-    rows, columns, channel, height = (v[seen] for v in (rows, columns, channel, height))
-    direction = slopes[seen, channel] / height[:, None]
-    best = np.full(len(rows), -np.inf, np.float32)
+    rows, columns, channel, magnitude = (v[is_visible] for v in (rows, columns, channel, magnitude))
+    direction = gradients[is_visible, channel] / magnitude[:, None]
+    best_response = np.full(len(rows), -np.inf, np.float32)
     for down, right in _NEIGHBOUR_OFFSETS:
         y = (rows + down).clip(0, gradients_before.shape[0] - 1)
         x = (columns + right).clip(0, gradients_before.shape[1] - 1)
-        best = np.maximum(best, (gradients_after[y, x, channel] * direction).sum(axis=1))
-    return float((best >= MIN_GRADIENT_RATIO * gain * height).mean())
+        best_response = np.maximum(
+            best_response, (gradients_after[y, x, channel] * direction).sum(axis=1)
+        )
+    return float((best_response >= MIN_GRADIENT_RATIO * gain * magnitude).mean())
 
 
 def _compute_gradients(rgb: NDArray[np.uint8]) -> Floats:
-    """Return the slope (h, w, 3, 2) of each channel to the right and down, levels a pixel."""
+    """Return the x and y gradient (h, w, 3, 2) of each channel, in levels per pixel."""
     smooth = cv2.GaussianBlur(rgb.astype(np.float32), (0, 0), 1.0)
-    slopes = [cv2.Scharr(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 32) for x in (1, 0)]
-    return np.stack(slopes, axis=3)
+    gradients = [cv2.Scharr(smooth, cv2.CV_32F, x, 1 - x, scale=1 / 32) for x in (1, 0)]
+    return np.stack(gradients, axis=3)
 
 
 def _estimate_gradient_gain(gradients_before: Floats, gradients_after: Floats) -> float:
-    """Return how much steeper the seen edges of the whole picture became, 0.1 to 1."""
-    some = np.s_[::_GAIN_STRIDE_PX, ::_GAIN_STRIDE_PX]
-    first, then = (
-        np.linalg.norm(slopes[some], axis=3) for slopes in (gradients_before, gradients_after)
+    """Estimate the median gain of the visible edges of the image, clipped to 0.1 to 1."""
+    grid = np.s_[::_GAIN_STRIDE_PX, ::_GAIN_STRIDE_PX]
+    magnitude_before, magnitude_after = (
+        np.linalg.norm(gradients[grid], axis=3) for gradients in (gradients_before, gradients_after)
     )
-    seen = first >= MIN_EDGE_GRADIENT
-    return float(np.median(then[seen] / first[seen]).clip(0.1, 1.0)) if seen.any() else 1.0
+    is_visible = magnitude_before >= MIN_EDGE_GRADIENT
+    return (
+        float(np.median(magnitude_after[is_visible] / magnitude_before[is_visible]).clip(0.1, 1.0))
+        if is_visible.any()
+        else 1.0
+    )
 
 
 def _extract_boundary_mask(ids: NDArray[np.uint16]) -> NDArray[np.bool_]:
-    """Return the pixels (h, w) of objects beside which something else is."""
-    whole = ids.astype(np.int32)
-    edge = np.pad(whole, 1, mode="edge")
-    sides = (edge[:-2, 1:-1], edge[2:, 1:-1], edge[1:-1, :-2], edge[1:-1, 2:])
-    borders = np.logical_or.reduce([side != whole for side in sides])
-    return np.asarray(borders & (whole > 0))
+    """Return the boundary pixels (h, w) of objects."""
+    instance_ids = ids.astype(np.int32)
+    padded = np.pad(instance_ids, 1, mode="edge")
+    neighbours = (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:])
+    is_boundary = np.logical_or.reduce([neighbour != instance_ids for neighbour in neighbours])
+    return np.asarray(is_boundary & (instance_ids > 0))

@@ -1,4 +1,4 @@
-"""Whether a translated film flickers."""
+"""Flicker of translated sequences, measured as warping error."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sim2cam.adapt.certificate.image_pair import (
 from sim2cam.data.channels import FLOW_VISIBLE
 
 MIN_COVISIBLE_FRACTION = 0.1
-"""Least share of a picture that has to be seen in the one before it too."""
+"""Least fraction of covisible pixels for a measurement."""
 
-_IDENTITY_CURVE = np.arange(256, dtype=np.float32)  # as a curve of tones
+_IDENTITY_CURVE = np.arange(256, dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class PreviousFrame:
-    """The picture before one of a film.
+    """Previous frame of a sequence.
 
     Attributes:
-        pair: it, before and after its translation.
-        backward_flow: (h, w, 3), the ``flow_backward`` of the one that follows, which leads to it.
+        pair: its source and translation.
+        backward_flow: (h, w, 3), ``flow_backward`` from the current frame to it.
     """
 
     pair: ImagePair
@@ -37,40 +37,41 @@ class PreviousFrame:
 
 
 def measure_warping_error(previous_frame: PreviousFrame, current: ImagePair) -> float | None:
-    """Return how far a translated picture is from the one before it beyond what its source explains.
+    """Measure the warping error of a translated frame beyond the error of its source, in levels.
 
-    Both are compared where the renderer's flow says that they show the same point, the earlier one
-    warped onto this one (the warp error of Lai et al., 2018, with a true flow and true occlusions).
-    The same is done with the sources, as they were and with their tones changed as those of both
-    pictures were on the whole: light and noise that do not move with what they lie on were there
-    before. What is left is a root of mean squares of 255 levels, so an offset of one picture is told
-    as it is. None where hardly anything is seen in both.
+    The previous frame is warped to the current one by the renderer's flow and compared where both show the same
+    point (Lai et al., 2018, with true flow and occlusions). The error of the sources is subtracted, with and
+    without the mean tone curve of the translation, because shading and noise of the sources do not move with
+    the surfaces. The result is a root mean square, so it equals the offset of a uniformly brighter frame. None if
+    too few pixels are covisible.
     """
-    seen = previous_frame.backward_flow[..., 2] == FLOW_VISIBLE
-    if seen.mean() < MIN_COVISIBLE_FRACTION:
+    covisible = previous_frame.backward_flow[..., 2] == FLOW_VISIBLE
+    if covisible.mean() < MIN_COVISIBLE_FRACTION:
         return None
-    height, width = seen.shape
+    height, width = covisible.shape
     x, y = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
-    places = x + previous_frame.backward_flow[..., 0], y + previous_frame.backward_flow[..., 1]
+    map_xy = x + previous_frame.backward_flow[..., 0], y + previous_frame.backward_flow[..., 1]
     squares = 0.0
     for channel in range(3):
         sources = [pair.before[..., channel] for pair in (previous_frame.pair, current)]
-        made = [
+        translated = [
             pair.after[..., channel].astype(np.float32) for pair in (previous_frame.pair, current)
         ]
-        curve = estimate_tone_curve(np.stack(sources), np.stack(made))
-        explained = max(  # a curve is smooth, so it may flatten what it leaves alone
-            _compute_warping_error([tones[source] for source in sources], places, seen)
-            for tones in (_IDENTITY_CURVE, curve)
+        curve = estimate_tone_curve(np.stack(sources), np.stack(translated))
+        explained = (
+            max(  # the smoothed tone curve may reduce contrast, so the identity is also tried
+                _compute_warping_error([tones[source] for source in sources], map_xy, covisible)
+                for tones in (_IDENTITY_CURVE, curve)
+            )
         )
-        squares += max(_compute_warping_error(made, places, seen) - explained, 0.0)
+        squares += max(_compute_warping_error(translated, map_xy, covisible) - explained, 0.0)
     return float(np.sqrt(squares / 3))
 
 
 def _compute_warping_error(
     images: Sequence[Floats], map_xy: tuple[Floats, Floats], covisible: NDArray[np.bool_]
 ) -> float:
-    """Return the mean square of what differs of two pictures, without noise, where both show the same."""
-    earlier, now = (cv2.GaussianBlur(picture, (0, 0), NOISE_SIGMA_PX) for picture in images)
-    warped = cv2.remap(earlier, *map_xy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
-    return float(np.square(now - warped)[covisible].mean())
+    """Return the mean square difference of two smoothed images (h, w) on covisible pixels."""
+    previous, current = (cv2.GaussianBlur(image, (0, 0), NOISE_SIGMA_PX) for image in images)
+    warped = cv2.remap(previous, *map_xy, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return float(np.square(current - warped)[covisible].mean())

@@ -1,4 +1,4 @@
-"""A picture, its translation, and where the labelled objects are: what every measure looks at."""
+"""Source and translation of an image with the regions of its labelled objects."""
 
 from __future__ import annotations
 
@@ -16,28 +16,26 @@ from sim2cam.errors import Sim2CamError
 Floats = NDArray[np.float32]
 Window = tuple[slice, slice]
 
-NOISE_SIGMA_PX, _ILLUMINATION_SIGMA_PX = 1.0, 6.0  # finer than this is noise, coarser is light
+NOISE_SIGMA_PX, _ILLUMINATION_SIGMA_PX = 1.0, 6.0  # noise is finer, illumination coarser
 
 _WINDOW_PX = 11
-_TONE_SMOOTHING_LEVELS = (
-    13  # over which a curve of tones is smoothed, so that it does not fit single objects
-)
+_TONE_SMOOTHING_LEVELS = 13  # kernel size of the tone curve, so that it does not fit single objects
 
 
 @dataclass(frozen=True, eq=False)
 class ObjectRegion:
-    """Where an object is.
+    """Region of an object.
 
     Attributes:
-        window: rows and columns of its box, within the picture.
-        mask: (h, w) of the window, its pixels; all of them where only its box is known.
+        window: rows and columns of its box, clipped to the image.
+        mask: (h, w) of the window, pixels of the object; all True if only the box is known.
     """
 
     window: Window
     mask: NDArray[np.bool_]
 
     def pad_window(self, margin_px: int, shape: tuple[int, ...], *, border_px: int = 0) -> Window:
-        """Return the window with a margin, cut where the picture, less a border, ends."""
+        """Return the window expanded by a margin and clipped to the image without its border."""
         return (
             _pad_side(self.window[0], margin_px, border_px, shape[0]),
             _pad_side(self.window[1], margin_px, border_px, shape[1]),
@@ -46,12 +44,12 @@ class ObjectRegion:
 
 @dataclass(frozen=True, eq=False)
 class ImagePair:
-    """A picture before and after a translation.
+    """An image before and after a translation.
 
     Attributes:
         before, after: RGB (h, w, 3).
-        regions: of the labelled objects; None when there are no labels.
-        ids: (h, w), instance ids, 0 for everything unlabelled; None when unknown.
+        regions: regions of the labelled objects; None without labels.
+        ids: (h, w), instance ids, 0 for unlabelled pixels; None if unknown.
     """
 
     before: NDArray[np.uint8]
@@ -63,50 +61,50 @@ class ImagePair:
         if self.before.shape != self.after.shape:
             (h, w), (other_h, other_w) = self.before.shape[:2], self.after.shape[:2]
             raise Sim2CamError(
-                f"A translation must have the size of its picture: {other_w}x{other_h}, not {w}x{h}."
+                f"A translation must have the size of its source: {w}x{h}, not {other_w}x{other_h}."
             )
 
     @cached_property
     def luma(self) -> tuple[Floats, Floats]:
-        """Brightness (h, w) before and after, in levels of 0 to 255, as coded."""
+        """Luma (h, w) before and after, 0 to 255."""
         return _convert_to_luma(self.before), _convert_to_luma(self.after)
 
     @cached_property
     def band_pass_luma(self) -> tuple[Floats, Floats]:
-        """Brightness (h, w) before and after without noise and light: what has a middle size."""
+        """Band-pass filtered luma (h, w) before and after, without noise and illumination."""
         before, after = self.luma
         return band_pass_filter(before), band_pass_filter(after)
 
     @cached_property
     def expected_luma(self) -> Floats:
-        """Brightness (h, w) that the picture would have if only its tones had changed.
-
-        Each level becomes what pixels of about that level became on average, in the whole picture.
-        """
+        """Luma (h, w) of the source with the mean tone curve of the translation applied."""
         before, after = self.luma
         levels = np.rint(before).astype(np.uint8)
         return np.asarray(estimate_tone_curve(levels, after)[levels])
 
     @cached_property
     def structure_statistics(self) -> tuple[Floats, Floats, Floats]:
-        """Contrast before, as tones became, and after, in levels, in a window around each pixel (h, w), and
-        the share of either that the other explains, whatever its brightness and contrast.
+        """Local contrast before and after in levels (h, w), and their squared correlation.
+
+        The tone curve is applied before; negative correlations count as 0.
         """
         before, after = band_pass_filter(self.expected_luma), self.band_pass_luma[1]
-        of_before, of_after = (
-            _box_filter(detail * detail).clip(min=0.0) for detail in (before, after)
+        variance_before, variance_after = (
+            _box_filter(filtered * filtered).clip(min=0.0) for filtered in (before, after)
         )
-        both = _box_filter(before * after).clip(min=0.0)
-        explained = (both * both / (of_before * of_after + 1e-3)).clip(max=1.0)
-        return np.sqrt(of_before), np.sqrt(of_after), explained
+        covariance = _box_filter(before * after).clip(min=0.0)
+        explained = (covariance * covariance / (variance_before * variance_after + 1e-3)).clip(
+            max=1.0
+        )
+        return np.sqrt(variance_before), np.sqrt(variance_after), explained
 
     @cached_property
     def object_mask(self) -> NDArray[np.bool_]:
-        """Pixels (h, w) of any labelled object."""
-        found = np.zeros(self.before.shape[:2], np.bool_)
+        """Mask (h, w) of all labelled objects."""
+        mask = np.zeros(self.before.shape[:2], np.bool_)
         for region in self.regions or ():
-            found[region.window] |= region.mask
-        return found
+            mask[region.window] |= region.mask
+        return mask
 
 
 def extract_object_regions(
@@ -114,17 +112,17 @@ def extract_object_regions(
     ids: NDArray[np.uint16] | None,
     shape: tuple[int, ...],
 ) -> tuple[ObjectRegion, ...] | None:
-    """Return where labelled objects are; None where there are no labels.
+    """Return the regions of labelled objects; None without labels.
 
     Args:
-        objects: the labels; groups are left out.
-        ids: instance ids (h, w); without them boxes are taken for masks.
-        shape: of the picture.
+        objects: labels; crowds are left out.
+        ids: instance ids (h, w); without them the regions are boxes.
+        shape: shape of the image.
     """
     if objects is None:
         return None
-    found = (_build_region(label, ids, shape) for label in objects if not label.is_crowd)
-    return tuple(region for region in found if region.mask.any())
+    regions = (_build_region(label, ids, shape) for label in objects if not label.is_crowd)
+    return tuple(region for region in regions if region.mask.any())
 
 
 def _build_region(
@@ -151,27 +149,26 @@ def _convert_to_luma(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def estimate_tone_curve(levels: NDArray[np.uint8], after: Floats) -> Floats:
-    """Return what each level (256,) became on average, of pixels of about that level.
+    """Estimate the smoothed mean tone curve (256,) from levels before to values after.
 
     Args:
-        levels: before, of any shape.
-        after: of the same shape.
+        levels: levels before, of any shape.
+        after: values after, of the same shape.
     """
-    spread = cv2.getGaussianKernel(_TONE_SMOOTHING_LEVELS, -1).ravel()
+    kernel = cv2.getGaussianKernel(_TONE_SMOOTHING_LEVELS, -1).ravel()
     sums, counts = (
-        np.convolve(np.bincount(levels.ravel(), weights, 256), spread, "same")
+        np.convolve(np.bincount(levels.ravel(), weights, 256), kernel, "same")
         for weights in (after.ravel(), None)
     )
     return np.asarray(sums / np.maximum(counts, 1e-9), np.float32)
 
 
 def _box_filter(values: Floats) -> Floats:
-    # differences of running sums may fall below zero
     return np.asarray(cv2.boxFilter(values, -1, (_WINDOW_PX, _WINDOW_PX)), np.float32)
 
 
 def band_pass_filter(luma: Floats) -> Floats:
-    """Return brightness (h, w) without what is finer or coarser than objects show."""
+    """Return luma (h, w) without noise and illumination."""
     fine, coarse = (
         cv2.GaussianBlur(luma, (0, 0), width) for width in (NOISE_SIGMA_PX, _ILLUMINATION_SIGMA_PX)
     )

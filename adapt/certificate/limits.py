@@ -1,4 +1,4 @@
-"""How much a translation may do to a picture, and to a set of pictures, before it is rejected."""
+"""Limits of a label-preservation certificate."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class CertificateLimits:
-    """The limits of a certificate; of objects, the worst of a picture counts.
+    """Limits of a certificate; for object measures, the worst object of an image counts.
+
+    Levels are on a scale of 0 to 255.
 
     Attributes:
-        object_shift_px: most that an object may move.
-        structure_correlation: least between an object's picture before and after, -1 to 1; negative is
-            inverted.
-        edge_recall: least share of an object's seen outline that must still be seen.
-        colour_shift: most that an object's colour may move against its surroundings, in logarithms
-            of red over green and blue over green.
-        image_correlation: least between the whole picture before and after, likewise.
-        added_structure_levels: most contrast of structure that was not there, of 255 levels.
-        lost_structure_levels: most contrast of structure within an object that is gone, of 255 levels.
-        grid_artefact_levels: most amplitude of a wave of a grid that was not there.
-        seam_step_levels: most step along a whole row or column that was not there.
-        clipped_fraction: most pixels, of the picture or of its objects, that lost their light.
-        warping_error_levels: most flicker of a film, from one picture to the next, of 255 levels.
-        detection_recall: least share of the objects that a judge found before and must find again, as the
-            same category.
-        missed_detections: most objects of a picture that a judge does not find any more.
-        hallucinated_detections: most objects of a picture that a judge finds where none was.
-        rejected_fraction: most pictures of a set, as a share, that may break a limit.
-        dataset_detection_recall: as ``detection_recall``, of all objects of a set together; it is broken where the 95 %
-            interval of their share lies below.
+        object_shift_px: largest displacement of an object.
+        structure_correlation: least correlation of an object before and after, -1 to 1.
+        edge_recall: least fraction of an object's visible outline that survives.
+        colour_shift: largest colour shift of an object relative to its surroundings, in log(R/G) and log(B/G).
+        image_correlation: least correlation of the whole image before and after, -1 to 1.
+        added_structure_levels: largest contrast of added structure.
+        lost_structure_levels: largest contrast of structure lost within an object.
+        grid_artefact_levels: largest amplitude of an added periodic pattern.
+        seam_step_levels: largest added step along a whole row or column.
+        clipped_fraction: largest increase of the fraction of clipped pixels, in the image or its objects.
+        warping_error_levels: largest flicker between two frames of a sequence.
+        detection_recall: least fraction of the objects that a verifier detects again with the same category.
+        missed_detections: largest number of objects in an image that a verifier no longer detects.
+        hallucinated_detections: largest number of new detections of a verifier in an image.
+        rejected_fraction: largest fraction of a dataset's images that may break a limit.
+        dataset_detection_recall: least ``detection_recall`` over all objects of a dataset; broken if the upper end of
+            its 95 % interval is lower.
     """
 
     object_shift_px: float = 1.0
@@ -53,7 +52,7 @@ class CertificateLimits:
         for field in fields(self):
             value = getattr(self, field.name)
             low, high = _FIELD_RANGES.get(field.name, (0.0, 255.0))
-            if not low <= value <= high:  # so written, it refuses NaN too
+            if not low <= value <= high:  # also refuses NaN
                 raise ValueError(f"{field.name} must be {low:g} to {high:g}, not {value}")
 
 

@@ -1,1 +1,1 @@
-"""CycleGAN, CUT and FastCUT as published: what the default translator is compared with."""
+"""Reference translators as published: CycleGAN, CUT and FastCUT."""

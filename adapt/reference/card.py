@@ -1,4 +1,4 @@
-"""What is told of a published translator beside its weights."""
+"""Card of a reference translator."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ REFERENCE_KIND: Final = "sim2cam reference translator"
 
 @dataclass(frozen=True)
 class ReferenceCard:
-    """A published translator in words.
+    """Metadata stored with the weights of a reference translator.
 
     Attributes:
-        method: which.
-        steps: training steps done in all.
-        config: the training's configuration.
-        sim, real: what it was trained on, with what was kept aside; of the captures, no label.
-        outcome: after which step its weights were taken, and why; None in cards that do not say.
-        licence: of the weights, as an SPDX expression; empty where nobody has said.
-        kind, format: what the file is.
-        version: of sim2cam.
-        stored_as: type of the floating-point tensors in the file.
+        method: training method.
+        steps: training steps.
+        config: training configuration.
+        sim, real: training images, including held-out ones; labels of real images are not used.
+        outcome: checkpoint selection and warnings; None in old cards.
+        licence: SPDX expression of the weights' licence; empty if unknown.
+        kind, format: type and version of the file.
+        version: version of sim2cam.
+        stored_as: type of floating-point tensors in the file.
     """
 
     method: ReferenceMethod

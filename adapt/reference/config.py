@@ -1,4 +1,4 @@
-"""What a training of a published translator is made of."""
+"""Training configuration of the reference translators."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _MIN_VALUES = {"steps": 1, "seed": 0, "batch": 1, "blocks": 5, "width": 1, "cach
 
 @dataclass(frozen=True)
 class ReferenceConfig:
-    """A training as its paper has it; equal values give equal weights on one machine.
+    """Training configuration; equal values give equal weights on one machine.
 
-    Weights of losses, the schedule, the pool and the optimiser are the papers' and are no options.
+    Loss weights, learning rate schedule, image pool and optimiser are fixed to the values of the papers.
 
     Attributes:
-        steps: of all networks.
-        seed: decides initial weights, patches, the pool and the places that are compared.
-        batch: rendered patches a step, and as many of captures.
-        patch_px: side of the patches, cut at native scale; a multiple of 4.
-        width: channels of the generators' first layer.
-        blocks: residual blocks of the generators; 9 as published, 6 for patches of 128 px. CUT
-            compares features of the first and the fifth.
-        cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
+        steps: training steps of all networks.
+        seed: seed of initial weights, patches, image pool and NCE locations.
+        batch: patches of renders per step, and as many of real images.
+        patch_px: side of the patches, cropped at native scale; a multiple of 4.
+        width: channels of the first generator layer.
+        blocks: residual blocks of the generators: 9 in the papers, 6 for patches of 128 px. CUT uses features of
+            the first and the fifth.
+        cache_bytes: memory budget of decoded images for each side; affects only speed.
     """
 
     steps: int = 5000
@@ -39,11 +39,13 @@ class ReferenceConfig:
     cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be trained with.
+        """Raise if a value is out of range.
 
         Raises:
-            UsageError: naming the value.
+            UsageError: a value is out of range.
         """
         if self.patch_px < 32 or self.patch_px % 4:
-            raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
+            raise UsageError(
+                f"patch_px must be a multiple of 4 and at least 32, not {self.patch_px}"
+            )
         check_minimums(self, _MIN_VALUES)

@@ -1,4 +1,4 @@
-"""CUT and FastCUT (Park et al., 2020): one direction, places compared instead of a cycle."""
+"""CUT and FastCUT (Park et al., 2020): one-sided translation with a patchwise contrastive loss."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.reference.config import ReferenceConfig
-from sim2cam.adapt.reference.cyclegan import compute_mean_realness, discriminator_loss
+from sim2cam.adapt.reference.cyclegan import discriminator_loss
 from sim2cam.adapt.reference.losses import CHANCE_LOSS, lsgan_loss, patch_nce_loss
 from sim2cam.adapt.reference.networks import (
     PatchGan,
@@ -29,19 +28,19 @@ from sim2cam.adapt.training.adversarial import (
 )
 from sim2cam.seeds import derive_rng, derive_seed
 
-_LOCATIONS_PER_LAYER = 256  # compared in a layer
+_LOCATIONS_PER_LAYER = 256
 
 
 @dataclass(frozen=True)
 class CutVariant:
-    """In what the two differ.
+    """Settings in which CUT and FastCUT differ.
 
     Attributes:
-        nce_weight: of the comparison of places.
-        uses_identity_nce: captures are sent through the generator too, and compared likewise.
-        uses_flip_equivariance: every second step, by chance, translates mirrored pictures, and the features of the
-            translation are mirrored back.
-        constant_fraction: share of the steps before the learning rate falls.
+        nce_weight: weight of the PatchNCE loss.
+        uses_identity_nce: whether real images get an identity PatchNCE loss.
+        uses_flip_equivariance: whether a random half of the steps translates flipped images, with the features
+            of the translation flipped back.
+        constant_fraction: fraction of the steps before the learning rate decays.
     """
 
     nce_weight: float
@@ -64,7 +63,7 @@ VARIANTS = {
 
 
 class Cut:
-    """The game of a generator and a discriminator; a ``AdversarialModel``."""
+    """CUT or FastCUT in training; an ``AdversarialModel``."""
 
     chance_loss = "discriminator", CHANCE_LOSS
 
@@ -94,7 +93,7 @@ class Cut:
         self._optimisers = {name: build_adam(n.parameters()) for name, n in self._networks.items()}
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Teach the discriminator, then the generator and the projector."""
+        """Update the discriminator, then the generator and the projector; return scalars."""
         sim, real = self._batches.sample_local_batch(step, self._device)
         rng = derive_rng(self._config.seed, "reference/cut", scene_index=step)
         learning_rate = compute_learning_rate(
@@ -102,16 +101,22 @@ class Cut:
         )
         is_mirrored = self._variant.uses_flip_equivariance and rng.random() < 0.5
         fake = self.generator(sim.flip(3) if is_mirrored else sim)
-        judged = discriminator_loss(self._discriminator, real, fake)
-        step_optimisers([self._optimisers["discriminator"]], judged, learning_rate)
+        discriminator_loss_value = discriminator_loss(self._discriminator, real, fake)
+        step_optimisers(
+            [self._optimisers["discriminator"]], discriminator_loss_value, learning_rate
+        )
         losses = self._compute_generator_losses(sim, real, fake, rng, is_flipped=is_mirrored)
         total = losses["adversarial"] + self._variant.nce_weight * losses["nce"]
-        taught = [self._optimisers[name] for name in ("generator", "projector")]
-        step_optimisers(taught, total, learning_rate)
+        optimisers = [self._optimisers[name] for name in ("generator", "projector")]
+        step_optimisers(optimisers, total, learning_rate)
         self._discriminator.requires_grad_(True)
-        upright = fake.flip(3) if is_mirrored else fake
-        change = (upright - sim).abs().mean() / 2.0  # pictures are from -1 to 1
-        scalars = losses | {"generator": total, "discriminator": judged, "mean_change": change}
+        unflipped = fake.flip(3) if is_mirrored else fake
+        change = (unflipped - sim).abs().mean() / 2.0  # images are from -1 to 1
+        scalars = losses | {
+            "generator": total,
+            "discriminator": discriminator_loss_value,
+            "mean_change": change,
+        }
         return {name: value.detach() for name, value in scalars.items()}
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
@@ -120,28 +125,24 @@ class Cut:
         return {"sim": sim, "real": real}
 
     def get_state(self) -> TensorGroups:
-        """Return networks and optimisers."""
+        """Return the state of networks and optimisers."""
         groups: TensorGroups = {}
         for name, network in self._networks.items():
             groups |= collect_network_state(name, network, self._optimisers[name])
         return groups
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Become the game that ``state`` was taken of."""
+        """Restore networks and optimisers."""
         for name, network in self._networks.items():
             restore_network_state(groups, name, network, self._optimisers[name])
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Return those of the generator."""
+        """Return the weights of the generator."""
         return self.generator.state_dict()
 
     def build_transfer(self) -> ReferenceTranslator:
-        """Return the translator of these, as it would be loaded."""
+        """Return the current translator as it would be loaded."""
         return snapshot_translator(self.generator, self._device)
-
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return the discriminator's mean verdict."""
-        return compute_mean_realness(self._discriminator, rgb, self._device)
 
     def _compute_generator_losses(
         self,
@@ -155,8 +156,8 @@ class Cut:
         self._discriminator.requires_grad_(False)
         nce = self._compute_nce_loss(sim, fake, rng, is_flipped=is_flipped)
         if self._variant.uses_identity_nce:
-            kept = self._compute_nce_loss(real, self.generator(real), rng, is_flipped=False)
-            nce = 0.5 * (nce + kept)
+            identity_nce = self._compute_nce_loss(real, self.generator(real), rng, is_flipped=False)
+            nce = 0.5 * (nce + identity_nce)
         return {
             "adversarial": lsgan_loss(self._discriminator(fake), is_real=True),
             "nce": nce,
@@ -165,20 +166,20 @@ class Cut:
     def _compute_nce_loss(
         self, before: Tensor, after: Tensor, rng: np.random.Generator, *, is_flipped: bool
     ) -> Tensor:
-        """Return the mean over layers of how hard places are to find again."""
-        found = self.generator.extract_features(after)
+        """Return the PatchNCE loss, averaged over layers."""
+        after_features = self.generator.extract_features(after)
         if is_flipped:
-            found = [features.flip(3) for features in found]
-        with torch.no_grad():  # nothing is learned through the source
-            source = self.generator.extract_features(before)
-            places = [_sample_locations(features, rng) for features in source]
-            wanted = self._projector(source, places)
-        pairs = zip(self._projector(found, places), wanted, strict=True)
+            after_features = [features.flip(3) for features in after_features]
+        with torch.no_grad():  # no gradient through the source
+            before_features = self.generator.extract_features(before)
+            locations = [_sample_locations(features, rng) for features in before_features]
+            targets = self._projector(before_features, locations)
+        pairs = zip(self._projector(after_features, locations), targets, strict=True)
         return torch.stack([patch_nce_loss(after, before) for after, before in pairs]).mean()
 
 
 def _sample_locations(features: Tensor, rng: np.random.Generator) -> Tensor:
-    """Return up to ``_LOCATIONS_PER_LAYER`` different indices into the pixels of features (n, c, h, w)."""
+    """Sample up to ``_LOCATIONS_PER_LAYER`` distinct pixel indices of features (n, c, h, w)."""
     count = features.shape[2] * features.shape[3]
-    chosen = rng.permutation(count)[:_LOCATIONS_PER_LAYER]
-    return torch.from_numpy(chosen).to(features.device)
+    indices = rng.permutation(count)[:_LOCATIONS_PER_LAYER]
+    return torch.from_numpy(indices).to(features.device)

@@ -1,12 +1,10 @@
-"""CycleGAN (Zhu et al., 2017), both directions at once."""
+"""CycleGAN (Zhu et al., 2017)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sim2cam.adapt.reference.config import ReferenceConfig
@@ -26,12 +24,12 @@ from sim2cam.seeds import derive_rng, derive_seed
 
 CYCLE_WEIGHT = 10.0
 IDENTITY_WEIGHT = 0.5 * CYCLE_WEIGHT
-CONSTANT_FRACTION = 0.5  # share of the steps before the learning rate falls: 100 of 200 epochs
+CONSTANT_FRACTION = 0.5  # of the steps before the learning rate decays: 100 of 200 epochs
 
 
 @dataclass(frozen=True)
 class DomainNetworks:
-    """The networks that make, and that judge, pictures of one kind, and what trains them."""
+    """Generator and discriminator of one image domain, with optimisers and image pool."""
 
     generator: ResnetGenerator
     discriminator: PatchGan
@@ -41,7 +39,7 @@ class DomainNetworks:
 
 
 class CycleGan:
-    """The game of four networks; a ``AdversarialModel``."""
+    """CycleGAN in training; an ``AdversarialModel``."""
 
     chance_loss = "discriminator_real", CHANCE_LOSS
 
@@ -55,35 +53,37 @@ class CycleGan:
 
     @property
     def generator(self) -> ResnetGenerator:
-        """What turns renders into captures."""
+        """Generator from renders to real images."""
         return self._domains["real"].generator
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Teach both generators, then both discriminators."""
+        """Update both generators, then both discriminators; return scalars."""
         sim, real = self._batches.sample_local_batch(step, self._device)
         learning_rate = compute_learning_rate(
             step, self._config.steps, constant_fraction=CONSTANT_FRACTION
         )
         to_real, to_sim = self._domains["real"], self._domains["sim"]
-        fake_real, same_real = to_real.generator(torch.cat([sim, real])).chunk(2)
-        fake_sim, same_sim = to_sim.generator(torch.cat([real, sim])).chunk(2)
+        fake_real, identity_real = to_real.generator(torch.cat([sim, real])).chunk(2)
+        fake_sim, identity_sim = to_sim.generator(torch.cat([real, sim])).chunk(2)
         scalars = _update_generators(
             to_real,
             to_sim,
             (sim, real),
             (fake_sim, fake_real),
-            (same_sim, same_real),
+            (identity_sim, identity_real),
             learning_rate,
         )
         rng = derive_rng(self._config.seed, "reference/pool", scene_index=step)
-        for name, captured, fake in (("real", real, fake_real), ("sim", sim, fake_sim)):
-            side = self._domains[name]
-            pooled = side.pool.swap(all_gather(fake), rng)  # one pool, the same in all processes
-            shown = pooled[slice_batch(len(pooled))]
-            judged = discriminator_loss(side.discriminator, captured, shown)
-            step_optimisers([side.discriminator_optimiser], judged, learning_rate)
-            scalars[f"discriminator_{name}"] = judged.detach()
-        change = (fake_real - sim).abs().mean().detach() / 2.0  # pictures are from -1 to 1
+        for name, real_images, fake in (("real", real, fake_real), ("sim", sim, fake_sim)):
+            networks = self._domains[name]
+            pooled = networks.pool.swap(
+                all_gather(fake), rng
+            )  # the pool is the same in all processes
+            fakes = pooled[slice_batch(len(pooled))]
+            loss = discriminator_loss(networks.discriminator, real_images, fakes)
+            step_optimisers([networks.discriminator_optimiser], loss, learning_rate)
+            scalars[f"discriminator_{name}"] = loss.detach()
+        change = (fake_real - sim).abs().mean().detach() / 2.0  # images are from -1 to 1
         return scalars | {"mean_change": change}
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
@@ -92,56 +92,46 @@ class CycleGan:
         return {"sim": sim, "real": real}
 
     def get_state(self) -> TensorGroups:
-        """Return networks, optimisers and pools."""
+        """Return the state of networks, optimisers and image pools."""
         groups: TensorGroups = {}
-        for name, side in self._domains.items():
+        for name, networks in self._domains.items():
             groups |= collect_network_state(
-                f"{name} generator", side.generator, side.generator_optimiser
+                f"{name} generator", networks.generator, networks.generator_optimiser
             )
             groups |= collect_network_state(
-                f"{name} discriminator", side.discriminator, side.discriminator_optimiser
+                f"{name} discriminator", networks.discriminator, networks.discriminator_optimiser
             )
-            groups[f"{name} pool"] = {"images": side.pool.images}
+            groups[f"{name} pool"] = {"images": networks.pool.images}
         return groups
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Become the game that ``state`` was taken of."""
-        for name, side in self._domains.items():
+        """Restore networks, optimisers and image pools."""
+        for name, networks in self._domains.items():
             restore_network_state(
-                groups, f"{name} generator", side.generator, side.generator_optimiser
+                groups, f"{name} generator", networks.generator, networks.generator_optimiser
             )
             restore_network_state(
-                groups, f"{name} discriminator", side.discriminator, side.discriminator_optimiser
+                groups,
+                f"{name} discriminator",
+                networks.discriminator,
+                networks.discriminator_optimiser,
             )
-            side.pool.images = groups[f"{name} pool"]["images"].to(self._device)
+            networks.pool.images = groups[f"{name} pool"]["images"].to(self._device)
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Return those of the generator of captures."""
+        """Return the weights of the generator of real images."""
         return self.generator.state_dict()
 
     def build_transfer(self) -> ReferenceTranslator:
-        """Return the translator of these, as it would be loaded."""
+        """Return the current translator as it would be loaded."""
         return snapshot_translator(self.generator, self._device)
-
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return the mean verdict of the discriminator of captures."""
-        return compute_mean_realness(self._domains["real"].discriminator, rgb, self._device)
 
 
 def discriminator_loss(discriminator: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
-    """Return half the least-squares losses on pictures (n, 3, h, w) of a kind and on made ones."""
-    verdicts = discriminator(torch.cat([real, fake.detach()]))
-    on_captured, on_fake = verdicts.split([len(real), len(fake)])
-    return 0.5 * (lsgan_loss(on_captured, is_real=True) + lsgan_loss(on_fake, is_real=False))
-
-
-@torch.inference_mode()
-def compute_mean_realness(
-    discriminator: nn.Module, rgb: NDArray[np.uint8], device: torch.device
-) -> float:
-    """Return how captured a picture (h, w, 3) looks to a discriminator, on average over places."""
-    picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(127.5) - np.float32(1.0))
-    return float(discriminator(picture.to(device)).mean())
+    """Return half the sum of the least-squares losses on real and generated images (n, 3, h, w)."""
+    scores = discriminator(torch.cat([real, fake.detach()]))
+    real_scores, fake_scores = scores.split([len(real), len(fake)])
+    return 0.5 * (lsgan_loss(real_scores, is_real=True) + lsgan_loss(fake_scores, is_real=False))
 
 
 def _update_generators(
@@ -152,24 +142,28 @@ def _update_generators(
     identity_outputs: tuple[Tensor, Tensor],
     learning_rate: float,
 ) -> dict[str, Tensor]:
-    """Return the generators' losses after a step.
+    """Update both generators and return their losses.
 
     Args:
-        to_real, to_sim: the players.
-        images: of sim, then of real, as all of these are.
-        fakes: made of pictures of the other kind.
-        identity_outputs: made of pictures of that kind.
-        learning_rate: of the step.
+        to_real, to_sim: networks of the two domains.
+        images: patches of sim, then of real; also the order of the other pairs.
+        fakes: translations to sim, then to real.
+        identity_outputs: sim through ``to_sim``, then real through ``to_real``.
+        learning_rate: learning rate of the step.
     """
-    (sim, real), (fake_sim, fake_real), (same_sim, same_real) = images, fakes, identity_outputs
-    for side in (to_real, to_sim):
-        side.discriminator.requires_grad_(False)
+    (sim, real), (fake_sim, fake_real), (identity_sim, identity_real) = (
+        images,
+        fakes,
+        identity_outputs,
+    )
+    for networks in (to_real, to_sim):
+        networks.discriminator.requires_grad_(False)
     losses = {
         "adversarial": lsgan_loss(to_real.discriminator(fake_real), is_real=True)
         + lsgan_loss(to_sim.discriminator(fake_sim), is_real=True),
         "cycle": _l1_distance(to_sim.generator(fake_real), sim)
         + _l1_distance(to_real.generator(fake_sim), real),
-        "identity": _l1_distance(same_real, real) + _l1_distance(same_sim, sim),
+        "identity": _l1_distance(identity_real, real) + _l1_distance(identity_sim, sim),
     }
     total = (
         losses["adversarial"]
@@ -177,8 +171,8 @@ def _update_generators(
         + IDENTITY_WEIGHT * losses["identity"]
     )
     step_optimisers([to_real.generator_optimiser, to_sim.generator_optimiser], total, learning_rate)
-    for side in (to_real, to_sim):
-        side.discriminator.requires_grad_(True)
+    for networks in (to_real, to_sim):
+        networks.discriminator.requires_grad_(True)
     return {name: loss.detach() for name, loss in losses.items()} | {"generator": total.detach()}
 
 

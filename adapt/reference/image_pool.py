@@ -1,4 +1,4 @@
-"""The pool of earlier translations that CycleGAN's discriminators are shown."""
+"""Pool of earlier translations for the discriminators of CycleGAN (Shrivastava et al., 2017)."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ POOL_SIZE = 50
 
 
 class ImagePool:
-    """Up to ``POOL_SIZE`` earlier translations (Shrivastava et al., 2017); empty at first.
+    """Pool of up to ``POOL_SIZE`` earlier translations, initially empty.
 
     Attributes:
-        images: (k, 3, h, w), k up to ``POOL_SIZE``.
+        images: (k, 3, h, w), with k up to ``POOL_SIZE``.
     """
 
     def __init__(self, side: int, device: torch.device) -> None:
         self.images = torch.empty((0, 3, side, side), device=device)
 
     def swap(self, new_images: Tensor, rng: np.random.Generator) -> Tensor:
-        """Return as many pictures (n, 3, h, w) as came: each, or one of the pool in its stead.
+        """Return each new image (n, 3, h, w), or an earlier one in its place.
 
-        While the pool fills, pictures are kept and returned. Then every second one, by chance, takes
-        the place of one of the pool, which is returned.
+        While the pool fills, images are stored and returned. Then a random half of them replaces an image of the
+        pool, which is returned.
         """
-        shown = []
-        for picture in new_images.detach():
+        images = []
+        for image in new_images.detach():
             if len(self.images) < POOL_SIZE:
-                self.images = torch.cat([self.images, picture[None]])
-                shown.append(picture)
+                self.images = torch.cat([self.images, image[None]])
+                images.append(image)
             elif rng.random() > 0.5:
-                place = int(rng.integers(POOL_SIZE))
-                shown.append(self.images[place].clone())
-                self.images[place] = picture
+                index = int(rng.integers(POOL_SIZE))
+                images.append(self.images[index].clone())
+                self.images[index] = image
             else:
-                shown.append(picture)
-        return torch.stack(shown)
+                images.append(image)
+        return torch.stack(images)

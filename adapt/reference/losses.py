@@ -1,4 +1,4 @@
-"""The losses of the published translators; every loss is a scalar to be made small."""
+"""Losses of the reference translators."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from torch import Tensor
 from torch.nn import functional
 
 CHANCE_LOSS = 0.25
-"""Half the ``lsgan_loss`` of captures and of made pictures, of verdicts that are all 0.5."""
+"""Loss of a discriminator whose scores are all 0.5: half the ``lsgan_loss`` on real and generated images."""
 
 _TEMPERATURE = 0.07
-_MASKED_SIMILARITY = -10.0  # similarity that the place itself gets among the others: it is no other
+_MASKED_SIMILARITY = -10.0  # of a location to itself, which is no negative
 
 
 def lsgan_loss(scores: Tensor, *, is_real: bool) -> Tensor:
-    """Return how far verdicts are from 1 (captured) or 0 (LSGAN; Mao et al., 2017)."""
+    """Return the mean squared distance of scores from 1 (real) or 0 (LSGAN; Mao et al., 2017)."""
     return (scores - float(is_real)).square().mean()
 
 
 def patch_nce_loss(after: Tensor, before: Tensor) -> Tensor:
-    """Return the mean cross-entropy of finding each place again (PatchNCE; Park et al., 2020).
+    """Return the patchwise contrastive loss (PatchNCE; Park et al., 2020).
 
-    A place of the translation has to be liker to its own place in the source than to the other
-    places of the same picture.
+    The features of a location in the translation must be more similar to those of the same location in the source
+    than to those of other locations of the same image.
 
     Args:
-        after, before: unit vectors (n, p, d) of the same p places; no gradient reaches ``before``.
+        after, before: unit vectors (n, p, d) at the same p locations; ``before`` gets no gradient.
     """
-    similar = torch.bmm(after, before.detach().transpose(1, 2))  # (n, p, p)
-    own = similar.diagonal(dim1=1, dim2=2).unsqueeze(2)
-    itself = torch.eye(similar.shape[1], dtype=torch.bool, device=similar.device)
-    others = similar.masked_fill(itself, _MASKED_SIMILARITY)
-    scores = torch.cat([own, others], dim=2).flatten(0, 1) / _TEMPERATURE  # (n * p, 1 + p)
-    target = torch.zeros(len(scores), dtype=torch.long, device=scores.device)
-    return functional.cross_entropy(scores, target)
+    similarity = torch.bmm(after, before.detach().transpose(1, 2))  # (n, p, p)
+    positive = similarity.diagonal(dim1=1, dim2=2).unsqueeze(2)
+    is_self = torch.eye(similarity.shape[1], dtype=torch.bool, device=similarity.device)
+    negatives = similarity.masked_fill(is_self, _MASKED_SIMILARITY)
+    logits = torch.cat([positive, negatives], dim=2).flatten(0, 1) / _TEMPERATURE  # (n * p, 1 + p)
+    target = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+    return functional.cross_entropy(logits, target)

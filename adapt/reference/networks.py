@@ -1,7 +1,7 @@
 """The networks of CycleGAN (Zhu et al., 2017) and CUT (Park et al., 2020).
 
-Layers follow one another as in the papers' code, so that published counts of weights hold and the
-features that CUT compares are those of the same layers.
+The order of layers is that of the papers' code, so that published parameter counts hold and CUT compares features
+of the same layers.
 """
 
 from __future__ import annotations
@@ -13,29 +13,28 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sim2cam.adapt.reference.convolutions import Conv3x3, ImageConv
 from sim2cam.adapt.tiles import STRIDE
 
-MIN_PX = 2 * STRIDE  # edges cannot be mirrored in less
+MIN_PX = 2 * STRIDE  # reflection padding needs as much
 NCE_LAYERS = (0, 4, 8, 12, 16)
-"""Layers of an antialiased generator whose features CUT compares: the picture itself, both
-convolutions on the way down before their norms, the first and the fifth block."""
+"""Layers of an antialiased generator whose features CUT compares: the input, both downsampling convolutions before
+their normalization, the first and the fifth block."""
 
-_INIT_STD = 0.02  # of initial weights
+_INIT_STD = 0.02
 _PROJECTION_CHANNELS = 256
 
 
 class ResnetGenerator(nn.Module):
-    """The generator of Johnson et al. (2016) as CycleGAN uses it.
+    """Generator of CycleGAN (architecture of Johnson et al., 2016).
 
     Args:
         width: channels of the first layer.
-        blocks: residual blocks at a quarter of the size.
-        antialias: blur before leaving out pixels and interpolate instead of transposed convolutions
+        blocks: residual blocks at a quarter of the resolution.
+        antialias: whether to blur before subsampling and to interpolate instead of using transposed convolutions
             (Zhang, 2019), as CUT does.
 
     Attributes:
-        receptive_radius_px: how far from a pixel of the output lies what it is made from, at most, beside the norms.
+        receptive_radius_px: radius of the receptive field, apart from the normalization.
     """
 
     def __init__(self, *, width: int, blocks: int, antialias: bool) -> None:
@@ -48,36 +47,36 @@ class ResnetGenerator(nn.Module):
         )
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(3),
-            *_add_norm(ImageConv(3, width, 7), width),
+            *_add_norm(nn.Conv2d(3, width, 7), width),
             *shrink(width, 2 * width),
             *shrink(2 * width, 4 * width),
             *(ResnetBlock(4 * width) for _ in range(blocks)),
             *grow(4 * width, 2 * width),
             *grow(2 * width, width),
             nn.ReflectionPad2d(3),
-            ImageConv(width, 3, 7),
+            nn.Conv2d(width, 3, 7),
             nn.Tanh(),
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        """Return the translation (n, 3, h, w) of pictures, both from -1 to 1."""
+        """Return the translation (n, 3, h, w) of images, both from -1 to 1."""
         translated: Tensor = self.layers(image)
         return translated
 
     def extract_features(self, image: Tensor) -> list[Tensor]:
-        """Return the features (n, c, h', w') of the ``NCE_LAYERS`` layers."""
-        found, features = [], image
-        for number, layer in enumerate(list(self.layers)[: NCE_LAYERS[-1] + 1]):
+        """Return the features (n, c, h', w') after each of ``NCE_LAYERS``."""
+        selected, features = [], image
+        for index, layer in enumerate(list(self.layers)[: NCE_LAYERS[-1] + 1]):
             features = layer(features)
-            if number in NCE_LAYERS:
-                found.append(features)
-        return found
+            if index in NCE_LAYERS:
+                selected.append(features)
+        return selected
 
 
 class InstanceNorm(nn.GroupNorm):
-    """Instance normalization, as groups of one channel each, which take a third of its time on the CPU.
+    """Instance normalization as group normalization, which is three times as fast on CPUs.
 
-    Within ``fix_norm_statistics`` it is by what was measured instead of by the picture.
+    Within ``fix_norm_statistics`` it uses fixed statistics instead of those of the input.
     """
 
     def __init__(self, channels: int) -> None:
@@ -86,7 +85,7 @@ class InstanceNorm(nn.GroupNorm):
         self.fixed_statistics: tuple[Tensor, Tensor] | None = None
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return features (n, c, h, w) of mean 0 and variance 1."""
+        """Return the normalized features (n, c, h, w)."""
         if self.is_measuring:
             variance, mean = torch.var_mean(features, (0, 2, 3), correction=0, keepdim=True)
             self.fixed_statistics = mean, (variance + self.eps).rsqrt()
@@ -98,9 +97,13 @@ class InstanceNorm(nn.GroupNorm):
 
 @contextmanager
 def fix_norm_statistics(generator: ResnetGenerator, crops: Tensor) -> Iterator[None]:
-    """Let parts of a picture be normed as the whole is, by crops of it (n, 3, side, side), from -1 to 1.
+    """Fix the normalization statistics of a generator to those of crops of an image.
 
-    All crops together are normed at each layer, as if they were the picture.
+    The statistics of each layer are measured over all crops together.
+
+    Args:
+        generator: generator with ``InstanceNorm`` layers.
+        crops: (n, 3, side, side), from -1 to 1.
     """
     norms = [module for module in generator.modules() if isinstance(module, InstanceNorm)]
     try:
@@ -122,24 +125,24 @@ class ResnetBlock(nn.Module):
         super().__init__()
         self.layers = nn.Sequential(
             nn.ReflectionPad2d(1),
-            *_add_norm(Conv3x3(channels, channels), channels),
+            *_add_norm(nn.Conv2d(channels, channels, 3), channels),
             nn.ReflectionPad2d(1),
-            Conv3x3(channels, channels),
+            nn.Conv2d(channels, channels, 3),
             InstanceNorm(channels),
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the features with what the block adds."""
+        """Return the features plus the residual."""
         added: Tensor = self.layers(features)
         return features + added
 
 
 class PatchGan(nn.Module):
-    """The discriminator of Isola et al. (2017): every verdict sees 70x70 px.
+    """PatchGAN discriminator with a receptive field of 70x70 px (Isola et al., 2017).
 
     Args:
         width: channels of the first layer.
-        antialias: blur before leaving out pixels, as CUT does; a verdict then sees more.
+        antialias: whether to blur before subsampling, as CUT does; this enlarges the receptive field.
     """
 
     def __init__(self, *, width: int, antialias: bool) -> None:
@@ -161,13 +164,13 @@ class PatchGan(nn.Module):
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        """Return verdicts (n, 1, h', w') on pictures (n, 3, h, w): 1 where they look captured."""
-        verdict: Tensor = self.layers(image)
-        return verdict
+        """Return scores (n, 1, h', w') of images (n, 3, h, w); 1 means real."""
+        scores: Tensor = self.layers(image)
+        return scores
 
 
 class PatchProjector(nn.Module):
-    """Projects features of places to unit vectors, each layer's by its own two-layer network."""
+    """Projection of features to unit vectors, with one two-layer MLP per layer."""
 
     def __init__(self, channels: Sequence[int]) -> None:
         super().__init__()
@@ -184,20 +187,20 @@ class PatchProjector(nn.Module):
         """Return unit vectors (n, p, 256) of each layer.
 
         Args:
-            features: (n, c, h, w) of each layer.
-            locations: (p,) of each layer, indices into its h * w pixels.
+            features: features (n, c, h, w) of each layer.
+            locations: indices (p,) into the h * w pixels of each layer.
         """
         projected = []
-        for head, layer, chosen in zip(self.heads, features, locations, strict=True):
-            # picked along the last axis, so that gradients lie in memory as features do: those that lie
-            # by pixels go wrong through instance normalization of one picture on the CPU (torch 2.13)
-            picked = layer.flatten(2)[:, :, chosen].transpose(1, 2)  # (n, p, c)
-            projected.append(functional.normalize(head(picked), dim=2))
+        for head, layer, indices in zip(self.heads, features, locations, strict=True):
+            # index the last axis, so that gradients keep the memory format of the features: channels-last
+            # gradients are wrong through instance normalization of one image on CPUs (torch 2.13)
+            selected = layer.flatten(2)[:, :, indices].transpose(1, 2)  # (n, p, c)
+            projected.append(functional.normalize(head(selected), dim=2))
         return projected
 
 
 class BlurPool(nn.Module):
-    """Binomial blur (1 2 1), then every second pixel: (n, c, h, w) to (n, c, h / 2, w / 2)."""
+    """Binomial blur (1 2 1) and subsampling by 2: (n, c, h, w) to (n, c, h / 2, w / 2)."""
 
     kernel: Tensor
 
@@ -208,24 +211,24 @@ class BlurPool(nn.Module):
         self.register_buffer("kernel", kernel, persistent=False)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the smaller features."""
+        """Return the downsampled features."""
         padded = functional.pad(features, (1, 1, 1, 1), mode="reflect")
         return functional.conv2d(padded, self.kernel, stride=2, groups=features.shape[1])
 
 
 def list_nce_channels(width: int) -> tuple[int, ...]:
-    """Return the channels of the ``NCE_LAYERS`` layers."""
+    """Return the channels of each of ``NCE_LAYERS``."""
     return (3, 2 * width, 4 * width, 4 * width, 4 * width)
 
 
 def initialise_weights(network: nn.Module, rng: torch.Generator, *, xavier: bool) -> None:
-    """Draw the weights of convolutions and linear layers; offsets become zero.
+    """Initialise the weights of convolutions and linear layers; biases become zero.
 
     Args:
-        network: all of whose layers are drawn.
-        rng: of the draws.
-        xavier: scaled by the layer's size (Glorot and Bengio, 2010) instead of one deviation for
-            all, both as the papers' code has it.
+        network: the network.
+        rng: random generator.
+        xavier: whether to scale by the layer size (Glorot and Bengio, 2010) instead of using one standard
+            deviation; the code of the papers uses both.
     """
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
@@ -246,7 +249,7 @@ def _build_downsampling(inputs: int, outputs: int) -> list[nn.Module]:
 
 
 def _build_antialiased_downsampling(inputs: int, outputs: int) -> list[nn.Module]:
-    return [*_add_norm(Conv3x3(inputs, outputs, padding=1), outputs), BlurPool(outputs)]
+    return [*_add_norm(nn.Conv2d(inputs, outputs, 3, padding=1), outputs), BlurPool(outputs)]
 
 
 def _build_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
@@ -255,5 +258,5 @@ def _build_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
 
 
 def _build_antialiased_upsampling(inputs: int, outputs: int) -> list[nn.Module]:
-    double = nn.Upsample(scale_factor=2, mode="bilinear")  # the binomial kernel 1 3 3 1
-    return [double, *_add_norm(Conv3x3(inputs, outputs, padding=1), outputs)]
+    double = nn.Upsample(scale_factor=2, mode="bilinear")  # equals the binomial kernel 1 3 3 1
+    return [double, *_add_norm(nn.Conv2d(inputs, outputs, 3, padding=1), outputs)]

@@ -1,4 +1,4 @@
-"""Training patches of the published translators, a pure function of seed and step."""
+"""Training patches of the reference translators, a pure function of seed and step."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sim2cam.seeds import derive_rng
 
 
 class BatchSource(Protocol):
-    """Patches of renders and of captures (n, 3, side, side), from -1 to 1, of each step."""
+    """Source of patches of renders and real images (n, 3, side, side), from -1 to 1, by step."""
 
     def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the part of ``whole`` that is this process's."""
+        """Return the part of the global batch that belongs to this process."""
         ...
 
     def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return those of all processes."""
+        """Return the batch of all processes."""
         ...
 
 
 class UnpairedBatchSource:
-    """Cuts unpaired patches from renders and captures, by the rule of the default translator."""
+    """Unpaired patches of renders and real images, sampled as for the residual translator."""
 
     def __init__(self, sim: Dataset, real: Dataset, config: ReferenceConfig) -> None:
         self._config = config
@@ -38,18 +38,18 @@ class UnpairedBatchSource:
         ]
 
     def sample_local_batch(self, step: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return the part of ``whole`` that is this process's."""
-        ours = slice_batch(self._config.batch)
-        sim, real = (patches[ours].to(device) for patches in self.sample_global_batch(step))
+        """Return the part of the global batch that belongs to this process."""
+        local = slice_batch(self._config.batch)
+        sim, real = (patches[local].to(device) for patches in self.sample_global_batch(step))
         return sim, real
 
     def sample_global_batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Return patches of renders and of captures (n, 3, side, side), from -1 to 1."""
+        """Return patches of renders and real images (n, 3, side, side), from -1 to 1."""
         rng = derive_rng(self._config.seed, "reference/batch", scene_index=step)
         sim, real = (self._sample_patches(source, rng) for source in self._sources)
         return sim, real
 
     def _sample_patches(self, source: PatchSource, rng: np.random.Generator) -> Tensor:
-        cuts = [source.sample_patch(rng, self._config.patch_px) for _ in range(self._config.batch)]
-        rgb = np.stack([cut.rgb.transpose(2, 0, 1) for cut in cuts])
+        crops = [source.sample_patch(rng, self._config.patch_px) for _ in range(self._config.batch)]
+        rgb = np.stack([crop.rgb.transpose(2, 0, 1) for crop in crops])
         return torch.from_numpy(rgb).float() / 127.5 - 1.0

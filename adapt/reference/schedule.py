@@ -1,4 +1,4 @@
-"""The optimisers' schedule: a constant rate, then a line to zero."""
+"""Optimiser and learning rate schedule: constant, then linear decay to zero."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ _BETAS = (0.5, 0.999)
 
 
 def build_adam(parameters: Iterable[nn.Parameter]) -> torch.optim.Adam:
-    """Return the optimiser of all networks of the papers."""
-    taught = list(parameters)
-    is_fused = all(one.device.type != "meta" for one in taught)  # which no kernel is for
-    return torch.optim.Adam(taught, _LEARNING_RATE, _BETAS, fused=is_fused)
+    """Build the optimiser of the papers for parameters."""
+    return torch.optim.Adam(parameters, _LEARNING_RATE, _BETAS, fused=True)
 
 
 def compute_learning_rate(step: int, steps: int, *, constant_fraction: float) -> float:
-    """Return the learning rate of a step, counted from 0.
+    """Return the learning rate of a step.
 
     Args:
         step: 0 to ``steps`` - 1.
-        steps: of the whole training.
-        constant_fraction: share of the steps before the rate falls.
+        steps: steps of the training.
+        constant_fraction: fraction of the steps before the decay.
     """
-    falling = steps * (1.0 - constant_fraction)
-    left = min(1.0, (steps - step) / falling) if falling > 0 else 1.0
-    return _LEARNING_RATE * left
+    decay_steps = steps * (1.0 - constant_fraction)
+    factor = min(1.0, (steps - step) / decay_steps) if decay_steps > 0 else 1.0
+    return _LEARNING_RATE * factor
 
 
 def step_optimisers(
     optimisers: Iterable[torch.optim.Optimizer], loss: Tensor, learning_rate: float
 ) -> None:
-    """Take one step down a loss with this rate, in the parameters of all these optimisers."""
+    """Backpropagate a loss and step all optimisers with this learning rate."""
     optimisers = tuple(optimisers)
     for optimiser in optimisers:
         for group in optimiser.param_groups:

@@ -1,4 +1,4 @@
-"""Training a published translator from renders and unlabelled captures."""
+"""Training of a reference translator on renders and unlabelled real images."""
 
 from __future__ import annotations
 
@@ -45,72 +45,72 @@ def train_reference(
     progress: Callable[[TranslatorProgress], None] | None = None,
     checkpoint_s: float = 300.0,
 ) -> ReferenceTranslator:
-    """Return the translator whose weights are then in ``run_dir/weights.safetensors``.
+    """Train a reference translator and write its weights to ``run_dir/weights.safetensors``.
 
-    They are chosen as those of ``train_translator``.
+    Weights are selected as in ``train_translator``.
 
     Args:
-        method: whose networks, losses and schedule.
-        sim: renders; only their pixels are looked at.
-        real: captures; only their pixels are looked at.
-        config: everything else that decides the result.
-        run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
-        verification: that translations of renders kept aside are judged by.
-        resume: goes on from the checkpoint, where there is one.
+        method: networks, losses and schedule.
+        sim: renders; labels are not used.
+        real: real images; labels are not used.
+        config: training configuration.
+        run_dir: folder for checkpoint, weights, card and ``metrics.jsonl``.
+        verification: limits and verifiers for translations of held-out renders.
+        resume: whether to continue from an existing checkpoint.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
-        progress: is told of every line of the record.
-        checkpoint_s: seconds between checkpoints, which have some hundred megabytes.
+        progress: callback for each line of the metrics log.
+        checkpoint_s: seconds between checkpoints, which take some hundred megabytes.
 
     Raises:
-        InputError: no renders, too few captures, or an image cannot be read.
+        InputError: there are no renders or too few real images, or an image cannot be read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
-            batch.
-        DivergenceError: a loss is no longer finite.
+        UsageError: the device does not exist, or the batch cannot be split among processes.
+        BackendError: the device is not available, or its memory is full.
+        DivergenceError: a loss is not finite.
     """
-    contest = build_checkpoint_selector(sim, real, config, verification)
+    selector = build_checkpoint_selector(sim, real, config, verification)
     digests = {"sim": compute_image_digests(sim), "real": compute_image_digests(real)}
     records = (
         build_image_set_record(sim, digests["sim"]),
         build_image_set_record(real, digests["real"]),
     )
     card = ReferenceCard(method, config.steps, config, *records)
-    pairs = UnpairedBatchSource(contest.split.sim, contest.split.real, config)
-    with join_process_group(device) as place:
-        played = train_adversarial(
-            build_reference_model(method, config, pairs, place),
+    batches = UnpairedBatchSource(selector.split.sim, selector.split.real, config)
+    with join_process_group(device) as local_device:
+        result = train_adversarial(
+            build_reference_model(method, config, batches, local_device),
             _build_identity(card),
             digests,
             config.steps,
             run_dir,
-            contest,
+            selector,
             hint="Choose another --seed",
             resume=resume,
             progress=progress,
             checkpoint_s=checkpoint_s,
         )
         if is_main_process():
-            ended = replace(card, outcome=played.outcome)
-            save_weights(run_dir / WEIGHTS, played.weights, asdict(ended))
+            final_card = replace(card, outcome=result.outcome)
+            save_weights(run_dir / WEIGHTS, result.weights, asdict(final_card))
         wait_for_all()
-    return load_reference(run_dir, device=str(place))
+    return load_reference(run_dir, device=str(local_device))
 
 
 def build_reference_model(
     method: ReferenceMethod, config: ReferenceConfig, batches: BatchSource, device: torch.device
 ) -> AdversarialModel:
-    """Return the game of a published method at step 0."""
+    """Build the model of a method at step 0."""
     if method == "cyclegan":
         return CycleGan(config, batches, device)
     return Cut(config, VARIANTS[method], batches, device)
 
 
 def _build_identity(card: ReferenceCard) -> dict[str, Any]:
-    decisive = {name: value for name, value in asdict(card.config).items() if name != "cache_bytes"}
+    config = {name: value for name, value in asdict(card.config).items() if name != "cache_bytes"}
     return {
         "method": card.method,
-        "config": decisive,
+        "config": config,
         "sim": card.sim.digest,
         "real": card.real.digest,
     }

@@ -1,4 +1,4 @@
-"""The loop of every adversarial training: steps, their record, and checkpoints."""
+"""Adversarial training loop: steps, metrics log, checkpoints and candidates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from sim2cam.adapt.card import build_image_set_record, compute_image_digests
 from sim2cam.adapt.reference.config import ReferenceConfig
 from sim2cam.adapt.training.candidates import CandidateModel, CheckpointSelector
 from sim2cam.adapt.training.checkpoint_selection import (
@@ -26,7 +25,6 @@ from sim2cam.adapt.training.checkpoint_selection import (
     TrainingOutcome,
     TrainingSplit,
     build_selection,
-    find_contenders,
     schedule_evaluations,
     select_best,
     split_held_out,
@@ -37,7 +35,6 @@ from sim2cam.adapt.training.input_images import (
     check_images_unchanged,
     explain_unreadable_images,
 )
-from sim2cam.adapt.training.linear_probe import compute_labelled_digest
 from sim2cam.adapt.training.sample_images import write_sample_images
 from sim2cam.adapt.translation import Verification
 from sim2cam.adapt.translator.config import TranslatorConfig
@@ -57,30 +54,25 @@ from sim2cam.learn.run_folder import BATCH_FILE, CHECKPOINT, MetricsLog, open_ru
 MIN_REAL_IMAGES = 20
 LOG_INTERVAL_STEPS = 10
 
-_SELECTED, _CANDIDATE, _PENDING_METRICS = (
-    "selected",
-    "candidate",
-    "record",
-)  # groups of a checkpoint's tensors
-_WARMUP_DIVISOR = 4  # a training is not warned of in its first part of so many,
-_RECENT_DIVISOR = 10  # and by its last part of so many
+_SELECTED, _PENDING_METRICS = "selected", "record"  # tensor groups of a checkpoint
+_WARMUP_DIVISOR = 4  # no warnings in the first 1/4 of the steps
+_RECENT_DIVISOR = 10  # warnings depend on the last 1/10 of the steps
 
 TensorGroups = dict[str, dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
 class TranslatorProgress:
-    """A line of the training's record.
+    """One line of the metrics log.
 
     Attributes:
         step: steps done.
-        steps: steps in all.
-        scalars: means since the last line of what the game measures: its losses by name, and the
-            ``mean_change`` of a render (of a range of 1). Where a candidate was judged, its
-            ``held_out_accepted``, ``held_out_distance``, ``held_out_overfit_auc`` and, with labels,
-            ``held_out_probe_accuracy`` (see ``CandidateScores``).
-        step_s: seconds a step since the last line, waiting for data included.
-        warnings: signs that the training goes wrong, in words.
+        steps: steps of the training.
+        scalars: means since the last line: losses by name, and ``mean_change`` of a render on a scale of 0 to
+            1. After the evaluation of a candidate also ``held_out_accepted`` (fraction) and
+            ``held_out_distance`` (see ``CandidateScores``).
+        step_s: seconds per step since the last line, including waiting for data.
+        warnings: diagnostics, as messages.
     """
 
     step: int
@@ -91,43 +83,43 @@ class TranslatorProgress:
 
 
 class AdversarialModel(CandidateModel, Protocol):
-    """Networks that are trained against each other, between two steps.
+    """A generator and its discriminators in training.
 
     Attributes:
-        chance_loss: the loss of the discriminator of captures, by its name among the scalars, and its
-            value when it cannot tell translations from captures.
+        chance_loss: name among the scalars of the loss of the real-image discriminator, and its value if the
+            discriminator guesses.
     """
 
     chance_loss: tuple[str, float]
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Return the scalars of this step, which depends on nothing but the state and ``step``."""
+        """Train one step and return its scalars; the result depends only on the state and ``step``."""
         ...
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Return what a step is taught with, by name; on the CPU."""
+        """Return the training batch of a step by name, on the CPU."""
         ...
 
     def get_state(self) -> TensorGroups:
-        """Return all that the next step depends on, in named groups of named tensors."""
+        """Return the training state as named groups of named tensors."""
         ...
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Become the game that ``state`` was taken of."""
+        """Restore the training state."""
         ...
 
     def get_weights(self) -> dict[str, Tensor]:
-        """Return the weights that would ship."""
+        """Return the weights of the generator that would ship."""
         ...
 
 
 @dataclass(frozen=True)
 class AdversarialResult:
-    """What came of a game.
+    """Result of an adversarial training.
 
     Attributes:
-        weights: that ship.
-        outcome: which these are, and what went wrong.
+        weights: weights that ship.
+        outcome: checkpoint selection and warnings.
     """
 
     weights: Mapping[str, Tensor]
@@ -147,100 +139,100 @@ def train_adversarial(
     progress: Callable[[TranslatorProgress], None] | None,
     checkpoint_s: float,
 ) -> AdversarialResult:
-    """Play a game to its last step, from its checkpoint where there is one, and returns what ships.
+    """Train a model to its last step and return the weights that ship.
 
     Args:
-        model: at step 0.
-        identity: all that decides the result besides what judges it; only a checkpoint with an equal
-            one goes on.
-        image_digests: of the pictures of either side, by name.
-        steps: of the whole game.
-        run_dir: for checkpoint, ``metrics.jsonl`` and, where it is long enough, ``write_sample_images``.
-        selector: says when candidates are judged, and judges them.
-        hint: what to do when it runs away, as ``MetricsLog`` takes it.
-        resume: goes on from the checkpoint, where there is one.
-        progress: is told of every line of the record.
+        model: the model at step 0.
+        identity: values that decide the result apart from the verification; a checkpoint resumes only if they
+            are equal.
+        image_digests: digests of the images by side and name.
+        steps: steps of the training.
+        run_dir: folder for checkpoint, ``metrics.jsonl`` and sample images.
+        selector: schedule and evaluation of candidates.
+        hint: remedy for a diverging loss, as in ``MetricsLog``.
+        resume: whether to continue from an existing checkpoint.
+        progress: callback for each line of the metrics log.
         checkpoint_s: seconds between checkpoints.
 
     Raises:
-        CheckpointError: the checkpoint is broken or of another training, or of other pictures.
+        CheckpointError: the checkpoint is broken, or belongs to another training or other images.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        InputError: a picture cannot be read.
-        DivergenceError: a loss is no longer finite; the batch lies in ``run_dir``.
-        BackendError: a GPU's memory is full.
+        InputError: an image cannot be read.
+        DivergenceError: a loss is not finite; the batch is kept in ``run_dir``.
+        BackendError: the memory of the GPU is full.
     """
-    step, standings = 0, _CandidateTracker(selector, model)
-    identity = {**identity, **standings.identity}
-    record = MetricsLog(run_dir, hint)
+    step, tracker = 0, _CandidateTracker(selector, model)
+    identity = {**identity, **tracker.identity}
+    metrics_log = MetricsLog(run_dir, hint)
     if resume:
         check_images_unchanged(run_dir, image_digests)
     if checkpoint := open_run(run_dir, identity, TranslatorProgress, resume=resume):
         step = checkpoint.step
         groups = _unflatten_groups(checkpoint.tensors)
-        standings.load_state(checkpoint.extra_state, groups)
-        record.resume(groups.pop(_PENDING_METRICS, {}))
+        tracker.load_state(checkpoint.extra_state, groups)
+        metrics_log.resume(groups.pop(_PENDING_METRICS, {}))
         model.load_state(groups)
     lines = list(read_metrics(run_dir)) if is_main_process() else []
-    apart = max(
+    min_interval_steps = max(
         LOG_INTERVAL_STEPS, min(MIN_INTERVAL_STEPS, steps // MIN_CANDIDATES)
-    )  # short ones show some too
-    shown = schedule_evaluations(
-        steps, MAX_CANDIDATES, LOG_INTERVAL_STEPS, min_interval_steps=apart
+    )  # closer together in short trainings, so that these have sample images too
+    sample_steps = schedule_evaluations(
+        steps, MAX_CANDIDATES, LOG_INTERVAL_STEPS, min_interval_steps=min_interval_steps
     )
-    show = functools.partial(_write_sample_images, model, run_dir, selector, shown)
+    write_samples = functools.partial(_write_sample_images, model, run_dir, selector, sample_steps)
     if step == 0:
-        show(0)
+        write_samples(0)
 
     def build_checkpoint() -> Checkpoint:
-        groups = model.get_state() | standings.groups | {_PENDING_METRICS: record.pending}
+        groups = model.get_state() | tracker.groups | {_PENDING_METRICS: metrics_log.pending}
         return Checkpoint(
             step,
             identity,
             _flatten_groups(groups),
-            standings.facts | {IMAGE_DIGESTS: image_digests},
+            tracker.facts | {IMAGE_DIGESTS: image_digests},
         )
 
     with (
         explain_unreadable_images(),
-        open_checkpointer(run_dir / CHECKPOINT, checkpoint_s) as keeper,
+        open_checkpointer(run_dir / CHECKPOINT, checkpoint_s) as checkpointer,
     ):
         while step < steps:
-            record.add(all_reduce_mean(model.train_step(step)))
+            metrics_log.add(all_reduce_mean(model.train_step(step)))
             step += 1
             is_line = step % LOG_INTERVAL_STEPS == 0 or step == steps
             if is_line:
-                scalars, step_s = _average_metrics(record, step, model, run_dir)
+                scalars, step_s = _average_metrics(metrics_log, step, model, run_dir)
             if not is_main_process():
                 continue
             if is_line:
                 line = TranslatorProgress(
-                    step, steps, scalars | standings.evaluate_step(step), step_s
+                    step, steps, scalars | tracker.evaluate_step(step), step_s
                 )
-                lines.append(replace(line, warnings=standings.collect_warnings([*lines, line])))
-                record.write(lines[-1])
-                show(step)
-            keeper.update(build_checkpoint, is_last=step == steps)
+                lines.append(replace(line, warnings=tracker.collect_warnings([*lines, line])))
+                metrics_log.write(lines[-1])
+                write_samples(step)
+            checkpointer.update(build_checkpoint, is_last=step == steps)
             if is_line and progress is not None:
                 progress(lines[-1])
-    return standings.select_weights(lines, steps)
+    return tracker.select_weights(lines, steps)
 
 
 def _average_metrics(
-    record: MetricsLog, step: int, model: AdversarialModel, run_dir: Path
+    metrics_log: MetricsLog, step: int, model: AdversarialModel, run_dir: Path
 ) -> tuple[dict[str, float], float]:
-    """Return the means since the last line, and seconds a step.
+    """Return the mean scalars since the last line, and seconds per step.
 
     Raises:
-        DivergenceError: one is not finite; the batch lies in ``run_dir``.
+        DivergenceError: a mean is not finite; the batch is kept in ``run_dir``.
     """
     try:
-        return record.take_means(step)
+        return metrics_log.take_means(step)
     except DivergenceError as error:
         if is_main_process():
             batch = {name: v.contiguous() for name, v in model.load_batch(error.step - 1).items()}
             write_atomic(run_dir / BATCH_FILE, save(batch))
-        kept = f"{error} What that step was taught with is kept in {run_dir / BATCH_FILE}."
-        raise DivergenceError(kept, error.step) from error
+        message = f"{error} The batch of that step is in {run_dir / BATCH_FILE}."
+        raise DivergenceError(message, error.step) from error
 
 
 def _write_sample_images(
@@ -250,33 +242,34 @@ def _write_sample_images(
     sample_steps: Sequence[int],
     step: int,
 ) -> None:
-    """Write what becomes of the same few renders, after steps at which that is shown, and before all."""
     if not sample_steps or step not in (0, *sample_steps) or not is_main_process():
         return
-    shown = selector.split.sim_held_out.samples or selector.split.sim.samples
+    samples = selector.split.sim_held_out.samples or selector.split.sim.samples
     transfer = model.build_transfer() if step else None
-    write_sample_images(run_dir, step, shown, transfer, selector.seed)
+    write_sample_images(run_dir, step, samples, transfer, selector.seed)
 
 
 class _CandidateTracker:
-    """The candidates of a game so far, and the weights of those that may ship."""
+    """Candidates so far, and the weights of the best one."""
 
     def __init__(self, selector: CheckpointSelector, model: AdversarialModel) -> None:
         self._selector = selector
         self._model = model
         self._candidates: list[CandidateScores] = []
-        self._candidate_weights: dict[int, dict[str, Tensor]] = {}  # by step
+        self._best_weights: dict[str, Tensor] | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides which weights ship, as JSON values; nothing without candidates."""
-        jury = self._selector.verification
+        """Values that decide the selection, as JSON; empty without candidates."""
+        verification = self._selector.verification
         if not self._selector.split.candidate_steps:
             return {}
-        judged = {
-            "certificate": {"limits": asdict(jury.limits), "verifiers": dict(jury.verifier_digests)}
+        return {
+            "certificate": {
+                "limits": asdict(verification.limits),
+                "verifiers": dict(verification.verifier_digests),
+            }
         }
-        return judged if jury.dev is None else judged | {"dev": compute_labelled_digest(jury.dev)}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -285,93 +278,66 @@ class _CandidateTracker:
 
     @property
     def groups(self) -> TensorGroups:
-        """The weights that may ship: those that would now, and others by their steps."""
-        names = self._name_groups()
-        return {names[step]: weights for step, weights in self._candidate_weights.items()}
+        """Tensor group of the best weights; empty without candidates."""
+        return {} if self._best_weights is None else {_SELECTED: self._best_weights}
 
     def load_state(self, facts: Mapping[str, Any], groups: TensorGroups) -> None:
-        """Become the standings that ``facts`` and ``groups`` were taken of, and takes its own out of these."""
-        found = facts.get("candidates", [])
-        self._candidates = TypeAdapter(list[CandidateScores]).validate_python(found)
-        self._candidate_weights = {
-            step: groups.pop(name) for step, name in self._name_groups().items()
-        }
+        """Restore candidates and best weights; remove their group from ``groups``."""
+        candidates = facts.get("candidates", [])
+        self._candidates = TypeAdapter(list[CandidateScores]).validate_python(candidates)
+        self._best_weights = groups.pop(_SELECTED) if self._candidates else None
 
     def evaluate_step(self, step: int) -> dict[str, float]:
-        """Return the scalars of the candidate of this step; none where none is judged."""
+        """Evaluate the candidate of a step and return its scalars; empty between candidates."""
         if step not in self._selector.split.candidate_steps:
             return {}
         candidate = self._selector.evaluate(step, self._model)
         self._candidates.append(candidate)
-        known = {**self._candidate_weights, step: self._model.get_weights()}
-        self._candidate_weights = {
-            at: {name: value.clone() for name, value in known[at].items()}
-            for at in self._name_groups()
-        }
-        scalars = {
-            "held_out_accepted": candidate.accepted
-            / len(self._selector.split.sim_held_out.samples),
-            "held_out_distance": candidate.distance,
-            "held_out_overfit_auc": candidate.overfit_auc,
-        }
-        return (
-            scalars
-            if candidate.probe_accuracy is None
-            else scalars | {"held_out_probe_accuracy": candidate.probe_accuracy}
-        )
-
-    def _name_groups(self) -> dict[int, str]:
-        """Return the groups of weights that may ship, by step."""
-        if not self._candidates:
-            return {}
-        best = select_best(self._candidates)
-        return {
-            one.step: _SELECTED if one is best else f"{_CANDIDATE} {one.step}"
-            for one in find_contenders(self._candidates)
-        }
+        if select_best(self._candidates) is candidate:
+            weights = self._model.get_weights()
+            self._best_weights = {name: value.clone() for name, value in weights.items()}
+        accepted = candidate.accepted / len(self._selector.split.sim_held_out.samples)
+        return {"held_out_accepted": accepted, "held_out_distance": candidate.distance}
 
     def collect_warnings(self, lines: Sequence[TranslatorProgress]) -> list[str]:
-        """Return what goes wrong by the last lines."""
+        """Return diagnostics from the last lines."""
         last = lines[-1]
         if last.step * _WARMUP_DIVISOR < last.steps:
             return []
-        recent = [o.scalars for o in lines if (last.step - o.step) * _RECENT_DIVISOR <= last.steps]
-        latest = self._candidates[-1] if self._candidates else None
-        return list(diagnose_training(recent, latest, self._model.chance_loss))
+        recent = [
+            line.scalars
+            for line in lines
+            if (last.step - line.step) * _RECENT_DIVISOR <= last.steps
+        ]
+        return list(diagnose_training(recent, self._model.chance_loss))
 
     def select_weights(self, lines: Sequence[TranslatorProgress], steps: int) -> AdversarialResult:
-        """Return what ships."""
+        """Return the weights that ship and the outcome."""
         warnings = tuple(lines[-1].warnings) if lines else ()
-        parts = self._selector.split
-        if not self._candidates:
-            why = f"the last ones: {parts.reason}, so nothing was kept aside to judge others by"
+        split = self._selector.split
+        if self._best_weights is None:
+            reason = f"the last weights, as nothing is held out: {split.reason}"
             return AdversarialResult(
                 self._model.get_weights(),
-                TrainingOutcome(CheckpointSelection(steps, why), warnings),
+                TrainingOutcome(CheckpointSelection(steps, reason), warnings),
             )
-        untouched = self._selector.source_distance
-        if select_best(self._candidates).distance >= untouched:
+        source_distance = self._selector.source_distance
+        if select_best(self._candidates).distance >= source_distance:
             warnings = (*warnings, _NO_IMPROVEMENT_WARNING)
-        selection = build_selection(parts, self._candidates, untouched)
-        if dev := self._selector.verification.dev:
-            selection = replace(
-                selection, dev=build_image_set_record(dev, compute_image_digests(dev))
-            )
-        return AdversarialResult(
-            self._candidate_weights[selection.step], TrainingOutcome(selection, warnings)
-        )
+        selection = build_selection(split, self._candidates, source_distance)
+        return AdversarialResult(self._best_weights, TrainingOutcome(selection, warnings))
 
 
 _NO_IMPROVEMENT_WARNING = (
-    "the weights that ship bring renders no nearer to the captures kept aside than they were. Train "
-    "again with more --steps, or do without translation."
+    "the selected weights bring renders no nearer to the held-out real images. Train with more --steps, or use "
+    "the renders without translation."
 )
 
 
 def collect_network_state(
     name: str, network: nn.Module, optimiser: torch.optim.Optimizer
 ) -> TensorGroups:
-    """Return the groups ``name`` and ``name optimiser`` of a network and what trains it."""
+    """Return the tensor groups ``name`` and ``name optimiser`` of a network and its optimiser."""
     return {
         name: network.state_dict(),
         f"{name} optimiser": collect_optimizer_state(network, optimiser),
@@ -381,16 +347,16 @@ def collect_network_state(
 def restore_network_state(
     groups: TensorGroups, name: str, network: nn.Module, optimiser: torch.optim.Optimizer
 ) -> None:
-    """Put back what ``collect_network_state`` returned."""
+    """Restore a network and its optimiser from ``collect_network_state``."""
     network.load_state_dict(groups[name])
     restore_optimizer(network, optimiser, groups[f"{name} optimiser"])
 
 
 def read_metrics(run_dir: Path) -> tuple[TranslatorProgress, ...]:
-    """Return the training's record; empty when there is none, short of a line cut by a crash.
+    """Read the metrics log of a training; empty without a log, without a last line cut by a crash.
 
     Raises:
-        InputError: it is not that of a translator's training.
+        InputError: the log does not belong to the training of a translator.
     """
     return read_metrics_log(run_dir, TranslatorProgress)
 
@@ -403,22 +369,23 @@ def build_checkpoint_selector(
     *,
     is_paired: bool = False,
 ) -> CheckpointSelector:
-    """Return the contest of a training's candidates; its ``parts`` say what is trained on.
+    """Split the images of a training and return the selector of its checkpoints.
 
     Args:
-        sim, real: renders and captures.
-        config: of the training.
-        verification: that translations are judged by.
-        is_paired: as ``parts_of`` takes it.
+        sim: renders.
+        real: real images.
+        config: configuration of the training.
+        verification: limits and verifiers of the translations.
+        is_paired: whether renders and real images are pairs, as in ``split_held_out``.
 
     Raises:
-        InputError: no renders, fewer than ``MIN_REAL_IMAGES`` captures, or one that cannot be read.
+        InputError: there are no renders or fewer than ``MIN_REAL_IMAGES`` real images, or one cannot be read.
     """
     check_image_counts(sim, real)
-    parts = split_training_images(
+    split = split_training_images(
         sim, real, config, verifier_count=len(verification.verifiers), is_paired=is_paired
     )
-    return CheckpointSelector(parts, verification, config.seed)
+    return CheckpointSelector(split, verification, config.seed)
 
 
 def split_training_images(
@@ -429,15 +396,17 @@ def split_training_images(
     verifier_count: int,
     is_paired: bool,
 ) -> TrainingSplit:
-    """Return what a training learns from and what it is judged by, as ``parts_of`` does.
+    """Split the images of a training with ``split_held_out``.
 
     Args:
-        sim, real: renders and captures.
-        config: of the training.
-        verifier_count, is_paired: as ``parts_of`` takes them.
+        sim: renders.
+        real: real images.
+        config: configuration of the training.
+        verifier_count: number of verifiers.
+        is_paired: whether renders and real images are pairs.
 
     Raises:
-        InputError: a capture cannot be read.
+        InputError: a real image cannot be read.
     """
     return split_held_out(
         sim,
@@ -451,18 +420,18 @@ def split_training_images(
 
 
 def check_image_counts(sim: Dataset, real: Dataset) -> None:
-    """Refuse what no translator is trained on.
+    """Raise if there are too few images to train a translator.
 
     Raises:
-        InputError: no renders, or fewer than ``MIN_REAL_IMAGES`` captures.
+        InputError: there are no renders, or fewer than ``MIN_REAL_IMAGES`` real images.
     """
     if not sim.samples:
         raise InputError(sim.root, "no renders to train on. Render some first.")
     if len(real.samples) < MIN_REAL_IMAGES:
         raise InputError(
             real.root,
-            f"{len(real.samples)} captures, but a translator needs at least {MIN_REAL_IMAGES}. "
-            "Add some, or go on without translation.",
+            f"{len(real.samples)} real images, but a translator needs at least {MIN_REAL_IMAGES}. "
+            "Add some, or use the renders without translation.",
         )
 
 

@@ -1,18 +1,15 @@
-"""Candidates against each other, by renders and captures that none of them was trained on."""
+"""Evaluation of candidate checkpoints on held-out renders and real images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import mannwhitneyu
 
 from sim2cam.adapt.certificate.certificate import DatasetCertificate
 from sim2cam.adapt.training.checkpoint_selection import CandidateScores, TrainingSplit
-from sim2cam.adapt.training.linear_probe import LinearProbe
 from sim2cam.adapt.transfers.transfer import Transfer
 from sim2cam.adapt.translation import Verification, encode_like, index_samples, translate_samples
 from sim2cam.images import decode_image, read_rgb
@@ -22,29 +19,22 @@ from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 
-_RESAMPLES = 200
-_MIDDLE_PX = 512  # of captures that a discriminator is shown, which may be of any size
-
 
 class CandidateModel(Protocol):
-    """A training between two steps, by what it would ship."""
+    """A model in training that can be evaluated as it would ship."""
 
     def build_transfer(self) -> Transfer:
-        """Return what would ship."""
-        ...
-
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return how captured a picture (h, w, 3) looks to the discriminator; more is surer."""
+        """Return the current model as it would ship."""
         ...
 
 
 class CheckpointSelector:
-    """Judges candidates; the same pictures, directions and draws for each.
+    """Scores candidates with the same images, directions and random streams for each.
 
     Args:
-        split: what is kept aside.
-        verification: that translations are judged by.
-        seed: of the training.
+        split: training and held-out images.
+        verification: limits and verifiers of the translations.
+        seed: seed of the training.
     """
 
     def __init__(self, split: TrainingSplit, verification: Verification, seed: int) -> None:
@@ -53,96 +43,56 @@ class CheckpointSelector:
         self.seed = seed
 
     def evaluate(self, step: int, model: CandidateModel) -> CandidateScores:
-        """Return what the weights after a step are worth.
+        """Return the scores of the model after a step.
 
         Raises:
-            InputError: a picture cannot be read.
-            Sim2CamError: a render lacks a buffer that the others have.
+            InputError: an image cannot be read.
+            Sim2CamError: a render lacks a buffer that the other renders have.
         """
-        transfer = model.build_transfer()
-        looks, certificates, made = [], [], []
-        aside = index_samples(self.split.sim_held_out.samples)
+        statistics, certificates = [], []
         for translated in translate_samples(
-            transfer, aside, self.seed, "adapt/aside", self.verification
+            model.build_transfer(),
+            index_samples(self.split.sim_held_out.samples),
+            self.seed,
+            "adapt/aside",
+            self.verification,
         ):
-            looks.append(compute_image_statistics(translated.pair.after))
+            statistics.append(compute_image_statistics(translated.pair.after))
             certificates.append(translated.certificate)
-            made.append(translated.pair.after)
         certificate = DatasetCertificate(
             self.verification.limits, self.verification.verifier_digests, tuple(certificates)
         )
-        known, strange = (
-            [model.score_realness(_middle(read_rgb(sample.rgb))) for sample in captures.samples]
-            for captures in (self.split.real_train_subset, self.split.real_held_out)
-        )
-        statistic, p_value = mannwhitneyu(known, strange, alternative="greater")
         return CandidateScores(
             step,
             certificate.accepted_count,
             certificate.violations,
-            self._distance(np.array(looks), self._captures),
-            float(statistic) / (len(known) * len(strange)),
-            float(p_value),
-            self._probed(made),
-            self._resampled(np.array(looks)),
+            self._compute_distance(np.array(statistics)),
         )
-
-    def _probed(self, translated: Sequence[NDArray[np.uint8]]) -> float | None:
-        """Return the score of the probe by translations; None without one."""
-        if self._probe is None:
-            return None
-        labels = [sample.objects or () for sample in self.split.sim_held_out.samples]
-        return self._probe.score(zip(translated, labels, strict=True))
-
-    @cached_property
-    def _probe(self) -> LinearProbe | None:
-        return (
-            None if self.verification.dev is None else LinearProbe(self.verification.dev, self.seed)
-        )
-
-    def _resampled(self, looks: Floats) -> tuple[float, ...]:
-        """Return distances from captures that are drawn again, the same for all; none without a probe."""
-        if self.verification.dev is None:
-            return ()
-        count = len(self._captures)
-        drawn = derive_rng(self.seed, "adapt/resampled").integers(count, size=(_RESAMPLES, count))
-        return tuple(self._distance(looks, self._captures[indices]) for indices in drawn)
 
     @cached_property
     def source_distance(self) -> float:
-        """The distance of the renders from the captures, written as translations are."""
-        return self._distance(self._renders, self._captures)
+        """Distance of the untranslated renders, encoded like translations, from the real images."""
+        return self._compute_distance(self._render_statistics)
 
-    def _distance(self, looks: Floats, captures: Floats) -> float:
-        rng = derive_rng(self.seed, "adapt/directions")
+    def _compute_distance(self, statistics: Floats) -> float:
+        """Return the sliced Wasserstein distance of image statistics (n, d) from the real images."""
         return compute_sliced_wasserstein(
-            self._scale.transform(captures), self._scale.transform(looks), rng
+            self._scaler.transform(self._real_statistics),
+            self._scaler.transform(statistics),
+            derive_rng(self.seed, "adapt/directions"),
         )
 
     @cached_property
-    def _scale(self) -> FeatureScaler:
-        return fit_feature_scaler(self._captures, self._renders)
+    def _scaler(self) -> FeatureScaler:
+        return fit_feature_scaler(self._real_statistics, self._render_statistics)
 
     @cached_property
-    def _captures(self) -> Floats:
-        return np.array(
-            [
-                compute_image_statistics(read_rgb(sample.rgb))
-                for sample in self.split.real_held_out.samples
-            ]
-        )
+    def _real_statistics(self) -> Floats:
+        paths = [sample.rgb for sample in self.split.real_held_out.samples]
+        return np.array([compute_image_statistics(read_rgb(path)) for path in paths])
 
     @cached_property
-    def _renders(self) -> Floats:
+    def _render_statistics(self) -> Floats:
         paths = [sample.rgb for sample in self.split.sim_held_out.samples]
-        return np.array(
-            [
-                compute_image_statistics(decode_image(encode_like(path, read_rgb(path))))
-                for path in paths
-            ]
-        )
-
-
-def _middle(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    top, left = (max(0, (side - _MIDDLE_PX) // 2) for side in rgb.shape[:2])
-    return rgb[top : top + _MIDDLE_PX, left : left + _MIDDLE_PX]
+        images = (decode_image(encode_like(path, read_rgb(path))) for path in paths)
+        return np.array([compute_image_statistics(image) for image in images])

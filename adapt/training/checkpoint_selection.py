@@ -1,4 +1,4 @@
-"""Which weights of a training ship: what is kept aside to judge them by, when, and which are best."""
+"""Checkpoint selection: held-out split, schedule of evaluations, and choice of the best candidate."""
 
 from __future__ import annotations
 
@@ -8,71 +8,58 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
-
-from sim2cam.adapt.card import ImageSetRecord, compute_sample_digest
+from sim2cam.adapt.card import compute_sample_digest
 from sim2cam.data.sample import Dataset, Sample
 from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.learn.weight_file import get_card_path, load_card, parse_card
-from sim2cam.metrics.bootstrap import compute_paired_difference
 from sim2cam.metrics.image_statistics import MIN_SIDE_PX
 from sim2cam.metrics.two_sample import MIN_IMAGES
 
 Groups = Sequence[Sequence[Sample]]
 
-ASIDE_SHARE = 1 / 5
-MOST_ASIDE = 20
-LEAST_SIDE = 3 * MIN_IMAGES  # of renders, and of captures: most of them are to be learned from
+HELD_OUT_FRACTION = 1 / 5
+MAX_HELD_OUT = 20
+MIN_DATASET_SIZE = 3 * MIN_IMAGES  # so that at least two thirds of the images are trained on
 MIN_CANDIDATES, MAX_CANDIDATES = 2, 8
-MIN_INTERVAL_STEPS = 100  # from one candidate to the next
-JUDGED_SHARE = 0.5
-"""Pixels that are translated to be judged, at most, for each pixel that is trained on: a step costs six
-to twenty times as much a pixel as a translation, so that judging takes less than a tenth of the time. Of the
-least candidates on the fewest pictures it takes what it takes."""
-JUDGE_COST = 1.5
-"""What it costs to ask a detector before and after, over translating and measuring a picture."""
+MIN_INTERVAL_STEPS = 100  # between two candidates
+MAX_EVALUATED_PIXELS = 0.5
+"""Largest ratio of pixels translated for evaluation to pixels trained on.
+
+A training step costs 6 to 20 times as much per pixel as a translation, so evaluation takes less than a tenth
+of the time. ``MIN_CANDIDATES`` on ``MIN_IMAGES`` renders are evaluated even if they exceed the ratio.
+"""
+VERIFIER_COST = 1.5
+"""Cost of one verifier on an image before and after, relative to translating and measuring the image."""
 
 
 @dataclass(frozen=True)
 class CandidateScores:
-    """Weights that could ship, by pictures that were kept aside.
+    """Scores of one checkpoint on held-out images.
 
     Attributes:
-        step: after which they were taken.
-        accepted: translated renders that keep to every limit.
-        violations: what of all of them breaks a limit, in words.
-        distance: of their looks from those of the captures; the sliced Wasserstein distance, in standard
-            deviations.
-        overfit_auc: how well the discriminator tells captures that it was trained on from others, as the
-            area under the ROC curve; 0.5 if it cannot.
-        overfit_p_value: one-sided p-value of that (Mann and Whitney 1947).
-        probe_accuracy: balanced accuracy on labelled captures of what is learned of its translations (``LinearProbe``); None
-            without labels.
-        resampled: distances from captures that were drawn again, the same for all candidates; none without
-            a probe.
+        step: training steps of the checkpoint.
+        accepted: translated renders that keep all limits of the certificate.
+        violations: limits that the set of translated renders breaks, as messages.
+        distance: sliced Wasserstein distance between the image statistics of the translated renders and of the
+            real images, in standard deviations.
     """
 
     step: int
     accepted: int
     violations: tuple[str, ...]
     distance: float
-    overfit_auc: float
-    overfit_p_value: float
-    probe_accuracy: float | None = None
-    resampled: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class CheckpointSelection:
-    """Which weights ship.
+    """The checkpoint that ships, with the scores of all candidates.
 
     Attributes:
-        step: after which they were taken.
-        reason: these, in words.
-        render_count, capture_count: how many were kept aside.
-        source_distance: distance of the renders themselves; None where nothing was kept aside.
-        candidates: all of them, in order, without what is drawn again.
-        dev: captures whose labels helped to choose; None where no label did. No weight is learned from one.
+        step: training steps of the checkpoint.
+        reason: why it was selected, as a message.
+        render_count, capture_count: held-out renders and real images.
+        source_distance: distance of the untranslated renders; None without held-out images.
+        candidates: scores of all candidates, in order.
     """
 
     step: int
@@ -81,16 +68,15 @@ class CheckpointSelection:
     capture_count: int = 0
     source_distance: float | None = None
     candidates: tuple[CandidateScores, ...] = ()
-    dev: ImageSetRecord | None = None
 
 
 @dataclass(frozen=True)
 class TrainingOutcome:
-    """What came of a training, beside its weights.
+    """Outcome of a training apart from its weights.
 
     Attributes:
-        selection: which weights ship.
-        warnings: signs that it went wrong, in words.
+        selection: the checkpoint that ships.
+        warnings: diagnostics of the last steps, as messages.
     """
 
     selection: CheckpointSelection
@@ -99,21 +85,19 @@ class TrainingOutcome:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """Renders and captures, apart by their use.
+    """Renders and real images, split into training and held-out images.
 
     Attributes:
-        sim, real: to be trained on.
-        sim_held_out, real_held_out: to judge by; empty without candidates.
-        real_train_subset: captures of ``real``, as many as are kept aside.
-        candidate_steps: after which a candidate is judged; none, or two and more.
-        reason: nothing is kept aside, in words; None where something is.
+        sim, real: images to train on.
+        sim_held_out, real_held_out: images to evaluate on; empty without candidates.
+        candidate_steps: steps after which a candidate is evaluated; none, or at least two.
+        reason: why nothing is held out, as a message; None otherwise.
     """
 
     sim: Dataset
     real: Dataset
     sim_held_out: Dataset
     real_held_out: Dataset
-    real_train_subset: Dataset
     candidate_steps: tuple[int, ...] = ()
     reason: str | None = None
 
@@ -128,125 +112,100 @@ def split_held_out(
     verifier_count: int,
     is_paired: bool = False,
 ) -> TrainingSplit:
-    """Return what is trained on, and what is kept aside: a fifth of each side, 10 to 20 pictures.
+    """Split renders and real images into training and held-out images.
 
-    Pictures are chosen by their hashes; scenes of renders as a whole, which may make it a few more,
-    but no more than a third. Where judging so many renders would take too much of the time, they are fewer,
-    10 at least. Nothing is kept aside from fewer than 30 pictures, from small ones, or when the training is
-    too short to judge twice.
+    A fifth of each side is held out: 10 to 20 images, chosen by the hash of their content. Renders of one scene
+    stay together, so there may be a few more, up to a third of all. Fewer renders (at least 10) are held out if
+    evaluation would take too long. Nothing is held out from fewer than 30 images, from images smaller than
+    ``MIN_SIDE_PX``, and if the training is too short for two evaluations.
 
     Args:
-        sim, real: renders and captures.
-        steps: of the training.
-        pixels: of the renders that a step is trained on.
-        log_interval_steps: candidates are judged after multiples of this, and at the end.
-        verifier_count: detectors that are asked, which leave time for fewer candidates.
-        is_paired: each capture is of the scene of the render in its place, and stays with it.
+        sim: renders.
+        real: real images.
+        steps: steps of the training.
+        pixels: rendered pixels in a training step.
+        log_interval_steps: evaluations happen at multiples of it and after the last step.
+        verifier_count: number of verifiers; more verifiers leave time for fewer candidates.
+        is_paired: whether each real image shows the scene of the render at its index; pairs stay together.
 
     Raises:
-        InputError: a capture cannot be read.
+        InputError: a real image cannot be read.
     """
-    none = replace(real, samples=())
-    whole = TrainingSplit(sim, real, replace(sim, samples=()), none, none)
-    for side, what in ((sim, "renders"), (real, "captures")):
-        if len(side.samples) < LEAST_SIDE:
-            return replace(whole, reason=f"{len(side.samples)} {what} are fewer than {LEAST_SIDE}")
-        if any(min(sample.width, sample.height) < MIN_SIDE_PX for sample in side.samples):
-            return replace(whole, reason=f"some {what} have a side of less than {MIN_SIDE_PX} px")
-    cost_px = (1 + JUDGE_COST * verifier_count) * fmean(s.width * s.height for s in sim.samples)
-    affordable = JUDGED_SHARE * pixels * steps / cost_px  # renders, of all candidates together
-    wanted = min(_wanted(sim), max(MIN_IMAGES, int(affordable / MIN_CANDIDATES)))
-    renders, _ = _picked(_ranked(sim), wanted, len(sim.samples) // 3)
+    empty = replace(real, samples=())
+    unsplit = TrainingSplit(sim, real, replace(sim, samples=()), empty)
+    for dataset, content in ((sim, "renders"), (real, "real images")):
+        count = len(dataset.samples)
+        if count < MIN_DATASET_SIZE:
+            return replace(unsplit, reason=f"{count} {content} are fewer than {MIN_DATASET_SIZE}")
+        if any(min(sample.width, sample.height) < MIN_SIDE_PX for sample in dataset.samples):
+            return replace(unsplit, reason=f"some {content} are smaller than {MIN_SIDE_PX} px")
+    cost_px = (1 + VERIFIER_COST * verifier_count) * fmean(s.width * s.height for s in sim.samples)
+    budget = MAX_EVALUATED_PIXELS * pixels * steps / cost_px  # renders, over all candidates
+    render_count = min(_count_held_out(sim), max(MIN_IMAGES, int(budget / MIN_CANDIDATES)))
+    renders = _take_groups(_rank_groups(sim), render_count, len(sim.samples) // 3)
     if is_paired:
-        aside, rest = _partners(sim, real, renders)
+        captures = _select_partners(sim, real, renders)
     else:
-        aside, rest = _picked(_ranked(real), _wanted(real), len(real.samples) // 3)
-    known, _ = _picked(rest, len(aside), len(aside))
+        captures = _take_groups(_rank_groups(real), _count_held_out(real), len(real.samples) // 3)
     if len(renders) < MIN_IMAGES:
-        return replace(whole, reason="the renders are of too few scenes")
-    if len(known) < MIN_IMAGES:
-        return replace(whole, reason="too many captures are copies of one another")
-    count = max(MIN_CANDIDATES, int(affordable / len(renders)))
-    judged = schedule_evaluations(
-        steps, count, log_interval_steps, min_interval_steps=MIN_INTERVAL_STEPS
+        return replace(unsplit, reason="the renders show too few scenes")
+    if len(captures) < MIN_IMAGES:
+        return replace(unsplit, reason="too many real images are copies of one another")
+    candidate_steps = schedule_evaluations(
+        steps,
+        max(MIN_CANDIDATES, int(budget / len(renders))),
+        log_interval_steps,
+        min_interval_steps=MIN_INTERVAL_STEPS,
     )
-    if not judged:
-        return replace(whole, reason=f"{steps} steps are too few to judge more than once")
+    if not candidate_steps:
+        return replace(unsplit, reason=f"{steps} steps are too few for two evaluations")
     return TrainingSplit(
-        _without(sim, renders), _without(real, aside),
-        replace(sim, samples=renders), replace(real, samples=aside), replace(real, samples=known),
-        judged,
+        _exclude_samples(sim, renders), _exclude_samples(real, captures),
+        replace(sim, samples=renders), replace(real, samples=captures),
+        candidate_steps,
     )  # fmt: skip
 
 
 def select_best(candidates: Sequence[CandidateScores]) -> CandidateScores:
-    """Return the candidate that ships: of the ``find_contenders`` the one with the best probe, then the nearest."""
-    return max(
-        find_contenders(candidates), key=lambda c: (c.probe_accuracy or 0.0, -c.distance, c.step)
-    )
+    """Return the candidate that ships.
 
-
-def find_contenders(candidates: Sequence[CandidateScores]) -> tuple[CandidateScores, ...]:
-    """Return the candidates among which a probe decides: one that is none of them never will be again.
-
-    Of those whose pictures keep to the limits of a set, these are all that are not surely further from the
-    captures than another one; without a probe, the nearest. If none keeps to them, it is the one of which most
-    pictures pass, then the nearest.
+    It is the candidate nearest to the real images among those without violations. If all have violations, it is
+    the one with the most accepted images, then the nearest. The latest of equal candidates wins.
     """
-    keep = [candidate for candidate in candidates if not candidate.violations]
-    if keep and keep[0].resampled:
-        return tuple(one for one in keep if not any(_is_further(one, other) for other in keep))
-    nearest = max(
+    return max(
         candidates,
         key=lambda c: (not c.violations, c.accepted if c.violations else 0, -c.distance, c.step),
     )
-    return (nearest,)
-
-
-def _is_further(one: CandidateScores, other: CandidateScores) -> bool:
-    """Return whether one is surely further from the captures: also from those that were drawn again."""
-    if one.distance <= other.distance:
-        return False
-    apart = compute_paired_difference(
-        one.distance, other.distance, np.array(one.resampled), np.array(other.resampled)
-    )
-    return apart.ci95[0] > 0
 
 
 def build_selection(
     split: TrainingSplit, candidates: Sequence[CandidateScores], source_distance: float
 ) -> CheckpointSelection:
-    """Return which of some candidates ships, and why."""
+    """Build the record of the best candidate and the reason for its selection."""
     best = select_best(candidates)
-    keep = sum(not candidate.violations for candidate in candidates)
-    near = len(find_contenders(candidates))
-    renders = len(split.sim_held_out.samples)
-    if not keep:
-        why = (
-            f"none of {len(candidates)} candidates kept to the limits; of this one most pictures "
-            f"passed, {best.accepted} of {renders}"
-        )
-    elif near > 1:
-        why = (
-            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, {near} cannot be told "
-            "from the nearest by the captures that were kept aside, and of them this one's translations "
-            f"teach most of the labelled captures (balanced accuracy {best.probe_accuracy:.2f})"
+    valid_count = sum(not candidate.violations for candidate in candidates)
+    render_count = len(split.sim_held_out.samples)
+    if valid_count:
+        reason = (
+            f"{valid_count} of {len(candidates)} candidates keep all limits; this one is nearest to the held-out "
+            "real images"
         )
     else:
-        why = (
-            f"of {len(candidates)} candidates, {keep} kept to the limits; of these, this one is the "
-            "nearest to the captures that were kept aside"
+        reason = (
+            f"none of {len(candidates)} candidates keeps all limits; this one has the most accepted images, "
+            f"{best.accepted} of {render_count}"
         )
-    captures = len(split.real_held_out.samples)
-    told = tuple(replace(candidate, resampled=()) for candidate in candidates)
-    return CheckpointSelection(best.step, why, renders, captures, source_distance, told)
+    capture_count = len(split.real_held_out.samples)
+    return CheckpointSelection(
+        best.step, reason, render_count, capture_count, source_distance, tuple(candidates)
+    )
 
 
 def read_training_outcome(run_dir: Path) -> TrainingOutcome:
-    """Return what came of the training in a folder.
+    """Read the outcome of a training from the card in its run folder.
 
     Raises:
-        CheckpointError: there is no card of a translator, or it does not say.
+        CheckpointError: the folder has no card of a translator, or the card has no outcome.
     """
     path = run_dir / WEIGHTS
     return parse_card(
@@ -254,8 +213,8 @@ def read_training_outcome(run_dir: Path) -> TrainingOutcome:
     )
 
 
-def _ranked(dataset: Dataset) -> Groups:
-    """Return pictures by their hashes; copies, and renders of one scene, stay together."""
+def _rank_groups(dataset: Dataset) -> Groups:
+    """Return groups of samples ordered by hash; copies, and renders of one scene, form a group."""
     groups: dict[str, list[Sample]] = {}
     for sample in dataset.samples:
         key = f"scene {sample.scene_index}" if sample.digest else compute_sample_digest(sample)
@@ -267,50 +226,43 @@ def _ranked(dataset: Dataset) -> Groups:
     return [groups[key] for key in sorted(groups, key=lambda key: hashes[key])]
 
 
-def _wanted(dataset: Dataset) -> int:
-    share = round(ASIDE_SHARE * len(dataset.samples))
-    return min(max(share, MIN_IMAGES), MOST_ASIDE)
+def _count_held_out(dataset: Dataset) -> int:
+    count = round(HELD_OUT_FRACTION * len(dataset.samples))
+    return min(max(count, MIN_IMAGES), MAX_HELD_OUT)
 
 
-def _picked(groups: Groups, least: int, most: int) -> tuple[tuple[Sample, ...], Groups]:
-    """Return the samples of the first groups, whole, and the other groups."""
-    picked: list[Sample] = []
-    rest = []
+def _take_groups(groups: Groups, min_count: int, max_count: int) -> tuple[Sample, ...]:
+    """Return the samples of the first groups, each group whole."""
+    samples: list[Sample] = []
     for group in groups:
-        if len(picked) < least and len(picked) + len(group) <= most:
-            picked += group
-        else:
-            rest.append(group)
-    return tuple(picked), rest
+        if len(samples) < min_count and len(samples) + len(group) <= max_count:
+            samples += group
+    return tuple(samples)
 
 
-def _partners(
-    sim: Dataset, real: Dataset, renders: Sequence[Sample]
-) -> tuple[tuple[Sample, ...], Groups]:
-    """Return the captures in the places of some renders, and the groups of the others."""
-    of = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
-    theirs = {of[sample.name] for sample in renders}
-    rest = [[s for s in group if s.name not in theirs] for group in _ranked(real)]
-    return real.select_by_name(theirs).samples, [group for group in rest if group]
+def _select_partners(sim: Dataset, real: Dataset, renders: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return the real images that have the indices of these renders."""
+    partners = {s.name: capture.name for s, capture in zip(sim.samples, real.samples, strict=True)}
+    return real.select_by_name({partners[sample.name] for sample in renders}).samples
 
 
-def _without(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
-    gone = {sample.name for sample in samples}
-    return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in gone))
+def _exclude_samples(dataset: Dataset, samples: Sequence[Sample]) -> Dataset:
+    names = {sample.name for sample in samples}
+    return replace(dataset, samples=tuple(s for s in dataset.samples if s.name not in names))
 
 
 def schedule_evaluations(
     steps: int, max_count: int, log_interval_steps: int, *, min_interval_steps: int
 ) -> tuple[int, ...]:
-    """Return the steps of a training after which it is looked at, evenly spread and ending with the last.
+    """Return evenly spaced steps for evaluations, of which the last is the last step of the training.
 
-    They are at most ``MAX_CANDIDATES``, and none where that leaves fewer than two.
+    There are at most ``MAX_CANDIDATES``; none if the limits leave fewer than ``MIN_CANDIDATES``.
 
     Args:
-        steps: of the training.
-        max_count: of them.
-        log_interval_steps: all but the last are multiples of this.
-        min_interval_steps: steps from one to the next, at least.
+        steps: steps of the training.
+        max_count: largest number of evaluations.
+        log_interval_steps: all evaluations but the last are at multiples of it.
+        min_interval_steps: least number of steps between two evaluations.
     """
     count = min(MAX_CANDIDATES, steps // min_interval_steps, max_count)
     if count < MIN_CANDIDATES:

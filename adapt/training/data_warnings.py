@@ -1,4 +1,4 @@
-"""What is odd about the pictures of a training, told before it starts."""
+"""Warnings about the images of a translator training: copies, mixed grey and colour."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from sim2cam.metrics.perceptual_hash import (
 )
 
 _MAX_COPY_BITS = 40
-"""Of a fingerprint, in which copies differ at most: recompressed at quality 50 they differ in up to 8, and the
-nearest of 384,000 pairs of a render and a photo of dice in 76."""
-_MAX_GREY_SPREAD = 2  # that rounding lets the colours of a grey pixel differ by in a JPEG
+"""Largest Hamming distance of the perceptual hashes of two copies.
+
+Copies recompressed at JPEG quality 50 differ in up to 8 bits; the nearest of 384,000 pairs of a render and a photo
+of dice differ in 76.
+"""
+_MAX_GREY_SPREAD = 2  # levels; JPEG rounding lets the channels of a grey pixel differ
 
 
 def find_data_warnings(sim: Dataset, real: Dataset, *, paired: bool = False) -> tuple[str, ...]:
-    """Return what a translator would learn from captures that nobody wants of it, in words.
+    """Return warnings about training images: copies of renders, mixed grey and colour images.
 
-    Captures are compared with renders by what they show, and asked whether they hold colour. Each picture
-    of either side is read, once.
+    Each image is read once.
 
     Args:
         sim: renders.
-        real: captures.
-        paired: whether captures are meant to show what the renders do.
+        real: real images.
+        paired: whether the real images are expected to show the scenes of the renders.
 
     Raises:
-        InputError: a picture cannot be read.
+        InputError: an image cannot be read.
     """
     total = len(real.samples)
-    renders = [compute_perceptual_hash(images.read_rgb(sample.rgb)) for sample in sim.samples]
-    looked = [_inspect_image(images.read_rgb(sample.rgb)) for sample in real.samples]
-    grey = sum(is_grey for _, is_grey in looked)
+    render_hashes = [compute_perceptual_hash(images.read_rgb(sample.rgb)) for sample in sim.samples]
+    inspected = [_inspect_image(images.read_rgb(sample.rgb)) for sample in real.samples]
+    grey = sum(is_grey for _, is_grey in inspected)
     bits = compute_hamming_distances(
-        _stack_fingerprints(renders), _stack_fingerprints([found for found, _ in looked])
+        _stack_hashes(render_hashes), _stack_hashes([image_hash for image_hash, _ in inspected])
     )
     is_copy = (bits <= _MAX_COPY_BITS).any(axis=0)
     copies = 0 if paired else int(is_copy.sum())
-    found = []
+    warnings = []
     if copies:
-        found.append(
-            f"{copies} of {total} captures show what a picture of --sim shows, as copies of it do: nothing but "
-            "--sim is learned from them. Check --real."
+        warnings.append(
+            f"{copies} of {total} real images are copies of images of --sim, so the translator learns nothing from "
+            "them. Check --real."
         )
     if 0 < grey < total:
-        found.append(
-            f"{grey} of {total} captures are grey, the others have colour: translations will lose some of "
-            "theirs. Leave out either."
+        warnings.append(
+            f"{grey} of {total} real images are grey and the others coloured, so translations lose some colour. "
+            "Remove either kind."
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _inspect_image(rgb: NDArray[np.uint8]) -> tuple[HashBits, bool]:
-    """Return the fingerprint of a picture, and whether no pixel of it has colour, whatever its file could
-    hold.
-    """
+    """Return the perceptual hash of an image, and whether all pixels are grey."""
     return compute_perceptual_hash(rgb), bool(np.ptp(rgb, axis=2).max() <= _MAX_GREY_SPREAD)
 
 
-def _stack_fingerprints(fingerprints: Sequence[HashBits]) -> HashBits:
-    return np.array(fingerprints, np.bool_).reshape(-1, N_HASH_BITS)
+def _stack_hashes(hashes: Sequence[HashBits]) -> HashBits:
+    return np.array(hashes, np.bool_).reshape(-1, N_HASH_BITS)

@@ -1,58 +1,37 @@
-"""Signs that a training of two adversaries goes wrong, in its record."""
+"""Diagnostics of adversarial training from its logged metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sim2cam.adapt.training.checkpoint_selection import CandidateScores
-
 MIN_MEAN_CHANGE = 1 / 255
-"""Mean change of a render, of a range of 1, from which it counts as changed: one level of 8 bits."""
+"""Mean change of a render, on a scale of 0 to 1, below which it counts as unchanged: one 8-bit level."""
 
 MIN_LOSS_RATIO = 0.1
-"""Loss of the discriminator below which it has won, over that of one which cannot tell."""
-
-OVERFIT_AUC = 0.75
-OVERFIT_P_VALUE = 0.01
-"""Captures that were trained on and others are told apart from this area and up to this p-value."""
+"""Discriminator loss over its value at chance, below which the generator gets no useful gradient."""
 
 
 def diagnose_training(
-    recent_metrics: Sequence[Mapping[str, float]],
-    candidate: CandidateScores | None,
-    chance_loss: tuple[str, float],
+    recent_metrics: Sequence[Mapping[str, float]], chance_loss: tuple[str, float]
 ) -> Iterator[str]:
-    """Yield what goes wrong, in words with what to do about it.
+    """Yield warnings about a training, each with a remedy.
 
     Args:
-        recent_metrics: scalars of the record, of the last part of the training.
-        candidate: the last one; None without any.
-        chance_loss: the loss of the discriminator of captures, by its name, and its value when it cannot
-            tell translations from captures.
+        recent_metrics: logged scalars of the last part of the training.
+        chance_loss: name of the discriminator loss, and its value if the discriminator guesses.
     """
     change = _average_metric(recent_metrics, "mean_change")
     if change < MIN_MEAN_CHANGE:
         yield (
-            f"the output hardly differs from the input: by {255 * change:.1f} of 255 levels on average. "
-            "Train again with more --steps, and check that --real is not --sim."
+            f"the translator hardly changes images: {255 * change:.1f} of 255 levels on average. "
+            "Train with more --steps, and check that --real is not --sim."
         )
     name, loss = chance_loss
-    share = _average_metric(recent_metrics, name) / loss
-    if share < MIN_LOSS_RATIO:
+    ratio = _average_metric(recent_metrics, name) / loss
+    if ratio < MIN_LOSS_RATIO:
         yield (
-            f"the discriminator has won: its loss is {share:.0%} of that of one which cannot tell, so "
-            "it teaches nothing any more. It may tell by what is shown, not by how it looks: render what "
-            "the captures show."
-        )
-    if (
-        candidate
-        and candidate.overfit_auc >= OVERFIT_AUC
-        and candidate.overfit_p_value <= OVERFIT_P_VALUE
-    ):
-        yield (
-            "the discriminator memorizes: it tells captures that it was trained on from those kept aside "
-            f"(area under the ROC curve {candidate.overfit_auc:.2f}, p {candidate.overfit_p_value:.2g}). Add "
-            "captures, or train for fewer steps."
+            f"the discriminator dominates: its loss is {ratio:.0%} of the loss at chance, so the generator no "
+            "longer learns. It may separate the images by content: render what the real images show."
         )
 
 

@@ -1,4 +1,4 @@
-"""The pictures that a training was begun with have to stay as they were until it ends."""
+"""Checks that the images of a training stay unchanged until it ends."""
 
 from __future__ import annotations
 
@@ -11,64 +11,63 @@ from sim2cam.learn.checkpoint import load_extra_state
 from sim2cam.learn.run_folder import CHECKPOINT
 
 IMAGE_DIGESTS = "image_digests"
-"""The fact of a checkpoint that has the digests of pictures by their names, of each side."""
+"""Key of a checkpoint's extra state: digests of the images by side and name."""
 
 _MAX_LISTED = 3
 
 
 def check_images_unchanged(run_dir: Path, image_digests: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse to go on with other pictures than a training was begun with, by name.
+    """Raise if the images differ from those recorded in the checkpoint.
 
-    Nothing is refused where there is no checkpoint, or one that does not say.
+    Passes without a checkpoint and for checkpoints without digests.
 
     Args:
-        run_dir: of the training.
-        image_digests: of the pictures that there are now: by side, by name.
+        run_dir: run folder of the training.
+        image_digests: digests of the current images, by side and name.
 
     Raises:
-        CheckpointError: one is gone, is another one now, or is new.
+        CheckpointError: an image is missing, changed or new.
     """
     path = run_dir / CHECKPOINT
     for side, before in load_extra_state(path).get(IMAGE_DIGESTS, {}).items():
         now = image_digests[side]
-        found = {
-            "gone": [name for name in before if name not in now],
-            "no longer as before": [
-                n for n, digest in before.items() if now.get(n, digest) != digest
-            ],
+        names_by_change = {
+            "missing": [name for name in before if name not in now],
+            "changed": [n for n, digest in before.items() if now.get(n, digest) != digest],
             "new": [name for name in now if name not in before],
         }
-        for what, names in found.items():
+        for change, names in names_by_change.items():
             if names:
-                raise CheckpointError(path, _format_change(side, what, names))
+                raise CheckpointError(path, _format_change(side, change, names))
 
 
 @contextmanager
 def explain_unreadable_images() -> Iterator[None]:
-    """Say what to do when a picture that is learned from cannot be read any more.
+    """Add a remedy to the error of an image that can no longer be read during a training.
 
     Raises:
-        InputError: it cannot.
+        InputError: an image cannot be read.
     """
     try:
         yield
     except InputError as error:
-        if type(error) is not InputError:  # nor is it a picture
+        if type(error) is not InputError:  # subclasses are not about images
             raise
         path, problem = error.args
         raise InputError(
             path,
-            f"{problem} Put a whole one in its place and go on with --resume, which keeps all that was learned "
-            "so far.",
+            f"{problem} Restore the file and continue with --resume; progress so far is kept.",
         ) from error
 
 
 def _format_change(side: str, change: str, names: list[str]) -> str:
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    is_one = len(names) == 1
-    cure = ("Take {} away" if change == "new" else "Put {} back").format("it" if is_one else "them")
+    is_single = len(names) == 1
+    remedy = ("Remove {}" if change == "new" else "Restore {}").format(
+        "it" if is_single else "them"
+    )
     return (
-        f"this training was begun with other pictures of --{side}: {', '.join(names[:_MAX_LISTED])}{more} "
-        f"{'is' if is_one else 'are'} {change}. {cure} and go on with --resume, which keeps all that was learned so far; or run with "
-        "--overwrite to start again."
+        f"the images of --{side} differ from those at the start of the training: "
+        f"{', '.join(names[:_MAX_LISTED])}{more} {'is' if is_single else 'are'} {change}. {remedy} and continue "
+        "with --resume, or start again with --overwrite."
     )

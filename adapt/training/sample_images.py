@@ -1,4 +1,4 @@
-"""What becomes of the same few renders while a training goes on, as pictures to be looked at."""
+"""Sample images of a training: the same renders, translated after some steps."""
 
 from __future__ import annotations
 
@@ -26,49 +26,49 @@ _FILE_NAME = SAMPLES_PATTERN.replace("*", "{step:06d}")
 def write_sample_images(
     run_dir: Path, step: int, samples: Sequence[Sample], transfer: Transfer | None, seed: int
 ) -> None:
-    """Write the middle parts of the first samples, translated, side by side.
+    """Write the translated centre crops of the first samples side by side.
 
     Args:
-        run_dir: of the training.
-        step: after which it is.
-        samples: renders, the same each time.
-        transfer: what translates; None leaves them as they are.
-        seed: of what is drawn, the same each time.
+        run_dir: run folder of the training.
+        step: training steps done.
+        samples: renders, the same at each step.
+        transfer: current translator; None leaves the renders as they are.
+        seed: seed of the translator's noise, the same at each step.
 
     Raises:
         InputError: a file of a sample is missing or broken.
         OutputError: the folder cannot be written.
     """
-    shown = []
+    images = []
     for index, sample in enumerate(samples[:SAMPLE_COUNT]):
         frame = crop_centre(read_frame(sample))
         rng = derive_rng(seed, "adapt/samples", scene_index=index)
-        shown.append(frame.rgb if transfer is None else transfer.apply(frame, rng))
-    write_bytes(run_dir / _FILE_NAME.format(step=step), encode_strip(shown))
+        images.append(frame.rgb if transfer is None else transfer.apply(frame, rng))
+    write_bytes(run_dir / _FILE_NAME.format(step=step), encode_strip(images))
 
 
 def list_sample_images(run_dir: Path) -> dict[int, Path]:
-    """Return the pictures of a training by their steps, in order; 0 is before it."""
+    """Return the sample images of a training by step, in order; step 0 shows the renders."""
     return {
         int(path.stem.rpartition("-")[2]): path for path in sorted(run_dir.glob(SAMPLES_PATTERN))
     }
 
 
 def crop_centre(frame: GBufferFrame) -> GBufferFrame:
-    """Return the middle ``WIDTH_PX`` of a frame, all of it where it is smaller."""
+    """Return the centre crop of a frame, at most ``SIDE_PX`` a side."""
     rows, columns = (
         slice(start, start + SIDE_PX)
         for start in (max(0, (side - SIDE_PX) // 2) for side in frame.rgb.shape[:2])
     )
-    cut: dict[str, Any] = {
+    crops: dict[str, Any] = {
         name: np.ascontiguousarray(value[rows, columns])
         for name, value in vars(frame).items()
         if isinstance(value, np.ndarray)
     }
-    return replace(frame, **cut)
+    return replace(frame, **crops)
 
 
 def encode_strip(images: Sequence[NDArray[np.uint8]]) -> bytes:
-    """Return the JPEG file of pictures (h, w, 3) side by side, as high as the lowest of them."""
-    height = min(picture.shape[0] for picture in images)
-    return encode_jpeg(np.hstack([picture[:height] for picture in images]), _JPEG_QUALITY)
+    """Encode images (h, w, 3) side by side as a JPEG, cropped to the height of the lowest."""
+    height = min(image.shape[0] for image in images)
+    return encode_jpeg(np.hstack([image[:height] for image in images]), _JPEG_QUALITY)

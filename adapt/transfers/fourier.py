@@ -1,8 +1,7 @@
 """Fourier domain adaptation: low frequencies take the amplitude of a style image.
 
-Yang & Soatto, "FDA: Fourier Domain Adaptation for Semantic Segmentation", 2020. Two changes: the
-window has a fixed radius in frequency bins, so it means the same for every image size, and it
-fades out instead of ending, so it does not ring.
+Yang & Soatto, "FDA: Fourier Domain Adaptation for Semantic Segmentation", 2020. Unlike there, the window has a
+fixed radius in frequency bins, so that it is the same for all image sizes, and fades out to avoid ringing.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from sim2cam.errors import Sim2CamError
 
 Spectrum = NDArray[np.complex128]
 
-_MIN_AMPLITUDE = 1e-6  # an amplitude below this has no phase worth keeping
+_MIN_AMPLITUDE = 1e-6  # amplitudes below have no meaningful phase
 
 
 @dataclass(frozen=True)
 class FourierTransfer:
-    """Swaps amplitudes and keeps phases, towards one style image drawn for every frame.
+    """Amplitude swap with a style image that is sampled for each frame; phases stay.
 
     Attributes:
-        amplitudes: (n, 3, 2 radius + 1, 2 radius + 1), of each style image over its pixel count,
-            frequencies from -radius to radius; values of the image from 0 to 1.
+        amplitudes: (n, 3, 2 radius + 1, 2 radius + 1), low-frequency amplitudes of n style images (0 to 1),
+            divided by their pixel count, for frequencies from -radius to radius.
         radius: cycles per image at which the swap has faded out; 0 changes nothing.
     """
 
@@ -36,7 +35,7 @@ class FourierTransfer:
 
     @classmethod
     def fit(cls, style_images: Iterable[NDArray[np.uint8]], *, radius: int = 3) -> FourierTransfer:
-        """Return the transfer towards these RGB images, of any sizes.
+        """Fit the transfer to RGB style images of any sizes.
 
         Raises:
             Sim2CamError: there is no style image, one is too small, or the radius is negative.
@@ -48,26 +47,26 @@ class FourierTransfer:
         )
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Return the changed image, RGB of the size of ``frame``."""
+        """Return the translated image, RGB of the size of ``frame``."""
         index = int(rng.integers(len(self.amplitudes)))
         height, width = frame.rgb.shape[:2]
         radius = min(self.radius, (min(height, width) - 1) // 2)
         inner = slice(self.radius - radius, self.radius + radius + 1)
         target = self.amplitudes[index][:, inner, inner]
-        own = _compute_low_spectrum(frame.rgb / 255.0, radius)
-        amplitude = np.abs(own)
-        seen = amplitude > _MIN_AMPLITUDE
-        ratio = np.divide(target, amplitude, out=np.ones_like(target), where=seen)
+        source = _compute_low_spectrum(frame.rgb / 255.0, radius)
+        amplitude = np.abs(source)
+        is_nonzero = amplitude > _MIN_AMPLITUDE
+        ratio = np.divide(target, amplitude, out=np.ones_like(target), where=is_nonzero)
         fade = _build_window(self.radius)[inner, inner]
-        change = _invert_spectrum((ratio - 1.0) * fade * own, height, width)
+        change = _invert_spectrum((ratio - 1.0) * fade * source, height, width)
         return np.asarray(np.rint(frame.rgb + 255.0 * change).clip(0, 255), dtype=np.uint8)
 
 
 def _compute_amplitude(rgb: NDArray[np.uint8], radius: int) -> NDArray[np.float64]:
     if min(rgb.shape[:2]) <= 2 * radius:
         raise Sim2CamError(
-            f"A style image of {rgb.shape[1]}x{rgb.shape[0]} pixels has no frequencies up "
-            f"to {radius}. Give larger captures or a smaller radius."
+            f"A style image of {rgb.shape[1]}x{rgb.shape[0]} pixels is too small for the radius {radius}. "
+            "Give larger real images or a smaller radius."
         )
     return np.abs(_compute_low_spectrum(rgb / 255.0, radius))
 
@@ -84,7 +83,7 @@ def _build_window(radius: int) -> NDArray[np.float64]:
 def _compute_low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
     """Return the lowest coefficients (3, 2 radius + 1, 2 radius + 1) of an image (h, w, 3).
 
-    Only these few change, so a whole transform would be wasted.
+    A full FFT would compute many coefficients that stay unchanged.
     """
     height, width = image.shape[:2]
     rows = _build_fourier_basis(height, radius).conj() / height
@@ -93,13 +92,13 @@ def _compute_low_spectrum(image: NDArray[np.float64], radius: int) -> Spectrum:
 
 
 def _invert_spectrum(spectrum: Spectrum, height: int, width: int) -> NDArray[np.float64]:
-    """Return the image (height, width, 3) of the lowest coefficients."""
+    """Return the image (height, width, 3) of low coefficients (3, 2 radius + 1, 2 radius + 1)."""
     radius = spectrum.shape[1] // 2
     rows, columns = _build_fourier_basis(height, radius), _build_fourier_basis(width, radius)
     return np.asarray(np.einsum("yf,cfg,xg->yxc", rows, spectrum, columns, optimize=True).real)
 
 
 def _build_fourier_basis(size: int, radius: int) -> Spectrum:
-    """Return the waves (size, 2 radius + 1) of frequency -radius to radius."""
+    """Return the Fourier basis (size, 2 radius + 1) of frequencies -radius to radius."""
     frequency = np.arange(-radius, radius + 1)
     return np.asarray(np.exp(2j * np.pi * np.arange(size)[:, None] * frequency[None, :] / size))

@@ -1,4 +1,4 @@
-"""Histogram matching: every channel takes the distribution of levels of the style images."""
+"""Histogram matching of each channel to style images."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ QUANTILES = 256
 
 @dataclass(frozen=True)
 class HistogramTransfer:
-    """Gives every channel of an image the distribution of levels of a set of style images.
+    """Histogram matching to a set of style images.
 
-    The target lies between the distribution of the whole set and that of one image of it, drawn for
-    every frame; quantiles are what is averaged, so it is a distribution too (the Wasserstein mean).
+    The target interpolates between the Wasserstein mean of all style images and one image that is sampled for
+    each frame. Quantiles are averaged, so the target is a distribution.
 
     Attributes:
-        quantiles: (n, 3, QUANTILES), evenly spaced ones of each style image's channels, levels.
-        variety: 0 aims at the whole set, 1 at the drawn image.
+        quantiles: (n, 3, QUANTILES), evenly spaced quantiles of each style image's channels, in levels.
+        variety: 0 for the mean of all style images, 1 for the sampled image.
     """
 
     quantiles: NDArray[np.float64]
@@ -32,7 +32,7 @@ class HistogramTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> HistogramTransfer:
-        """Return the transfer towards these RGB images, of any sizes.
+        """Fit the transfer to RGB style images of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -51,19 +51,23 @@ class HistogramTransfer:
 
 
 def _compute_channel_quantiles(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    places = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    return np.quantile(rgb.reshape(-1, 3), places, axis=0, method="inverted_cdf").T.astype(float)
+    probabilities = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    return np.quantile(rgb.reshape(-1, 3), probabilities, axis=0, method="inverted_cdf").T.astype(
+        float
+    )
 
 
 def _build_lookup_table(
     channel: NDArray[np.uint8], target: NDArray[np.float64]
 ) -> NDArray[np.uint8]:
-    """Return what each level (256,) becomes: the mean of the target over its share of the pixels."""
-    ends = np.concatenate([[0.0], np.bincount(channel.ravel(), minlength=256).cumsum()])
-    ends /= ends[-1]
-    area = np.concatenate([[0.0], target.cumsum()]) / len(target)
-    below = np.interp(ends, np.linspace(0.0, 1.0, len(area)), area)
-    share = np.diff(ends)
-    level = np.divide(np.diff(below), share, out=np.zeros(256), where=share > 0)
-    # equal levels must not differ by the last bit of a sum, or rounding could swap them
-    return np.asarray(np.rint(level.round(6)).clip(0, 255), np.uint8)
+    """Return the lookup table (256,): for each level, the mean of the target over its quantile range."""
+    cdf = np.concatenate([[0.0], np.bincount(channel.ravel(), minlength=256).cumsum()])
+    cdf /= cdf[-1]
+    target_integral = np.concatenate([[0.0], target.cumsum()]) / len(target)
+    integral_at_cdf = np.interp(cdf, np.linspace(0.0, 1.0, len(target_integral)), target_integral)
+    frequencies = np.diff(cdf)
+    levels = np.divide(
+        np.diff(integral_at_cdf), frequencies, out=np.zeros(256), where=frequencies > 0
+    )
+    # rounding errors of the sums must not reorder levels
+    return np.asarray(np.rint(levels.round(6)).clip(0, 255), np.uint8)

@@ -1,4 +1,4 @@
-"""Linear optimal transport of colours (Monge-Kantorovitch; Pitie & Kokaram 2007)."""
+"""Linear optimal transport of colours (Monge-Kantorovich linear; Pitié & Kokaram, 2007)."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistic
 
 Floats = NDArray[np.float64]
 
-_MIN_VARIANCE = 1.0  # of a level squared: a flat image would otherwise become noise
+_MIN_VARIANCE = 1.0  # squared levels; limits the amplification of noise in flat images
 _MAX_GAIN = 3.0
 
 
 @dataclass(frozen=True)
 class MklTransfer:
-    """Gives an image the mean and covariance of the colours of a set of style images.
+    """Transfer of the mean and covariance of RGB colours from a set of style images.
 
-    Of all linear maps that do so it moves the colours least. The target lies between the statistics
-    of the whole set and those of one image of it, drawn for every frame.
+    The linear map is the one that moves colours least. The target interpolates between the statistics of all
+    style images and those of one image that is sampled for each frame.
 
     Attributes:
-        means: (n, 3), of each style image's RGB levels.
-        covariances: (n, 3, 3), of the same.
-        variety: 0 aims at the whole set, 1 at the drawn image.
+        means: (n, 3), mean RGB levels of each style image.
+        covariances: (n, 3, 3), their covariances.
+        variety: 0 for the pooled statistics, 1 for those of the sampled image.
     """
 
     means: Floats
@@ -35,22 +35,22 @@ class MklTransfer:
 
     @classmethod
     def fit(cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5) -> MklTransfer:
-        """Return the transfer towards these RGB images, of any sizes.
+        """Fit the transfer to RGB style images of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
         """
-        found = stack_style_statistics(
+        statistics = stack_style_statistics(
             np.vstack(_compute_statistics(rgb)) for rgb in style_images
         )  # (n, 4, 3)
-        return cls(found[:, 0], found[:, 1:], variety)
+        return cls(statistics[:, 0], statistics[:, 1:], variety)
 
     @property
     def pooled_statistics(self) -> tuple[Floats, Floats]:
-        """Mean (3,) and covariance (3, 3) over the pixels of all images, each image equal."""
+        """Mean (3,) and covariance (3, 3) over all style images, weighted equally."""
         mean = self.means.mean(axis=0)
-        apart = self.means - mean
-        return mean, self.covariances.mean(axis=0) + apart.T @ apart / len(apart)
+        centred = self.means - mean
+        return mean, self.covariances.mean(axis=0) + centred.T @ centred / len(centred)
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Return the recoloured image, RGB of the size of ``frame``."""
@@ -58,23 +58,25 @@ class MklTransfer:
         mean, covariance = self.pooled_statistics
         mean = mean + self.variety * (self.means[index] - mean)
         covariance = covariance + self.variety * (self.covariances[index] - covariance)
-        own_mean, own_covariance = _compute_statistics(frame.rgb)
-        moved = (frame.rgb - own_mean) @ compute_transport_map(own_covariance, covariance) + mean
+        source_mean, source_covariance = _compute_statistics(frame.rgb)
+        moved = (frame.rgb - source_mean) @ compute_transport_map(
+            source_covariance, covariance
+        ) + mean
         return np.asarray(np.rint(moved).clip(0, 255), np.uint8)
 
 
 def compute_transport_map(source_covariance: Floats, target_covariance: Floats) -> Floats:
-    """Return the symmetric matrix (3, 3) that moves one covariance (3, 3) to another, least.
+    """Return the symmetric optimal transport map (3, 3) between two covariances (3, 3).
 
-    It stretches no direction more than three times.
+    Its gains are limited to ``_MAX_GAIN``.
     """
     source_covariance = source_covariance + _MIN_VARIANCE * np.eye(3)
     root = _matrix_power(source_covariance, 0.5)
-    back = _matrix_power(source_covariance, -0.5)
+    inverse_root = _matrix_power(source_covariance, -0.5)
     matrix = (
-        back
+        inverse_root
         @ _matrix_power(root @ (target_covariance + _MIN_VARIANCE * np.eye(3)) @ root, 0.5)
-        @ back
+        @ inverse_root
     )
     gains, directions = np.linalg.eigh(matrix)
     return np.asarray((directions * gains.clip(max=_MAX_GAIN)) @ directions.T)
@@ -87,5 +89,5 @@ def _matrix_power(matrix: Floats, exponent: float) -> Floats:
 
 def _compute_statistics(rgb: NDArray[np.uint8]) -> tuple[Floats, Floats]:
     pixels = rgb.reshape(-1, 3).astype(np.float64)
-    apart = pixels - pixels.mean(axis=0)
-    return pixels.mean(axis=0), apart.T @ apart / len(apart)
+    centred = pixels - pixels.mean(axis=0)
+    return pixels.mean(axis=0), centred.T @ centred / len(centred)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistics
 
-# Reinhard et al. 2001, equations 4 and 6: RGB to cone responses, their logarithms to l-alpha-beta.
+# Reinhard et al. 2001, equations 4 and 6: RGB to cone responses, log responses to l-alpha-beta
 _RGB_TO_LMS = np.array(
     [[0.3811, 0.5783, 0.0402], [0.1967, 0.7244, 0.0782], [0.0241, 0.1288, 0.8444]]
 )
@@ -19,19 +19,19 @@ _LOG_LMS_TO_LAB = np.diag([3**-0.5, 6**-0.5, 2**-0.5]) @ np.array(
 )
 _LMS_TO_RGB = np.linalg.inv(_RGB_TO_LMS)
 _LAB_TO_LOG_LMS = np.linalg.inv(_LOG_LMS_TO_LAB)
-_MAX_GAIN = 3.0  # a nearly flat image would otherwise become noise
+_MAX_GAIN = 3.0  # limits the amplification of noise in flat images
 
 
 @dataclass(frozen=True)
 class ReinhardTransfer:
-    """Gives an image the colour statistics of a set of style images.
+    """Transfer of the mean and standard deviation of colours from a set of style images.
 
-    The target lies between the statistics of the whole set and those of one image of it, drawn
-    for every frame, so that the looks vary as those of the captures do.
+    The target interpolates between the statistics of all style images and those of one image that is sampled
+    for each frame, so that translations vary as real images do.
 
     Attributes:
-        means, deviations: (n, 3), of each style image in Ruderman's l-alpha-beta.
-        variety: 0 aims at the pooled statistics, 1 at those of the drawn image.
+        means, deviations: (n, 3), mean and standard deviation of each style image in Ruderman's l-alpha-beta.
+        variety: 0 for the pooled statistics, 1 for those of the sampled image.
     """
 
     means: NDArray[np.float64]
@@ -42,7 +42,7 @@ class ReinhardTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> ReinhardTransfer:
-        """Return the transfer towards these RGB images, of any sizes.
+        """Fit the transfer to RGB style images of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -52,10 +52,10 @@ class ReinhardTransfer:
 
     @property
     def pooled_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation (3,) over the pixels of all images, each image equal."""
+        """Mean and standard deviation (3,) over all style images, weighted equally."""
         mean = self.means.mean(axis=0)
-        square = (self.deviations**2 + self.means**2).mean(axis=0)
-        return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+        mean_square = (self.deviations**2 + self.means**2).mean(axis=0)
+        return mean, np.sqrt(np.maximum(mean_square - mean**2, 0.0))
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Return the recoloured image, RGB of the size of ``frame``."""
@@ -67,34 +67,34 @@ class ReinhardTransfer:
 
 
 def compute_style_statistics(style_images: Iterable[NDArray[np.uint8]]) -> NDArray[np.float64]:
-    """Return mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
+    """Return the mean and standard deviation (2, n, 3) of each RGB image in Ruderman's l-alpha-beta.
 
     Raises:
         Sim2CamError: there is no style image.
     """
-    found = stack_style_statistics(
+    statistics = stack_style_statistics(
         np.array(_compute_statistics(rgb_to_ruderman_lab(rgb))) for rgb in style_images
     )
-    return found.transpose(1, 0, 2)
+    return statistics.transpose(1, 0, 2)
 
 
 def match_colour_statistics(
     rgb: NDArray[np.uint8], mean: NDArray[np.float64], deviation: NDArray[np.float64]
 ) -> NDArray[np.uint8]:
-    """Return an RGB image with this mean (3,) and standard deviation (3,) in l-alpha-beta.
+    """Match the mean (3,) and standard deviation (3,) of an RGB image in l-alpha-beta.
 
-    No contrast becomes more than three times as high or low.
+    Contrast changes by at most a factor of ``_MAX_GAIN``.
     """
     lab = rgb_to_ruderman_lab(rgb)
-    own_mean, own_deviation = _compute_statistics(lab)
-    flat = own_deviation < 1e-6
-    gain = np.where(flat, 1.0, deviation / np.where(flat, 1.0, own_deviation))
+    source_mean, source_deviation = _compute_statistics(lab)
+    is_flat = source_deviation < 1e-6
+    gain = np.where(is_flat, 1.0, deviation / np.where(is_flat, 1.0, source_deviation))
     gain = gain.clip(1.0 / _MAX_GAIN, _MAX_GAIN)
-    return _ruderman_lab_to_rgb((lab - own_mean) * gain + mean)
+    return _ruderman_lab_to_rgb((lab - source_mean) * gain + mean)
 
 
 def rgb_to_ruderman_lab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Return l-alpha-beta (height, width, 3) of an RGB image, taken as it is coded.
+    """Convert gamma-encoded RGB to l-alpha-beta (height, width, 3).
 
     One grey level is added, so that black has a logarithm.
     """

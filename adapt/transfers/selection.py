@@ -1,4 +1,4 @@
-"""Which transfer without a network comes nearest to captures, told by looks and no label."""
+"""Selection of the parameter-free transfer whose translations are nearest to real images, without labels."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from sim2cam.metrics.two_sample import MIN_IMAGES, compute_sliced_wasserstein, f
 from sim2cam.seeds import derive_rng
 
 MAX_RENDERS = 40
-"""That are translated to tell; the others of a data set are of the same kind."""
+"""Largest number of renders that are translated for the comparison."""
 MIN_ACCEPTED_FRACTION = 0.5
-"""Share of the translations that have to keep to every limit: of a few that do, the look is not the method's."""
+"""Least fraction of accepted translations for a distance to represent the method."""
 
 
 @dataclass(frozen=True)
 class TransferScore:
-    """What a transfer did to renders.
+    """Score of one transfer.
 
     Attributes:
-        method: its name.
-        accepted: translations that keep to every limit of the certificate.
-        distance: of their looks from those of the captures, the sliced Wasserstein distance in standard
-            deviations; None where fewer than ``MIN_IMAGES`` or ``MIN_ACCEPTED_FRACTION`` of them are kept.
+        method: name of the transfer.
+        accepted: translations that keep all limits of the certificate.
+        distance: sliced Wasserstein distance of their image statistics from the real images, in standard
+            deviations; None if fewer than ``MIN_IMAGES`` or ``MIN_ACCEPTED_FRACTION`` are accepted.
     """
 
     method: ParameterFreeMethod
@@ -41,12 +41,12 @@ class TransferScore:
 
 @dataclass(frozen=True)
 class TransferSelection:
-    """The transfer that is taken, and what it was chosen by.
+    """Selected transfer with the scores of all transfers.
 
     Attributes:
-        split: of the captures, whose looks the translations were held against.
-        capture_count, render_count: how many there were of each.
-        scores: all transfers.
+        split: name of the split of the real images.
+        capture_count, render_count: numbers of real images and renders.
+        scores: scores of all transfers.
     """
 
     split: str
@@ -56,27 +56,31 @@ class TransferSelection:
 
     @property
     def method(self) -> ParameterFreeMethod | None:
-        """The nearest; None where of none enough translations are kept."""
-        told = [(one.distance, one.method) for one in self.scores if one.distance is not None]
-        return min(told)[1] if told else None
+        """The nearest transfer; None if no transfer has enough accepted translations."""
+        scores = [
+            (score.distance, score.method) for score in self.scores if score.distance is not None
+        ]
+        return min(scores)[1] if scores else None
 
     def describe(self) -> str:
-        """Return which transfer is taken and why, or why none is."""
+        """Describe which transfer is selected and why, or why none is."""
         if self.method is None:
             return (
-                f"no transfer is chosen: none keeps half of the translations of {self.render_count} renders, and "
-                f"{MIN_IMAGES}, within the certificate's limits"
+                f"no transfer is selected: for none, half of {self.render_count} translated renders and at least "
+                f"{MIN_IMAGES} keep the limits of the certificate"
             )
-        far = ", ".join(
-            f"{t.method} {t.distance:.3f}" for t in self.scores if t.distance is not None
+        distances = ", ".join(
+            f"{score.method} {score.distance:.3f}"
+            for score in self.scores
+            if score.distance is not None
         )
         return (
-            f"The best transfer is {self.method}: its translations of {self.render_count} renders look most like "
-            f"the {self.capture_count} {self.split} captures. Distances: {far}. No label was read."
+            f"The best transfer is {self.method}: its translations of {self.render_count} renders are nearest to "
+            f"the {self.capture_count} {self.split} images. Distances: {distances}. No labels were used."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the selection as JSON values."""
         return asdict(self)
 
 
@@ -89,38 +93,46 @@ def select_transfer(
     verification: Verification,
     seed: int,
 ) -> TransferSelection:
-    """Return the transfer whose translations look most like captures; the same renders, draws and
-    directions for each.
+    """Score transfers and select the one whose translations are nearest to real images.
+
+    All transfers use the same renders, random streams and projection directions.
 
     Args:
-        transfers: by their names.
-        renders: what is translated; of more than ``MAX_RENDERS`` the first.
-        captures: at least ``MIN_IMAGES``.
-        split: what these are called.
-        verification: what translations have to pass.
-        seed: of the draws.
+        transfers: transfers by name.
+        renders: renders; the first ``MAX_RENDERS`` are translated.
+        captures: at least ``MIN_IMAGES`` real images.
+        split: name of their split.
+        verification: limits and verifiers of the translations.
+        seed: seed of the random streams.
 
     Raises:
-        InputError: a picture cannot be read.
-        UsageError: fewer captures, or pictures too small to have a look.
+        InputError: an image cannot be read.
+        UsageError: there are too few real images, or images are too small for image statistics.
     """
-    some = index_samples(renders.take(MAX_RENDERS).samples)
-    wanted = np.array([compute_image_statistics(read_rgb(sample.rgb)) for sample in captures])
-    scale = fit_feature_scaler(
-        wanted, np.array([compute_image_statistics(read_rgb(one.sample.rgb)) for one in some])
+    indexed_samples = index_samples(renders.take(MAX_RENDERS).samples)
+    real_statistics = np.array(
+        [compute_image_statistics(read_rgb(sample.rgb)) for sample in captures]
     )
-    tried = []
+    scaler = fit_feature_scaler(
+        real_statistics,
+        np.array(
+            [compute_image_statistics(read_rgb(indexed.sample.rgb)) for indexed in indexed_samples]
+        ),
+    )
+    scores = []
     for method, transfer in transfers.items():
-        looks = [
-            compute_image_statistics(made.pair.after)
-            for made in translate_samples(transfer, some, seed, "adapt", verification)
-            if not made.certificate.failed_measures
+        statistics = [
+            compute_image_statistics(translated.pair.after)
+            for translated in translate_samples(
+                transfer, indexed_samples, seed, "adapt", verification
+            )
+            if not translated.certificate.failed_measures
         ]
         distance = None
-        if len(looks) >= max(MIN_IMAGES, MIN_ACCEPTED_FRACTION * len(some)):
+        if len(statistics) >= max(MIN_IMAGES, MIN_ACCEPTED_FRACTION * len(indexed_samples)):
             rng = derive_rng(seed, "adapt/directions")
             distance = compute_sliced_wasserstein(
-                scale.transform(wanted), scale.transform(np.array(looks)), rng
+                scaler.transform(real_statistics), scaler.transform(np.array(statistics)), rng
             )
-        tried.append(TransferScore(method, len(looks), distance))
-    return TransferSelection(split, len(captures), len(some), tuple(tried))
+        scores.append(TransferScore(method, len(statistics), distance))
+    return TransferSelection(split, len(captures), len(indexed_samples), tuple(scores))

@@ -1,4 +1,4 @@
-"""Sliced optimal transport of colours (Pitie et al. 2007; Bonneel et al. 2015)."""
+"""Sliced optimal transport of colours (Pitié et al., 2007; Bonneel et al., 2015)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from scipy.spatial.transform import Rotation
 
 from sim2cam.adapt.transfers.transfer import GBufferFrame, stack_style_statistics
 
-COLOURS_PER_IMAGE = 1024  # of each style image
+COLOURS_PER_IMAGE = 1024
 ITERATIONS = 12
 QUANTILES = 64
 
 
 @dataclass(frozen=True)
 class SlicedTransfer:
-    """Gives an image the whole distribution of colours of a set of style images.
+    """Transfer of the full colour distribution of a set of style images.
 
-    In every round colours are seen along three perpendicular directions, drawn anew, and moved along
-    each so that their quantiles become the target's. The target is made of colours of the whole set
-    and of one image of it, drawn for every frame.
+    Each iteration projects colours on a random orthonormal basis and matches the quantiles along each axis. The
+    target mixes colours of all style images and of one image that is sampled for each frame.
 
     Attributes:
-        colours: (n, COLOURS, 3), RGB levels of evenly spaced pixels of each style image.
-        variety: share of the target's colours that are of the drawn image.
+        colours: (n, COLOURS_PER_IMAGE, 3), RGB levels of evenly spaced pixels of each style image.
+        variety: fraction of the target's colours that come from the sampled image.
     """
 
     colours: NDArray[np.float64]
@@ -37,7 +36,7 @@ class SlicedTransfer:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, variety: float = 0.5
     ) -> SlicedTransfer:
-        """Return the transfer towards these RGB images, of any sizes.
+        """Fit the transfer to RGB style images of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -50,29 +49,33 @@ class SlicedTransfer:
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
         """Return the recoloured image, RGB of the size of ``frame``."""
         target = self._sample_target(rng)
-        places = (np.arange(QUANTILES) + 0.5) / QUANTILES
-        moved = frame.rgb.reshape(-1, 3).astype(np.float64)
+        probabilities = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        colours = frame.rgb.reshape(-1, 3).astype(np.float64)
         for _ in range(ITERATIONS):
             directions = Rotation.random(rng=rng).as_matrix()
-            along = moved @ directions
-            own = np.quantile(_subsample_rows(along), places, axis=0)
-            aims = np.quantile(target @ directions, places, axis=0)
+            projections = colours @ directions
+            source_quantiles = np.quantile(_subsample_rows(projections), probabilities, axis=0)
+            target_quantiles = np.quantile(target @ directions, probabilities, axis=0)
             for axis in range(3):
-                way = aims[:, axis] - own[:, axis]
-                along[:, axis] += np.interp(along[:, axis], own[:, axis], way)
-            moved = along @ directions.T
-        rgb = np.rint(moved).clip(0, 255).reshape(frame.rgb.shape)
+                displacement = target_quantiles[:, axis] - source_quantiles[:, axis]
+                projections[:, axis] += np.interp(
+                    projections[:, axis], source_quantiles[:, axis], displacement
+                )
+            colours = projections @ directions.T
+        rgb = np.rint(colours).clip(0, 255).reshape(frame.rgb.shape)
         return np.asarray(rgb, np.uint8)
 
     def _sample_target(self, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return colours (COLOURS, 3), each of the drawn image or of any one."""
-        n = len(self.colours)
-        of_drawn = rng.random(COLOURS_PER_IMAGE) < self.variety
-        image = np.where(of_drawn, rng.integers(n), rng.integers(n, size=COLOURS_PER_IMAGE))
-        return np.asarray(self.colours[image, np.arange(COLOURS_PER_IMAGE)])
+        """Return target colours (COLOURS_PER_IMAGE, 3), each from the sampled image or from any image."""
+        count = len(self.colours)
+        is_sampled_image = rng.random(COLOURS_PER_IMAGE) < self.variety
+        indices = np.where(
+            is_sampled_image, rng.integers(count), rng.integers(count, size=COLOURS_PER_IMAGE)
+        )
+        return np.asarray(self.colours[indices, np.arange(COLOURS_PER_IMAGE)])
 
 
 def _subsample_rows(pixels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return COLOURS evenly spaced rows of pixels (n, 3)."""
+    """Return ``COLOURS_PER_IMAGE`` evenly spaced rows of pixels (n, 3)."""
     rows = np.rint(np.linspace(0, len(pixels) - 1, COLOURS_PER_IMAGE)).astype(int)
     return np.asarray(pixels[rows], np.float64)

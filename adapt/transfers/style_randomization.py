@@ -1,8 +1,7 @@
-"""Style randomization: looks that the style images could have had.
+"""Style randomization: colour statistics sampled around those of style images.
 
-The statistics of a look vary as those of the style images do: a normal distribution of them, as Li
-et al. 2022 ("Uncertainty Modeling for Out-of-Distribution Generalization") draw those of features,
-here of colours as Reinhard et al. 2001 take them.
+Statistics are sampled from a normal distribution fitted to the style images, as Li et al. (2022, "Uncertainty
+Modeling for Out-of-Distribution Generalization") do for features, here for the colours of Reinhard et al. (2001).
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from sim2cam.adapt.transfers.transfer import GBufferFrame
 
 @dataclass(frozen=True)
 class StyleRandomization:
-    """Gives every image a look of its own, drawn around those of a set of style images.
+    """Colour transfer to statistics sampled around those of a set of style images.
 
     Attributes:
-        means, deviations: (n, 3), of each style image in Ruderman's l-alpha-beta.
-        spread: standard deviation of what is drawn, over that of the style images.
+        means, deviations: (n, 3), mean and standard deviation of each style image in Ruderman's l-alpha-beta.
+        spread: standard deviation of the sampled statistics relative to that of the style images.
     """
 
     means: NDArray[np.float64]
@@ -34,7 +33,7 @@ class StyleRandomization:
     def fit(
         cls, style_images: Iterable[NDArray[np.uint8]], *, spread: float = 1.5
     ) -> StyleRandomization:
-        """Return the transfer to looks around those of these RGB images, of any sizes.
+        """Fit the transfer to RGB style images of any sizes.
 
         Raises:
             Sim2CamError: there is no style image.
@@ -49,13 +48,13 @@ class StyleRandomization:
     def sample_statistics(
         self, rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and standard deviation (3,) of a look in l-alpha-beta."""
-        looks = np.hstack([self.means, np.log(self.deviations + _LOG_OFFSET)])  # (n, 6)
-        middle = looks.mean(axis=0)
-        # a random mixture of the deviations has their covariance
-        mixture = rng.standard_normal(len(looks)) / np.sqrt(len(looks))
-        look = middle + self.spread * mixture @ (looks - middle)
-        return look[:3], np.exp(look[3:]) - _LOG_OFFSET
+        """Sample a mean and standard deviation (3,) in l-alpha-beta."""
+        log_statistics = np.hstack([self.means, np.log(self.deviations + _LOG_OFFSET)])  # (n, 6)
+        mean = log_statistics.mean(axis=0)
+        # a random mixture of deviations from the mean has their covariance
+        mixture = rng.standard_normal(len(log_statistics)) / np.sqrt(len(log_statistics))
+        statistics = mean + self.spread * mixture @ (log_statistics - mean)
+        return statistics[:3], np.exp(statistics[3:]) - _LOG_OFFSET
 
 
-_LOG_OFFSET = 1e-3  # so that an image without any contrast has a logarithm
+_LOG_OFFSET = 1e-3  # so that an image without contrast has a logarithm

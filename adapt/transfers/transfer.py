@@ -1,4 +1,4 @@
-"""What enters a transfer, and what every transfer can do."""
+"""Inputs and interface of image transfers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from sim2cam.images import read_rgb
 
 @dataclass(frozen=True)
 class GBufferFrame:
-    """An image with what the renderer knows about its pixels.
+    """An image with the renderer's buffers; None for buffers that are unknown.
 
     Attributes:
         rgb: (height, width, 3).
-        depth_m: (height, width), metres along the optical axis, 0 where nothing is; None when
-            unknown.
-        ids: (height, width), instance ids, 0 for everything unlabelled; None when unknown.
-        normals: (height, width, 3), unit vectors in the camera frame, 0 where nothing is; None when
-            unknown.
-        coordinates: (height, width, 3), the point of the labelled object that is seen, 0 to 1 along
-            each side of its extent, NaN where nothing is; None when unknown.
-        categories: of each instance id; None when nothing is labelled.
+        depth_m: (height, width), metres along the optical axis, 0 for background.
+        ids: (height, width), instance ids, 0 for unlabelled pixels.
+        normals: (height, width, 3), unit vectors in the camera frame, 0 for background.
+        coordinates: (height, width, 3), object coordinates, 0 to 1 along each side of the object's extent, NaN
+            outside of labelled objects.
+        categories: category of each instance id; None without labels.
     """
 
     rgb: NDArray[np.uint8]
@@ -41,40 +39,40 @@ class GBufferFrame:
 
 
 class Transfer(Protocol):
-    """Changes how an image looks and leaves everything where it is, so its labels stay true."""
+    """Translator of images that keeps geometry, so that labels stay valid."""
 
     def apply(self, frame: GBufferFrame, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Return the changed image, RGB of the size of ``frame``; the same for an equal rng."""
+        """Return the translated image, RGB of the size of ``frame``; equal for equal ``rng``."""
         ...
 
 
 def stack_style_statistics(statistics: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return what was found of each style image, stacked along the first axis.
+    """Stack the statistics of style images along the first axis.
 
     Raises:
         Sim2CamError: there is no style image.
     """
     stacked = list(statistics)
     if not stacked:
-        raise Sim2CamError("A transfer needs at least one style image. Give some captures.")
+        raise Sim2CamError("A transfer needs at least one style image. Give some real images.")
     return np.array(stacked)
 
 
 def read_frame(sample: Sample) -> GBufferFrame:
-    """Return the image of a sample with the buffers that the sample has.
+    """Read the image of a sample with all its buffers.
 
     Raises:
         InputError: a file is missing or broken, or a buffer has another size than the image.
     """
     rgb = read_rgb(sample.rgb)
-    found = {name: read_buffer(sample, name, rgb.shape) for name in _BUFFER_CHANNELS}
+    buffers = {name: read_buffer(sample, name, rgb.shape) for name in _BUFFER_CHANNELS}
     objects = sample.objects
     return GBufferFrame(
         rgb,
-        found["depth"],
-        found["ids"],
-        found["normals"],
-        found["coordinates"],
+        buffers["depth"],
+        buffers["ids"],
+        buffers["normals"],
+        buffers["coordinates"],
         None if objects is None else {o.instance_id: o.category for o in objects if o.instance_id},
     )
 
@@ -83,12 +81,12 @@ _BUFFER_CHANNELS: tuple[ChannelName, ...] = ("depth", "ids", "normals", "coordin
 
 
 def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """Return a channel of a sample, as ``channels.read`` does; None where it has none.
+    """Read a channel of a sample; None if the sample lacks it.
 
     Args:
-        sample: whose.
-        name: of the channel.
-        shape: of its image.
+        sample: the sample.
+        name: name of the channel.
+        shape: shape of its image.
 
     Raises:
         InputError: the file is missing or broken, or of another size than the image.
@@ -100,7 +98,7 @@ def read_buffer(sample: Sample, name: ChannelName, shape: tuple[int, ...]) -> ND
         height, width = buffer.shape[:2]
         raise InputError(
             sample.channels[name],
-            f"{width}x{height} pixels, but its image {sample.rgb.name} has {shape[1]}x{shape[0]}. "
-            "Render both again, or leave the buffer out.",
+            f"has {width}x{height} pixels, but its image {sample.rgb.name} has {shape[1]}x{shape[0]}. "
+            "Render both again, or remove the buffer.",
         )
     return buffer

@@ -1,1 +1,1 @@
-"""A learned, unpaired translator that begins as the identity and cannot move geometry."""
+"""Residual translator: unpaired, initially the identity, and bounded so that geometry stays."""

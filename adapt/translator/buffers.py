@@ -1,4 +1,4 @@
-"""The renderer's buffers as the generator sees them."""
+"""Renderer buffers as inputs of the generator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sim2cam.errors import InputError, Sim2CamError
 Floats = NDArray[np.float32]
 
 BUFFER_CHANNELS = {"depth": 1, "objects": 2, "normals": 3, "coordinates": 3}
-"""Channels of each buffer, besides those of ``CATEGORY_PREFIX``, which have one each."""
+"""Number of channels of each buffer; category masks have one."""
 
 CATEGORY_PREFIX = "category "
-"""Begins the name of the mask of a category's objects; the rest is the category's."""
+"""Prefix of the names of category masks, followed by the category."""
 
 MAX_CATEGORIES = 16
-"""With more, their masks alone would fill the memory that is to hold images."""
+"""Largest number of category masks; more would fill the image cache."""
 
 _SOURCE_CHANNELS: Mapping[str, ChannelName] = {
     "depth": "depth",
@@ -33,8 +33,9 @@ _SOURCE_CHANNELS: Mapping[str, ChannelName] = {
 
 
 def list_common_buffers(dataset: Dataset) -> tuple[str, ...]:
-    """Return the names of the buffers that every sample has: of ``BUFFER_CHANNELS``, then masks of the
-    categories where there are two to ``MAX_CATEGORIES``.
+    """List the buffers that all samples have.
+
+    Category masks are included for two to ``MAX_CATEGORIES`` categories.
     """
     samples = dataset.samples
     names = [
@@ -49,20 +50,17 @@ def list_common_buffers(dataset: Dataset) -> tuple[str, ...]:
 
 
 def is_buffer(name: str) -> bool:
-    """Return whether there is a buffer of this name."""
+    """Return whether a buffer of this name exists."""
     return name in BUFFER_CHANNELS or name.startswith(CATEGORY_PREFIX)
 
 
 def count_channels(names: tuple[str, ...]) -> int:
-    """Return how many channels these buffers are together."""
+    """Return the total number of channels of these buffers."""
     return sum(BUFFER_CHANNELS.get(name, 1) for name in names)
 
 
 def flip_buffers(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArray[np.float16]:
-    """Return the channels (c, height, width) of these buffers as a mirrored scene has them.
-
-    Left and right change places, and a normal that pointed to the right points to the left.
-    """
+    """Flip buffers (c, height, width) horizontally, including the x component of normals."""
     flipped = buffers[:, :, ::-1]
     if "normals" not in names:
         return flipped
@@ -73,10 +71,10 @@ def flip_buffers(buffers: NDArray[np.float16], names: tuple[str, ...]) -> NDArra
 
 
 def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
-    """Refuse a sample that lacks one of these buffers, without reading any.
+    """Raise if a sample lacks one of these buffers; no file is read.
 
     Raises:
-        InputError: naming the picture.
+        InputError: a buffer or the labels are missing.
     """
     for name in names:
         is_category = name.startswith(CATEGORY_PREFIX)
@@ -84,22 +82,22 @@ def check_buffers(sample: Sample, names: tuple[str, ...]) -> None:
         if source not in sample.channels:
             raise InputError(
                 sample.rgb,
-                f"has no {source}, with which the translator was trained. Render it with {source}, leave it "
-                "out, or train the translator on renders without.",
+                f"has no {source} buffer, but the translator was trained with it. Render with {source}, remove the "
+                "image, or train a translator without it.",
             )
         if is_category and sample.objects is None:
             raise InputError(
                 sample.rgb,
-                "has no labels, and the translator was trained with categories. Label its objects, leave it "
-                "out, or train the translator on renders without labels.",
+                "has no labels, but the translator was trained with categories. Label its objects, remove the "
+                "image, or train a translator on renders without labels.",
             )
 
 
 def build_buffer_channels(frame: GBufferFrame, names: tuple[str, ...]) -> Floats:
-    """Return the channels (c, height, width) of these buffers, from -1 to 1.
+    """Encode buffers of a frame as channels (c, height, width), from -1 to 1.
 
     Raises:
-        Sim2CamError: the frame lacks one of them.
+        Sim2CamError: the frame lacks a buffer.
     """
     empty = np.zeros((0, *frame.rgb.shape[:2]), np.float32)
     return np.concatenate([empty, *(_encode_buffer(frame, name) for name in names)])
@@ -112,16 +110,16 @@ def _encode_buffer(frame: GBufferFrame, name: str) -> Floats:
 
 
 def _encode_depth(frame: GBufferFrame) -> Floats:
-    """Return how near everything is: 0 at the median depth of the image, -1 far away."""
+    """Encode relative inverse depth (1, h, w): 0 at the median depth, -1 far away."""
     depth_m = _require_buffer(frame.depth_m, "depth")
-    seen = depth_m > 0
-    median = np.median(depth_m[seen]) if seen.any() else 1.0
-    nearness = np.divide(median, depth_m, out=np.zeros_like(depth_m), where=seen)
+    is_valid = depth_m > 0
+    median = np.median(depth_m[is_valid]) if is_valid.any() else 1.0
+    nearness = np.divide(median, depth_m, out=np.zeros_like(depth_m), where=is_valid)
     return np.asarray(nearness.clip(0.0, 2.0) - 1.0, dtype=np.float32)[None]
 
 
 def _encode_objects(frame: GBufferFrame) -> Floats:
-    """Return where labelled objects are, and the pixels at their outlines."""
+    """Encode masks of labelled objects and of their outlines (2, h, w)."""
     ids = _require_buffer(frame.ids, "ids")
     outline = np.zeros(ids.shape, bool)
     for axis in (0, 1):
@@ -133,33 +131,35 @@ def _encode_objects(frame: GBufferFrame) -> Floats:
 
 
 def _encode_normals(frame: GBufferFrame) -> Floats:
-    """Return the normals, 0 where nothing is."""
     return _to_planes(_require_buffer(frame.normals, "normals"))
 
 
 def _encode_coordinates(frame: GBufferFrame) -> Floats:
-    """Return where on its object each pixel is, -1 to 1 along each side, 0 where nothing is."""
+    """Encode object coordinates (3, h, w), -1 to 1, 0 outside of objects."""
     return np.nan_to_num(
         _to_planes(2.0 * _require_buffer(frame.coordinates, "coordinates") - 1.0), nan=0.0
     )
 
 
 def _encode_category(frame: GBufferFrame, category: str) -> Floats:
-    """Return where objects of a category are."""
     if frame.categories is None:
         raise Sim2CamError(
-            "The translator was trained with categories, and the image has no labels. Label its "
-            "objects, or train the translator on renders without labels."
+            "The translator was trained with categories, but the image has no labels. Label its "
+            "objects, or train a translator on renders without labels."
         )
-    theirs = [number for number, name in frame.categories.items() if name == category]
-    return np.isin(_require_buffer(frame.ids, "ids"), theirs).astype(np.float32)[None]
+    instance_ids = [
+        instance_id
+        for instance_id, instance_category in frame.categories.items()
+        if instance_category == category
+    ]
+    return np.isin(_require_buffer(frame.ids, "ids"), instance_ids).astype(np.float32)[None]
 
 
 def _require_buffer(buffer: NDArray[Any] | None, channel: ChannelName) -> NDArray[Any]:
     if buffer is None:
         raise Sim2CamError(
-            f"The translator was trained with {channel}, and the image has none. Render with "
-            f"{channel}, or train the translator on renders without."
+            f"The translator was trained with {channel}, but the image has no such buffer. Render with "
+            f"{channel}, or train a translator without it."
         )
     return buffer
 

@@ -1,4 +1,4 @@
-"""What is told of a translator beside its weights."""
+"""Card of a residual translator."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from sim2cam.learn.weight_file import parse_card
 
 @dataclass(frozen=True)
 class TranslatorCard:
-    """A translator in words.
+    """Metadata stored with the weights of a translator.
 
     Attributes:
-        steps: training steps done in all.
-        buffers: what it wants to know beside the image, as ``list_common_buffers`` names it.
-        config: the training's configuration.
-        sim, real: what it was trained on, with what was kept aside; of the captures, no label.
-        outcome: after which step its weights were taken, and why; None in cards that do not say.
-        pairs: of what it was trained on; None where renders and captures are of different scenes.
-        perception: the detector that had to say the same of renders and translations; None without.
-        licence: of the weights, as an SPDX expression; empty where nobody has said.
-        kind, format: what the file is.
-        version: of sim2cam.
-        stored_as: type of the floating-point tensors in the file.
+        steps: training steps.
+        buffers: input buffers, as named by ``list_common_buffers``.
+        config: training configuration.
+        sim, real: training images, including held-out ones; labels of real images are not used.
+        outcome: checkpoint selection and warnings; None in old cards.
+        pairs: record of the pairs; None for unpaired training.
+        perception: detector of the perception-consistency loss; None without it.
+        licence: SPDX expression of the weights' licence; empty if unknown.
+        kind, format: type and version of the file.
+        version: version of sim2cam.
+        stored_as: type of floating-point tensors in the file.
     """
 
     steps: int
@@ -51,23 +51,25 @@ class TranslatorCard:
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as JSON values."""
-        facts = asdict(self) | {"config": self.config.to_json()}
-        return facts if self.perception else {n: v for n, v in facts.items() if n != "perception"}
+        content = asdict(self) | {"config": self.config.to_json()}
+        return (
+            content if self.perception else {n: v for n, v in content.items() if n != "perception"}
+        )
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> TranslatorCard:
-    """Return the card that a JSON file holds.
+    """Parse the JSON values of a translator's card.
 
     Args:
-        path: the file, for the errors.
-        card: its content.
+        path: file, for errors.
+        card: content of the file.
 
     Raises:
-        CheckpointError: not a translator's card, or a value in it is missing or not allowed.
+        CheckpointError: it is not the card of a translator, or a value is missing or not allowed.
     """
-    read = parse_card(path, card, TranslatorCard, "a translator")
-    for name in read.buffers:
+    parsed = parse_card(path, card, TranslatorCard, "a translator")
+    for name in parsed.buffers:
         if not is_buffer(name):
             hint = suggest_name(name, BUFFER_CHANNELS)
-            raise CheckpointError(path, f"buffer '{name}' is not known. {hint}")
-    return read
+            raise CheckpointError(path, f"unknown buffer '{name}'. {hint}")
+    return parsed

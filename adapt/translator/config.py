@@ -1,4 +1,4 @@
-"""What a training of the translator is made of."""
+"""Training configuration of the residual translator, with presets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sim2cam.errors import UsageError
 from sim2cam.learn.settings import check_minimums
 
-MAX_BOUND = 0.3  # with more, a translator could turn colours round or paint objects over
+MAX_BOUND = 0.3  # larger bounds would allow swapped colours or repainted objects
 
 LpipsNetwork = Literal["vgg", "alex", "squeeze"]
 
@@ -18,9 +18,9 @@ OMITTED_DEFAULTS = (
     "structure_residual_weight",
     "lpips_weight", "lpips_network", "compile",
 )  # fmt: skip
-"""Left out of files where they are the usual ones: cards and checkpoints of before have none."""
+"""Settings that files omit at their defaults, for compatibility with earlier cards and checkpoints."""
 
-_MIN_SCALED_PX = 16  # of a patch at the coarsest scale that is judged
+_MIN_SCALED_PX = 16  # of a patch at the coarsest discriminator scale
 
 _MIN_VALUES = {
     "steps": 1,
@@ -47,42 +47,41 @@ _MIN_VALUES = {
 
 @dataclass(frozen=True)
 class TranslatorConfig:
-    """A training of the translator; equal values give equal weights on one machine.
+    """Training configuration; equal values give equal weights on one machine.
 
     Attributes:
-        steps: of both networks.
-        seed: decides initial weights, patches, noise and augmentation.
-        batch: rendered patches a step, and as many of captures.
-        accumulation_steps: of a batch, which are worked off one after another; more of them take less memory.
-        patch_px: side of the patches, cut at native scale; a multiple of 4.
-        width: channels of the generator at half size.
+        steps: training steps of both networks.
+        seed: seed of initial weights, patches, noise and augmentation.
+        batch: patches of renders per step, and as many of real images.
+        accumulation_steps: micro-batches per step; more of them need less memory.
+        patch_px: side of the patches, cropped at native scale; a multiple of 4.
+        width: channels of the generator at half resolution.
         blocks: residual blocks of the generator.
-        discriminator_scales: of the discriminator: pictures, their halves, and so on, each with as much to say.
-        use_buffers: give the generator depth, normals, masks of objects and categories, and places on
-            objects, of these what every render has.
-        colour_bound: most that an entry of the colour matrix may leave the identity.
-        local_bound: most that the local residual may add, of a range of 1.
-        adversarial_weight: of the hinge loss, which pulls towards the captures.
-        identity_weight: of leaving captures as they are.
-        structure_weight: of keeping local contrast in its place.
-        structure_residual_weight: of having no structure alone, or lacking any, where that is worst.
-        range_weight: of staying between black and white.
-        paired_weight: of equalling the captures that renders are paired with.
-        gradient_penalty: R1 weight of the discriminator, applied every ``gradient_penalty_every``.
-        learning_rate_generator, learning_rate_discriminator: of Adam.
-        ema_decay: of the averaged weights, which are the result.
-        perception_weight: of a detector saying the same of a render and of its translation, where a
-            training is given one that is good on renders.
-        nce_weight: of finding each place of a render again in its translation (PatchNCE).
-        flow_weight: of the same point changing alike in pictures of a film that follow one another.
-        lpips_weight: of looking alike to a network that was trained on photos (LPIPS); it takes the package
-            ``lpips`` and weights that torchvision publishes.
-        lpips_network: whose weights: ``vgg`` (553 MB), ``alex`` (244 MB) or ``squeeze`` (5 MB).
-        bfloat16: whether both networks learn in bfloat16 on CPUs too that multiply it themselves, as they do
-            on CUDA; a step takes less time then.
-        compile: whether torch compiles both networks, meant for GPUs; it takes a compiler of C++ too, a minute
-            at the start, and on CPUs more time a step.
-        cache_bytes: budget of decoded images in memory, for each side; it decides speed only.
+        discriminator_scales: scales of the discriminator, each half as large as the one before, with equal weight.
+        use_buffers: whether the generator gets depth, normals, object and category masks and object coordinates,
+            as far as all renders have them.
+        colour_bound: largest change of an entry of the colour matrix.
+        local_bound: largest local residual, on a scale of 0 to 1.
+        adversarial_weight: weight of the hinge loss.
+        identity_weight: weight of the identity loss on real images.
+        structure_weight: weight of the local correlation loss.
+        structure_residual_weight: weight of the worst added or lost structure.
+        range_weight: weight of values outside of 0 to 1.
+        paired_weight: weight of the distance from paired real images.
+        gradient_penalty: weight of the R1 penalty, applied every ``gradient_penalty_every`` steps.
+        gradient_penalty_every: interval of the R1 penalty in steps.
+        learning_rate_generator, learning_rate_discriminator: learning rates of Adam.
+        ema_decay: decay of the averaged weights, which ship.
+        perception_weight: weight of the perception-consistency loss, if the training has a detector that is
+            accurate on renders.
+        nce_weight: weight of the PatchNCE loss.
+        flow_weight: weight of the temporal consistency of sequences.
+        lpips_weight: weight of LPIPS; requires the package ``lpips`` and weights from torchvision.
+        lpips_network: network of LPIPS: ``vgg`` (553 MB), ``alex`` (244 MB) or ``squeeze`` (5 MB).
+        bfloat16: whether to use bfloat16 also on CPUs with native support, as on CUDA; steps are then faster.
+        compile: whether to compile both networks, for GPUs; requires a C++ compiler and takes a minute at the
+            start. Steps are slower on CPUs.
+        cache_bytes: memory budget of decoded images for each side; affects only speed.
     """
 
     steps: int = 3000
@@ -117,20 +116,22 @@ class TranslatorConfig:
     cache_bytes: int = 1 << 30
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be trained with.
+        """Raise if a value is out of range.
 
         Raises:
-            UsageError: naming the value.
+            UsageError: a value is out of range.
         """
         if self.patch_px < 32 or self.patch_px % 4:
-            raise UsageError(f"patch_px must be a multiple of 4 from 32, not {self.patch_px}")
+            raise UsageError(
+                f"patch_px must be a multiple of 4 and at least 32, not {self.patch_px}"
+            )
         if self.width < 2 or self.width % 2:
             raise UsageError(f"width must be even and 2 or more, not {self.width}")
         check_minimums(self, _MIN_VALUES)
         if self.patch_px >> (self.discriminator_scales - 1) < _MIN_SCALED_PX:
             raise UsageError(
-                f"discriminator_scales must leave {_MIN_SCALED_PX} pixels or more of a patch of {self.patch_px}, which "
-                f"{self.discriminator_scales} do not"
+                f"discriminator_scales must leave at least {_MIN_SCALED_PX} px of a patch of {self.patch_px} px; "
+                f"{self.discriminator_scales} is too many"
             )
         if self.batch % self.accumulation_steps:
             raise UsageError(
@@ -148,15 +149,17 @@ class TranslatorConfig:
             raise UsageError(f"ema_decay must be 0 or more and below 1, not {self.ema_decay}")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values, without later ones that are the usual ones."""
-        usual = {field.name: field.default for field in fields(self)}
-        return {n: v for n, v in asdict(self).items() if n not in OMITTED_DEFAULTS or v != usual[n]}
+        """Return the settings as JSON values, without ``OMITTED_DEFAULTS`` at their defaults."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            n: v for n, v in asdict(self).items() if n not in OMITTED_DEFAULTS or v != defaults[n]
+        }
 
 
 PRESETS: Mapping[str, TranslatorConfig] = {
-    # too short to learn restraint
+    # lower bound, because the training is too short to learn small changes
     "demo": TranslatorConfig(steps=150, batch=3, local_bound=0.1, bfloat16=True),
     "small": TranslatorConfig(steps=2400, bfloat16=True),
     "large": TranslatorConfig(steps=5000, patch_px=512, width=64, blocks=6, bfloat16=True),
 }
-"""Aimed at two minutes and at twenty of two cores, and at half an hour of a GPU; no committed result times them."""
+"""Settings aimed at 2 and 20 minutes on two CPU cores and at half an hour on a GPU; these times are not measured."""

@@ -1,4 +1,4 @@
-"""The discriminator: says of every neighbourhood, small and larger, whether a camera took it."""
+"""Multi-scale patch discriminator with spectral normalization."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LEAKY_SLOPE = 0.2
 
 
 class SpectralConv2d(nn.Conv2d):
-    """A convolution whose weight has spectral norm 1 (Miyato et al., 2018).
+    """Convolution with spectral normalization (Miyato et al., 2018).
 
-    The norm follows by one power iteration a forward pass in training; its vector is part of the
-    state, so a resumed training goes on with the same one.
+    Each forward pass in training does one power iteration. Its vector is part of the state, so that trainings
+    resume exactly.
     """
 
     singular_vector: Tensor
@@ -30,7 +30,7 @@ class SpectralConv2d(nn.Conv2d):
         return functional.conv2d(features, weight, self.bias, self.stride, self.padding)
 
     def _compute_spectral_norm(self) -> Tensor:
-        """Return the spectral norm, in single precision whatever the convolution's is."""
+        """Return the spectral norm, always in single precision."""
         flat = self.weight.flatten(1)  # (outputs, inputs * kernel * kernel)
         with disable_autocast(flat.device):
             with torch.no_grad():
@@ -42,7 +42,7 @@ class SpectralConv2d(nn.Conv2d):
 
 
 class PatchDiscriminator(nn.Module):
-    """PatchGAN with a receptive field of 38 px: it sees texture and light, not layout."""
+    """PatchGAN with a receptive field of 38 px, which covers texture and illumination, not layout."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -56,21 +56,20 @@ class PatchDiscriminator(nn.Module):
         self.head = SpectralConv2d(4 * width, 1, 3, stride=1)
 
     def forward(self, rgb: Tensor) -> Tensor:
-        """Return (n, 1, h / 8, w / 8), higher where the image (n, 3, h, w) looks captured."""
+        """Return scores (n, 1, h / 8, w / 8) of images (n, 3, h, w), 0 to 1; higher means real."""
         features = 2.0 * rgb - 1.0
         for layer in self.layers:
             features = functional.leaky_relu(layer(features), _LEAKY_SLOPE)
-        verdict: Tensor = self.head(features)
-        return verdict
+        scores: Tensor = self.head(features)
+        return scores
 
 
 class MultiScaleDiscriminator(nn.Module):
-    """Patch discriminators of a picture and of its halved copies (Wang et al., 2018, "High-Resolution Image
-    Synthesis and Semantic Manipulation with Conditional GANs", section 3.2).
+    """Patch discriminators on an image pyramid (pix2pixHD; Wang et al., 2018, section 3.2).
 
     Args:
-        width: of each.
-        scales: how many; each sees twice as far as the one before.
+        width: channels of the first layer of each discriminator.
+        scales: number of pyramid levels, each with half the resolution.
     """
 
     def __init__(self, width: int, scales: int) -> None:
@@ -78,16 +77,16 @@ class MultiScaleDiscriminator(nn.Module):
         self.scales = nn.ModuleList(PatchDiscriminator(width) for _ in range(scales))
 
     def forward(self, rgb: Tensor) -> tuple[Tensor, ...]:
-        """Return the verdicts (n, 1, h', w') of each scale, of images (n, 3, h, w)."""
-        verdicts = []
-        for number, judge in enumerate(self.scales):
-            rgb = functional.avg_pool2d(rgb, 2) if number else rgb
-            verdicts.append(judge(rgb))
-        return tuple(verdicts)
+        """Return the scores (n, 1, h', w') of images (n, 3, h, w) at each scale."""
+        scores = []
+        for index, discriminator in enumerate(self.scales):
+            rgb = functional.avg_pool2d(rgb, 2) if index else rgb
+            scores.append(discriminator(rgb))
+        return tuple(scores)
 
 
 def initialise_discriminator(discriminator: nn.Module, rng: torch.Generator) -> None:
-    """Draw the weights (He et al., 2015)."""
+    """Initialise the weights (He et al., 2015)."""
     for module in discriminator.modules():
         if isinstance(module, SpectralConv2d):
             nn.init.kaiming_normal_(module.weight, a=_LEAKY_SLOPE, generator=rng)

@@ -1,4 +1,4 @@
-"""The generator: one colour matrix for the whole image and a small residual at every pixel."""
+"""Generator with a global colour matrix and a bounded local residual."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sim2cam.learn.device import disable_autocast
 THUMBNAIL_PX = 32
 
 ENCODER_STRIDES = (2, 4, 4)
-"""How much smaller than the image the layers are by which places are found again."""
+"""Strides of the encoder layers that the PatchNCE loss uses."""
 
 _LEAKY_SLOPE = 0.2
 
 
 class GeneratorOutput(NamedTuple):
-    """What the generator makes of a batch.
+    """Output of the generator.
 
     Attributes:
-        unclamped: (n, 3, h, w), input, colour change and residual together; may leave 0 to 1.
-        colour_delta: (n, 3, 4), change of the colour matrix and offset, within the colour bound.
-        residual: (n, 3, h, w), the residual, within the local bound.
+        unclamped: (n, 3, h, w), sum of input, colour change and residual; may exceed 0 to 1.
+        colour_delta: (n, 3, 4), change of colour matrix and offset, within the colour bound.
+        residual: (n, 3, h, w), local residual, within the local bound.
     """
 
     unclamped: Tensor
@@ -33,21 +33,21 @@ class GeneratorOutput(NamedTuple):
 
     @property
     def rgb(self) -> Tensor:
-        """The image (n, 3, h, w), from 0 to 1."""
+        """Translated images (n, 3, h, w), 0 to 1."""
         return self.unclamped.clamp(0.0, 1.0)
 
 
 class Generator(nn.Module):
-    """Changes the look of renders; exactly the identity until it has been trained.
+    """Translates renders; exactly the identity before training.
 
-    Nothing is normalised by the image's own statistics: exposure stays, and a crop gets what the
-    whole image gets. Only addition and a matrix close to the identity reach the output, so edges
-    stay where they are.
+    No layer is normalized by statistics of the image, so exposure is kept and a crop gets the same translation as
+    the whole image. The output is the input times a matrix close to the identity plus a bounded residual, so edges
+    stay in place.
 
     Attributes:
-        receptive_radius_px: how far from a pixel of the output lies what it is made from, at most, beside the
-            thumbnail: two convolutions at a quarter of the size in each block, the others 16 together.
-        encoder_channels: of the ``ENCODER_STRIDES`` layers.
+        receptive_radius_px: radius of the receptive field apart from the thumbnail: 8 px per block (two convolutions
+            at a quarter of the resolution) and 16 px for the other layers.
+        encoder_channels: channels of the ``ENCODER_STRIDES`` layers.
     """
 
     def __init__(
@@ -64,30 +64,30 @@ class Generator(nn.Module):
     def forward(
         self, rgb: Tensor, buffers: Tensor, noise: Tensor, thumbnail: Tensor
     ) -> GeneratorOutput:
-        """Return the translation of a batch.
+        """Translate a batch.
 
         Args:
-            rgb: (n, 3, h, w), 0 to 1; h and w multiples of ``tiles.STRIDE``.
+            rgb: (n, 3, h, w), 0 to 1; h and w are multiples of ``tiles.STRIDE``.
             buffers: (n, b, h, w), about -1 to 1.
             noise: (n, 1, h, w), standard normal.
-            thumbnail: (n, 3, THUMBNAIL_PX, THUMBNAIL_PX), the whole image that rgb was cut from.
+            thumbnail: (n, 3, THUMBNAIL_PX, THUMBNAIL_PX), whole images that ``rgb`` was cropped from.
         """
         colour = self.colour_bound * torch.tanh(self.colour_head(thumbnail).float())
         local = self.local_bound * torch.tanh(self.residual(rgb, buffers, noise).float())
-        with disable_autocast(rgb.device):  # half of it would be seen as steps
+        with disable_autocast(rgb.device):  # half precision would cause visible banding
             linear = torch.einsum("nij,njhw->nihw", colour[:, :, :3], rgb)
         shift = linear + colour[:, :, 3, None, None]
         return GeneratorOutput(rgb + shift + local, colour, local)
 
     def extract_features(self, rgb: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return what the ``ENCODER_STRIDES`` layers see of images (n, 3, h, w), 0 to 1, and of nothing else."""
-        unknown = self.residual.to_half.in_channels // 4 - 3
-        nothing = rgb.new_zeros((len(rgb), unknown, *rgb.shape[2:]))
-        return self.residual.encode(torch.cat([2.0 * rgb - 1.0, nothing], dim=1))
+        """Return the features of the ``ENCODER_STRIDES`` layers for images (n, 3, h, w), 0 to 1, without buffers."""
+        extra_channels = self.residual.to_half.in_channels // 4 - 3
+        zeros = rgb.new_zeros((len(rgb), extra_channels, *rgb.shape[2:]))
+        return self.residual.encode(torch.cat([2.0 * rgb - 1.0, zeros], dim=1))
 
 
 class ColourHead(nn.Module):
-    """Thumbnail (n, 3, s, s) to the change of a colour matrix (n, 3, 4), before its bound."""
+    """Network from a thumbnail (n, 3, s, s) to the change of the colour matrix (n, 3, 4), before its bound."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class ColourHead(nn.Module):
         self.matrix = nn.Linear(width + 6, 12)
 
     def forward(self, thumbnail: Tensor) -> Tensor:
-        """Return (n, 3, 4), zero until trained."""
+        """Return the change (n, 3, 4); zero before training."""
         centred = 2.0 * thumbnail - 1.0
         pooled = [
             self.features(centred).mean(dim=(2, 3)),
@@ -112,10 +112,7 @@ class ColourHead(nn.Module):
 
 
 class ReplicatePadConv2d(nn.Conv2d):
-    """A 3x3 convolution (n, c, h, w) that sees the outermost pixels once more around the image.
-
-    Zeros there would be seen as an edge, and a frame appear in the output.
-    """
+    """3x3 convolution with replicate padding; zero padding would add a visible frame to the output."""
 
     def __init__(self, inputs: int, outputs: int, *, stride: int = 1) -> None:
         super().__init__(inputs, outputs, 3, stride=stride, padding=1, padding_mode="replicate")
@@ -124,17 +121,17 @@ class ReplicatePadConv2d(nn.Conv2d):
         """Return (n, outputs, h / stride, w / stride)."""
         if not torch.compiler.is_dynamo_compiling():
             return super().forward(features)
-        # torch 2.13 compiles the gradient of its own padding for another memory format than it has
-        tall = torch.cat([features[:, :, :1], features, features[:, :, -1:]], dim=2)
-        wide = torch.cat([tall[..., :1], tall, tall[..., -1:]], dim=3)
-        return functional.conv2d(wide, self.weight, self.bias, self.stride)
+        # torch 2.13 compiles the gradient of its replicate padding for the wrong memory format
+        rows_padded = torch.cat([features[:, :, :1], features, features[:, :, -1:]], dim=2)
+        padded = torch.cat([rows_padded[..., :1], rows_padded, rows_padded[..., -1:]], dim=3)
+        return functional.conv2d(padded, self.weight, self.bias, self.stride)
 
 
 class ResidualBranch(nn.Module):
-    """Image, buffers and noise (n, c, h, w) to a residual (n, 3, h, w), before its bound.
+    """Network from image, buffers and noise (n, c, h, w) to a residual (n, 3, h, w), before its bound.
 
-    Works at a quarter of the size. Going up is by interpolation and convolution, and the image
-    joins again at full size, so no grid appears and noise can be as fine as a pixel.
+    Its blocks work at a quarter of the resolution. Upsampling is interpolation and convolution, which avoids grid
+    artefacts. The input is concatenated at full resolution, so that noise can be as fine as a pixel.
     """
 
     def __init__(self, buffers: int, width: int, blocks: int) -> None:
@@ -149,7 +146,7 @@ class ResidualBranch(nn.Module):
         self.head = ReplicatePadConv2d(width // 2, 3)
 
     def forward(self, rgb: Tensor, buffers: Tensor, noise: Tensor) -> Tensor:
-        """Return (n, 3, h, w), zero until trained."""
+        """Return the residual (n, 3, h, w); zero before training."""
         full = torch.cat([2.0 * rgb - 1.0, buffers, noise], dim=1)
         full = full.contiguous(memory_format=torch.channels_last)  # once for all convolutions
         half, _, quarter = self.encode(full)
@@ -162,7 +159,7 @@ class ResidualBranch(nn.Module):
         """Return the features (n, c, h / s, w / s) of the ``ENCODER_STRIDES`` layers.
 
         Args:
-            full: image, buffers and noise (n, c, h, w), the image from -1 to 1.
+            full: image (-1 to 1), buffers and noise (n, c, h, w).
         """
         half = _leaky_relu(
             self.to_half(functional.pixel_unshuffle(full, 2))
@@ -172,7 +169,7 @@ class ResidualBranch(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Residual block (n, c, h, w) without normalisation."""
+    """Residual block without normalization."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -180,13 +177,13 @@ class ResidualBlock(nn.Module):
         self.conv2 = ReplicatePadConv2d(channels, channels)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the features with what the block adds."""
+        """Return the features (n, c, h, w) plus the residual."""
         added: Tensor = self.conv2(_leaky_relu(self.conv1(features)))
         return features + added
 
 
 def initialise_generator(generator: Generator, rng: torch.Generator) -> None:
-    """Draw the weights (He et al., 2015) and makes the generator the identity."""
+    """Initialise the weights (He et al., 2015) so that the generator is the identity."""
     for module in generator.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, a=_LEAKY_SLOPE, generator=rng)
@@ -194,7 +191,7 @@ def initialise_generator(generator: Generator, rng: torch.Generator) -> None:
     for block in generator.residual.blocks:
         assert isinstance(block, ResidualBlock)
         with torch.no_grad():
-            block.conv2.weight.mul_(0.1)  # stands in for normalisation: blocks start small
+            block.conv2.weight.mul_(0.1)  # small initial residuals replace normalization
     for head in (generator.colour_head.matrix, generator.residual.head):
         _zero_parameter(head.weight)
 

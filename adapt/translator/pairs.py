@@ -1,4 +1,4 @@
-"""Renders and captures of the same scenes, and where in them a pair shows the same."""
+"""Pairs of renders and real images of the same scene, with masks of registered tiles."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from sim2cam.errors import InputError
 from sim2cam.images import IMAGE_SUFFIXES, read_rgb
 
 MAX_SHIFT_PX = 1.0
-"""How far a tile of the render may lie from its place in the capture to be learned from."""
+"""Largest displacement of a tile of the render in the real image for the tile to be used."""
 
 MIN_CORRELATION = 0.3
-"""Least correlation of such a tile with what the capture has in its place; negative is inverted."""
+"""Least correlation of such a tile with the real image at its position; negative means inverted."""
 
 MIN_REGISTERED_FRACTION = 0.5
-"""Least share of a pair's tiles with contrast that have to be so; of others, no tile is believed."""
+"""Least fraction of a pair's tiles with contrast that must be registered for the pair to be used."""
 
 
 @dataclass(frozen=True)
 class PairsRecord:
-    """What a card says of the pairs of a training.
+    """Record of the pairs of a training in its card.
 
     Attributes:
-        pairs: that are used.
-        rejected: that show different places, or different things.
-        unmatched: renders and captures without a partner.
-        registered_fraction: share of the tiles of the used ones that are learned from.
+        pairs: used pairs.
+        rejected: pairs that are not registered or differ in content.
+        unmatched: renders and real images without a partner.
+        registered_fraction: fraction of the tiles of used pairs that are registered.
     """
 
     pairs: int
@@ -44,12 +44,12 @@ class PairsRecord:
 
 @dataclass(frozen=True, eq=False)
 class RegisteredPairs:
-    """Renders and, in the same order, their captures.
+    """Renders and their paired real images, in the same order.
 
     Attributes:
-        sim, real: of the pairs that are used.
-        tile_masks: by the render's name, which tiles show the same.
-        record: of all.
+        sim, real: images of the used pairs.
+        tile_masks: mask of registered tiles by name of the render.
+        record: record of all pairs.
     """
 
     sim: Dataset
@@ -59,54 +59,54 @@ class RegisteredPairs:
 
 
 def register_pairs(sim: Dataset, real: Dataset) -> RegisteredPairs:
-    """Return the renders and captures of one name, of which most tiles with contrast lie within
-    ``MAX_SHIFT_PX`` of one another.
+    """Pair renders and real images by name and keep pairs whose tiles are mostly registered.
 
-    Names are compared without the suffix of their file. Displacement is that of a certificate
-    (``place.places``), of the render's tiles in the capture; a tile without contrast has none.
+    Names are compared without file suffix. The displacement of tiles is measured as for certificates
+    (``match_objects``). Tiles without contrast count as registered.
 
     Args:
         sim: renders.
-        real: captures of the same scenes through the same lens.
+        real: real images of the same scenes through the same lens.
 
     Raises:
-        InputError: two of a side have one name, no names match, a pair's sizes differ, or an image
-            cannot be read.
+        InputError: a name is not unique, no names match, sizes of a pair differ, or an image cannot be read.
     """
     renders, captures = match_by_name(sim, real)
-    named = list(zip(renders.samples, captures.samples, strict=True))
-    tiles = {render.name: register_tiles(render, capture) for render, capture in named}
-    used = [(render, capture) for render, capture in named if tiles[render.name].any()]
-    shown = [tiles[render.name] for render, _ in used]
+    candidates = list(zip(renders.samples, captures.samples, strict=True))
+    masks = {render.name: register_tiles(render, capture) for render, capture in candidates}
+    accepted = [(render, capture) for render, capture in candidates if masks[render.name].any()]
+    accepted_masks = [masks[render.name] for render, _ in accepted]
     record = PairsRecord(
-        pairs=len(used),
-        rejected=len(named) - len(used),
-        unmatched=len(sim.samples) + len(real.samples) - 2 * len(named),
+        pairs=len(accepted),
+        rejected=len(candidates) - len(accepted),
+        unmatched=len(sim.samples) + len(real.samples) - 2 * len(candidates),
         registered_fraction=round(
-            sum(int(one.sum()) for one in shown) / max(sum(one.size for one in shown), 1), 4
+            sum(int(mask.sum()) for mask in accepted_masks)
+            / max(sum(mask.size for mask in accepted_masks), 1),
+            4,
         ),
     )
     return RegisteredPairs(
-        replace(sim, samples=tuple(render for render, _ in used)),
-        replace(real, samples=tuple(capture for _, capture in used)),
-        {render.name: tiles[render.name] for render, _ in used},
+        replace(sim, samples=tuple(render for render, _ in accepted)),
+        replace(real, samples=tuple(capture for _, capture in accepted)),
+        {render.name: masks[render.name] for render, _ in accepted},
         record,
     )
 
 
 def match_by_name(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
-    """Return the renders and the captures that share their names, without the suffix of their file, in one order.
+    """Return the renders and real images that share a name (without file suffix), in the same order.
 
     Raises:
-        InputError: two of a side have one name, or no names match.
+        InputError: a name is not unique, or no names match.
     """
     renders, captures = _index_by_name(sim), _index_by_name(real)
     names = [name for name in renders if name in captures]
     if not names:
         raise InputError(
             real.root,
-            f"no capture has the name of a render ('{next(iter(renders))}' and so on; here "
-            f"'{next(iter(captures))}' and so on). Name both of a pair alike.",
+            f"no real image has the name of a render (renders: '{next(iter(renders))}', …; real images: "
+            f"'{next(iter(captures))}', …). Give both images of a pair the same name.",
         )
     return (
         replace(sim, samples=tuple(renders[name] for name in names)),
@@ -115,7 +115,7 @@ def match_by_name(sim: Dataset, real: Dataset) -> tuple[Dataset, Dataset]:
 
 
 def register_tiles(render: Sample, capture: Sample) -> TileMask:
-    """Return which tiles of a pair show the same; none where too few do.
+    """Return the mask of registered tiles of a pair; all False if too few are registered.
 
     Raises:
         InputError: the sizes differ, or an image cannot be read.
@@ -125,8 +125,8 @@ def register_tiles(render: Sample, capture: Sample) -> TileMask:
     if before.shape != after.shape:
         raise InputError(
             capture.rgb,
-            f"{other_width}x{other_height} pixels, but its render {render.rgb.name} has "
-            f"{width}x{height}. Bring both of a pair to one size.",
+            f"has {other_width}x{other_height} pixels, but its render {render.rgb.name} has "
+            f"{width}x{height}. Resize both images of a pair to the same size.",
         )
     rows, columns = -(-height // TILE_PX), -(-width // TILE_PX)
     regions = tuple(
@@ -134,12 +134,12 @@ def register_tiles(render: Sample, capture: Sample) -> TileMask:
         for row in range(rows)
         for column in range(columns)
     )
-    found = match_objects(ImagePair(before, after, regions))
-    seen = [place for place in found if place is not None]
-    tiles = np.array([place is None or _is_registered(place) for place in found])
-    if sum(map(_is_registered, seen)) < MIN_REGISTERED_FRACTION * len(seen):
-        tiles[:] = False
-    return tiles.reshape(rows, columns)
+    matches = match_objects(ImagePair(before, after, regions))
+    measured = [match for match in matches if match is not None]
+    mask = np.array([match is None or _is_registered(match) for match in matches])
+    if sum(map(_is_registered, measured)) < MIN_REGISTERED_FRACTION * len(measured):
+        mask[:] = False
+    return mask.reshape(rows, columns)
 
 
 def _is_registered(template_match: TemplateMatch) -> bool:
@@ -148,26 +148,27 @@ def _is_registered(template_match: TemplateMatch) -> bool:
 
 def _build_tile_region(row: int, column: int, height: int, width: int) -> ObjectRegion:
     rows, columns = (
-        slice(TILE_PX * number, min(TILE_PX * (number + 1), side))
-        for number, side in ((row, height), (column, width))
+        slice(TILE_PX * index, min(TILE_PX * (index + 1), length))
+        for index, length in ((row, height), (column, width))
     )
     mask = np.ones((rows.stop - rows.start, columns.stop - columns.start), np.bool_)
     return ObjectRegion((rows, columns), mask)
 
 
 def _index_by_name(dataset: Dataset) -> dict[str, Sample]:
-    """Return samples by their names without the suffix of a picture's file.
+    """Return samples by name without image file suffix.
 
     Raises:
-        InputError: two have one name.
+        InputError: a name is not unique.
     """
-    found: dict[str, Sample] = {}
+    samples: dict[str, Sample] = {}
     for sample in dataset.samples:
         path = PurePath(sample.name)
         name = str(path.with_suffix("")) if path.suffix.lower() in IMAGE_SUFFIXES else sample.name
-        if name in found:
+        if name in samples:
             raise InputError(
-                sample.rgb, f"another picture is called '{name}' too. Give each pair its own name."
+                sample.rgb,
+                f"another image has the name '{name}' too. Give each pair a unique name.",
             )
-        found[name] = sample
-    return found
+        samples[name] = sample
+    return samples

@@ -1,4 +1,4 @@
-"""What networks see in renders and in their translations has to be the same."""
+"""Perception consistency: detector outputs on renders and on translations should agree."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from torch.nn import functional
 from sim2cam.learn.distributed import reduce_divisor
 
 PerceptualDistance = Callable[[Tensor, Tensor], Tensor]
-"""How different pictures (n, 3, h, w), 0 to 1, look from others: (n,), 0 or more."""
+"""Perceptual distances (n,) between two batches of images (n, 3, h, w), 0 to 1."""
 
 
 class DetectorOutput(Protocol):
-    """Maps of a detector, of which gradients come back to the pictures."""
+    """Differentiable output maps of a detector."""
 
     @property
     def heatmap(self) -> Tensor:
-        """Logits of an object's centre being here (n, h, w)."""
+        """Logits of object centres (n, h, w)."""
 
     @property
     def log_sides(self) -> Tensor:
-        """Logarithms of the distances to the edges of the object (n, 4, h, w)."""
+        """Log distances to the box edges (n, 4, h, w)."""
 
     @property
     def class_logits(self) -> Tensor:
@@ -33,12 +33,12 @@ class DetectorOutput(Protocol):
 
 @dataclass(frozen=True)
 class PerceptionRecord:
-    """What a card says of the detector that a training looked through.
+    """Record of the detector of a training in its card.
 
     Attributes:
         digest: SHA-256 of its weights.
-        ap50: how well it finds objects of renders.
-        renders: on how many that was measured.
+        ap50: its AP50 on renders.
+        renders: number of renders of that evaluation.
     """
 
     digest: str
@@ -48,11 +48,11 @@ class PerceptionRecord:
 
 @dataclass(frozen=True)
 class PerceptionModel:
-    """A detector that stays as it is.
+    """A frozen detector.
 
     Attributes:
-        predict_maps: returns what it says of pictures (n, 3, h, w), 0 to 1.
-        record: what the card says of it.
+        predict_maps: function from images (n, 3, h, w), 0 to 1, to output maps.
+        record: record for the card.
     """
 
     predict_maps: Callable[[Tensor], DetectorOutput]
@@ -60,36 +60,41 @@ class PerceptionModel:
 
 
 def perception_consistency_loss(before: DetectorOutput, after: DetectorOutput) -> Tensor:
-    """Return how differently a detector speaks of translations than of the renders, 0 or more.
+    """Return the disagreement of a detector on renders and translations, 0 or more.
 
-    It is the sum of three means over the objects that it sees in the renders, each cell weighted by how
-    surely it is an object's centre: the Kullback-Leibler divergences of the categories' probabilities and
-    of those of a centre being there (which count in all cells, so that nothing appears), and the distances
-    of the logarithms of sides.
+    It is the sum of the KL divergence of centre probabilities over all cells, and of the KL divergence of categories
+    and the mean absolute difference of log box sides, both weighted by the centre probability on the renders. The
+    sum is divided by the expected number of objects.
 
     Args:
-        before: of the renders; no gradient reaches it.
-        after: of the translations.
+        before: output on the renders; gets no gradient.
+        after: output on the translations.
     """
-    heat, sides, classes = (
+    heatmap, log_sides, class_logits = (
         value.detach().float() for value in (before.heatmap, before.log_sides, before.class_logits)
     )
-    there = heat.sigmoid()  # (n, h, w)
-    least = functional.binary_cross_entropy(there, there, reduction="sum")
-    objects = reduce_divisor(count_objects(before))
-    centres = functional.binary_cross_entropy_with_logits(
-        after.heatmap.float(), there, reduction="sum"
+    centre_probability = heatmap.sigmoid()  # (n, h, w)
+    entropy = functional.binary_cross_entropy(
+        centre_probability, centre_probability, reduction="sum"
     )
-    names = functional.kl_div(
+    object_count = reduce_divisor(count_objects(before))
+    centre_cross_entropy = functional.binary_cross_entropy_with_logits(
+        after.heatmap.float(), centre_probability, reduction="sum"
+    )
+    class_divergence = functional.kl_div(
         after.class_logits.float().log_softmax(1),
-        classes.log_softmax(1),
+        class_logits.log_softmax(1),
         reduction="none",
         log_target=True,
     ).sum(1)
-    edges = (after.log_sides.float() - sides).abs().mean(1)
-    return (centres - least + (there * (names + edges)).sum()) / objects
+    box_distance = (after.log_sides.float() - log_sides).abs().mean(1)
+    return (
+        centre_cross_entropy
+        - entropy
+        + (centre_probability * (class_divergence + box_distance)).sum()
+    ) / object_count
 
 
 def count_objects(maps: DetectorOutput) -> Tensor:
-    """Return over how many objects ``perception_consistency_loss`` is a mean: cells by how surely each is a centre."""
+    """Return the expected number of objects, by which ``perception_consistency_loss`` is divided."""
     return maps.heatmap.detach().float().sigmoid().sum()

@@ -1,4 +1,4 @@
-"""Pictures of films that follow one another, to be changed alike."""
+"""Consecutive frames of sequences and the temporal consistency loss."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ from sim2cam.errors import InputError
 from sim2cam.learn.distributed import reduce_divisor
 
 SHARPNESS = 50.0
-"""How soon a place whose own colour changes does not count, as Lai and others have it."""
+"""Sharpness of the weight by colour change in the source (Lai et al., 2018)."""
 
-_MAX_CACHED_FLOWS = 64  # decoded
+_MAX_CACHED_FLOWS = 64  # decoded flows
 
 
 class FramePairSource:
-    """Cuts patches at the same places of two pictures of a film, the second right after the first.
+    """Source of patches at the same location of two consecutive frames.
 
     Args:
-        dataset: renders, of which some are of films.
-        patch_source: of their patches.
+        dataset: renders, some of them frames of sequences.
+        patch_source: source of their patches.
 
     Raises:
-        InputError: there are no two such pictures with the flow between them.
+        InputError: no two consecutive frames have flow between them.
     """
 
     def __init__(self, dataset: Dataset, patch_source: PatchSource) -> None:
         samples = dataset.samples
         self._later_indices = [
-            number
-            for number, (first, second) in enumerate(itertools.pairwise(samples), 1)
+            index
+            for index, (first, second) in enumerate(itertools.pairwise(samples), 1)
             if count_frames_between(first, second) == 1 and "flow_backward" in second.channels
         ]
         if not self._later_indices:
             raise InputError(
                 dataset.root,
-                "holds no two pictures of a film that follow one another, with the flow between them. "
-                "Render with film and the channel flow_backward, or set flow_weight = 0.",
+                "has no two consecutive frames of a sequence with flow between them. Render sequences with the "
+                "channel flow_backward, or set flow_weight = 0.",
             )
         self._samples = samples
         self._patch_source = patch_source
@@ -61,100 +61,103 @@ class FramePairSource:
     def sample_frame_pairs(
         self, rng: np.random.Generator, side: int, count: int, channels: int
     ) -> FramePairPatches:
-        """Return some pairs of square patches; the noise of a pair is the same, as in films.
+        """Sample pairs of square patches; both patches of a pair get the same noise.
 
         Args:
-            rng: of the draws.
-            side: of the patches, pixels.
-            count: of the pairs.
-            channels: of the generator's buffers.
+            rng: random generator.
+            side: side of the patches in pixels.
+            count: number of pairs.
+            channels: channels of the generator's buffers.
 
         Raises:
-            InputError: a picture or its flow cannot be read.
+            InputError: an image or its flow cannot be read.
         """
-        places = [self._sample_location(rng, side) for _ in range(count)]
+        locations = [self._sample_location(rng, side) for _ in range(count)]
         flows = [
-            _crop_flow(self._read_cached_flow(place.image_index), place, side) for place in places
+            _crop_flow(self._read_cached_flow(location.image_index), location, side)
+            for location in locations
         ]
         noise = rng.standard_normal((count, 1, side, side), np.float32)
         earlier, later = (
             stack_patches(
                 [
-                    self._patch_source.crop(p._replace(image_index=p.image_index - back), side)
-                    for p in places
+                    self._patch_source.crop(
+                        location._replace(image_index=location.image_index - offset), side
+                    )
+                    for location in locations
                 ],
                 noise,
                 channels,
             )
-            for back in (1, 0)
+            for offset in (1, 0)
         )
         return FramePairPatches(earlier, later, torch.from_numpy(np.stack(flows)))
 
     def _sample_location(self, rng: np.random.Generator, side: int) -> PatchLocation:
-        number = self._later_indices[int(rng.integers(len(self._later_indices)))]
-        sample = self._samples[number]
+        index = self._later_indices[int(rng.integers(len(self._later_indices)))]
+        sample = self._samples[index]
         top, left = (
             int(rng.integers(max(length - side, 0) + 1)) for length in (sample.height, sample.width)
         )
-        return PatchLocation(number, top, left, is_flipped=False)
+        return PatchLocation(index, top, left, is_flipped=False)
 
     def _read_flow(self, index: int) -> NDArray[np.float32]:
         sample = self._samples[index]
         flow = read_buffer(sample, "flow_backward", (sample.height, sample.width))
-        assert flow is not None  # the channel is there
+        assert flow is not None  # later indices have the channel
         return flow.astype(np.float32)
 
 
 def flow_loss(frame_pairs: FramePairPatches, earlier: Tensor, later: Tensor) -> Tensor:
-    """Return how far translations are from the ones before, where both show the same point.
+    """Return the temporal consistency loss of translated frame pairs.
 
-    The mean distance of colours, the earlier ones brought to the later ones' places by the renderer's flow,
-    where that is seen in both patches; what changes its own colour counts less, by exp(-50 d²) of its
-    distance d in the renders (Lai et al. 2018, "Learning blind video temporal consistency", eq. 2).
+    It is the mean colour distance between the later translation and the earlier one warped by the renderer's flow,
+    over pixels that both patches show. Pixels whose colour changes in the renders are weighted by exp(-50 d²) of
+    their colour distance d (Lai et al., 2018, "Learning blind video temporal consistency", eq. 2).
 
     Args:
         frame_pairs: the renders.
         earlier, later: their translations (n, 3, side, side), 0 to 1.
     """
-    moved = warp_by_flow(torch.cat([frame_pairs.earlier.rgb, earlier], 1), frame_pairs.flow[:, :2])
-    source, made = moved[:, :3], moved[:, 3:]
-    same = (frame_pairs.later.rgb - source).square().sum(1)
-    weight = frame_pairs.covisible_mask * torch.exp(-SHARPNESS * same)
-    return (weight * (later - made).abs().mean(1)).sum() / reduce_divisor(
+    warped = warp_by_flow(torch.cat([frame_pairs.earlier.rgb, earlier], 1), frame_pairs.flow[:, :2])
+    warped_source, warped_translation = warped[:, :3], warped[:, 3:]
+    squared_distance = (frame_pairs.later.rgb - warped_source).square().sum(1)
+    weight = frame_pairs.covisible_mask * torch.exp(-SHARPNESS * squared_distance)
+    return (weight * (later - warped_translation).abs().mean(1)).sum() / reduce_divisor(
         frame_pairs.covisible_mask.sum()
     )
 
 
 def warp_by_flow(images: Tensor, flow_px: Tensor) -> Tensor:
-    """Return pictures (n, c, h, w) as they are, at each pixel, where a flow leads from it.
+    """Warp images (n, c, h, w) by backward flow, with bilinear interpolation.
 
     Args:
-        images: what is looked up, between pixels linearly.
+        images: images to sample from.
         flow_px: (n, 2, h, w), right and down.
     """
     height, width = images.shape[2:]
-    down, right = torch.meshgrid(
+    rows, columns = torch.meshgrid(
         torch.arange(height, device=images.device, dtype=torch.float32),
         torch.arange(width, device=images.device, dtype=torch.float32),
         indexing="ij",
     )
-    x, y = right + flow_px[:, 0], down + flow_px[:, 1]
-    places = torch.stack([2 * x / (width - 1) - 1, 2 * y / (height - 1) - 1], -1)
-    found: Tensor = functional.grid_sample(
-        images, places, mode="bilinear", padding_mode="border", align_corners=True
+    x, y = columns + flow_px[:, 0], rows + flow_px[:, 1]
+    grid = torch.stack([2 * x / (width - 1) - 1, 2 * y / (height - 1) - 1], -1)
+    warped: Tensor = functional.grid_sample(
+        images, grid, mode="bilinear", padding_mode="border", align_corners=True
     )
-    return found
+    return warped
 
 
 def _crop_flow(
     flow: NDArray[np.float32], location: PatchLocation, side: int
 ) -> NDArray[np.float32]:
-    """Return the flow of a patch (3, side, side): right, down, and 1 where its end is in the patch too."""
-    cut = np.zeros((side, side, 3), np.float32)
-    found = flow[location.top : location.top + side, location.left : location.left + side]
-    cut[: found.shape[0], : found.shape[1]] = found
+    """Return the flow of a patch (3, side, side): right, down, and 1 if its target is visible in the patch."""
+    crop = np.zeros((side, side, 3), np.float32)
+    visible_flow = flow[location.top : location.top + side, location.left : location.left + side]
+    crop[: visible_flow.shape[0], : visible_flow.shape[1]] = visible_flow
     y, x = np.mgrid[:side, :side]
-    ends = np.stack([x + cut[..., 0], y + cut[..., 1]])
-    is_inside = ((ends >= 0) & (ends <= side - 1)).all(0)
-    cut[..., 2] = (cut[..., 2] == FLOW_VISIBLE) & is_inside
-    return np.ascontiguousarray(cut.transpose(2, 0, 1))
+    targets = np.stack([x + crop[..., 0], y + crop[..., 1]])
+    is_inside = ((targets >= 0) & (targets <= side - 1)).all(0)
+    crop[..., 2] = (crop[..., 2] == FLOW_VISIBLE) & is_inside
+    return np.ascontiguousarray(crop.transpose(2, 0, 1))

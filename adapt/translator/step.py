@@ -1,4 +1,4 @@
-"""One step of the two networks."""
+"""One training step of generator and discriminator."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _BETAS = (0.5, 0.99)
 
 @dataclass(frozen=True)
 class TranslatorNetworks:
-    """The two networks, their optimisers, and what else says how good the generator is.
+    """Networks of a training with their optimisers.
 
     Attributes:
         generator, discriminator: the two networks.
-        generator_optimiser: also of the projector.
-        discriminator_optimiser: of the discriminator alone.
-        projector: by which places are found again; None where that is not learned.
-        predict_maps: what a detector says of pictures (n, 3, h, w), 0 to 1; None without one.
-        lpips: distances (n,) of such pictures from others; None where they are not learned from.
-        bfloat16: whether both compute in it on CPUs too that multiply it themselves.
+        generator_optimiser: optimiser of generator and projector.
+        discriminator_optimiser: optimiser of the discriminator.
+        projector: projector of the PatchNCE loss; None without it.
+        predict_maps: detector of the perception-consistency loss; None without it.
+        lpips: distance of the LPIPS loss; None without it.
+        bfloat16: whether to use bfloat16 on CPUs with native support.
     """
 
     generator: Generator
@@ -71,32 +71,32 @@ def build_networks(
     predict_maps: Callable[[Tensor], DetectorOutput] | None = None,
     lpips: PerceptualDistance | None = None,
 ) -> TranslatorNetworks:
-    """Return the networks as they are at step 0, and their optimisers.
+    """Build the networks at step 0 and their optimisers.
 
     Args:
-        config: of the training.
-        buffers: that the generator is given.
-        device: of the networks.
-        predict_maps, lpips: as ``TranslatorNetworks`` has them.
+        config: training configuration.
+        buffers: input buffers of the generator.
+        device: device of the networks.
+        predict_maps, lpips: as in ``TranslatorNetworks``.
     """
     generator = build_generator(config, buffers)
     discriminator = MultiScaleDiscriminator(config.width, config.discriminator_scales)
     initialise_generator(generator, _build_rng(config, "translator/generator"))
     initialise_discriminator(discriminator, _build_rng(config, "translator/discriminator"))
-    # torch's types do not know that Module.to takes a memory format alone
+    # torch's type stubs lack Module.to(memory_format=…)
     generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     discriminator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.compile:
-        generator.residual.compile()  # the colours are few, and computed in single precision
+        generator.residual.compile()  # the colour head is small and in single precision
         discriminator.compile()
     projector = _build_projector(config, generator)
-    learned = list(generator.parameters())
+    parameters = list(generator.parameters())
     if projector is not None:
-        learned += projector.to(device).parameters()
+        parameters += projector.to(device).parameters()
     return TranslatorNetworks(
         generator,
         discriminator,
-        torch.optim.Adam(learned, config.learning_rate_generator, _BETAS),
+        torch.optim.Adam(parameters, config.learning_rate_generator, _BETAS),
         torch.optim.Adam(discriminator.parameters(), config.learning_rate_discriminator, _BETAS),
         projector,
         predict_maps if config.perception_weight else None,
@@ -106,7 +106,7 @@ def build_networks(
 
 
 def _build_projector(config: TranslatorConfig, generator: Generator) -> PatchProjector | None:
-    """Return the projector as it is at step 0; None where places are not looked for again."""
+    """Return the projector at step 0; None without PatchNCE loss."""
     if not config.nce_weight:
         return None
     projector = PatchProjector(generator.encoder_channels)
@@ -115,7 +115,7 @@ def _build_projector(config: TranslatorConfig, generator: Generator) -> PatchPro
 
 
 def translate_patches(networks: TranslatorNetworks, patches: PatchBatch) -> GeneratorOutput:
-    """Return the translation of patches."""
+    """Translate patches with the generator."""
     with autocast(patches.rgb.device, on_cpu=networks.bfloat16):
         translation: GeneratorOutput = networks.generator(
             patches.rgb, patches.buffers, patches.noise, patches.thumbnail
@@ -124,29 +124,31 @@ def translate_patches(networks: TranslatorNetworks, patches: PatchBatch) -> Gene
 
 
 def discriminate(networks: TranslatorNetworks, rgb: Tensor) -> tuple[Tensor, ...]:
-    """Return the verdicts (n, 1, h, w) of pictures (n, 3, h, w) at each scale, in single precision."""
+    """Return the scores (n, 1, h, w) of images (n, 3, h, w) at each scale, in single precision."""
     with autocast(rgb.device, on_cpu=networks.bfloat16):
-        verdicts: tuple[Tensor, ...] = networks.discriminator(rgb)
-    return tuple(one.float() for one in verdicts)
+        scores: tuple[Tensor, ...] = networks.discriminator(rgb)
+    return tuple(scale_scores.float() for scale_scores in scores)
 
 
 def update_networks(
     networks: TranslatorNetworks, batch: TranslatorBatch, config: TranslatorConfig, step: int
 ) -> dict[str, Tensor]:
-    """Update the discriminator, then the generator; returns the scalars of both, detached.
+    """Update the discriminator, then the generator, and return their detached scalars.
 
-    Of several parts of a batch one graph is held at a time, so each is translated twice: for the
-    discriminator, and again for the generator once that has learned.
+    With micro-batches only one graph is held at a time, so each micro-batch is translated twice: for the
+    discriminator, and for the generator after the discriminator's update.
     """
     parts = batch.split(config.accumulation_steps)
-    is_whole = len(parts) == 1
-    with torch.set_grad_enabled(is_whole):
+    is_single = len(parts) == 1
+    with torch.set_grad_enabled(is_single):
         fakes = [translate_patches(networks, part.sim) for part in parts]
-    judged = update_discriminator(
+    discriminator_metrics = update_discriminator(
         networks, [fake.rgb.detach() for fake in fakes], parts, config, step
     )
-    made = fakes if is_whole else (translate_patches(networks, part.sim) for part in parts)
-    return judged | update_generator(networks, made, parts, config)
+    generator_fakes = (
+        fakes if is_single else (translate_patches(networks, part.sim) for part in parts)
+    )
+    return discriminator_metrics | update_generator(networks, generator_fakes, parts, config)
 
 
 def update_discriminator(
@@ -156,16 +158,16 @@ def update_discriminator(
     config: TranslatorConfig,
     step: int,
 ) -> dict[str, Tensor]:
-    """Teach the discriminator to tell captures from the translations (n, 3, h, w) of each part."""
-    found = []
+    """Update the discriminator on real images and translations (n, 3, h, w) of each micro-batch."""
+    metrics = []
     networks.discriminator_optimiser.zero_grad(set_to_none=True)
     for fake_rgb, part in zip(fakes_rgb, micro_batches, strict=True):
         loss, scalars = _compute_discriminator_loss(networks, fake_rgb, part, config, step)
         (loss / len(micro_batches)).backward()  # type: ignore[no-untyped-call]
-        found.append(scalars)
+        metrics.append(scalars)
     average_gradients(networks.discriminator_optimiser)
     networks.discriminator_optimiser.step()
-    return _average_metrics(found)
+    return _average_metrics(metrics)
 
 
 def _compute_discriminator_loss(
@@ -175,18 +177,18 @@ def _compute_discriminator_loss(
     config: TranslatorConfig,
     step: int,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the loss of the discriminator, and its scalars."""
+    """Return the discriminator loss and its scalars."""
     real = augment(batch.real.rgb, batch.augmentation)
-    verdicts = discriminate(networks, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
-    on_real, on_fake = zip(*(one.chunk(2) for one in verdicts), strict=True)
-    loss = discriminator_hinge_loss(on_real, on_fake)
-    right = [
-        torch.cat([captured > 0, made < 0]).float().mean()
-        for captured, made in zip(on_real, on_fake, strict=True)
+    scores = discriminate(networks, torch.cat([real, augment(fake_rgb, batch.augmentation)]))
+    real_scores, fake_scores = zip(*(scale_scores.chunk(2) for scale_scores in scores), strict=True)
+    loss = discriminator_hinge_loss(real_scores, fake_scores)
+    accuracies = [
+        torch.cat([real_score > 0, fake_score < 0]).float().mean()
+        for real_score, fake_score in zip(real_scores, fake_scores, strict=True)
     ]
     scalars = {
         "discriminator": loss.detach(),
-        "discriminator_accuracy": torch.stack(right).mean(),
+        "discriminator_accuracy": torch.stack(accuracies).mean(),
     }
     if step % config.gradient_penalty_every == 0:
         penalty = gradient_penalty(networks.discriminator, real)
@@ -202,7 +204,7 @@ def update_generator(
     micro_batches: Sequence[TranslatorBatch],
     config: TranslatorConfig,
 ) -> dict[str, Tensor]:
-    """Teach the generator to pass, to keep structure, and to leave captures alone."""
+    """Update the generator on the weighted sum of its losses."""
     weights = {
         "adversarial": config.adversarial_weight,
         "identity": config.identity_weight,
@@ -215,39 +217,40 @@ def update_generator(
         "flow": config.flow_weight,
         "lpips": config.lpips_weight,
     }
-    found = []
+    metrics = []
     networks.generator_optimiser.zero_grad(set_to_none=True)
-    for fake, part, shares in zip(
+    for fake, part, loss_weights in zip(
         fakes, micro_batches, _weight_micro_batches(networks, micro_batches), strict=True
     ):
         losses = {
-            name: shares.get(name, 1 / len(micro_batches)) * loss
+            name: loss_weights.get(name, 1 / len(micro_batches)) * loss
             for name, loss in compute_generator_losses(networks, fake, part).items()
         }
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
         total.backward()  # type: ignore[no-untyped-call]
         change = (fake.rgb - part.sim.rgb).abs().mean() / len(micro_batches)
         scalars = losses | {"generator": total, "mean_change": change}
-        found.append({name: value.detach() for name, value in scalars.items()})
+        metrics.append({name: value.detach() for name, value in scalars.items()})
     average_gradients(networks.generator_optimiser)
     networks.generator_optimiser.step()
-    return {name: torch.stack([scalars[name] for scalars in found]).sum() for name in found[0]}
+    return {name: torch.stack([scalars[name] for scalars in metrics]).sum() for name in metrics[0]}
 
 
 def _weight_micro_batches(
     networks: TranslatorNetworks, micro_batches: Sequence[TranslatorBatch]
 ) -> list[dict[str, Tensor]]:
-    """Return of each part which share of a loss is its own, of losses that are means over what pictures
-    show; of others every part has as much.
+    """Return the weights of each micro-batch for losses that average over content-dependent counts.
+
+    All micro-batches have equal weight for the other losses.
     """
     if len(micro_batches) == 1:
         return [{}]
     counts = [_count_loss_terms(networks, part) for part in micro_batches]
-    wholes = {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
+    totals = {name: torch.stack([count[name] for count in counts]).sum() for name in counts[0]}
     return [
         {
-            name: reduce_divisor(count[name]) / reduce_divisor(whole)
-            for name, whole in wholes.items()
+            name: reduce_divisor(count[name]) / reduce_divisor(total)
+            for name, total in totals.items()
         }
         for count in counts
     ]
@@ -255,7 +258,7 @@ def _weight_micro_batches(
 
 @torch.no_grad()
 def _count_loss_terms(networks: TranslatorNetworks, batch: TranslatorBatch) -> dict[str, Tensor]:
-    """Return over how much of a batch losses are means: windows, pixels, objects, and pixels again."""
+    """Return the counts over which losses of a batch average: windows, registered pixels, objects, covisible pixels."""
     counts = {"structure": count_contrast_windows(_concatenate_renders(batch))}
     if batch.registration_mask is not None:
         counts["paired"] = batch.registration_mask.sum()
@@ -274,26 +277,27 @@ def _concatenate_renders(batch: TranslatorBatch) -> Tensor:
 
 
 def _average_metrics(metrics: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of each scalar over the parts of a batch."""
+    """Return the mean of each scalar over micro-batches."""
     return {name: torch.stack([scalars[name] for scalars in metrics]).mean() for name in metrics[0]}
 
 
 def compute_generator_losses(
     networks: TranslatorNetworks, fake: GeneratorOutput, batch: TranslatorBatch
 ) -> dict[str, Tensor]:
-    """Return the losses of translated renders, of captures sent through the generator, of pairs that of
-    what still differs, and those of what else there is in ``networks`` and ``batch``.
+    """Return the unweighted losses of the generator by name.
+
+    Optional losses depend on the contents of ``networks`` and ``batch``.
     """
     networks.discriminator.requires_grad_(False)
-    verdict = discriminate(networks, augment(fake.rgb, batch.augmentation))
+    scores = discriminate(networks, augment(fake.rgb, batch.augmentation))
     networks.discriminator.requires_grad_(True)
-    kept = translate_patches(networks, batch.real)
+    identity = translate_patches(networks, batch.real)
     after = fake.unclamped
     if batch.unmatched_sim is not None:
         after = torch.cat([after, translate_patches(networks, batch.unmatched_sim).unclamped])
     losses = {
-        "adversarial": generator_hinge_loss(verdict),
-        "identity": (kept.rgb - batch.real.rgb).abs().mean(),
+        "adversarial": generator_hinge_loss(scores),
+        "identity": (identity.rgb - batch.real.rgb).abs().mean(),
         "structure": structure_loss(_concatenate_renders(batch), after.clamp(0.0, 1.0)),
         "structure_residual": structure_residual_loss(
             _concatenate_renders(batch), after.clamp(0.0, 1.0)
@@ -304,20 +308,22 @@ def compute_generator_losses(
         losses["paired"] = paired_loss(fake.unclamped, batch.real.rgb, batch.registration_mask)
     if networks.predict_maps is not None:
         with torch.no_grad():
-            said = networks.predict_maps(batch.sim.rgb)
-        losses["perception"] = perception_consistency_loss(said, networks.predict_maps(fake.rgb))
+            render_maps = networks.predict_maps(batch.sim.rgb)
+        losses["perception"] = perception_consistency_loss(
+            render_maps, networks.predict_maps(fake.rgb)
+        )
     if networks.lpips is not None:
-        # in bfloat16 a level of difference would be lost
+        # single precision: bfloat16 would lose differences of one level
         losses["lpips"] = networks.lpips(batch.sim.rgb, fake.rgb).mean()
     if networks.projector is not None:
-        seen = [networks.generator.extract_features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
-        losses["nce"] = nce_loss(networks.projector, seen[0], seen[1], batch.nce_locations)
+        features = [networks.generator.extract_features(rgb) for rgb in (batch.sim.rgb, fake.rgb)]
+        losses["nce"] = nce_loss(networks.projector, features[0], features[1], batch.nce_locations)
     if batch.frame_pairs is not None:
-        made = [
-            translate_patches(networks, p).rgb
-            for p in (batch.frame_pairs.earlier, batch.frame_pairs.later)
+        translations = [
+            translate_patches(networks, frames).rgb
+            for frames in (batch.frame_pairs.earlier, batch.frame_pairs.later)
         ]
-        losses["flow"] = flow_loss(batch.frame_pairs, *made)
+        losses["flow"] = flow_loss(batch.frame_pairs, *translations)
     return losses
 
 
@@ -327,16 +333,20 @@ def nce_loss(
     after: Sequence[Tensor],
     locations: Sequence[Tensor],
 ) -> Tensor:
-    """Return how hard places of renders are to find again in translations: ``patch_nce_loss``, as a mean over
-    layers.
+    """Return ``patch_nce_loss`` between renders and translations, averaged over layers.
 
     Args:
-        projector: of the features.
+        projector: projector of the features.
         before, after: features (n, c, h, w) of each layer, of renders and translations.
-        locations: of each layer (p,).
+        locations: pixel indices (p,) of each layer.
     """
     pairs = zip(projector(after, locations), projector(before, locations), strict=True)
-    return torch.stack([patch_nce_loss(found, source) for found, source in pairs]).mean()
+    return torch.stack(
+        [
+            patch_nce_loss(after_features, before_features)
+            for after_features, before_features in pairs
+        ]
+    ).mean()
 
 
 def _build_rng(config: TranslatorConfig, path: str) -> torch.Generator:

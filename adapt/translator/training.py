@@ -1,4 +1,4 @@
-"""Training a translator from renders and unlabelled captures."""
+"""Training of the residual translator on renders and unlabelled real images."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sim2cam.adapt.card import build_image_set_record, compute_image_digests
@@ -73,40 +71,41 @@ def train_translator(
     progress: Callable[[TranslatorProgress], None] | None = None,
     checkpoint_s: float = 30.0,
 ) -> Translator:
-    """Return the translator whose averaged weights are then in ``run_dir/weights.safetensors``.
+    """Train a translator and write its averaged weights to ``run_dir/weights.safetensors``.
 
-    They are the best of those that were judged on the way (``select_best``), by renders and captures that
-    were kept aside (``parts_of``); the last ones where nothing was.
+    The weights are those of the best candidate on held-out images (``select_best``), or the last ones if nothing is
+    held out (``split_held_out``).
 
     Args:
-        sim: renders; what ``list_common_buffers`` names is used where all have it.
-        real: captures; only their pixels are looked at.
-        config: everything else that decides the result.
-        run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
-        paired: captures are of the scenes of the renders that have their names; of these pairs
-            (``register_pairs``) the generator is also taught what differs.
-        verification: that translations of renders kept aside are judged by, and the networks that the generator
-            learns not to surprise, where that has a weight.
-        resume: goes on from the checkpoint, where there is one.
+        sim: renders; the buffers of ``list_common_buffers`` are used.
+        real: real images; labels are not used.
+        config: training configuration.
+        run_dir: folder for checkpoint, weights, card and ``metrics.jsonl``.
+        paired: whether real images show the scenes of the renders of the same name; registered pairs
+            (``register_pairs``) then add a supervised loss.
+        verification: limits and verifiers for translations of held-out renders, and networks of perceptual losses.
+        resume: whether to continue from an existing checkpoint.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
-        progress: is told of every line of the record.
+        progress: callback for each line of the metrics log.
         checkpoint_s: seconds between checkpoints.
 
     Raises:
-        InputError: no renders, fewer than ``MIN_REAL_IMAGES`` captures or pairs, or an image cannot be
+        InputError: there are no renders, fewer than ``MIN_REAL_IMAGES`` real images or pairs, or an image cannot be
             read.
         CheckpointError: the checkpoint is broken or of another training.
         OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError, BackendError: there is no such device, its memory is full, or processes cannot share the
-            batch.
-        DivergenceError: the loss is no longer finite.
+        UsageError: the device does not exist, or the batch cannot be split among processes.
+        BackendError: the device is not available, or its memory is full.
+        DivergenceError: a loss is not finite.
     """
     if config.lpips_weight and verification.lpips is None:
-        raise UsageError("lpips_weight takes distances in the jury. Give them, or set it to 0.")
+        raise UsageError(
+            "lpips_weight requires verification.lpips. Provide it, or set lpips_weight to 0."
+        )
     pairs = _check_pair_count(register_pairs(sim, real)) if paired else None
     if pairs is not None:
         sim, real = pairs.sim, pairs.real
-    contest = build_checkpoint_selector(sim, real, config, verification, is_paired=paired)
+    selector = build_checkpoint_selector(sim, real, config, verification, is_paired=paired)
     buffers = list_common_buffers(sim) if config.use_buffers else ()
     perception = verification.perception if config.perception_weight else None
     digests = {"sim": compute_image_digests(sim), "real": compute_image_digests(real)}
@@ -119,14 +118,16 @@ def train_translator(
         pairs=None if pairs is None else pairs.record,
         perception=None if perception is None else perception.record,
     )
-    draw = Prefetcher(_build_batch_loader(contest.split, pairs, config, buffers), config.steps)
-    with join_process_group(device) as place:
-        played = train_adversarial(
+    prefetcher = Prefetcher(
+        _build_batch_loader(selector.split, pairs, config, buffers), config.steps
+    )
+    with join_process_group(device) as local_device:
+        result = train_adversarial(
             ResidualGan(
                 config,
                 buffers,
-                draw,
-                place,
+                prefetcher,
+                local_device,
                 None if perception is None else perception.predict_maps,
                 verification.lpips,
             ),
@@ -134,7 +135,7 @@ def train_translator(
             digests,
             config.steps,
             run_dir,
-            contest,
+            selector,
             hint="Lower learning_rate_generator and learning_rate_discriminator",
             resume=resume,
             progress=progress,
@@ -142,14 +143,14 @@ def train_translator(
         )
         if is_main_process():
             save_translator(
-                run_dir / WEIGHTS, played.weights, replace(card, outcome=played.outcome)
+                run_dir / WEIGHTS, result.weights, replace(card, outcome=result.outcome)
             )
         wait_for_all()
-    return load_translator(run_dir, device=str(place))
+    return load_translator(run_dir, device=str(local_device))
 
 
 class ResidualGan:
-    """The game of the residual generator and its discriminator; a ``AdversarialModel``."""
+    """Residual generator and its discriminator in training; an ``AdversarialModel``."""
 
     chance_loss = "discriminator", CHANCE_HINGE_LOSS
 
@@ -171,9 +172,11 @@ class ResidualGan:
         self._weight_average = ExponentialMovingAverage(self._networks.generator, config.ema_decay)
 
     def train_step(self, step: int) -> dict[str, Tensor]:
-        """Return the losses ``adversarial identity structure structure_residual range generator discriminator``, of
-        pairs ``paired``, where they are learned ``perception nce flow lpips``, now and then
-        ``gradient_penalty``; ``mean_change``, and ``discriminator_accuracy`` (0.5: it cannot tell).
+        """Train one step and return its scalars.
+
+        These are the unweighted losses by name, ``generator`` (their weighted sum), ``discriminator``,
+        ``discriminator_accuracy`` (0.5 at chance), ``mean_change`` and, every ``gradient_penalty_every`` steps,
+        ``gradient_penalty``.
         """
         batch = self._get_batch(step).select(self._local_patches).to(self._device)
         scalars = update_networks(self._networks, batch, self._config, step)
@@ -181,46 +184,54 @@ class ResidualGan:
         return scalars
 
     def load_batch(self, step: int) -> dict[str, Tensor]:
-        """Return the patches of a step, how they are augmented, and which pixels are of pairs."""
+        """Return patches, augmentation parameters and masks of a step by name, on the CPU."""
         batch = self._get_batch(step)
-        found = {
+        tensors = {
             f"{side}/{name}": value
             for side, patches in (("sim", batch.sim), ("real", batch.real))
             for name, value in vars(patches).items()
         }
         for name, value in vars(batch.augmentation).items():
-            found[f"augmentation/{name}"] = torch.from_numpy(value)
+            tensors[f"augmentation/{name}"] = torch.from_numpy(value)
         if batch.registration_mask is not None:
-            found["registration_mask"] = batch.registration_mask
+            tensors["registration_mask"] = batch.registration_mask
         if batch.unmatched_sim is not None:
-            found["unmatched_sim/rgb"] = batch.unmatched_sim.rgb
+            tensors["unmatched_sim/rgb"] = batch.unmatched_sim.rgb
         if batch.frame_pairs is not None:
-            found |= {
+            tensors |= {
                 "frame_pairs/earlier": batch.frame_pairs.earlier.rgb,
                 "frame_pairs/later": batch.frame_pairs.later.rgb,
             }
-        return found
+        return tensors
 
     def get_state(self) -> TensorGroups:
-        """Return networks, optimisers and the averaged weights."""
-        p = self._networks
-        more: TensorGroups = {}
-        if p.projector is not None:
-            more = collect_network_state("projector", p.projector, p.generator_optimiser)
+        """Return the state of networks, optimisers and averaged weights."""
+        networks = self._networks
+        projector_groups: TensorGroups = {}
+        if networks.projector is not None:
+            projector_groups = collect_network_state(
+                "projector", networks.projector, networks.generator_optimiser
+            )
         return {
-            **more,
-            **collect_network_state("generator", p.generator, p.generator_optimiser),
-            **collect_network_state("discriminator", p.discriminator, p.discriminator_optimiser),
+            **projector_groups,
+            **collect_network_state("generator", networks.generator, networks.generator_optimiser),
+            **collect_network_state(
+                "discriminator", networks.discriminator, networks.discriminator_optimiser
+            ),
             "average": self._weight_average.state,
         }
 
     def load_state(self, groups: TensorGroups) -> None:
-        """Become the game that ``state`` was taken of."""
-        p = self._networks
-        restore_network_state(groups, "generator", p.generator, p.generator_optimiser)
-        restore_network_state(groups, "discriminator", p.discriminator, p.discriminator_optimiser)
-        if p.projector is not None:
-            restore_network_state(groups, "projector", p.projector, p.generator_optimiser)
+        """Restore networks, optimisers and averaged weights."""
+        networks = self._networks
+        restore_network_state(groups, "generator", networks.generator, networks.generator_optimiser)
+        restore_network_state(
+            groups, "discriminator", networks.discriminator, networks.discriminator_optimiser
+        )
+        if networks.projector is not None:
+            restore_network_state(
+                groups, "projector", networks.projector, networks.generator_optimiser
+            )
         self._weight_average.load(groups["average"])
 
     def get_weights(self) -> dict[str, Tensor]:
@@ -228,51 +239,40 @@ class ResidualGan:
         return self._weight_average.state
 
     def build_transfer(self) -> Translator:
-        """Return the translator of these, as it would be loaded."""
+        """Return the current translator as it would be loaded."""
         generator = build_generator(self._config, self._buffers)
         generator.load_state_dict(to_half_precision(self.get_weights()))
         return build_translator(generator, self._buffers, self._device)
 
-    @torch.inference_mode()
-    def score_realness(self, rgb: NDArray[np.uint8]) -> float:
-        """Return the discriminator's mean verdict of a picture (h, w, 3)."""
-        discriminator = self._networks.discriminator.eval()  # looking must not change it
-        picture = torch.from_numpy(rgb.transpose(2, 0, 1)[None] / np.float32(255.0))
-        # not as it may be compiled, which is for one size
-        verdicts = discriminator.forward(picture.to(self._device))
-        found = float(torch.stack([one.mean() for one in verdicts]).mean())
-        discriminator.train()
-        return found
-
 
 def _compute_local_patches(config: TranslatorConfig) -> slice:
-    """Return which patches of a batch are this process's.
+    """Return the slice of a batch that belongs to this process.
 
     Raises:
-        UsageError: they cannot be divided evenly among processes, and then in ``accumulation_steps``.
+        UsageError: the batch cannot be divided evenly among processes and ``accumulation_steps``.
     """
-    ours = slice_batch(config.batch)
-    if (ours.stop - ours.start) % config.accumulation_steps:
+    patches = slice_batch(config.batch)
+    if (patches.stop - patches.start) % config.accumulation_steps:
         raise UsageError(
-            f"accumulation_steps must divide the {ours.stop - ours.start} patches of a batch that each process has, "
-            f"not {config.accumulation_steps}"
+            f"accumulation_steps must divide the {patches.stop - patches.start} patches of each process, not "
+            f"{config.accumulation_steps}"
         )
-    return ours
+    return patches
 
 
 def _check_pair_count(pairs: RegisteredPairs) -> RegisteredPairs:
-    """Return the pairs.
+    """Return the pairs after a check of their number.
 
     Raises:
-        InputError: they are fewer than ``MIN_REAL_IMAGES``.
+        InputError: there are fewer than ``MIN_REAL_IMAGES``.
     """
-    used, refused = pairs.record.pairs, pairs.record.rejected
+    used, rejected = pairs.record.pairs, pairs.record.rejected
     if used < MIN_REAL_IMAGES:
         raise InputError(
             pairs.real.root,
-            f"{used} pairs, but a translator needs at least {MIN_REAL_IMAGES}; {refused} more show most "
-            f"of their places more than {MAX_SHIFT_PX:g} px apart, or other things. Bring captures onto "
-            "their renders, or train without --paired.",
+            f"{used} pairs, but a translator needs at least {MIN_REAL_IMAGES}. {rejected} more are displaced by more "
+            f"than {MAX_SHIFT_PX:g} px or differ in content. Register the real images to their renders, or train "
+            "without --paired.",
         )
     return pairs
 
@@ -283,24 +283,28 @@ def _build_batch_loader(
     config: TranslatorConfig,
     buffers: tuple[str, ...],
 ) -> Callable[[int], TranslatorBatch]:
-    """Return what gives the batch of each step."""
+    """Return a function from a step to its batch."""
     sim = PatchSource(split.sim, buffers=buffers, cache_bytes=config.cache_bytes)
     real = PatchSource(split.real, buffers=(), cache_bytes=config.cache_bytes)
     channels = count_channels(buffers)
     if pairs is None:
-        draw = functools.partial(sample_batch, sim, real, config, channels)
+        load_patches = functools.partial(sample_batch, sim, real, config, channels)
     else:
-        tiles = [pairs.tile_masks[sample.name] for sample in split.sim.samples]
-        draw = functools.partial(sample_paired_batch, sim, real, tiles, config, channels)
-    films = FramePairSource(split.sim, sim) if config.flow_weight else None
+        tile_masks = [pairs.tile_masks[sample.name] for sample in split.sim.samples]
+        load_patches = functools.partial(
+            sample_paired_batch, sim, real, tile_masks, config, channels
+        )
+    frame_pair_source = FramePairSource(split.sim, sim) if config.flow_weight else None
 
     def load_step(step: int) -> TranslatorBatch:
         rng = derive_rng(config.seed, "translator/film", scene_index=step)
         return replace(
-            draw(step),
+            load_patches(step),
             nce_locations=sample_nce_locations(config, step) if config.nce_weight else (),
-            frame_pairs=films.sample_frame_pairs(rng, config.patch_px, config.batch, channels)
-            if films
+            frame_pairs=frame_pair_source.sample_frame_pairs(
+                rng, config.patch_px, config.batch, channels
+            )
+            if frame_pair_source
             else None,
         )
 
@@ -309,10 +313,10 @@ def _build_batch_loader(
 
 def _build_identity(card: TranslatorCard) -> dict[str, Any]:
     settings = card.config.to_json().items()
-    decisive = {n: v for n, v in settings if n not in ("cache_bytes", "compile")}
+    config = {n: v for n, v in settings if n not in ("cache_bytes", "compile")}
     return {
-        # before, there was one scale, and structure was kept on average alone
-        "config": decisive
+        # not omitted at their defaults: earlier checkpoints without them used other values
+        "config": config
         | {
             name: getattr(card.config, name)
             for name in ("discriminator_scales", "structure_residual_weight")

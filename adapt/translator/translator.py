@@ -1,4 +1,4 @@
-"""The trained translator: whole images in, images of the same size out."""
+"""Trained residual translator for whole images."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from sim2cam.learn.run_folder import WEIGHTS
 from sim2cam.learn.weight_file import check_sizes, load_into_network, load_weights, save_weights
 
 TILE_PX = 1536
-"""Longest side that goes through the generator at once, without what is seen around it."""
+"""Longest side of a tile without its context."""
 
 
 @dataclass(frozen=True)
 class Translator:
-    """Gives renders the look of captures; a ``Transfer``.
+    """Residual translator; a ``Transfer``.
 
     Attributes:
-        generator: the network.
-        buffers: what it wants to know beside the image.
-        device: where the network is.
+        generator: generator network.
+        buffers: names of its input buffers.
+        device: device of the network.
     """
 
     generator: Generator
@@ -53,11 +53,10 @@ class Translator:
 
     @torch.inference_mode()
     def translate(self, frame: GBufferFrame, rng: np.random.Generator) -> GeneratorOutput:
-        """Return what the generator makes of an image, of which the right and lower edge are
-        repeated up to a multiple of ``STRIDE``.
+        """Return the generator's output for a frame, padded to a multiple of ``STRIDE``.
 
-        Large images go through it tile by tile. Each tile is given what its pixels are made from
-        around it, so that the parts join as if there had been one.
+        Large images are translated in tiles. Each tile gets the context of its receptive field, so the result has no
+        seams.
 
         Raises:
             Sim2CamError: the frame lacks a buffer that the translator was trained with.
@@ -65,28 +64,30 @@ class Translator:
         rgb = _pad_to_stride(np.ascontiguousarray(frame.rgb.transpose(2, 0, 1), np.float32) / 255.0)
         buffers = _pad_to_stride(build_buffer_channels(frame, self.buffers))
         noise = rng.standard_normal((1, *rgb.shape[1:]), np.float32)
-        planes = [
+        inputs = [
             torch.from_numpy(values).to(self.device)[None] for values in (rgb, buffers, noise)
         ]
         thumbnail = torch.from_numpy(make_thumbnail(frame.rgb)).to(self.device)[None]
-        raw, local = torch.empty_like(planes[0]), torch.empty_like(planes[0])
+        unclamped, residual = torch.empty_like(inputs[0]), torch.empty_like(inputs[0])
         for rows in split_into_tiles(rgb.shape[1], self.generator.receptive_radius_px, TILE_PX):
             for columns in split_into_tiles(
                 rgb.shape[2], self.generator.receptive_radius_px, TILE_PX
             ):
-                seen = (plane[:, :, rows.input_slice, columns.input_slice] for plane in planes)
-                part: GeneratorOutput = self.generator(*seen, thumbnail)
-                raw[:, :, rows.output_slice, columns.output_slice] = part.unclamped[
+                tile_inputs = (
+                    plane[:, :, rows.input_slice, columns.input_slice] for plane in inputs
+                )
+                output: GeneratorOutput = self.generator(*tile_inputs, thumbnail)
+                unclamped[:, :, rows.output_slice, columns.output_slice] = output.unclamped[
                     :, :, rows.crop_slice, columns.crop_slice
                 ]
-                local[:, :, rows.output_slice, columns.output_slice] = part.residual[
+                residual[:, :, rows.output_slice, columns.output_slice] = output.residual[
                     :, :, rows.crop_slice, columns.crop_slice
                 ]
-        return GeneratorOutput(raw, part.colour_delta, local)
+        return GeneratorOutput(unclamped, output.colour_delta, residual)
 
 
 def build_generator(config: TranslatorConfig, buffers: tuple[str, ...]) -> Generator:
-    """Return the generator of a configuration, its weights not yet drawn."""
+    """Build the uninitialised generator of a configuration."""
     return Generator(
         buffers=count_channels(buffers),
         width=config.width,
@@ -106,17 +107,17 @@ def save_translator(path: Path, state_dict: Mapping[str, Tensor], card: Translat
 
 
 def load_translator(path: Path, *, device: str = "cpu") -> Translator:
-    """Return a translator, ready to be applied.
+    """Load a residual translator.
 
     Args:
-        path: the folder of a training, or a weights file with its card beside it.
+        path: run folder of a training, or a weights file with its card.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
 
     Raises:
-        CheckpointError: a file is missing, broken, or does not belong to the other.
-        UsageError, BackendError: there is no such device.
+        CheckpointError: a file is missing or broken, or weights and card do not match.
+        UsageError, BackendError: the device does not exist.
     """
-    place = find_device(device)
+    torch_device = find_device(device)
     file = path / WEIGHTS if path.is_dir() else path
     tensors, content = load_weights(file)
     card = card_from_json(file.with_suffix(".json"), content)
@@ -129,19 +130,19 @@ def load_translator(path: Path, *, device: str = "cpu") -> Translator:
     )
     generator = build_generator(card.config, card.buffers)
     load_into_network(file, generator, tensors)
-    return build_translator(generator, card.buffers, place)
+    return build_translator(generator, card.buffers, torch_device)
 
 
 def build_translator(
     generator: Generator, buffers: tuple[str, ...], device: torch.device
 ) -> Translator:
-    """Return a generator, ready to be applied."""
-    # torch's types do not know that Module.to takes a memory format alone
+    """Wrap a generator for inference."""
+    # torch's type stubs lack Module.to(memory_format=…)
     generator.to(device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return Translator(generator.eval().requires_grad_(False), buffers, device)
 
 
 def _pad_to_stride(channels: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return (c, h, w) with the last row and column repeated up to a multiple of ``STRIDE``."""
+    """Pad channels (c, h, w) at the right and bottom to a multiple of ``STRIDE``."""
     height, width = channels.shape[1:]
     return np.pad(channels, [(0, 0), (0, -height % STRIDE), (0, -width % STRIDE)], mode="edge")

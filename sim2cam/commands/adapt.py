@@ -73,9 +73,6 @@ class AdaptTrain:
     """Settings of the learned translator, instead of the recipe's: the least that shows something, what two
     cores can do, or what is for a GPU. They aim at two and twenty minutes and half an hour, which differs with
     the machine."""
-    validation: Path | None = None
-    """Labelled captures, not among --real. They choose which weights of the training ship where the captures that
-    are kept aside do not tell candidates apart; no weight is learned from their labels, nor from their pixels."""
     paired: bool = False
     """Captures show the very scenes of the renders of their names, through the same lens: the learned
     translator is then also taught what differs, wherever both show the same place."""
@@ -101,8 +98,8 @@ class AdaptTrain:
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
-        from sim2cam.data.parts import DEV, STYLE
-        from sim2cam.data.real_images import check_no_pseudo_labels, read_real_images
+        from sim2cam.data.parts import STYLE
+        from sim2cam.data.real_images import read_real_images
         from sim2cam.learn.tensorboard import TensorBoardLogger
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.pipeline.translation import (
@@ -135,22 +132,17 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **changes))
         else:
-            choosing = [*dict(judges), *(["validation"] if self.validation else [])]
-            _check_fitted_method(method, choosing, changes, tensorboard=self.tensorboard)
+            _check_fitted_method(method, list(dict(judges)), changes, tensorboard=self.tensorboard)
             plain = cast("ParameterFreeMethod", method)
             _print_warnings(console, find_data_warnings(sim, real))
             with lock_folder(self.out):
                 fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._report_result(method, None)
             return
-        dev = None if self.validation is None else read(self.validation, roles=DEV)
-        if dev is not None and self.validation is not None:
-            check_no_pseudo_labels(dev, self.validation)
         odd = check_training(
-            sim, real, training, self.out, judges, paired=self.paired, dev=dev, device=self.device
+            sim, real, training, self.out, judges, paired=self.paired, device=self.device
         )
         _print_warnings(console, odd)
-        console.info(_describe_memory(training, sim, real, self.device))
         perception = self._load_perception(training, judges, sim)
         with lock_run_folder(self.out, self.folder):
             board = TensorBoardLogger(self.out) if self.tensorboard else None
@@ -159,7 +151,7 @@ class AdaptTrain:
                 real,
                 training,
                 self.out,
-                certification=Certification(options.certificate, judges, dev),
+                certification=Certification(options.certificate, judges),
                 resume=self.folder.resume,
                 device=self.device,
                 progress=make_step_callback(console, method, board),
@@ -329,9 +321,8 @@ def _check_fitted_method(
     for flag in overrides:
         raise UsageError(f"--{flag}: {method} is fitted at once, without chance. Leave it out.")
     for flag in selection_flags:
-        cure = "Leave it out." if flag == "validation" else "Give it to adapt apply."
         raise UsageError(
-            f"--{flag}: {method} is fitted, so there are no weights to choose from. {cure}"
+            f"--{flag}: {method} is fitted, so there are no weights to choose from. Give it to adapt apply."
         )
     if tensorboard:
         raise UsageError(
@@ -355,31 +346,6 @@ def _report_video_frames(console: Console, *datasets: Dataset) -> None:
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     for warning in warnings:
         console.info(f"warning: {warning}")
-
-
-def _describe_memory(
-    training: TranslationConfig,
-    sim: Dataset,
-    real: Dataset,
-    device: str,
-) -> str:
-    from sim2cam.adapt.reference.memory import estimate_reference_memory
-    from sim2cam.adapt.translator.buffers import list_common_buffers
-    from sim2cam.adapt.translator.config import TranslatorConfig
-    from sim2cam.adapt.translator.memory import estimate_translator_memory
-
-    if isinstance(training, TranslatorConfig):
-        buffers = list_common_buffers(sim) if training.use_buffers else ()
-        need = estimate_translator_memory(training, sim, real, buffers)
-    else:
-        need = estimate_reference_memory(*training, sim, real)
-    images = f"{need.images_bytes / 1e9:.1f} GB of it for images"
-    if device == "cpu":
-        return f"memory: about {need.cpu_training_bytes / 1e9:.1f} GB at the peak, {images}"
-    return (
-        f"memory: up to {need.gpu_bytes / 1e9:.1f} GB of the GPU's, and about "
-        f"{need.host_bytes / 1e9:.1f} GB of the machine's, {images}"
-    )
 
 
 def _resolve_domain_folder(folder: Path, name: str) -> Path:

@@ -33,7 +33,6 @@ from sim2cam.adapt.training.adversarial import (
 )
 from sim2cam.adapt.training.checkpoint_selection import TrainingOutcome, read_training_outcome
 from sim2cam.adapt.training.data_warnings import find_data_warnings
-from sim2cam.adapt.training.linear_probe import check_probe_labels
 from sim2cam.adapt.transfers.transfer import Transfer, read_buffer, read_frame
 from sim2cam.adapt.translation import IndexedSample, Verification, index_samples, translate_samples
 from sim2cam.adapt.translator.buffers import check_buffers
@@ -44,7 +43,6 @@ from sim2cam.adapt.translator.training import train_translator
 from sim2cam.adapt.translator.translator import Translator
 from sim2cam.data.card import build_card, write_card
 from sim2cam.data.channels import ChannelName
-from sim2cam.data.checks.duplicates import check_disjoint
 from sim2cam.data.environment import collect_environment
 from sim2cam.data.reader import list_lineage, read_dataset, read_sample_records
 from sim2cam.data.sample import INHERITED_FIELDS, Dataset, Sample
@@ -89,12 +87,10 @@ class Certification:
     Attributes:
         limits: that it has to keep to.
         verifiers: weights files of detectors, by names of ``certificate.VERIFIERS``.
-        dev: labelled captures that help to choose among the weights of a training; None without.
     """
 
     limits: CertificateLimits
     verifiers: tuple[tuple[str, Path], ...] = ()
-    dev: Dataset | None = None
 
 
 @dataclass(frozen=True)
@@ -151,7 +147,6 @@ def check_training(
     verifiers: VerifierFiles,
     *,
     paired: bool,
-    dev: Dataset | None,
     device: str,
 ) -> tuple[str, ...]:
     """Return what is odd about the pictures (``find_data_warnings``) and the judges, and refuses what ``train_network``
@@ -159,7 +154,7 @@ def check_training(
 
     Raises:
         InputError: no renders, fewer than ``MIN_REAL_IMAGES`` captures or, of ``paired`` ones, pairs, or a
-            picture that cannot be read; or captures of ``dev`` tell nothing, or are among the others.
+            picture that cannot be read.
         OutputError: the run's folder holds the pictures.
         CheckpointError: a judge's weights are missing or broken.
         UsageError: the judges are not independent of one another.
@@ -177,14 +172,9 @@ def check_training(
             f"{len(named[1].samples)} captures have the names of renders, but a translator needs at least "
             f"{MIN_REAL_IMAGES} pairs. Add some, or train without --paired.",
         )
-    if dev is not None:
-        check_probe_labels(sim, dev)
-        check_disjoint(real.samples, dev)
     check_optional_dependencies(training, device)
     odd = find_data_warnings(sim, real, paired=paired)
-    choosing = [
-        f"--{name}" for name in (*dict(verifiers), *(() if dev is None else ("validation",)))
-    ]
+    choosing = [f"--{name}" for name in dict(verifiers)]
     if not choosing:
         return odd
     config = training if isinstance(training, TranslatorConfig) else training[1]
@@ -445,9 +435,7 @@ def build_verification(certification: Certification, device: str) -> Verificatio
         InputError, CheckpointError: a judge's weights are missing or broken.
     """
     judges = load_verifiers(certification.verifiers, device)
-    return Verification(
-        certification.limits, judges, _digest_verifiers(certification), dev=certification.dev
-    )
+    return Verification(certification.limits, judges, _digest_verifiers(certification))
 
 
 def _digest_verifiers(certification: Certification) -> dict[str, str]:

@@ -23,7 +23,9 @@ def test_a_transfer_survives_the_disk(kind, pictures, tmp_path):
 
 
 def test_an_empty_folder_holds_no_transfer(tmp_path):
-    with pytest.raises(InputError, match=r"no translator: neither transfer\.json nor weights"):
+    with pytest.raises(
+        InputError, match=r"no translator in this folder: neither transfer\.json nor weights"
+    ):
         load_transfer(tmp_path)
 
 
@@ -43,7 +45,7 @@ def test_an_empty_folder_holds_no_transfer(tmp_path):
 )
 def test_broken_numbers_are_refused(text, tmp_path):
     (tmp_path / "transfer.json").write_text(text)
-    with pytest.raises(InputError, match=r"not the numbers of a transfer .* Train it again\."):
+    with pytest.raises(InputError, match=r"not the values of a transfer .* Train it again\."):
         load_transfer(tmp_path)
 
 

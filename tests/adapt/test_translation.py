@@ -169,13 +169,13 @@ def test_pictures_of_a_film_share_their_draw_and_are_held_against_each_other(fil
     assert len(set(files)) == 3
     findings = [one.certificate.checks["warping_error_levels"] for one in made]
     assert [(one.value, one.reason) for one in findings] == [
-        (None, "it is the first of its film"),
+        (None, "first frame of its sequence"),
         (0.0, None),
         (0.0, None),
-        (None, "it is the first of its film"),
+        (None, "first frame of its sequence"),
         (None, "no flow: render with flow_backward"),
         (None, "no flow: render with flow_backward"),
-        (None, "it is no picture of a film"),
+        (None, "not a frame of a sequence"),
     ]
 
 
@@ -184,7 +184,7 @@ def test_a_picture_that_is_missing_is_not_compared_across(films):
         Painter(), index_samples([films[0], films[2]]), 0, "adapt", NO_VERIFIERS
     )
     last = list(made)[-1].certificate.checks["warping_error_levels"]
-    assert last.reason == "the picture before it is not there"
+    assert last.reason == "the previous frame is missing"
 
 
 def test_a_flow_of_another_size_is_told(films, stored):

@@ -202,7 +202,7 @@ def test_the_method_comes_from_the_recipe(photos, tmp_path):
     assert json.loads((tmp_path / "run" / "transfer.json").read_text())["method"] == "sliced"
 
 
-def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path, capsys):
+def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path):
     recipe = tmp_path / "published.toml"
     recipe.write_text(
         'base = "dice"\n[adapt]\nmethod = "fastcut"\n'
@@ -212,7 +212,6 @@ def test_a_published_translator_is_trained_resumed_and_applied(photos, tmp_path,
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
     flags += ["--workers", "1"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
-    assert "GB at the peak" in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--recipe", str(recipe), "--resume"]) == 0
     card = json.loads((out / "weights.json").read_text())
     assert (card["method"], card["steps"]) == ("fastcut", 1)
@@ -231,10 +230,8 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out), "--json"]
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     told = capsys.readouterr()
-    why = (
-        "the last ones: 20 renders are fewer than 30, so nothing was kept aside to judge others by"
-    )
-    warning = "the output hardly differs from the input: by 0."
+    why = "the last weights, as nothing is held out: 20 renders are fewer than 30"
+    warning = "the translator hardly changes images: 0."
     assert f"translator: {out}; weights after step 10: {why}" in told.err
     assert f"warning: {warning}" in told.err
     result = json.loads(told.out)
@@ -261,7 +258,10 @@ def test_a_training_leaves_a_page_of_samples_however_short(photos, tmp_path):
     assert page.count("data:image/jpeg") == 4
     assert "step 20" in page
     assert "discriminator_accuracy" in page
-    assert "Selected weights: the last ones: 20 renders are fewer than 30" in page
+    assert (
+        "Selected weights: the last weights, as nothing is held out: 20 renders are fewer than 30"
+        in page
+    )
     assert main(["adapt", "train", *flags, "--method", "mkl", "--overwrite"]) == 0
     assert [path.name for path in out.iterdir()] == ["transfer.json"]
 
@@ -324,72 +324,18 @@ def test_bad_recipes_are_told(photos, run, tmp_path, capsys, lines, message):
     assert message in capsys.readouterr().err
 
 
-def test_a_preset_and_single_settings_over_it(photos, tmp_path, capsys):
+def test_a_preset_and_single_settings_over_it(photos, tmp_path):
     out = tmp_path / "run"
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(out)]
     assert (
         main(["adapt", "train", *flags, "--preset", "demo", "--steps", "1", "--workers", "1"]) == 0
     )
-    said = capsys.readouterr().err
-    told = re.search(r"memory: about (.+) GB at the peak, 0.0 GB of it for images", said)
-    assert told is not None
-    assert 0.3 < float(told[1]) < 3  # of this process, which has done other things before
     config = json.loads((out / "weights.json").read_text())["config"]
     assert TranslatorConfig(**config) == replace(PRESETS["demo"], steps=1)
     recipe = tmp_path / "mine.toml"
     recipe.write_text('base = "dice-demo"\n[adapt.translator]\npreset = "large"\nsteps = 7\n')
     assert load_recipe(str(recipe)).adapt.translator == replace(PRESETS["large"], steps=7)
     assert load_recipe("dice-demo").adapt.translator == PRESETS["demo"]
-
-
-@pytest.fixture(scope="module")
-def squares(tmp_path_factory):
-    """Three COCO files of coarse pictures with a labelled square in each: renders, captures, and a few more."""
-    root = tmp_path_factory.mktemp("squares")
-    rng = np.random.default_rng(1)
-    for side, count, level in (("sim", 30, 100), ("real", 30, 140), ("dev", 4, 140)):
-        images, boxes = [], []
-        for number in range(count):
-            rgb = np.kron(rng.normal(level, 20, (18, 18, 3)), np.ones((4, 4, 1)))
-            rgb[20:44, 24:48] += (60, -20, -40)
-            name = f"{side}{number}.png"
-            write_bytes(root / name, encode_png(rgb.clip(0, 255).astype(np.uint8)))
-            images.append({"id": number, "file_name": name, "width": 72, "height": 72})
-            boxes.append({"id": number, "image_id": number, "category_id": 1, "bbox": [24, 20, 24, 24],
-                          "area": 576})  # fmt: skip
-        categories = [{"id": 1, "name": "square"}]
-        tables = {"images": images, "annotations": boxes, "categories": categories}
-        (root / f"{side}.json").write_text(json.dumps(tables))
-    return root
-
-
-def test_labelled_captures_help_to_choose_and_the_card_says_so(squares, tmp_path, monkeypatch):
-    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 10)
-    recipe = tmp_path / "short.toml"
-    recipe.write_text(
-        'base = "dice"\n[adapt.translator]\nsteps = 20\nbatch = 8\npatch_px = 64\nwidth = 2\nblocks = 1\n'
-    )
-    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
-    flags = ["adapt", "train", "--sim", str(sim), "--real", str(real), "--out", str(out), "-q"]
-    flags += ["--workers", "1", "--recipe", str(recipe)]
-    assert main([*flags, "--validation", str(dev)]) == 0
-    selection = json.loads((out / "weights.json").read_text())["outcome"]["selection"]
-    assert selection["dev"]["images"] == 4
-    assert [0 <= one["probe_accuracy"] <= 1 for one in selection["candidates"]] == [True, True]
-    assert "held_out_probe_accuracy" in (out / "metrics.jsonl").read_text()
-    assert main([*flags, "--resume"]) == 1
-
-
-def test_labels_that_will_choose_nothing_are_told_before_the_start(squares, tmp_path, capsys):
-    out, sim, real, dev = tmp_path / "run", *(squares / f"{n}.json" for n in ("sim", "real", "dev"))
-    flags = ["--sim", str(sim), "--real", str(real), "--validation", str(dev), "--out", str(out)]
-    flags += ["--preset", "demo", "--workers", "1"]
-    assert main(["adapt", "train", *flags, "--steps", "1"]) == 0
-    told = capsys.readouterr().err
-    warning = "warning: --validation: no weights are chosen, the last ones ship, as 1 steps are too few to judge more than once."
-    assert warning in told
-    assert told.index(warning) < told.index("memory")
-    assert json.loads((out / "weights.json").read_text())["outcome"]["selection"]["step"] == 1
 
 
 def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
@@ -402,30 +348,8 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
     flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
     flags += ["--verifier", "dice-verifier", "--preset", "demo", "--steps", "1", "--workers", "1"]
     assert main(["adapt", "train", *flags]) == 0
-    told = capsys.readouterr().err
     warning = "warning: --verifier: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
-    assert warning in told
-    assert told.index(warning) < told.index("memory")
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--validation", "real.json"], "image real0.png is trained on too, as real0.png"),
-        (["--validation", "photos"], "photos: pictures of --validation have no labels, so nothing can be asked of them."),
-        (["--validation", "dev.json", "--method", "mkl"],
-         "--validation: mkl is fitted, so there are no weights to choose from. Leave it out."),
-    ],
-)  # fmt: skip
-def test_labelled_captures_of_no_use_are_refused(
-    squares, tmp_path, capsys, monkeypatch, flags, message
-):
-    monkeypatch.chdir(squares)
-    write_bytes(squares / "photos" / "a.png", (squares / "sim0.png").read_bytes())
-    given = ["--sim", "sim.json", "--real", "real.json", "--out", str(tmp_path / "run")]
-    assert main(["adapt", "train", *given, "--workers", "1", *flags]) in (1, 2)
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
+    assert warning in capsys.readouterr().err
 
 
 def test_a_network_trained_on_photos_is_learned_from_and_missing_ones_are_told_first(
@@ -489,8 +413,8 @@ def trained(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--limit", "19"], "19 captures, but a translator needs at least 20."),
-        (["--method", "cut", "--limit", "3"], "3 captures, but a translator needs at least 20."),
+        (["--limit", "19"], "19 real images, but a translator needs at least 20."),
+        (["--method", "cut", "--limit", "3"], "3 real images, but a translator needs at least 20."),
         (["--method", "mkl", "--limit", "3"], "3 captures; a transfer needs at least 20."),
         (["--verifier", "none.safetensors"], "none.safetensors"),
         (
@@ -552,8 +476,8 @@ def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys
     assert main(["adapt", "train", *flags, "--recipe", str(recipe)]) == 0
     assert told == [2]
     assert (
-        "warning: 20 of 20 captures show what a picture of --sim shows, as copies of it do: nothing but --sim "
-        "is learned from them. Check --real."
+        "warning: 20 of 20 real images are copies of images of --sim, so the translator learns nothing from "
+        "them. Check --real."
     ) in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
     message = "--tensorboard: mkl is fitted, so there are no curves. Leave it out."
@@ -575,9 +499,7 @@ def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
 def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_path, capsys):
     flags = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
     assert main(["adapt", "train", *flags, "--method", "mkl"]) == 0
-    assert (
-        "warning: 20 of 20 captures show what a picture of --sim shows" in capsys.readouterr().err
-    )
+    assert "warning: 20 of 20 real images are copies of images of --sim" in capsys.readouterr().err
 
 
 def test_warnings_are_told_when_they_begin(capsys):

@@ -171,7 +171,7 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
         one["method"]: one["distance"] for one in choice["scores"] if one["distance"] is not None
     }
     best = min(near, key=near.get)
-    assert f"The best transfer is {best}: its translations of 10 renders look most like" in said.err
+    assert f"The best transfer is {best}: its translations of 10 renders are nearest to" in said.err
     assert re.search(r"\n\+ best transfer +0\.\d{3}", said.out)
     facts = json.loads(
         gzip.decompress((out / "predictions" / "best-transfer-0.json.gz").read_bytes())
@@ -224,7 +224,7 @@ def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, t
     out = tmp_path / "run"
     assert ladder(recipe, photos, out, "--variants", "randomized,best-transfer") == 0
     assert re.search(
-        r"\+ best transfer +not run: no transfer is chosen: none keeps half of the",
+        r"\+ best transfer +not run: no transfer is selected: for none, half of",
         capsys.readouterr().out,
     )
 

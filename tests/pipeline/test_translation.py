@@ -136,7 +136,7 @@ def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
     adapted = apply(tmp_path / "run", sim.take(3), tmp_path / "adapted")
     assert [s.parent for s in adapted.samples] == [s.digest for s in sim.samples[:3]]
     poor = replace(sim.samples[2], channels={})
-    with pytest.raises(InputError, match=f"{poor.rgb}: has no depth, with which the translator"):
+    with pytest.raises(InputError, match=f"{poor.rgb}: has no depth buffer, but the translator"):
         apply(
             tmp_path / "run",
             replace(sim, samples=(*sim.samples[:2], poor)),
@@ -314,9 +314,7 @@ def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
     boxes = tuple(replace(label, mask=None) for label in photos.samples[0].objects)
     apply(reinhard, replace(photos, samples=(replace(photos.samples[0], objects=boxes),)), tmp_path)
     measured = read_certificate(tmp_path).images[0].checks
-    assert measured["edge_recall"].reason == (
-        "the labels have neither an image of instance ids nor masks"
-    )
+    assert measured["edge_recall"].reason == ("the labels have neither instance ids nor masks")
 
 
 @pytest.mark.parametrize("which", ["bbox", "category_id"])
@@ -429,7 +427,7 @@ def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
     told = [
         p.checks["warping_error_levels"].reason for p in read_certificate(tmp_path / "set").images
     ]
-    assert told[:2] == ["it is the first of its film", "no flow: a video has none"]
+    assert told[:2] == ["first frame of its sequence", "a video has no flow"]
 
 
 def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
@@ -440,7 +438,7 @@ def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
 
 
 def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
-    for name, value in (("MIN_INTERVAL_STEPS", 10), ("JUDGED_SHARE", 100)):
+    for name, value in (("MIN_INTERVAL_STEPS", 10), ("MAX_EVALUATED_PIXELS", 100)):
         monkeypatch.setattr(f"sim2cam.adapt.training.checkpoint_selection.{name}", value)
     again = (
         replace(s, name=f"{s.name}b", digest=s.digest[::-1], scene_index=100 + s.scene_index)

@@ -54,7 +54,7 @@ def test_the_picture_itself_is_certified(pair, picture):
         name: f"no weights were given with --{name.split('_')[0]}"
         for name in OBJECT_MEASURES
         if name.startswith(("task_", "verifier_"))
-    } | {"warping_error_levels": "it is no picture of a film"}
+    } | {"warping_error_levels": "not a frame of a sequence"}
 
 
 def test_without_labels_it_is_appearance_only(picture):
@@ -72,13 +72,13 @@ def test_without_labels_a_judge_measures_objects(picture):
         verifiers={"task": lambda _: [Detection("x", box, 0.9)]},
     )
     assert found.decision == "certified"
-    assert found.checks["task_detection_recall"].reason == "it finds fewer than 3 objects before"
+    assert found.checks["task_detection_recall"].reason == "fewer than 3 detections in the source"
     assert found.checks["task_missed_detections"] == LimitCheck(0.0, "pass")
 
 
 def test_a_judge_that_finds_nothing_measures_no_objects(picture):
     found = certify("a", ImagePair(picture, picture), LIMITS, verifiers={"task": lambda _: []})
-    assert found.checks["task_missed_detections"].reason == "it finds no object before"
+    assert found.checks["task_missed_detections"].reason == "no detections in the source"
     assert found.checks["task_hallucinated_detections"] == LimitCheck(0.0, "pass")
     assert found.decision == "appearance only"
     assert DatasetCertificate(LIMITS, {"task": "00"}, (found,)).decision == "appearance only"
@@ -145,24 +145,21 @@ def test_what_a_picture_is_too_small_or_too_plain_for_is_not_measured(picture):
         if name not in OBJECT_MEASURES
     }
     assert why == {
-        "image_correlation": "it has next to no contrast",
+        "image_correlation": "too little contrast",
         "added_structure_levels": None,
         "grid_artefact_levels": None,
         "seam_step_levels": None,
         "clipped_fraction": None,
-        "warping_error_levels": "it is no picture of a film",
+        "warping_error_levels": "not a frame of a sequence",
     }
     small = certify("a", ImagePair(board, board), LIMITS, verifiers={})
-    assert small.checks["grid_artefact_levels"].reason == "a side of it is shorter than 48 px"
-    assert small.checks["seam_step_levels"].reason == "no row or column of it is flat enough"
+    assert small.checks["grid_artefact_levels"].reason == "a side is shorter than 48 px"
+    assert small.checks["seam_step_levels"].reason == "no row or column is flat enough"
 
 
 def test_boxes_alone_leave_outlines_unmeasured(pair, picture):
     found = certify("a", pair(picture, has_ids=False), LIMITS, verifiers={})
-    assert (
-        found.checks["edge_recall"].reason
-        == "the labels have neither an image of instance ids nor masks"
-    )
+    assert found.checks["edge_recall"].reason == "the labels have neither instance ids nor masks"
     assert found.decision == "certified"
 
 
@@ -202,7 +199,9 @@ def test_a_set_fails_when_a_judge_finds_too_few_again():
         few.estimate_detection_recall("task").ci95[1] > LIMITS.dataset_detection_recall
     )  # 18 of 20 may be chance
     assert few.violations == ()
-    assert many.violations == ("task finds 90.0% of the objects again, surely fewer than 97.0%",)
+    assert many.violations == (
+        "task detects 90.0% of the objects again, significantly fewer than 97.0%",
+    )
 
 
 def test_a_certificate_survives_the_disk():
@@ -217,7 +216,7 @@ def test_a_certificate_survives_the_disk():
 )
 def test_what_is_no_certificate_is_refused(content):
     with pytest.raises(
-        InputError, match=r"^c\.json: no certificate: .* Translate the pictures again\.$"
+        InputError, match=r"^c\.json: not a certificate: .* Translate the images again\.$"
     ):
         dataset_certificate_from_json(Path("c.json"), content)
 

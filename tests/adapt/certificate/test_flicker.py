@@ -104,7 +104,7 @@ def test_it_is_not_measured_where_hardly_anything_is_seen_twice(film):
     found = certify("a", ImagePair(now, now), CertificateLimits(), verifiers={}, previous_frame=PreviousFrame(ImagePair(earlier, earlier), hidden))  # fmt: skip
     assert (
         found.checks["warping_error_levels"].reason
-        == "hardly anything of it is seen in the picture before"
+        == "too few pixels are visible in the previous frame"
     )
 
 

@@ -45,7 +45,5 @@ def test_a_change_of_tones_is_expected(pair, picture, tones):
 
 
 def test_another_size_is_refused(picture):
-    with pytest.raises(
-        Sim2CamError, match="must have the size of its picture: 80x120, not 160x120"
-    ):
+    with pytest.raises(Sim2CamError, match="must have the size of its source: 160x120, not 80x120"):
         ImagePair(picture, picture[:, :80])

@@ -40,7 +40,7 @@ def test_killed_and_resumed_equals_uninterrupted_to_the_bit(method, sim, real, t
 @pytest.mark.parametrize("method", METHODS)
 def test_with_candidates_too(method, many_sim, many_real, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MIN_INTERVAL_STEPS", 10)
-    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.JUDGED_SHARE", 100)
+    monkeypatch.setattr("sim2cam.adapt.training.checkpoint_selection.MAX_EVALUATED_PIXELS", 100)
     train_reference(method, many_sim, many_real, tiny, tmp_path / "whole")
     with pytest.raises(KilledError):
         train_reference(
@@ -103,8 +103,8 @@ def test_a_broken_card_is_told(sim, real, tiny, tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"patch_px": 30}, "patch_px must be a multiple of 4 from 32, not 30"),
-        ({"patch_px": 16}, "patch_px must be a multiple of 4 from 32, not 16"),
+        ({"patch_px": 30}, "patch_px must be a multiple of 4 and at least 32, not 30"),
+        ({"patch_px": 16}, "patch_px must be a multiple of 4 and at least 32, not 16"),
         ({"blocks": 4}, "blocks must be 5 or more, not 4"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": 0}, "batch must be 1 or more, not 0"),

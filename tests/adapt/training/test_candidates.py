@@ -15,9 +15,8 @@ from sim2cam.metrics.detection import Detection
 class Planted:
     """A contestant that does what it is told."""
 
-    def __init__(self, change, verdict=lambda rgb: float(rgb.std())):
+    def __init__(self, change):
         self.change = change
-        self.score_realness = verdict
 
     def build_transfer(self):
         return self
@@ -70,7 +69,7 @@ def test_what_moves_objects_does_not_pass(contest):
     kept, moved = (contest.evaluate(1, Planted(change)) for change in (untouched, shifted))
     assert (kept.accepted, kept.violations) == (10, ())
     assert moved.accepted == 0
-    assert moved.violations == ("100.0% of the pictures were rejected, more than 5.0%",)
+    assert moved.violations == ("100.0% of the images are rejected, more than 5.0%",)
 
 
 def test_judges_have_a_say(contest):
@@ -85,28 +84,10 @@ def test_judges_have_a_say(contest):
     assert contest.evaluate(1, bright).violations == ()
     blamed = CheckpointSelector(contest.split, jury, 0).evaluate(1, bright)
     assert blamed.accepted < 10
-    assert "task finds 0.0% of the objects again, surely fewer than 97.0%" in blamed.violations
-
-
-def test_a_discriminator_that_knows_its_captures_is_found(contest):
-    known = {sample.rgb: None for sample in contest.split.real_train_subset.samples}
-    from sim2cam.images import read_rgb
-
-    faces = {read_rgb(path).tobytes() for path in known}
-    memory = contest.evaluate(1, Planted(untouched, lambda rgb: float(rgb.tobytes() in faces)))
-    assert memory.overfit_auc == 1.0
-    assert memory.overfit_p_value < 1e-4
-    honest = contest.evaluate(1, Planted(untouched))
-    assert honest.overfit_p_value > 0.05
-    undecided = contest.evaluate(1, Planted(untouched, lambda _rgb: 0.0))
-    assert undecided.overfit_auc == 0.5
-
-
-def test_discriminators_see_the_middle_of_large_captures(contest, monkeypatch):
-    monkeypatch.setattr("sim2cam.adapt.training.candidates._MIDDLE_PX", 40)
-    seen = []
-    contest.evaluate(1, Planted(untouched, lambda rgb: seen.append(rgb.shape) or 0.0))
-    assert set(seen) == {(40, 40, 3)}
+    assert (
+        "task detects 0.0% of the objects again, significantly fewer than 97.0%"
+        in blamed.violations
+    )
 
 
 def test_other_limits_are_kept_to(contest):

@@ -19,8 +19,8 @@ def test_grey_captures_among_coloured_ones_are_told(sim, real, tmp_path, kind):
     mixed = read_real_images(root)
     (concern,) = find_data_warnings(sim, mixed)
     assert concern == (
-        "2 of 5 captures are grey, the others have colour: translations will lose some of theirs. Leave "
-        "out either."
+        "2 of 5 real images are grey and the others coloured, so translations lose some colour. Remove "
+        "either kind."
     )
     assert find_data_warnings(sim, mixed.take(2)) == ()
 
@@ -32,7 +32,7 @@ def test_grey_captures_in_files_of_colour_are_told(real, tmp_path):
         grey = np.repeat(rgb[..., 1:2], 3, axis=2)
         write_bytes(root / f"{number}.jpg", encode_jpeg(grey if number < 3 else rgb, 80))
     (concern,) = find_data_warnings(real, read_real_images(root), paired=True)
-    assert concern.startswith("3 of 4 captures are grey, the others have colour")
+    assert concern.startswith("3 of 4 real images are grey and the others coloured")
 
 
 def test_captures_that_are_renders_are_told_also_after_compression(sim, real, tmp_path):
@@ -42,8 +42,8 @@ def test_captures_that_are_renders_are_told_also_after_compression(sim, real, tm
     mixed = replace(real, samples=captures)
     (concern,) = find_data_warnings(sim, mixed)
     assert concern == (
-        "2 of 4 captures show what a picture of --sim shows, as copies of it do: nothing but --sim is learned "
-        "from them. Check --real."
+        "2 of 4 real images are copies of images of --sim, so the translator learns nothing from them. Check "
+        "--real."
     )
     assert find_data_warnings(sim, mixed, paired=True) == ()
 

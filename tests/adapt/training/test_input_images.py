@@ -17,24 +17,29 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     ("now", "told"),
     [
-        ({"sim": {}}, "--sim: 0 is gone. Put it back and go on"),
+        (
+            {"sim": {}},
+            "--sim differ from those at the start of the training: 0 is missing. Restore it and continue",
+        ),
         (
             {"real": {"f": "f"}},
-            "--real: a, b, c and 2 more are gone. Put them back and go on",
+            "--real differ from those at the start of the training: a, b, c and 2 more are missing. Restore them and continue",
         ),
         (
             {"real": BEGUN["real"] | {"b": "x", "c": "y"}},
-            "--real: b, c are no longer as before. Put them back and go on",
+            "--real differ from those at the start of the training: b, c are changed. Restore them and continue",
         ),
-        ({"real": BEGUN["real"] | {"g": "g"}}, "--real: g is new. Take it away and go on"),
+        (
+            {"real": BEGUN["real"] | {"g": "g"}},
+            "--real differ from those at the start of the training: g is new. Remove it and continue",
+        ),
     ],
 )
 def test_what_is_no_longer_the_same_is_named(run, now, told):
     with pytest.raises(CheckpointError) as caught:
         check_images_unchanged(run, BEGUN | now)
     assert str(caught.value) == (
-        f"{run / CHECKPOINT}: this training was begun with other pictures of {told} with --resume, which "
-        "keeps all that was learned so far; or run with --overwrite to start again."
+        f"{run / CHECKPOINT}: the images of {told} with --resume, or start again with --overwrite."
     )
 
 
@@ -51,8 +56,7 @@ def test_only_of_pictures_it_is_told_what_to_do():
     with pytest.raises(InputError) as caught, explain_unreadable_images():
         raise InputError("a.jpg", "not a whole image.")
     assert str(caught.value) == (
-        "a.jpg: not a whole image. Put a whole one in its place and go on with --resume, which keeps all that "
-        "was learned so far."
+        "a.jpg: not a whole image. Restore the file and continue with --resume; progress so far is kept."
     )
     with pytest.raises(OutputError, match=r"^a: full$"), explain_unreadable_images():
         raise OutputError("a", "full")

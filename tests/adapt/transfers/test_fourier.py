@@ -79,7 +79,7 @@ def test_style_is_drawn():
     [
         ([], 3, "needs at least one style image"),
         (STYLE, -1, "must be 0 or more, not -1"),
-        ([np.zeros((40, 6, 3), np.uint8)], 3, "6x40 pixels has no frequencies up to 3"),
+        ([np.zeros((40, 6, 3), np.uint8)], 3, "6x40 pixels is too small for the radius 3"),
     ],
 )
 def test_bad_styles_are_refused(style, radius, message):

@@ -66,12 +66,12 @@ def test_the_choice_is_said_in_words():
         TransferScore("sliced", 2, None),
     )
     assert TransferSelection("development", 20, 40, tried).describe() == (
-        "The best transfer is style: its translations of 40 renders look most like the 20 development captures. "
-        "Distances: mkl 1.250, style 0.500. No label was read."
+        "The best transfer is style: its translations of 40 renders are nearest to the 20 development images. "
+        "Distances: mkl 1.250, style 0.500. No labels were used."
     )
     none = TransferSelection("style", 20, 12, tried[2:])
     assert none.method is None
     assert none.describe() == (
-        "no transfer is chosen: none keeps half of the translations of 12 renders, and 10, within the "
-        "certificate's limits"
+        "no transfer is selected: for none, half of 12 translated renders and at least 10 keep the limits of the "
+        "certificate"
     )

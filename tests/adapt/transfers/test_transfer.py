@@ -42,8 +42,8 @@ def test_buffers_come_in_metres_and_ids(sample):
 def test_buffer_of_another_size_is_refused(sample):
     small = sample.rgb.parent / "small.png"
     message = (
-        f"{small}: 9x5 pixels, but its image a.png has 9x6. "
-        "Render both again, or leave the buffer out."
+        f"{small}: has 9x5 pixels, but its image a.png has 9x6. "
+        "Render both again, or remove the buffer."
     )
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         read_frame(replace(sample, channels={"ids": small}))

@@ -87,11 +87,14 @@ def test_channels_are_counted_as_they_are_made():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("depth", "trained with depth, and the image has none. Render with depth, or train"),
-        ("objects", "trained with ids, and the image has none"),
-        ("normals", "trained with normals, and the image has none"),
-        ("coordinates", "trained with coordinates, and the image has none"),
-        ("category cup", "trained with categories, and the image has no labels. Label its objects"),
+        (
+            "depth",
+            "trained with depth, but the image has no such buffer. Render with depth, or train",
+        ),
+        ("objects", "trained with ids, but the image has no such buffer"),
+        ("normals", "trained with normals, but the image has no such buffer"),
+        ("coordinates", "trained with coordinates, but the image has no such buffer"),
+        ("category cup", "trained with categories, but the image has no labels. Label its objects"),
     ],
 )
 def test_missing_buffer_is_refused(name, message):
@@ -149,14 +152,14 @@ def test_a_mirrored_normal_points_the_other_way():
     ("names", "lost", "message"),
     [
         (("depth", "normals"), {"channels": {"depth": Path("d.png")}},
-         "a.png: has no normals, with which the translator was trained. Render it with normals, leave it out, "
-         "or train the translator on renders without."),
+         "a.png: has no normals buffer, but the translator was trained with it. Render with normals, remove the "
+         "image, or train a translator without it."),
         (("category cup",), {"channels": {}},
-         "a.png: has no ids, with which the translator was trained. Render it with ids, leave it out, or train "
-         "the translator on renders without."),
+         "a.png: has no ids buffer, but the translator was trained with it. Render with ids, remove the image, "
+         "or train a translator without it."),
         (("category cup",), {"objects": None},
-         "a.png: has no labels, and the translator was trained with categories. Label its objects, leave it "
-         "out, or train the translator on renders without labels."),
+         "a.png: has no labels, but the translator was trained with categories. Label its objects, remove the "
+         "image, or train a translator on renders without labels."),
     ],
 )  # fmt: skip
 def test_a_picture_that_lacks_a_buffer_is_named(names, lost, message):

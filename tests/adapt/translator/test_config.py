@@ -10,13 +10,13 @@ from sim2cam.errors import UsageError
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"patch_px": 30}, "patch_px must be a multiple of 4 from 32, not 30"),
+        ({"patch_px": 30}, "patch_px must be a multiple of 4 and at least 32, not 30"),
         (
             {"patch_px": 64, "discriminator_scales": 4},
-            "discriminator_scales must leave 16 pixels or more of a patch of 64, which 4 do not",
+            "discriminator_scales must leave at least 16 px of a patch of 64 px; 4 is too many",
         ),
         ({"discriminator_scales": 0}, "discriminator_scales must be 1 or more, not 0"),
-        ({"patch_px": 28}, "patch_px must be a multiple of 4 from 32, not 28"),
+        ({"patch_px": 28}, "patch_px must be a multiple of 4 and at least 32, not 28"),
         ({"width": 5}, "width must be even and 2 or more, not 5"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": 0}, "batch must be 1 or more, not 0"),

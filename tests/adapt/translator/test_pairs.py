@@ -96,17 +96,17 @@ def test_what_cannot_be_paired_is_told(stored):
     cases = [
         (
             stored("other", {"x.png": texture()}),
-            "other: no capture has the name of a render ('a' and so on; here 'x' and so on). Name both "
-            "of a pair alike.",
+            "other: no real image has the name of a render (renders: 'a', …; real images: 'x', …). Give both "
+            "images of a pair the same name.",
         ),
         (
             stored("small", {"a.png": texture()[:64]}),
-            "small/a.png: 96x64 pixels, but its render a.png has 96x128. Bring both of a pair to one "
-            "size.",
+            "small/a.png: has 96x64 pixels, but its render a.png has 96x128. Resize both images of a pair to the "
+            "same size.",
         ),
         (
             stored("twice", {"a.png": texture(), "a.PNG": texture()}),
-            "twice/a.PNG: another picture is called 'a' too. Give each pair its own name.",
+            "twice/a.PNG: another image has the name 'a' too. Give each pair a unique name.",
         ),
     ]
     for real, message in cases:

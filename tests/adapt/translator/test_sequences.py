@@ -120,6 +120,6 @@ def test_trainings_take_films_and_places_and_resume_to_the_bit(
     with pytest.raises(InputError) as caught:
         train_translator(sim, real, config, tmp_path / "none")
     assert str(caught.value) == (
-        f"{sim.root}: holds no two pictures of a film that follow one another, with the flow between "
-        "them. Render with film and the channel flow_backward, or set flow_weight = 0."
+        f"{sim.root}: has no two consecutive frames of a sequence with flow between them. Render "
+        "sequences with the channel flow_backward, or set flow_weight = 0."
     )

@@ -57,7 +57,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
     assert broken.value.path in whole
     assert str(broken.value).endswith(
-        " Put a whole one in its place and go on with --resume, which keeps all that was learned so far."
+        " Restore the file and continue with --resume; progress so far is kept."
     )
     assert [line.step for line in read_metrics(run)] == [2]
     for path, content in whole.items():
@@ -137,9 +137,8 @@ def test_a_capture_that_is_gone_is_named_and_put_back_nothing_is_lost(
             sim, replace(captures, samples=captures.samples[1:]), config, run, resume=True
         )
     assert str(caught.value) == (
-        f"{run / CHECKPOINT}: this training was begun with other pictures of --real: 0.jpg is gone. Put it "
-        "back and go on with --resume, which keeps all that was learned so far; or run with "
-        "--overwrite to start again."
+        f"{run / CHECKPOINT}: the images of --real differ from those at the start of the training: 0.jpg is "
+        "missing. Restore it and continue with --resume, or start again with --overwrite."
     )
     train_translator(sim, captures, config, run, resume=True)
     assert before == {path.name: path.read_bytes() for path in run.iterdir()}
@@ -149,7 +148,7 @@ def test_one_capture_is_too_few(sim, captures, tiny, tmp_path):
     with pytest.raises(InputError) as caught:
         train_translator(sim, captures.take(1), tiny, tmp_path / "run")
     assert str(caught.value) == (
-        f"{captures.root}: 1 captures, but a translator needs at least 20. Add some, or go on without "
-        "translation."
+        f"{captures.root}: 1 real images, but a translator needs at least 20. Add some, or use the renders "
+        "without translation."
     )
     assert not (tmp_path / "run").exists()

@@ -211,7 +211,7 @@ def test_folder_and_file_load_the_same(tmp_path):
         ({"kind": "sim2cam detector"}, "not the card of a translator: kind:"),
         (
             {"buffers": ["light"]},
-            "buffer 'light' is not known. Allowed: coordinates, depth, normals, objects",
+            "unknown buffer 'light'. Allowed: coordinates, depth, normals, objects",
         ),
         ({"buffers": ["depht"]}, "Did you mean 'depth'?"),
         ({"config": {"local_bound": 0.9}}, "local_bound must be above 0 and at most 0.3, not 0.9"),

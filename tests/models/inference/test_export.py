@@ -178,7 +178,7 @@ def test_a_transfer_without_a_network_is_refused(tmp_path):
     with pytest.raises(UsageError) as error:
         export_translator(ReinhardTransfer.fit([rgb]), tmp_path / "look.onnx")
     assert str(error.value) == (
-        "a transfer without a network cannot be ONNX. Give a trained translator."
+        "a parameter-free transfer has no network to export. Give a trained translator."
     )
 
 
