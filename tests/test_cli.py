@@ -200,24 +200,24 @@ USAGE = [
     ),
     (
         ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],
-        "--set light/warmth: give FACTOR=VALUE, as light/warmth=0.5.",
+        "--set light/warmth: give FACTOR=VALUE, such as light/warmth=0.5.",
     ),
-    (["train", "dice", "--data", "a", "b", "--mix", "1", "--out", "x"], "give one each"),
+    (["train", "dice", "--data", "a", "b", "--mix", "1", "--out", "x"], "Give one per dataset"),
     (
         ["train", "dice", "--data", "a", "--data", "b", "--out", "x"],
-        "--data is given twice. Give it once, with all its values.",
+        "--data is given twice. Give it once with all its values.",
     ),
     (
         ["bench", "w.safetensors", "--captures", "c", "--out", "found.txt"],
-        "--out found.txt must be a file that ends in .json.",
+        "--out found.txt must end in .json.",
     ),
     (
         ["bench", "w.safetensors", "--captures", "c", "--map=a=b", "--map", "c=d"],
-        "--map is given twice. Give it once, with all its values.",
+        "--map is given twice. Give it once with all its values.",
     ),
     (
         ["train", "dice", "--data", "a", "--out", "x", "--mix-steps", "3", "--mix_steps", "4"],
-        "--mix-steps is given twice. Give it once, with all its values.",
+        "--mix-steps is given twice. Give it once with all its values.",
     ),
 ]  # fmt: skip
 
@@ -300,7 +300,7 @@ def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     os.killpg(child.pid, signal.SIGINT)  # a terminal tells workers too
     _, told = child.communicate(timeout=120)
     assert child.returncode == 130, told
-    hint = "sim2cam: interrupted. Run the same command with --resume to go on."
+    hint = "sim2cam: interrupted. Run the same command with --resume to continue."
     assert told.splitlines()[1:] == ["", hint]
     assert main(["check", str(tmp_path / "d")]) == 1
     assert main([*render, "--workers", "1", "--resume", "-q"]) == 0

@@ -349,7 +349,7 @@ class Compare:
         kinds = [detect_result_kinds(path) for path in (*first, *second)]
         shared, console = set.intersection(*kinds), self.output.make_console()
         if not shared:
-            raise UsageError("Poses can only be compared with poses.")
+            raise UsageError("poses can only be compared with poses.")
         if self.sessions is not None and shared == {POSES_KEY}:
             raise UsageError(_SESSIONS_ERROR)
         for kind in sorted(set.union(*kinds) - shared):
@@ -426,5 +426,5 @@ def _list_run_files(path: Path) -> list[Path]:
         return [path]
     files = sorted(path.parent.glob(path.name))
     if not files:
-        raise UsageError(f"No file matches {path}. Check the pattern.")
+        raise UsageError(f"no file matches {path}. Check the pattern.")
     return files

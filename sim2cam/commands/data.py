@@ -144,7 +144,7 @@ class Render:
     def _require_output(self) -> tuple[Path, int]:
         """Return --out and --count; raise UsageError if one is missing."""
         if self.out is None or self.count is None:
-            raise UsageError("Give --out and --count, or --preview.")
+            raise UsageError("give --out and --count, or --preview.")
         if self.count < 1:
             raise UsageError(f"--count must be 1 or more, not {self.count}")
         return self.out, self.count

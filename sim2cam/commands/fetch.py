@@ -36,7 +36,7 @@ class Fetch:
 
         if self.name not in PUBLIC_DATASETS:
             raise UsageError(
-                f"Unknown dataset '{self.name}'. {suggest_name(self.name, PUBLIC_DATASETS)}"
+                f"unknown dataset '{self.name}'. {suggest_name(self.name, PUBLIC_DATASETS)}"
             )
         dataset, root = PUBLIC_DATASETS[self.name], locate_data_folder()
         console = self.output.make_console()
@@ -64,9 +64,9 @@ def _confirm_licence(dataset: PublicDataset) -> None:
     """Raise UsageError unless the user accepts the licence at the prompt."""
     if not sys.stdin.isatty():
         raise UsageError(
-            f"Add --accept-licence to download {dataset.name} ({dataset.licence}) without a terminal."
+            f"add --accept-licence to download {dataset.name} ({dataset.licence}) without a terminal."
         )
     sys.stderr.write("Do you accept it? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError(f"The licence of {dataset.name} was not accepted; nothing is downloaded.")
+        raise UsageError(f"the licence of {dataset.name} was not accepted; nothing is downloaded.")

@@ -53,4 +53,4 @@ class Doctor:
                 if check.remedy:
                     console.print_text(f"      {'':<{width}}  remedy: {check.remedy}")
         if not can_run(checks):
-            raise Sim2CamError("The demo cannot run on this machine. See the remedies above.")
+            raise Sim2CamError("the demo cannot run on this machine. See the remedies above.")

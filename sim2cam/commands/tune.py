@@ -66,7 +66,7 @@ class Tune:
         check_numbers(workers=self.workers)
         category_map = parse_category_map(self.map)
         if not self.captures:
-            raise UsageError("Give labelled images after the weights.")
+            raise UsageError("give labelled images after the weights.")
         check_output_folder(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)

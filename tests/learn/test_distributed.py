@@ -269,10 +269,10 @@ def test_a_batch_is_divided_evenly_or_not_at_all(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["check", "data"], "torchrun has started 2 processes, but only train and adapt train share "
-         "their work among them. Run this command without torchrun."),
+        (["check", "data"], "torchrun started 2 processes, but only train and adapt train are "
+         "distributed. Run this command without torchrun."),
         (["adapt", "train", "--sim", "PHOTOS", "--real", "PHOTOS", "--out", "run", "--method", "mkl"],
-         "mkl is fitted, by one process. Run it without torchrun."),
+         "mkl is fitted by one process. Run it without torchrun."),
     ],
 )  # fmt: skip
 def test_commands_that_cannot_be_shared(two, photos, capsys, arguments, message):
