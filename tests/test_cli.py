@@ -125,7 +125,7 @@ def test_a_full_folder_is_refused_without_a_word_of_what_to_do(rendered, capsys)
     recipe = rendered.parent / "small.toml"
     assert main(["render", str(recipe), "--out", str(rendered), "--count", "4"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"sim2cam: {rendered}: is not empty. Add --resume to go on or --overwrite to start anew."
+        f"sim2cam: {rendered}: is not empty. Add --resume to continue or --overwrite to start again."
     )
 
 

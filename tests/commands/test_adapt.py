@@ -501,7 +501,7 @@ def trained(tmp_path):
             ["--paired", "--sim", "others"],
             "19 captures have the names of renders, but a translator",
         ),
-        (["--method", "mkl", "--real", "broken"], "b.jpg: not a whole image"),
+        (["--method", "mkl", "--real", "broken"], "b.jpg: damaged image"),
     ],
 )
 def test_what_cannot_be_trained_leaves_the_old_run(

@@ -79,12 +79,12 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
     told = capsys.readouterr()
     assert [json.loads(line)["image"] for line in told.out.splitlines()] == ["a.jpg", "b.jpg"]
     first, *_, last = told.err.splitlines()
-    assert first.startswith(f"{photos}/a.png: not a whole image (")
+    assert first.startswith(f"{photos}/a.png: damaged image (")
     assert last == (
         f"sim2cam: {photos}: 1 images cannot be read and are skipped, such as a.png. Copy them again."
     )
     assert predict(photos / "a.png") == 1
-    assert f"sim2cam: {photos}/a.png: not a whole image (" in capsys.readouterr().err
+    assert f"sim2cam: {photos}/a.png: damaged image (" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["predict", "pseudo-label"])
@@ -302,7 +302,7 @@ def test_cameras_are_watched_by_their_address(photo, tmp_path, capsys):
         assert [line["image"] for line in lines(capsys)] == ["000000", "000001"]
         assert predict(f"{address}/nothing.avi") == 1
         server.shutdown()
-    assert "/nothing.avi: nothing there that OpenCV can watch. Check it." in capsys.readouterr().err
+    assert "/nothing.avi: not a stream that OpenCV can read. Check it." in capsys.readouterr().err
 
 
 BAD = [
@@ -312,7 +312,7 @@ BAD = [
     (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .jfif, .png, .bmp, .tif, "
      ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
      "its folder."),
-    (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
+    (("99",), 1, "camera 99: no such camera, or it is used by another program. Check it."),
     (("broken.mp4", "--min-score", "1.5"), 2, "--min-score must be 0 to 1, not 1.5"),
     (("broken.mp4", "--limit", "0"), 2, "--limit must be 1 or more, not 0"),
 ]  # fmt: skip

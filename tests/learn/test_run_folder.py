@@ -150,7 +150,9 @@ def test_only_a_training_is_removed(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / f"{WEIGHTS}.part").touch()
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(OutputError, match=r"holds 'notes\.txt', which is no part of a training"):
+    with pytest.raises(
+        OutputError, match=r"contains 'notes\.txt', which is not part of a training"
+    ):
         clear_run_folder(tmp_path)
     assert len(list(tmp_path.iterdir())) == len(RUN_FILES) + 2
     (tmp_path / "notes.txt").unlink()

@@ -53,7 +53,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         for path, content in whole.items():
             path.write_bytes(content[: len(content) // 2])
 
-    with pytest.raises(InputError, match="not a whole image") as broken:
+    with pytest.raises(InputError, match="damaged image") as broken:
         train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
     assert broken.value.path in whole
     assert str(broken.value).endswith(

@@ -340,7 +340,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
             for path, content in whole.items():
                 path.write_bytes(content[: len(content) // 2])
 
-    with pytest.raises(InputError, match="not a whole image") as broken:
+    with pytest.raises(InputError, match="damaged image") as broken:
         train_detector(
             parts, config, run, log_interval_steps=2, checkpoint_interval_s=0, progress=cut_files
         )
