@@ -204,7 +204,7 @@ def compute_digest(path: Path) -> str:
 def check_digest(path: Path, digest: str) -> None:
     """Raise InputError if a file changed since its digest was recorded."""
     if compute_digest(path) != digest:
-        raise InputError(path, "changed during the run. Start the run again.")
+        raise InputError(path, "changed since it was imported. Start the run again.")
 
 
 def read_rgb(path: Path) -> NDArray[np.uint8]:

@@ -240,7 +240,7 @@ BAD = [
     ),
     (["--steps", "0"], "steps must be 1 or more, not 0"),
     (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
-    (["--device", "gpu"], "--device gpu is not known. Allowed: cpu, cuda, cuda:0"),
+    (["--device", "gpu"], "--device gpu is unknown. Allowed: cpu, cuda, cuda:0"),
     (["--map", "one"], "--map one: give two category names as REAL=SIM."),
 ]
 
