@@ -38,22 +38,13 @@ class Ablate:
     """
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """Name of a shipped recipe (dice) or .toml file. A recipe NAME-fixed next to it, if any, is the
-    variant without randomization."""
+    """Name of a shipped recipe (dice) or .toml file. A recipe NAME-fixed next to it, if any, is the variant without randomization."""
     captures: Path
-    """Real images: a folder with test.json, style.json and optionally dev.json and train.json, or one
-    COCO file, split in half into train and test (by session with --sessions)."""
+    """Real images: a folder with test.json, style.json and optionally dev.json and train.json, or one COCO file, split in half into train and test (by session with --sessions)."""
     out: Path
     """Output folder."""
     variants: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
-    """Comma-separated groups or variants.
-
-    Groups: core; transfers; translators (ours with two seeds, ours without original renders, and
-    cyclegan, cut and fastcut without rejection by the certificate); features (feature adaptation to
-    the style photos); curve (5 to 200 labelled photos); mixed (labelled photos and renders);
-    fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled
-    around the one estimated from the style photos), translated, pseudo-labelled (fine-tuned on
-    pseudo-labels of the style photos), real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
+    """Comma-separated groups or variants. Groups: core; transfers; translators (the learned one with two seeds and without the original renders, and cyclegan, cut and fastcut without rejection by the certificate); features (feature adaptation to the style photos); curve (5 to 200 labelled photos); mixed (labelled photos and renders); fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the one estimated from the style photos), translated, pseudo-labelled (fine-tuned on pseudo-labels of the style photos), real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
     seeds: int = 3
     """Number of training seeds per variant."""
     steps: int | None = None

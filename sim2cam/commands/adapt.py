@@ -62,19 +62,15 @@ class AdaptTrain:
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
     """Recipe whose [adapt] section sets the method, its training and the limits of the certificate."""
     task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """Detector whose detections must be preserved: file or shipped name. It takes part in checkpoint
-    selection and, if accurate on the renders, in the loss of the learned translator."""
+    """Detector whose detections must be preserved: file or shipped name. It takes part in checkpoint selection and, if accurate on the renders, in the loss of the learned translator."""
     verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
     """Second detector of another architecture: dice-verifier or a file."""
     preset: Literal["demo", "small", "large"] | None = None
-    """Settings of the learned translator: demo (about 2 minutes on CPU), small (20 minutes on two cores)
-    or large (30 minutes on a GPU); default: from the recipe."""
+    """Settings of the learned translator: demo (about 2 minutes on CPU), small (20 minutes on two cores) or large (30 minutes on a GPU); default: from the recipe."""
     validation: Path | None = None
-    """Labelled real images, not among --real. They select the checkpoint if held-out real images cannot
-    separate the candidates; they are never trained on."""
+    """Labelled real images, not among --real. They select the checkpoint if held-out real images cannot separate the candidates; they are never trained on."""
     paired: bool = False
-    """Train the learned translator on pairs: real images show the scenes of the renders of equal name,
-    through the same lens."""
+    """Train the learned translator on pairs: real images show the scenes of the renders of equal name, through the same lens."""
     steps: int | None = None
     """Training steps; default: from the recipe."""
     seed: int | None = None

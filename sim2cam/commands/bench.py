@@ -58,13 +58,9 @@ class Bench:
     weights: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
     ]
-    """Weights (.safetensors file or shipped name), detections (.json of --out, .json.gz of ablate, COCO or
-    BOP results) or poses (.csv, BOP19 format)."""
+    """Weights (.safetensors file or shipped name), detections (.json of --out, .json.gz of ablate, COCO or BOP results) or poses (.csv, BOP19 format)."""
     captures: Path
-    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files.
-
-    BOP: its test targets are scored, with amodal boxes and at least 10 % visible; poses also need its
-    meshes. Without labels, weights get unsupervised scores."""
+    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files. BOP: its test targets are scored, with amodal boxes and at least 10 % visible; poses also need its meshes. Without labels, weights get unsupervised scores."""
     out: Path | None = None
     """Output file (.json) of scores, errors per image and detections; a page (.html) is written next to it."""
     poses: Path | None = None
@@ -326,14 +322,11 @@ class Compare:
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
-    """Results of the first run: file of bench --out or ablate (predictions/*.json.gz), COCO results, or BOP
-    poses (.csv). Several files (one per seed) are averaged: a folder, or a quoted pattern such as
-    'RUN/predictions/randomized-?.json.gz'."""
+    """Results of the first run: file of bench --out or ablate (predictions/*.json.gz), COCO results, or BOP poses (.csv). Several files (one per seed) are averaged: a folder, or a quoted pattern such as 'RUN/predictions/randomized-?.json.gz'."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
     """Results of the second run."""
     captures: Path
-    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files; for poses a BOP dataset,
-    with its meshes for .csv files."""
+    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files; for poses a BOP dataset, with its meshes for .csv files."""
     sessions: Sessions = None
     split: Split = None
     skip_invalid: SkipInvalid = False

@@ -34,8 +34,7 @@ class Calibrate:
     out: Path | None = None
     """Output file, such as camera.json; without it the result is only printed."""
     board: _BoardText = None
-    """Marker board, such as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the ratio of
-    marker side to square side. Chessboards are detected without this flag."""
+    """Marker board, such as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the ratio of marker side to square side. Chessboards are detected without this flag."""
     monitor: _MonitorWeights = None
     """Detector whose OOD score and confidence are recorded, so that ``drift`` can detect their change."""
     seed: int = 0

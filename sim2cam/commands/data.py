@@ -48,20 +48,16 @@ class Render:
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
     """Image size in pixels; default: from the recipe."""
     channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Comma-separated channels; default: from the recipe. One or more of depth, ids, parts, normals,
-    coordinates, coverage, flow_forward, flow_backward (sequences only), sensor_depth, disparity, shared,
-    raw, right, amodal_masks, keypoints, occlusions, symmetries."""
+    """Comma-separated channels; default: from the recipe. One or more of depth, ids, parts, normals, coordinates, coverage, flow_forward, flow_backward (sequences only), sensor_depth, disparity, shared, raw, right, amodal_masks, keypoints, occlusions, symmetries."""
     resample: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
-    """Comma-separated groups to resample in every scene, such as light or die/3. All other values stay
-    the same, so that images of equal name form counterfactual pairs."""
+    """Comma-separated groups to resample in every scene, such as light or die/3. All other values stay the same, so that images of equal name form counterfactual pairs."""
     settings: Annotated[
         tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]],
         tyro.conf.arg(name="set", metavar="FACTOR=VALUE [FACTOR=VALUE ...]"),
     ] = ()
     """Factors to set in every scene, such as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
-    """Reuse the simulated scenes of this dataset of the same recipe and seed, for other --channels or on
-    a machine without physics."""
+    """Reuse the simulated scenes of this dataset of the same recipe and seed, for other --channels or on a machine without physics."""
     images: bool = True
     """Render images; --no-images only simulates physics, for a later --scenes."""
     workers: int = os.cpu_count() or 1

@@ -21,8 +21,7 @@ class Demo:
     out: Path = Path("runs/demo")
     """Output folder."""
     captures: Path | None = None
-    """Real images: a folder with style.json (or train.json) and test.json, or one COCO file; default:
-    the shipped stand-in camera."""
+    """Real images: a folder with style.json (or train.json) and test.json, or one COCO file; default: the shipped stand-in camera."""
     seed: int = 0
     """Random seed."""
     workers: int = min(2, os.cpu_count() or 1)

@@ -118,8 +118,7 @@ class DomainFit:
     count: int = 64
     """Number of renders per trial."""
     factors: Annotated[str, tyro.conf.arg(metavar="NAMES")] = ""
-    """Comma-separated groups and factors, such as light,view/tilt_rad; default: light, texture, number,
-    size and pose."""
+    """Comma-separated groups and factors, such as light,view/tilt_rad; default: light, texture, number, size and pose."""
     weights: Path | None = None
     """Detector whose backbone features measure the domain gap; default: image statistics."""
     limit: int | None = None

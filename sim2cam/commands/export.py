@@ -28,18 +28,15 @@ class Export:
     """Export datasets, real images or a trained network to a common format."""
 
     data: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DATA")]
-    """Datasets or real images; several are merged. For onnx: weights of a detector (file or shipped name),
-    or the run folder of a translator."""
+    """Datasets or real images; several are merged. For onnx: weights of a detector (file or shipped name), or the run folder of a translator."""
     out: Path
     """Output folder; for onnx the output file."""
     format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset", "onnx"] = (
         "coco"
     )
-    """Format. coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: polygons. kitti: boxes, occlusion.
-    bop: 6D poses, masks, depth, models, pinhole images. webdataset: all data, in tar files."""
+    """Format. coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: polygons. kitti: boxes, occlusion. bop: 6D poses, masks, depth, models, pinhole images. webdataset: all data, in tar files."""
     split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...|NAME,...")] = None
-    """New splits with their share of the scenes, such as train=0.8,val=0.2, or existing splits to export,
-    such as test. Default: keep existing splits; data without splits becomes train."""
+    """New splits with their share of the scenes, such as train=0.8,val=0.2, or existing splits to export, such as test. Default: keep existing splits; data without splits becomes train."""
     where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None
     """SQL condition on the table samples (see catalog) that selects images, such as "objects > 3"."""
     seed: int = 0
@@ -127,8 +124,7 @@ class Catalog:
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
     """Dataset or real images."""
     sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
-    """Query over the tables samples, objects, scenes and sampled_values (extra: catalog); default: a
-    summary of counts, ranges, rejections, licences and size."""
+    """Query over the tables samples, objects, scenes and sampled_values (extra: catalog); default: a summary of counts, ranges, rejections, licences and size."""
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)

@@ -20,8 +20,7 @@ class Fetch:
     """Download a public dataset after showing its licence."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """dice: photos of dice with boxes. lmo, lm, tless, tudl, icbin, ycbv: BOP test images with poses and
-    meshes."""
+    """dice: photos of dice with boxes. lmo, lm, tless, tudl, icbin, ycbv: BOP test images with poses and meshes."""
     accept_licence: bool = False
     """Accept the licence without a prompt."""
     overwrite: bool = False

@@ -28,8 +28,7 @@ class ScenesAdd:
     note: str = ""
     """Why the scene is stored."""
     recipe: str | None = None
-    """Recipe of the dataset (name or .toml file); required if scenes use files such as meshes, which are
-    copied."""
+    """Recipe of the dataset (name or .toml file); required if scenes use files such as meshes, which are copied."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:

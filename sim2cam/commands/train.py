@@ -37,8 +37,7 @@ class Train:
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
     """Name of a shipped recipe (dice) or .toml file, whose [train] section configures the training."""
     data: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="DATA [DATA ...]")]
-    """Labelled datasets: rendered, translated or real. Of data with splits, only train is used unless
-    --split names others."""
+    """Labelled datasets: rendered, translated or real. Of data with splits, only train is used unless --split names others."""
     out: Path
     """Run folder."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
@@ -58,19 +57,15 @@ class Train:
     limit: int | None = None
     """Read at most this many samples of each dataset."""
     initial_weights: Annotated[Path | None, tyro.conf.arg(name="from", metavar="WEIGHTS")] = None
-    """Initial weights (file or shipped name), fine-tuned as set in [train.fine_tuning]: for few labelled
-    images or pseudo-labels."""
+    """Initial weights (file or shipped name), fine-tuned as set in [train.fine_tuning]: for few labelled images or pseudo-labels."""
     captures: Path | None = None
     """Unlabelled real images for feature adaptation, as set in [train.adapt]."""
     backgrounds: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="IMAGES [IMAGES ...]")] = ()
-    """Background images without the trained categories: photos of the target environment, or renders of
-    other recipes. Used for copy-paste and occlusion in half of the samples."""
+    """Background images without the trained categories: photos of the target environment, or renders of other recipes. Used for copy-paste and occlusion in half of the samples."""
     validation: Path | None = None
-    """Labelled real images that select input scale and box expansion, calibrate confidences and, with
-    patience in [train], stop the training early. They must not be among the data."""
+    """Labelled real images that select input scale and box expansion, calibrate confidences and, with patience in [train], stop the training early. They must not be among the data."""
     held_out: float = 0.05
-    """Share of scenes held out for confidence calibration and OOD detection if --validation has fewer than
-    19 images; none if the share is fewer than 19 images."""
+    """Share of scenes held out for confidence calibration and OOD detection if --validation has fewer than 19 images; none if the share is fewer than 19 images."""
     device: str = "cpu"
     """Device: cpu, cuda or cuda:0."""
     tensorboard: bool = False
