@@ -286,7 +286,7 @@ def test_a_truncated_file_is_told(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     Image.fromarray(picture(200, 100)).save(path)
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(InputError, match=f"a{suffix}: not a") as caught:
+    with pytest.raises(InputError, match=f"a{suffix}: damaged image") as caught:
         read_rgb(path)
     assert caught.value.path == path
 

@@ -152,14 +152,14 @@ from pathlib import Path
 
 import numpy as np
 
-from sim2cam.images import decode_picture, encode_jpeg
+from sim2cam.images import decode_image, encode_jpeg
 from sim2cam.learn.device import release_memory
 
 def resident_mb():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 def decode():
-    pictures.extend(decode_picture(jpeg).copy() for _ in range(300))
+    pictures.extend(decode_image(jpeg).copy() for _ in range(300))
 
 jpeg = encode_jpeg(np.random.default_rng(0).integers(0, 256, (512, 512, 3), np.uint8), 90)
 pictures, before = [], resident_mb()
