@@ -1,3 +1,3 @@
-"""sim2cam: turns simulated scenes into perception models that work on your camera."""
+"""sim2cam: from simulated scenes to perception models that work on your camera."""
 
 __version__ = "0.1.0"

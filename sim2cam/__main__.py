@@ -1,4 +1,4 @@
-"""``python -m sim2cam`` and the command ``sim2cam``."""
+"""Entry point of ``python -m sim2cam`` and the command ``sim2cam``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line and return its exit code; an interrupt amid the imports ends it quietly, too."""
+    """Run the command line and return its exit code, also if interrupted during imports."""
     try:
         from sim2cam.cli import main as run
 

@@ -1,4 +1,4 @@
-"""The command ``sim2cam``: parses, runs, and turns errors into exit codes."""
+"""Command-line entry point ``sim2cam``: parsing, execution and exit codes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _Scenes = (
 _Command = (
     Annotated[Demo, tyro.conf.subcommand("demo")]
     | Annotated[
-        _Domain, tyro.conf.subcommand("domain", description="Show what a recipe draws, and fit it.")
+        _Domain, tyro.conf.subcommand("domain", description="Show and fit the domain of a recipe.")
     ]
     | Annotated[Render, tyro.conf.subcommand("render")]
     | Annotated[New, tyro.conf.subcommand("new")]
@@ -72,14 +72,14 @@ _Command = (
     | Annotated[Predict, tyro.conf.subcommand("predict")]
     | Annotated[PseudoLabel, tyro.conf.subcommand("pseudo-label")]
     | Annotated[
-        _Scenes, tyro.conf.subcommand("scenes", description="Keep scenes, and render them again.")
+        _Scenes, tyro.conf.subcommand("scenes", description="Store and check regression scenes.")
     ]
     | Annotated[Fetch, tyro.conf.subcommand("fetch")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Doctor, tyro.conf.subcommand("doctor")]
 )
 _REPEATABLE_FLAG = "--set"
-_RENAMED = {  # names of earlier releases, by which old scripts still call
+_RENAMED = {  # commands and flags of earlier releases, with their current names
     "ladder": "ablate",
     "label": "pseudo-label",
     "ablate --arms": "--variants",
@@ -109,19 +109,26 @@ _TYRO_CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return the exit code: 0, 1 (ran and failed), 2 (usage), 130 (interrupted)."""
+    """Run the command line.
+
+    Args:
+        arguments: Command and flags; by default those of the process.
+
+    Returns:
+        Exit code: 0 (success), 1 (ran and failed), 2 (usage error), 130 (interrupted).
+    """
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
-    except BrokenPipeError:  # whoever reads has seen enough, as `head` has
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def _run(arguments: list[str]) -> int:
-    # Threads that spin while they wait take the core from those that work; read when torch loads.
+    # Spinning OpenMP threads take cores from working ones. Torch reads the variable on import.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if sys.__stderr__ is not None:
-        faulthandler.enable(sys.__stderr__)  # a driver that crashes leaves no other trace
+        faulthandler.enable(sys.__stderr__)  # a crashing GPU driver leaves no other trace
     escape_unencodable()
     warnings.formatwarning = _format_warning
     if arguments == ["--version"]:
@@ -151,7 +158,7 @@ def _run(arguments: list[str]) -> int:
         return _print_error(_wrap_os_error(error), 1)
     except KeyboardInterrupt:
         can_resume = isinstance(getattr(command, "folder", None), FolderOptions)
-        hint = "Run the same command with --resume to go on." if can_resume else ""
+        hint = "Run the same command with --resume to continue." if can_resume else ""
         sys.stderr.write(f"\nsim2cam: interrupted. {hint}\n")
         return 130
     return 0
@@ -159,20 +166,21 @@ def _run(arguments: list[str]) -> int:
 
 @contextmanager
 def _preserve_interrupts() -> Iterator[None]:
-    """Raise KeyboardInterrupt when asked to end, also in place of the error that it became on its way.
+    """Raise KeyboardInterrupt on SIGINT, SIGTERM and SIGHUP.
 
-    C code that calls Python, as ctypes does for each argument of OpenGL's functions, may report
-    whatever that raised as an error of its own. Clusters and containers ask by SIGTERM, a terminal that
-    is closed by SIGHUP.
+    C code that calls Python (ctypes, for OpenGL arguments) may replace the KeyboardInterrupt by an
+    error of its own; that error is converted back.
     """
-    if threading.current_thread() is not threading.main_thread():  # others may set no handler
+    if threading.current_thread() is not threading.main_thread():  # only it may set handlers
         yield
         return
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    if hasattr(signal, "SIGHUP"):  # a closed terminal; Windows has none, and nohup ignores it
-        usual[signal.SIGHUP] = signal.SIG_DFL
-    ours = {
-        number: handler for number, handler in usual.items() if signal.getsignal(number) is handler
+    default_handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    if hasattr(signal, "SIGHUP"):  # not on Windows; ignored under nohup
+        default_handlers[signal.SIGHUP] = signal.SIG_DFL
+    replaced = {
+        number: handler
+        for number, handler in default_handlers.items()
+        if signal.getsignal(number) is handler
     }
     interrupted = False
 
@@ -181,7 +189,7 @@ def _preserve_interrupts() -> Iterator[None]:
         interrupted = True
         signal.default_int_handler(number, frame)
 
-    for number in ours:
+    for number in replaced:
         signal.signal(number, interrupt)
     try:
         yield
@@ -190,28 +198,20 @@ def _preserve_interrupts() -> Iterator[None]:
             raise KeyboardInterrupt from error
         raise
     finally:
-        for number, handler in ours.items():
+        for number, handler in replaced.items():
             signal.signal(number, handler)
 
 
 def _check_repeated_flags(arguments: list[str]) -> None:
-    """Refuse a flag that is given twice: the last one alone would count.
-
-    Raises:
-        UsageError: with the flag.
-    """
+    """Raise UsageError if a flag occurs twice; tyro would silently use the last one."""
     flags = _list_flags(arguments)
     for flag in flags:
         if flags.count(flag) > 1 and flag != _REPEATABLE_FLAG:
-            raise UsageError(f"{flag} is given twice. Give it once, with all its values.")
+            raise UsageError(f"{flag} is given twice. Give it once with all its values.")
 
 
 def _check_renamed(arguments: list[str]) -> None:
-    """Refuse commands and flags of earlier releases.
-
-    Raises:
-        UsageError: with their names of today.
-    """
+    """Raise UsageError for commands and flags of earlier releases, with the current names."""
     words = list(itertools.takewhile(lambda text: not text.startswith("-"), arguments[:2]))
     sentences = []
     if words and words[0] in _RENAMED:
@@ -227,20 +227,16 @@ def _check_renamed(arguments: list[str]) -> None:
 
 
 def _list_flags(arguments: list[str]) -> list[str]:
-    """Return the long flags without their values, as help texts spell them."""
+    """Return the long flags without values, spelled as in the help."""
     return [text.partition("=")[0].replace("_", "-") for text in arguments if text.startswith("--")]
 
 
 def _check_launch(command: object) -> None:
-    """Refuse commands that several processes would all do alike, into one folder.
-
-    Raises:
-        UsageError: torchrun has started several.
-    """
+    """Raise UsageError if torchrun started several processes of a command that is not distributed."""
     if get_world_size() > 1 and not isinstance(command, AdaptTrain | Train):
         raise UsageError(
-            f"torchrun has started {get_world_size()} processes, but only train and adapt train share their "
-            "work among them. Run this command without torchrun."
+            f"torchrun started {get_world_size()} processes, but only train and adapt train are "
+            "distributed. Run this command without torchrun."
         )
 
 
@@ -251,14 +247,14 @@ def _format_warning(
     lineno: int,
     line: str | None = None,
 ) -> str:
-    """Return what is printed of a warning: of a flaw of a user's file no line of our source."""
+    """Format a warning; warnings about user files omit the source line."""
     if issubclass(category, RepairWarning):
         return escape_controls(f"sim2cam: {message}\n")
     return escape_controls(_PYTHON_FORMATWARNING(message, category, filename, lineno, line))
 
 
 def _wrap_os_error(error: OSError) -> InputError:
-    """Return the error of a file that the system refuses to open, find or write."""
+    """Return an InputError for a file that the operating system cannot open, find or write."""
     return InputError(
         str(error.filename),
         f"cannot be used ({error.strerror}). Check the path, the permissions and the free disk space.",

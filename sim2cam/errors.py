@@ -1,4 +1,4 @@
-"""Errors that say what was wrong, where, and what to do about it."""
+"""Exceptions and warnings of sim2cam."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 
 
 class Sim2CamError(Exception):
-    """Base of every error that sim2cam raises on purpose; the command line exits with 1."""
+    """Base class of sim2cam errors; the command line exits with 1."""
 
 
 class UsageError(Sim2CamError):
-    """The call itself cannot be carried out; the command line exits with 2."""
+    """Invalid arguments; the command line exits with 2."""
 
 
 class InputError(Sim2CamError):
-    """A file or folder that was given is not usable.
+    """Unusable file or folder.
 
     Attributes:
-        path: the offending file or folder.
+        path: The file or folder.
     """
 
     def __init__(self, path: Path | str, problem: str) -> None:
-        super().__init__(path, problem)  # as given, so that pickle brings it home from a worker
+        super().__init__(path, problem)  # pickle restores an error of a worker from these
         self.path = Path(path)
 
     def __str__(self) -> str:
@@ -32,30 +32,30 @@ class InputError(Sim2CamError):
 
 
 class RecipeError(InputError):
-    """A recipe holds a wrong key, type or range."""
+    """Recipe with an invalid key, type or range."""
 
 
 class CheckpointError(InputError):
-    """A checkpoint or weights file does not belong to what it was given to."""
+    """Checkpoint or weights file that is damaged or does not match."""
 
 
 class OutputError(InputError):
-    """An output folder cannot be written, or holds something else."""
+    """Output file or folder that cannot be written, exists or contains other files."""
 
 
 class BackendError(Sim2CamError):
-    """A renderer, driver or optional package is not there."""
+    """Missing renderer, driver or optional package, or exhausted memory."""
 
 
 class DivergenceError(Sim2CamError):
-    """A training whose losses are no longer finite.
+    """Training with a non-finite loss.
 
     Attributes:
-        step: the first at which they were not, counted from 1.
+        step: First step with a non-finite loss, from 1.
     """
 
     def __init__(self, problem: str, step: int) -> None:
-        super().__init__(problem, step)  # as given, so that pickle brings it home from a worker
+        super().__init__(problem, step)  # pickle restores an error of a worker from these
         self.step = step
 
     def __str__(self) -> str:
@@ -63,29 +63,29 @@ class DivergenceError(Sim2CamError):
 
 
 class SceneError(Sim2CamError):
-    """A scene cannot be settled or drawn within its budget of attempts."""
+    """Scene that cannot be simulated or rendered within its number of attempts."""
 
 
 class RepairWarning(UserWarning):
-    """A file had a flaw that could be repaired; says which, and how."""
+    """Flaw of an input file that was repaired."""
 
 
 class SpecError(Sim2CamError, ValueError):
-    """A value of a scene of which nothing can be made.
+    """Invalid value of a scene.
 
-    A ValueError too, so that what reads a scene from a file says where in it the value stands.
+    Derives from ValueError, so that the reader of a scene file adds the location of the value.
     """
 
 
 class LensError(Sim2CamError, ValueError):
-    """A lens with impossible numbers, or asked for what it cannot see.
+    """Lens with invalid parameters, or a point outside its field of view.
 
-    A ValueError too, so that what reads a lens from a file says where in it the numbers stand.
+    Derives from ValueError, so that the reader of a lens file adds the location of the value.
     """
 
 
 def suggest_name(name: str, allowed: Iterable[str]) -> str:
-    """Return the allowed names, led by the closest one: ``Did you mean 'a'? Allowed: a, b``."""
+    """Return a hint with the closest and all allowed names: ``Did you mean 'a'? Allowed: a, b``."""
     options = sorted(allowed)
     close = difflib.get_close_matches(name, options, n=1)
     hint = f"Did you mean '{close[0]}'? " if close else ""

@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all, durable, and by one process at a time."""
+"""Atomic writes, folder locks and preparation of output folders."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from pathlib import Path
 from sim2cam.errors import OutputError
 
 LOCK_NAME = "run.lock"
-"""Name of the file that a process holds while it writes into a folder."""
+"""Lock file of an output folder."""
 TEMPORARY_SUFFIX = ".part"
-"""Ending of names under which files and folders are written until they are whole."""
+"""Suffix of files and folders until they are complete."""
 
 
 def make_temporary_path(path: Path) -> Path:
-    """Return a new name beside a path: no other process or earlier run uses it."""
+    """Return a unique temporary path in the same folder."""
     return path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{TEMPORARY_SUFFIX}")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file into a folder that is renamed once it is complete; elsewhere use ``write_atomic``.
+    """Write a file without atomicity, for folders that are renamed once complete.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: If the folder cannot be written or the disk is full.
     """
     with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,10 +38,10 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, so that it survives a crash of the machine once this returns.
+    """Write a file atomically and flush it to the disk.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: If the folder cannot be written or the disk is full.
     """
     part = make_temporary_path(path)
     try:
@@ -61,19 +61,19 @@ def sync_tree(folder: Path) -> None:
     """Flush all files of a folder, and the folder itself, to the disk.
 
     Raises:
-        OSError: the disk is full or failing.
+        OSError: If the disk is full or failing.
     """
-    for place, _, names in os.walk(folder):
+    for root, _, names in os.walk(folder):
         for name in names:
-            _sync(os.path.join(place, name))  # noqa: PTH118 - a shard has hundreds of files
-        sync_folder(Path(place))
+            _sync(os.path.join(root, name))  # noqa: PTH118 - faster for hundreds of files
+        sync_folder(Path(root))
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to the disk, where the system can (Windows cannot).
+    """Flush the directory entries of a folder to the disk, except on Windows.
 
     Raises:
-        OSError: the disk is failing.
+        OSError: If the disk is failing.
     """
     if os.name != "nt":
         _sync(folder)
@@ -90,11 +90,7 @@ def _sync(path: str | Path) -> None:
 
 @contextmanager
 def convert_write_errors(path: Path) -> Iterator[None]:
-    """Raise the system's errors while a path is written as errors that name it and the cure.
-
-    Raises:
-        OutputError: the folder cannot be written or the disk is full.
-    """
+    """Convert OSError while writing a path to OutputError with a remedy."""
     try:
         yield
     except OSError as error:
@@ -111,12 +107,12 @@ def _suggest_remedy(error: OSError) -> str:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of an output folder, which is made if needed.
+    """Lock an output folder, and create it if needed.
 
-    The system releases the lock of a process that is killed, so a stale lock file never blocks.
+    The operating system releases the lock of a killed process, so a stale lock file does not block.
 
     Raises:
-        OutputError: another process holds the lock, or the folder cannot be written.
+        OutputError: If another process holds the lock, or the folder cannot be written.
     """
     from filelock import FileLock, Timeout
 
@@ -136,46 +132,46 @@ def lock_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            path.unlink()  # while it is held: filelock takes no lock on a file without a name
+            path.unlink()  # before release: filelock rejects a lock on a deleted file
         lock.release()
 
 
 def prepare_folder(
     root: Path, patterns: Collection[str], run_kind: str, *, resume: bool, overwrite: bool
 ) -> None:
-    """Prepare the output folder of a command: a new one, one to go on with, or one of an earlier run.
+    """Check an output folder, and remove temporary files or an earlier run from it.
 
-    What a killed run left half written is removed, so that the caller must hold the lock.
+    The caller must hold the lock of the folder.
 
     Args:
-        root: the folder.
-        patterns: names, or patterns of names, of what such a run writes.
-        run_kind: the kind of run, for errors: "a training".
-        resume: keep what is there.
-        overwrite: remove what is there.
+        root: Output folder.
+        patterns: Name patterns of the files of such a run.
+        run_kind: Kind of run for errors, such as "a training".
+        resume: Keep an earlier run.
+        overwrite: Remove an earlier run.
 
     Raises:
-        OutputError: it is a file, not empty, or holds something that is no part of such a run; or it
-            cannot be written.
+        OutputError: If it is a file, contains other files, is not empty without ``resume`` and
+            ``overwrite``, or cannot be written.
     """
     if root.exists() and not root.is_dir():
         raise OutputError(root, "is a file, not a folder. Choose another --out.")
     with convert_write_errors(root):
         if not root.is_dir() or is_empty(root):
             return
-        halves = [f"{part}*{TEMPORARY_SUFFIX}" for part in patterns]
-        left = [path for path in root.iterdir() if _matches(path, halves)]
+        temporary_patterns = [f"{pattern}*{TEMPORARY_SUFFIX}" for pattern in patterns]
+        temporary_paths = [p for p in root.iterdir() if _matches(p, temporary_patterns)]
         for path in sorted(root.iterdir()):
-            if path not in left and not _matches(path, [LOCK_NAME, *patterns]):
+            if path not in temporary_paths and not _matches(path, [LOCK_NAME, *patterns]):
                 raise OutputError(
                     root,
-                    f"holds '{path.name}', which is no part of {run_kind}. Choose another --out.",
+                    f"contains '{path.name}', which is not part of {run_kind}. Choose another --out.",
                 )
         if not (resume or overwrite):
             raise OutputError(
-                root, "is not empty. Add --resume to go on or --overwrite to start anew."
+                root, "is not empty. Add --resume to continue or --overwrite to start again."
             )
-        for path in left:
+        for path in temporary_paths:
             remove_path(path)
         if overwrite:
             clear_folder(root)
@@ -186,7 +182,7 @@ def _matches(path: Path, patterns: Collection[str]) -> bool:
 
 
 def is_empty(folder: Path) -> bool:
-    """Return whether a folder holds nothing, or only the lock of this run."""
+    """Return whether a folder is empty, except for the lock file."""
     return all(path.name == LOCK_NAME for path in folder.iterdir())
 
 
@@ -199,7 +195,10 @@ def remove_path(path: Path) -> None:
 
 
 def clear_folder(folder: Path) -> None:
-    """Remove what is in a folder but its lock; when killed in between, no half of it passes for whole."""
+    """Remove all content of a folder except the lock file.
+
+    Folders are renamed to temporary names first, so that an interruption leaves no partial folder.
+    """
     for path in list(folder.iterdir()):
         if path.is_dir() and not path.is_symlink():
             path.rename(make_temporary_path(path))
@@ -209,10 +208,9 @@ def clear_folder(folder: Path) -> None:
 
 
 def _describe_owner(path: Path) -> str:
-    """Return who writes into a folder, for an error."""
     try:
         owner = json.loads(path.read_text())
-        who = f"process {int(owner['process'])} on {owner['host']!r}"
-    except (OSError, ValueError, KeyError, TypeError):  # it has only begun
-        who = "another process"
-    return f"is in use: {who} writes into it. Wait for it, or choose another --out."
+        name = f"process {int(owner['process'])} on {owner['host']!r}"
+    except (OSError, ValueError, KeyError, TypeError):  # not written yet
+        name = "another process"
+    return f"is in use by {name}. Wait until it ends, or choose another --out."

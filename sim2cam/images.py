@@ -1,7 +1,7 @@
-"""The only place that opens or writes an image or a video.
+"""Reading and writing of images and videos, the only module that does so.
 
-Colour images are RGB uint8 of shape (height, width, 3). Files are read with Pillow, which refuses
-truncated data where OpenCV returns a grey rest, and written with OpenCV, which is faster.
+Colour images are RGB uint8 (H, W, 3). Files are read with Pillow, which rejects truncated data that
+OpenCV fills with grey, and written with OpenCV, which is faster.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from sim2cam.errors import InputError, RepairWarning
 
 MAX_PIXELS = 64_000_000
 MAX_TEXTURE_PX = 16384
-"""Both sides of the largest texture that is opened."""
+"""Maximum texture width and height."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm",
             ".tga", ".jp2")  # fmt: skip
 FORMAT_NAMES = "JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000"
-"""What ``IMAGE_SUFFIXES`` are of, in words."""
+"""Formats of ``IMAGE_SUFFIXES``, for messages."""
 LOSSLESS_SUFFIXES = (".png", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".tga")
-"""Of files that keep every level; a TIFF that holds a JPEG is taken for one of them."""
+"""Suffixes of lossless formats; TIFF files count as lossless even with JPEG compression."""
 ENVIRONMENT_MAP_SUFFIXES = (".hdr", *IMAGE_SUFFIXES)
 VIDEO_SUFFIXES = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
 SRGB_TO_LINEAR = np.array(
@@ -42,35 +42,32 @@ SRGB_TO_LINEAR = np.array(
 )
 """Linear values of sRGB bytes (IEC 61966-2-1)."""
 LUMA_WEIGHTS = (0.299, 0.587, 0.114)
-"""Shares of red, green and blue in the brightness of coded values (ITU-R BT.601)."""
+"""Weights of red, green and blue in luma (ITU-R BT.601)."""
 
 _FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
-_TGA = "TGA"  # known by its suffix alone: such files begin with nothing of their own
+_TGA = "TGA"  # detected by suffix, because TGA has no magic number
 _TEXTURE_FORMATS = (*_FORMATS, _TGA, "GIF", "DDS")
 _GREY_MODES = ("1", "L", "LA", "I", "I;16", "I;16B")
 _MAX_16BIT = 65535
-_MAX_12BIT = 4095  # of 16 bits: as high as 12 bits reach
+_MAX_12BIT = 4095
 _ORIENTATION_TAG, _BITS_PER_SAMPLE_TAG, _MAX_SAMPLE_VALUE_TAG = 0x0112, 0x0102, 0x0119
-_PNG_HEAD_BYTES, _PNG_DEPTH_OFFSET = (
-    65536,
-    24,
-)  # bytes: of a file's first part, and where it says its depth
+_PNG_HEAD_BYTES, _PNG_DEPTH_OFFSET = 65536, 24
 _TRANSPOSED_ORIENTATIONS = (5, 6, 7, 8)
-_FLIPPED_X_ORIENTATIONS = (2, 3, 6, 7)  # once transposed
+_FLIPPED_X_ORIENTATIONS = (2, 3, 6, 7)  # after transposition
 _FLIPPED_Y_ORIENTATIONS = (3, 4, 7, 8)
 _FULL_DEPTH_FORMATS = ("PNG", "TIFF", "WEBP")
 _MAX_FILE_BYTES = 4 * MAX_PIXELS + 2**16
 _RADIANCE_HEADER = re.compile(
     rb"#\?(?:RADIANCE|RGBE)\n(?:[^\n]*\n){0,64}?\n-Y (\d{1,9}) \+X (\d{1,9})\n"
 )
-_DECODE_ERRORS = (OSError, SyntaxError, ValueError)  # what Pillow raises on damaged files
+_DECODE_ERRORS = (OSError, SyntaxError, ValueError)  # raised by Pillow on damaged files
 
 
 def read_size(path: Path) -> tuple[int, int]:
-    """Return (width, height) in pixels as shown upright, from the header where that is enough.
+    """Return (width, height) in pixels after EXIF rotation.
 
     Raises:
-        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, not an image, or larger than ``MAX_PIXELS``.
     """
     with _open_image(path) as image:
         width, height = image.size
@@ -83,15 +80,15 @@ def read_size(path: Path) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ImageHeader:
-    """What a file says of its image besides the pixels.
+    """Metadata of an image file.
 
     Attributes:
-        width, height: pixels, as shown upright.
-        mode: of the pixels as stored, in Pillow's words: RGB, L, CMYK, I;16, RGBA and so on.
-        exif: what EXIF holds, by its names, as far as it is numbers and words.
-        quantization: the tables of a JPEG file (64 numbers each), brightness first; none of others.
-        subsampling: how much coarser a JPEG file stores colour; None where that is none of these.
-        orientation: as EXIF has it, 1 (upright) to 8: how the stored pixels are turned to be upright.
+        width, height: Size in pixels after EXIF rotation.
+        mode: Pillow mode of the stored pixels: RGB, L, CMYK, I;16, RGBA, ...
+        exif: EXIF entries with a numeric or text value, by name.
+        quantization: Quantization tables of a JPEG file (64 values each), luma first; else empty.
+        subsampling: Chroma subsampling of a JPEG file; None if other.
+        orientation: EXIF orientation, 1 (upright) to 8.
     """
 
     width: int
@@ -104,67 +101,66 @@ class ImageHeader:
 
     @property
     def is_grey(self) -> bool:
-        """Whether the pixels as stored have brightness alone, besides transparency."""
+        """Whether the stored pixels are grey, with or without alpha."""
         return self.mode in _GREY_MODES
 
     @property
     def stored_size(self) -> tuple[int, int]:
-        """Width and height as the camera read them, before they are turned upright."""
-        turned = self.orientation in _TRANSPOSED_ORIENTATIONS
-        return (self.height, self.width) if turned else (self.width, self.height)
+        """Width and height of the stored pixels, before EXIF rotation."""
+        is_transposed = self.orientation in _TRANSPOSED_ORIENTATIONS
+        return (self.height, self.width) if is_transposed else (self.width, self.height)
 
 
 def read_header(path: Path) -> ImageHeader:
-    """Return what a file says of its image, without decoding the pixels.
+    """Read the metadata of an image file without decoding the pixels.
 
     Raises:
-        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, not an image, or larger than ``MAX_PIXELS``.
     """
     with _open_image(path) as image:
         width, height = image.size
         orientation = _read_orientation(path, image)
         if orientation in _TRANSPOSED_ORIENTATIONS:
             width, height = height, width
-        found = ImageHeader(
+        header = ImageHeader(
             width, height, image.mode, _read_exif(path, image), orientation=orientation
         )
         if not isinstance(image, JpegImagePlugin.JpegImageFile):
-            return found
+            return header
         tables = tuple(tuple(table) for _, table in sorted(image.quantization.items()))
         subsampling = _SUBSAMPLINGS.get(JpegImagePlugin.get_sampling(image))
-        return replace(found, quantization=tables, subsampling=subsampling)
+        return replace(header, quantization=tables, subsampling=subsampling)
 
 
 _SUBSAMPLINGS: dict[int, Literal["444", "422", "420"]] = {0: "444", 1: "422", 2: "420"}
-_MAX_EXIF_CHARACTERS = 200  # characters of an entry that are kept
+_MAX_EXIF_CHARACTERS = 200  # per entry
 
 
 def _read_exif(path: Path, image: Image.Image) -> dict[str, str | float]:
-    """Return the entries of EXIF that are numbers or words."""
     try:
         exif = image.getexif()
         entries = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
     except _DECODE_ERRORS as error:
         raise _make_damage_error(path, error) from error
-    found: dict[str, str | float] = {}
+    values: dict[str, str | float] = {}
     for tag, value in entries.items():
         name = ExifTags.TAGS.get(tag)
         if name and isinstance(value, str):
             printable = "".join(c if c.isprintable() else " " for c in value)
-            found[name] = " ".join(printable.split())[:_MAX_EXIF_CHARACTERS]
+            values[name] = " ".join(printable.split())[:_MAX_EXIF_CHARACTERS]
         elif name and not isinstance(value, bytes | tuple | dict):
             try:
-                found[name] = float(value)
+                values[name] = float(value)
             except (TypeError, ValueError, ZeroDivisionError):
                 continue
-    return found
+    return values
 
 
 def read_mode(path: Path) -> str:
-    """Return the mode of the pixels as stored, in Pillow's words.
+    """Return the Pillow mode of the stored pixels.
 
     Raises:
-        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, not an image, or larger than ``MAX_PIXELS``.
     """
     with _open_image(path) as image:
         return image.mode
@@ -174,17 +170,17 @@ def read_orientation(path: Path) -> int:
     """Return the EXIF orientation of a file, 1 (upright) to 8.
 
     Raises:
-        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, not an image, or larger than ``MAX_PIXELS``.
     """
     with _open_image(path) as image:
         return _read_orientation(path, image)
 
 
 def get_file_size(path: Path) -> int:
-    """Return the bytes of a file.
+    """Return the size of a regular file in bytes.
 
     Raises:
-        InputError: there is none, or it is a folder, a pipe or a device, which nothing here reads.
+        InputError: If the file is missing, a folder, a pipe or a device.
     """
     try:
         status = path.stat()
@@ -192,7 +188,7 @@ def get_file_size(path: Path) -> int:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
-        raise InputError(path, f"is {kind}, not a file. Name a file.")
+        raise InputError(path, f"is {kind}, not a file. Give a file.")
     return status.st_size
 
 
@@ -200,33 +196,29 @@ def compute_digest(path: Path) -> str:
     """Return the SHA-256 of a file.
 
     Raises:
-        InputError: there is none, or a larger one than any image.
+        InputError: If the file is missing or too large for an image.
     """
     return hashlib.sha256(_read_bytes(path)).hexdigest()
 
 
 def check_digest(path: Path, digest: str) -> None:
-    """Refuse a file that does not hold what it held when it was brought in.
-
-    Raises:
-        InputError: it does not, or is missing.
-    """
+    """Raise InputError if a file changed since its digest was recorded."""
     if compute_digest(path) != digest:
-        raise InputError(path, "is not what it was when it was brought in. Start anew.")
+        raise InputError(path, "changed since it was imported. Start the run again.")
 
 
 def read_rgb(path: Path) -> NDArray[np.uint8]:
-    """Return the image upright (EXIF applied), RGB uint8 (height, width, 3).
+    """Read an image as RGB uint8 (H, W, 3), with EXIF rotation.
 
-    16 bits are scaled to 8; where the file says that fewer are used, by these. Transparency is laid over white.
+    Scales 16 bits to 8, by the significant bits if the file records them. Composites alpha over white.
 
     Raises:
-        InputError: the file is missing, truncated, not an image, of floating point, or larger than
+        InputError: If the file is missing, truncated, not an image, of floating point, or larger than
             ``MAX_PIXELS``.
     """
     with _open_image(path) as image:
         if image.mode == "F":
-            raise InputError(path, "floating-point pixels have no known range. Convert it to PNG.")
+            raise InputError(path, "has floating-point pixels of unknown range. Convert it to PNG.")
         try:
             upright = ImageOps.exif_transpose(image)
             if upright.mode.startswith("I"):
@@ -238,14 +230,15 @@ def read_rgb(path: Path) -> NDArray[np.uint8]:
             )
         except _DECODE_ERRORS as error:
             raise _make_damage_error(path, error) from error
-    layers = read_full_depth(path) if is_deep else None  # whose range may be that of fewer bits
+    # Only the full-depth reader scales by the significant bits of dark 16-bit images.
+    layers = read_full_depth(path) if is_deep else None
     if layers is None or layers.rgb.dtype != np.uint16:
         return rgb
     return _convert_16bit(layers.rgb) if layers.alpha is None else rgb
 
 
 def _convert_16bit(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
-    """Return RGB uint8 (height, width, 3) of 16-bit greys or colours."""
+    """Convert 16-bit grey or RGB values to RGB uint8 (H, W, 3)."""
     scaled = np.round(values.astype(np.float64) / 257).astype(np.uint8)
     return scaled if scaled.ndim == 3 else np.ascontiguousarray(np.dstack([scaled] * 3))
 
@@ -253,21 +246,21 @@ def _convert_16bit(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
 def _scale_to_16bit(
     path: Path, image: Image.Image, values: NDArray[np.uint16]
 ) -> NDArray[np.uint16]:
-    """Return 16-bit values that use all 16 bits, also where the file holds 10 or 12 bits unscaled.
+    """Scale unscaled 10- or 12-bit values to 16 bits.
 
-    The file's own word (sBIT of PNG, bits or highest value of TIFF) is evidence; without it, values stay and a
-    warning says that they may be of fewer bits.
+    Uses the significant bits of the file (sBIT of PNG, bits per sample or maximum value of TIFF). Warns
+    if they are missing and the values fit in 12 bits.
     """
-    top = int(values.max(initial=0))
+    largest = int(values.max(initial=0))
     bits = _read_bit_depth(path, image)[1]
-    if bits is not None and bits < 16 and top < 2**bits:
-        is_scaled = not (values % 2 ** (16 - bits)).any()  # a dark image that is stored as PNG says
+    if bits is not None and bits < 16 and largest < 2**bits:
+        is_scaled = not (values % 2 ** (16 - bits)).any()  # dark image, scaled as PNG requires
         white = 2**bits - 1
         return values if is_scaled else (values * (_MAX_16BIT / white)).round().astype(np.uint16)
-    if 0 < top <= _MAX_12BIT and bits is None:
+    if 0 < largest <= _MAX_12BIT and bits is None:
         warnings.warn(
-            f"{path.parent}: 16-bit images in it have no value above {_MAX_12BIT} of {_MAX_16BIT}, so they are nearly black. "
-            "If they hold 12 bits, multiply them by 16 or save them with 8 bits.",
+            f"{path.parent}: contains 16-bit images without values above {_MAX_12BIT} of {_MAX_16BIT}, which are nearly black. "
+            "If they store 12 bits, multiply them by 16 or save them with 8 bits.",
             RepairWarning,
             stacklevel=3,
         )
@@ -275,51 +268,52 @@ def _scale_to_16bit(
 
 
 def _read_bit_depth(path: Path, image: Image.Image) -> tuple[int, int | None]:
-    """Return how many bits of a channel a file stores, and how many of 16 it says are used; None without a word."""
+    """Return stored bits per channel and significant bits; None if the file does not record them."""
     if image.format == "PNG":
         with path.open("rb") as file:
             head = file.read(_PNG_HEAD_BYTES)
         stored = head[_PNG_DEPTH_OFFSET]
         chunk = head.find(b"sBIT", 0, head.find(b"IDAT"))
-        said = max(head[chunk + 4 : chunk + 5 + image.mode.count("RGB") * 2]) if chunk > 0 else 0
+        used = max(head[chunk + 4 : chunk + 5 + image.mode.count("RGB") * 2]) if chunk > 0 else 0
     elif image.format == "TIFF":
         tags = image.tag_v2  # type: ignore[attr-defined]
-        said = next(iter(np.ravel(tags.get(_BITS_PER_SAMPLE_TAG, 8))), 8)
-        stored = 16 if said > 8 else 8
-        most = next(iter(np.ravel(tags.get(_MAX_SAMPLE_VALUE_TAG, 0))), 0)
-        said = int(most).bit_length() or said
+        used = next(iter(np.ravel(tags.get(_BITS_PER_SAMPLE_TAG, 8))), 8)
+        stored = 16 if used > 8 else 8
+        largest = next(iter(np.ravel(tags.get(_MAX_SAMPLE_VALUE_TAG, 0))), 0)
+        used = int(largest).bit_length() or used
     else:
         return 16 if image.mode.startswith("I") else 8, None
-    return stored, int(said) if 0 < said < 16 else None
+    return stored, int(used) if 0 < used < 16 else None
 
 
 @dataclass(frozen=True, eq=False)
 class FullDepthImage:
-    """A picture with what eight bits of opaque colour do not hold.
+    """Image with 16 bits or alpha.
 
     Attributes:
-        rgb: (height, width, 3), of 8 or 16 bits; not laid over anything.
-        alpha: (height, width), as many bits; None where all is opaque.
+        rgb: Colours (H, W, 3), uint8 or uint16, not premultiplied.
+        alpha: Alpha (H, W) of the same type; None if opaque.
     """
 
     rgb: NDArray[Any]
     alpha: NDArray[Any] | None
 
     def add_levels(self, levels: NDArray[np.int16]) -> FullDepthImage:
-        """Return the picture with levels (height, width, 3), of 255, added to its colours."""
-        most = int(np.iinfo(self.rgb.dtype).max)
-        sums = self.rgb.astype(np.int32) + most // 255 * levels.astype(np.int32)
-        return FullDepthImage(sums.clip(0, most).astype(self.rgb.dtype), self.alpha)
+        """Add 8-bit levels (H, W, 3) to the colours."""
+        white = int(np.iinfo(self.rgb.dtype).max)
+        sums = self.rgb.astype(np.int32) + white // 255 * levels.astype(np.int32)
+        return FullDepthImage(sums.clip(0, white).astype(self.rgb.dtype), self.alpha)
 
 
 def read_full_depth(path: Path) -> FullDepthImage | None:
-    """Return the colours of a PNG, TIFF or WebP file at full depth, and its transparency, upright.
+    """Read colours and alpha of a PNG, TIFF or WebP file at full bit depth.
 
-    None for other files, for those of eight opaque bits, of which ``read_rgb`` tells all, and for TIFF
-    files that are not stored upright, which Pillow and OpenCV do not turn alike.
+    Returns:
+        The upright image; None for other formats, for opaque 8-bit images, and for rotated TIFF files,
+        which Pillow and OpenCV rotate differently.
 
     Raises:
-        InputError: the file is missing, not an image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, not an image, or larger than ``MAX_PIXELS``.
     """
     with _open_image(path) as image:
         if image.format not in _FULL_DEPTH_FORMATS:
@@ -343,30 +337,28 @@ def read_full_depth(path: Path) -> FullDepthImage | None:
 
 
 def _read_rgba(image: Image.Image) -> FullDepthImage:
-    """Return the layers of a transparent image by Pillow: OpenCV multiplies the colours of TIFF files by what
-    they hide, and loses what grey ones hide.
-    """
+    # Not OpenCV, which premultiplies the colours of TIFF files and drops the alpha of grey images.
     upright = np.asarray(ImageOps.exif_transpose(image).convert("RGBA"))
     return FullDepthImage(np.ascontiguousarray(upright[..., :3]), upright[..., 3].copy())
 
 
 def read_video(path: Path) -> Iterator[NDArray[np.uint8]]:
-    """Return the frames of a video one after another, RGB uint8 (height, width, 3), upright.
+    """Yield the frames of a video as upright RGB uint8 (H, W, 3).
 
     Raises:
-        InputError: the file is missing, not a video, without a frame, or of more than ``MAX_PIXELS``.
+        InputError: If the file is missing, not a video, without frames, or larger than ``MAX_PIXELS``.
     """
-    get_file_size(path)  # OpenCV does not say why it opens nothing
+    get_file_size(path)  # OpenCV gives no reason if it fails
     yield from _iterate_frames(_open_video(path), path, "not a video that OpenCV can read")
 
 
 def _open_video(path: Path) -> cv2.VideoCapture:
-    """Open a video by its absolute path: FFmpeg takes the beginning of ``12:30.mp4`` for a protocol."""
+    # Absolute, because FFmpeg parses the prefix of ``12:30.mp4`` as a protocol.
     return cv2.VideoCapture(str(path.absolute()))
 
 
 def read_frame_rate_hz(path: Path) -> float | None:
-    """Return how many frames of a video are shown in a second; None where the file does not tell."""
+    """Return the frame rate of a video in Hz; None if the file does not record it."""
     capture = _open_video(path)
     try:
         rate_hz = capture.get(cv2.CAP_PROP_FPS)
@@ -376,53 +368,53 @@ def read_frame_rate_hz(path: Path) -> float | None:
 
 
 def watch_camera(source: int | str) -> Iterator[NDArray[np.uint8]]:
-    """Return the frames of a camera as they come, RGB uint8 (height, width, 3).
+    """Yield the frames of a camera as RGB uint8 (H, W, 3).
 
     Args:
-        source: number of a camera of this computer, or the address of one in a network or of a video.
+        source: Number of a local camera, or address of a network camera or video.
 
     Raises:
-        InputError: there is no such camera, or it gives nothing.
+        InputError: If the camera does not exist or returns no frames.
     """
-    name, problem = f"camera {source}", "no such camera, or another program uses it"
+    name, problem = f"camera {source}", "no such camera, or it is used by another program"
     if isinstance(source, str):
-        name, problem = source, "nothing there that OpenCV can watch"
+        name, problem = source, "not a stream that OpenCV can read"
     yield from _iterate_frames(cv2.VideoCapture(source), name, problem)
 
 
 def read_16bit(path: Path, *, channels: int = 1) -> NDArray[np.uint16]:
-    """Return a 16-bit PNG (height, width), or (height, width, 3) in the order red, green, blue.
+    """Read a 16-bit PNG as (H, W), or RGB (H, W, 3).
 
     Args:
-        path: the file.
+        path: Image file.
         channels: 1 or 3.
 
     Raises:
-        InputError: the file is missing, truncated or no 16-bit image of so many planes.
+        InputError: If the file is missing, truncated or no 16-bit image with these channels.
     """
     with _open_image(path) as image:
-        found = image.mode
+        mode = image.mode
         try:
             image.load()
         except _DECODE_ERRORS as error:
             raise _make_damage_error(path, error) from error
-    # Pillow reads only eight of the sixteen bits of a coloured image
+    # Pillow reads only 8 of 16 bits of colour images.
     pixels = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED)
     if pixels is None or pixels.dtype != np.uint16 or pixels.ndim != (2 if channels == 1 else 3):
-        wanted = "one channel" if channels == 1 else f"{channels} channels"
-        raise InputError(path, f"expected a 16-bit image of {wanted}, found mode {found}.")
+        expected = "one channel" if channels == 1 else f"{channels} channels"
+        raise InputError(path, f"expected a 16-bit image of {expected}, found mode {mode}.")
     return np.asarray(pixels if channels == 1 else pixels[..., ::-1], dtype=np.uint16)
 
 
 def read_palette_indices(path: Path) -> NDArray[np.uint8]:
-    """Return the numbers (height, width) of the pixels of a picture with a palette, or of a grey one.
+    """Read the pixel indices (H, W) of a palette or grey image.
 
     Raises:
-        InputError: the file is missing, truncated or no such picture.
+        InputError: If the file is missing, truncated or no such image.
     """
     with _open_image(path) as image:
         if image.mode not in ("P", "L"):
-            raise InputError(path, f"expected a picture with a palette, found mode {image.mode}.")
+            raise InputError(path, f"expected a palette image, found mode {image.mode}.")
         try:
             return np.asarray(image, np.uint8)
         except _DECODE_ERRORS as error:
@@ -430,83 +422,81 @@ def read_palette_indices(path: Path) -> NDArray[np.uint8]:
 
 
 def read_linear_rgb(path: Path) -> NDArray[np.float32]:
-    """Return linear RGB float32 (height, width, 3): of a Radiance .hdr file, or of an ordinary one.
+    """Read an image as linear RGB float32 (H, W, 3), from Radiance .hdr or sRGB files.
 
     Raises:
-        InputError: the file is missing, damaged, no image, or larger than ``MAX_PIXELS``.
+        InputError: If the file is missing, damaged, not an image, or larger than ``MAX_PIXELS``.
     """
     if path.suffix.lower() != ".hdr":
         return np.asarray(SRGB_TO_LINEAR[read_rgb(path)])
     data = _read_bytes(path)
     header = _RADIANCE_HEADER.match(data)
     if header is None:
-        raise InputError(path, "no Radiance picture with its rows from the top. Convert it.")
+        raise InputError(path, "not a Radiance image in top-down row order. Convert it.")
     height, width = map(int, header.groups())
     if not 0 < width * height <= MAX_PIXELS:
         raise InputError(path, f"{width}x{height}: more than {MAX_PIXELS} pixels. Scale it down.")
-    usual = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # we say it ourselves
+    log_level = cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
     try:
         pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
     except cv2.error as error:
         raise _make_damage_error(path, error) from error
     finally:
-        cv2.utils.logging.setLogLevel(usual)
+        cv2.utils.logging.setLogLevel(log_level)
     if pixels is None or pixels.shape != (height, width, 3) or not np.isfinite(pixels).all():
-        raise InputError(path, "not a whole image. Copy the file again.")
+        raise InputError(path, "damaged image. Copy the file again.")
     return np.ascontiguousarray(pixels[..., ::-1], dtype=np.float32)
 
 
 @contextmanager
 def allow_large_textures() -> Iterator[None]:
-    """Let libraries that open images themselves open those of up to ``MAX_TEXTURE_PX`` both ways."""
-    usual = Image.MAX_IMAGE_PIXELS
-    Image.MAX_IMAGE_PIXELS = MAX_TEXTURE_PX**2 // 2  # Pillow refuses twice as many
+    """Raise Pillow's size limit to ``MAX_TEXTURE_PX`` squared, for libraries that open images."""
+    limit = Image.MAX_IMAGE_PIXELS
+    Image.MAX_IMAGE_PIXELS = MAX_TEXTURE_PX**2 // 2  # Pillow fails at twice the limit
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             yield
     finally:
-        Image.MAX_IMAGE_PIXELS = usual
+        Image.MAX_IMAGE_PIXELS = limit
 
 
 def shrink_image(image: Image.Image, max_side_px: int, path: Path) -> NDArray[np.uint8]:
-    """Return an opened image as RGB uint8 (h, w, 3), scaled down to a longest side; alpha is dropped.
+    """Scale an image down to a maximum side and return RGB uint8 (H, W, 3) without alpha.
 
     Args:
-        image: as Pillow opened it.
-        max_side_px: of its longer side.
-        path: what it belongs to, for errors.
+        image: Opened image.
+        max_side_px: Maximum of the longer side; smaller images keep their size.
+        path: File for errors.
 
     Raises:
-        InputError: it is truncated or damaged.
+        InputError: If the image is truncated or damaged.
     """
     try:
         with allow_large_textures():
             if image.mode.startswith("I"):
                 image = Image.fromarray(_convert_grey(image))
-            image.thumbnail(
-                (max_side_px, max_side_px), reducing_gap=2.0
-            )  # a smaller one stays as it is
+            image.thumbnail((max_side_px, max_side_px), reducing_gap=2.0)
             return np.ascontiguousarray(np.asarray(image.convert("RGB")))
     except _DECODE_ERRORS as error:
         raise _make_damage_error(path, error) from error
 
 
 def open_texture(data: bytes, path: Path) -> Image.Image | None:
-    """Return the image of a model's image file as Pillow opens it; None of an unknown kind.
+    """Open a texture of a 3D model; return None if the format is unknown.
 
     Args:
-        data: what the file holds.
-        path: the model, for errors.
+        data: Content of the image file.
+        path: Model file for errors.
 
     Raises:
-        InputError: it is damaged, of floating point, or has more than ``MAX_TEXTURE_PX`` squared pixels.
+        InputError: If it is damaged, of floating point, or larger than ``MAX_TEXTURE_PX`` squared.
     """
     try:
         with allow_large_textures():
             image = Image.open(io.BytesIO(data), formats=_TEXTURE_FORMATS)
             if image.mode == "F":
-                raise InputError(path, "of floating point. Convert it to PNG.")
+                raise InputError(path, "has a floating-point texture. Convert it to PNG.")
             return image
     except UnidentifiedImageError:
         return None
@@ -520,12 +510,12 @@ def open_texture(data: bytes, path: Path) -> Image.Image | None:
 def encode_jpeg(
     rgb: NDArray[np.uint8], quality: int, subsampling: Literal["444", "422", "420"] = "420"
 ) -> bytes:
-    """Return the JPEG file of an RGB image or of a single-channel one.
+    """Encode an RGB or grey image as JPEG.
 
     Args:
-        rgb: (height, width, 3), or (height, width).
-        quality: 1 to 100.
-        subsampling: of colour: none, across, or both ways.
+        rgb: Image (H, W, 3) or (H, W).
+        quality: JPEG quality, 1 to 100.
+        subsampling: Chroma subsampling.
     """
     bgr = cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR) if rgb.ndim == 3 else rgb
     factor = getattr(cv2, f"IMWRITE_JPEG_SAMPLING_FACTOR_{subsampling}")
@@ -534,15 +524,15 @@ def encode_jpeg(
 
 
 def detect_suffix(data: bytes) -> Literal[".jpg", ".png"]:
-    """Return how the name of a picture's file ends, of a JPEG or PNG that this module encoded."""
+    """Return the file suffix of an encoded JPEG or PNG."""
     return ".png" if data.startswith(b"\x89PNG") else ".jpg"
 
 
 def decode_image(data: bytes) -> NDArray[np.uint8]:
-    """Return the RGB image (height, width, 3) of a JPEG or PNG file that this module encoded.
+    """Decode a JPEG or PNG to RGB (H, W, 3).
 
     Raises:
-        ValueError: the bytes are neither, or not whole.
+        ValueError: If the data are neither, or damaged.
     """
     if detect_suffix(data) == ".png":
         with Image.open(io.BytesIO(data), formats=("PNG",)) as image:
@@ -554,20 +544,20 @@ def decode_image(data: bytes) -> NDArray[np.uint8]:
 
 
 def encode_full_depth(image: FullDepthImage) -> bytes:
-    """Return the PNG file of a picture with its transparency, at full depth."""
+    """Encode an image with alpha as PNG at full bit depth."""
     bgr = image.rgb[..., ::-1]
     pixels = bgr if image.alpha is None else np.dstack([bgr, image.alpha])
     return _encode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
 def encode_png(pixels: NDArray[np.uint8] | NDArray[np.uint16]) -> bytes:
-    """Return the PNG file of an RGB image or of a single-channel one, of 8 or 16 bits."""
+    """Encode an RGB or grey image of 8 or 16 bits as PNG."""
     stored = cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR) if pixels.ndim == 3 else pixels
     return _encode(".png", stored, [cv2.IMWRITE_PNG_COMPRESSION, 1])
 
 
 def _flatten_alpha(image: Image.Image) -> NDArray[np.uint8]:
-    """Return RGB of eight bits (height, width, 3), laid over white."""
+    """Convert to RGB uint8 (H, W, 3), with alpha composited over white."""
     if image.mode.startswith("I"):
         image = Image.fromarray(_convert_grey(image))
     if _has_alpha(image):
@@ -577,7 +567,6 @@ def _flatten_alpha(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _convert_grey(image: Image.Image) -> NDArray[np.uint8]:
-    """Return 16-bit greys (height, width) as bytes."""
     grey = np.asarray(image).astype(np.float64) / 257.0
     return np.round(grey).clip(0, 255).astype(np.uint8)
 
@@ -587,7 +576,7 @@ def _has_alpha(image: Image.Image) -> bool:
 
 
 def _orient_pixels(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """Return pixels (height, width, ...) upright, by their EXIF orientation."""
+    """Rotate and flip pixels (H, W, ...) by their EXIF orientation."""
     if orientation in _TRANSPOSED_ORIENTATIONS:
         pixels = pixels.swapaxes(0, 1)
     if orientation in _FLIPPED_Y_ORIENTATIONS:
@@ -603,20 +592,20 @@ def _iterate_frames(
             capture.get(cv2.CAP_PROP_FRAME_WIDTH) * capture.get(cv2.CAP_PROP_FRAME_HEIGHT)
             > MAX_PIXELS
         ):
-            raise InputError(path, f"frames of more than {MAX_PIXELS} pixels. Scale it down.")
-        going, bgr = capture.read()
-        if not going:
+            raise InputError(path, f"frames have more than {MAX_PIXELS} pixels. Scale it down.")
+        is_read, bgr = capture.read()
+        if not is_read:
             raise InputError(path, f"{problem}. Check it.")
-        while going:
+        while is_read:
             yield np.asarray(cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB), np.uint8)
-            going, bgr = capture.read()
+            is_read, bgr = capture.read()
     finally:
         capture.release()
 
 
 def _encode(suffix: str, pixels: NDArray[Any], options: list[int]) -> bytes:
-    done, data = cv2.imencode(suffix, pixels, options)
-    if not done:
+    is_encoded, data = cv2.imencode(suffix, pixels, options)
+    if not is_encoded:
         raise ValueError(f"cannot encode {pixels.dtype} {pixels.shape} as {suffix}")
     return bytes(data.tobytes())
 
@@ -630,17 +619,17 @@ def _read_bytes(path: Path) -> bytes:
 def _open_image(path: Path) -> Image.Image:
     try:
         if path.exists():
-            get_file_size(path)  # opening a pipe would wait for whoever writes into it
-        with warnings.catch_warnings():  # Pillow's own, of what is refused below
+            get_file_size(path)  # opening a pipe would block
+        with warnings.catch_warnings():  # large images raise an error below
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             formats = (_TGA,) if path.suffix.lower() == ".tga" else _FORMATS
             image = Image.open(path, formats=formats)
     except FileNotFoundError as error:
-        raise InputError(path, "no such image. Check the path, or what the list names.") from error
+        raise InputError(path, "no such image. Check the path or the annotation file.") from error
     except Image.DecompressionBombError as error:
         raise InputError(path, f"more than {MAX_PIXELS} pixels. Scale it down.") from error
     except UnidentifiedImageError as error:
-        raise InputError(path, f"not an image ({FORMAT_NAMES} can be read).") from error
+        raise InputError(path, f"not an image. Supported: {FORMAT_NAMES}.") from error
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno:
             raise InputError(path, f"cannot be read ({error.strerror}).") from error
@@ -661,4 +650,4 @@ def _read_orientation(path: Path, image: Image.Image) -> int:
 
 
 def _make_damage_error(path: Path, error: Exception) -> InputError:
-    return InputError(path, f"not a whole image ({error}). Copy the file again.")
+    return InputError(path, f"damaged image ({error}). Copy the file again.")

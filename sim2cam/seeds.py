@@ -1,4 +1,4 @@
-"""Chance: every random draw comes from a stream that is named, never from a shared state."""
+"""Named random streams, independent of shared state."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import numpy as np
 def derive_rng(
     seed: int, path: str, *, scene_index: int = 0, attempt: int = 0
 ) -> np.random.Generator:
-    """Return the generator of one factor of one scene.
+    """Return the random generator of one factor of one scene.
 
-    It depends on nothing but its arguments, so a sample is the same on any worker, in any order,
-    after any resume, and alone.
+    It depends only on the arguments, so samples do not depend on worker, order or resumption.
 
     Args:
-        seed: the run's seed, 0 or more; 0 is a seed like any other.
-        path: name of what is drawn, as ``light/elevation_rad``.
-        scene_index: which scene of the data set.
-        attempt: counts redraws.
+        seed: Seed of the run, 0 or more.
+        path: Path of the sampled factor, such as ``light/elevation_rad``.
+        scene_index: Index of the scene in the dataset.
+        attempt: Number of rejected scenes before this one.
 
     Raises:
-        ValueError: a negative seed, index or attempt.
+        ValueError: If seed, index or attempt is negative.
     """
     for name, value in (("seed", seed), ("scene_index", scene_index), ("attempt", attempt)):
         if value < 0:
@@ -32,5 +31,5 @@ def derive_rng(
 
 
 def derive_seed(seed: int, path: str) -> int:
-    """Return a 63-bit seed for generators that are not numpy's (torch, albumentations)."""
+    """Return a 63-bit seed for generators of other libraries (torch, albumentations)."""
     return int(derive_rng(seed, path).integers(2**63))

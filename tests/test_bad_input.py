@@ -186,18 +186,18 @@ BAD = {
     "missing image": (
         without_image,
         read_real_images,
-        "/a.jpg: no such image. Check the path, or what the list names.",
+        "/a.jpg: no such image. Check the path or the annotation file.",
     ),
     "truncated image": (
         lambda folder: captures(folder, image=encode_jpeg(RGB, 90)[:-200]),
         read_pixels,
-        "/a.jpg: not a whole image (image file is truncated (N bytes not processed)). Copy the "
+        "/a.jpg: damaged image (image file is truncated (N bytes not processed)). Copy the "
         "file again.",
     ),
     "image that is none": (
         lambda folder: captures(folder, image=b"hello"),
         read_real_images,
-        "/a.jpg: not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read).",
+        "/a.jpg: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000.",
     ),
     # captures
     "unknown image id": (
@@ -335,17 +335,17 @@ BAD = {
     "output is not empty": (
         data_set,
         start,
-        "/data: is not empty. Add --resume to go on or --overwrite to start anew.",
+        "/data: is not empty. Add --resume to continue or --overwrite to start again.",
     ),
     "output holds other things, overwrite": (
         photos,
         start_over,
-        ": holds 'a.jpg', which is no part of a data set. Choose another --out.",
+        ": contains 'a.jpg', which is not part of a data set. Choose another --out.",
     ),
     "output holds other things, resume": (
         photos,
         resume,
-        ": holds 'a.jpg', which is no part of a data set. Choose another --out.",
+        ": contains 'a.jpg', which is not part of a data set. Choose another --out.",
     ),
     "output holds another data set": (
         data_set,

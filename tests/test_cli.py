@@ -125,7 +125,7 @@ def test_a_full_folder_is_refused_without_a_word_of_what_to_do(rendered, capsys)
     recipe = rendered.parent / "small.toml"
     assert main(["render", str(recipe), "--out", str(rendered), "--count", "4"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"sim2cam: {rendered}: is not empty. Add --resume to go on or --overwrite to start anew."
+        f"sim2cam: {rendered}: is not empty. Add --resume to continue or --overwrite to start again."
     )
 
 
@@ -199,24 +199,24 @@ USAGE = [
     ),
     (
         ["render", "dice", "--out", "x", "--count", "1", "--set", "light/warmth"],
-        "--set light/warmth: give FACTOR=VALUE, as light/warmth=0.5.",
+        "--set light/warmth: give FACTOR=VALUE, such as light/warmth=0.5.",
     ),
-    (["train", "dice", "--data", "a", "b", "--mix", "1", "--out", "x"], "give one each"),
+    (["train", "dice", "--data", "a", "b", "--mix", "1", "--out", "x"], "Give one per dataset"),
     (
         ["train", "dice", "--data", "a", "--data", "b", "--out", "x"],
-        "--data is given twice. Give it once, with all its values.",
+        "--data is given twice. Give it once with all its values.",
     ),
     (
         ["bench", "w.safetensors", "--captures", "c", "--out", "found.txt"],
-        "--out found.txt must be a file that ends in .json.",
+        "--out found.txt must end in .json.",
     ),
     (
         ["bench", "w.safetensors", "--captures", "c", "--map=a=b", "--map", "c=d"],
-        "--map is given twice. Give it once, with all its values.",
+        "--map is given twice. Give it once with all its values.",
     ),
     (
         ["train", "dice", "--data", "a", "--out", "x", "--mix-steps", "3", "--mix_steps", "4"],
-        "--mix-steps is given twice. Give it once, with all its values.",
+        "--mix-steps is given twice. Give it once with all its values.",
     ),
 ]  # fmt: skip
 
@@ -299,7 +299,7 @@ def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path, workers):
     os.killpg(child.pid, signal.SIGINT)  # a terminal tells workers too
     _, told = child.communicate(timeout=120)
     assert child.returncode == 130, told
-    hint = "sim2cam: interrupted. Run the same command with --resume to go on."
+    hint = "sim2cam: interrupted. Run the same command with --resume to continue."
     assert told.splitlines()[1:] == ["", hint]
     assert main(["check", str(tmp_path / "d")]) == 1
     assert main([*render, "--workers", "1", "--resume", "-q"]) == 0

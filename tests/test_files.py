@@ -52,7 +52,7 @@ def enter(folder):
 def test_a_second_process_is_refused_by_name(tmp_path, holder):
     with pytest.raises(OutputError) as caught:
         enter(tmp_path / "run")
-    assert f"is in use: process {holder.pid} on '{os.uname().nodename}'" in str(caught.value)
+    assert f"is in use by process {holder.pid} on '{os.uname().nodename}'" in str(caught.value)
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(tmp_path, holder):
@@ -120,7 +120,7 @@ CHOICES = [{"resume": False, "overwrite": False}, {"resume": True, "overwrite": 
 def test_a_folder_of_other_things_is_refused(tmp_path, choice):
     for name in ("plan.json", "photo.jpg"):
         (tmp_path / name).write_text("mine")
-    with pytest.raises(OutputError, match=r"holds 'photo\.jpg', which is no part of a fit\."):
+    with pytest.raises(OutputError, match=r"contains 'photo\.jpg', which is not part of a fit\."):
         prepare_folder(tmp_path, ["plan.json"], "a fit", **choice)
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -129,7 +129,7 @@ def test_an_earlier_run_is_refused_kept_or_removed(tmp_path):
     (tmp_path / "plan.json").write_text("{}")
     (tmp_path / "sim").mkdir()
     parts = ["plan.json", "sim"]
-    with pytest.raises(OutputError, match=r"not empty\. Add --resume to go on or --overwrite"):
+    with pytest.raises(OutputError, match=r"not empty\. Add --resume to continue or --overwrite"):
         prepare_folder(tmp_path, parts, "a fit", resume=False, overwrite=False)
     (tmp_path / "plan.json.123.part").write_text("{")
     prepare_folder(tmp_path, parts, "a fit", resume=True, overwrite=False)

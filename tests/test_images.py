@@ -140,7 +140,7 @@ def test_images_that_may_hold_fewer_bits_are_told_of(tmp_path, suffix, planes):
     path = tmp_path / f"a{suffix}"
     values = deep(4095, planes)
     path.write_bytes(cv2.imencode(suffix, values)[1].tobytes())
-    with pytest.warns(RepairWarning, match="If they hold 12 bits, multiply them by 16"):
+    with pytest.warns(RepairWarning, match="If they store 12 bits, multiply them by 16"):
         rgb = read_rgb(path)
     assert np.abs(rgb[..., 0] - values.reshape(8, 8, -1)[..., 0] / 257).max() <= 1
 
@@ -179,7 +179,7 @@ def test_a_pipe_is_not_waited_for(tmp_path, read):
     os.mkfifo(path)
     with pytest.raises(InputError) as caught:
         read(path)
-    assert str(caught.value) == f"{path}: is a pipe or a device, not a file. Name a file."
+    assert str(caught.value) == f"{path}: is a pipe or a device, not a file. Give a file."
 
 
 def test_transparency_is_laid_over_white(tmp_path):
@@ -250,7 +250,7 @@ def test_eight_opaque_bits_have_no_layers(tmp_path, mode):
 
 def test_floating_point_is_refused(tmp_path):
     Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(InputError, match="floating-point pixels have no known range"):
+    with pytest.raises(InputError, match="floating-point pixels of unknown range"):
         read_rgb(tmp_path / "a.tif")
 
 
@@ -258,7 +258,7 @@ def test_floating_point_is_refused(tmp_path):
 def test_a_missing_file(tmp_path, read):
     with pytest.raises(InputError) as caught:
         read(tmp_path / "no.jpg")
-    expected = f"{tmp_path / 'no.jpg'}: no such image. Check the path, or what the list names."
+    expected = f"{tmp_path / 'no.jpg'}: no such image. Check the path or the annotation file."
     assert str(caught.value) == expected
 
 
@@ -271,7 +271,7 @@ def test_what_is_no_image(tmp_path, read, content):
         read(path)
     assert (
         str(caught.value)
-        == f"{path}: not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read)."
+        == f"{path}: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."
     )
 
 
@@ -286,7 +286,7 @@ def test_a_truncated_file_is_told(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     Image.fromarray(picture(200, 100)).save(path)
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(InputError, match=f"a{suffix}: not a") as caught:
+    with pytest.raises(InputError, match=f"a{suffix}: damaged image") as caught:
         read_rgb(path)
     assert caught.value.path == path
 

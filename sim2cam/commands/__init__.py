@@ -1,1 +1,1 @@
-"""The command line: calls the pipeline, then the report."""
+"""Commands of the CLI, one module per verb."""

@@ -1,4 +1,4 @@
-"""The command that measures what each part of the pipeline is worth."""
+"""Command ``ablate``: ablation study of the pipeline."""
 
 from __future__ import annotations
 
@@ -32,49 +32,44 @@ _UNLIMITED_MINUTES = 1e9
 
 @dataclass(frozen=True)
 class Ablate:
-    """Train the same detector on ever more of the pipeline, score all on the same captures, and say
-    how many labelled photos the renders are worth.
+    """Train one detector per pipeline variant and compare their scores on the same real images.
+
+    Reports also how many labelled photos the renders are equivalent to.
     """
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """Name of a shipped recipe (dice), or a .toml file. The one of the same name with -fixed beside
-    it, where there is one, is the variant without randomization."""
+    """Name of a shipped recipe (dice) or .toml file. A recipe NAME-fixed next to it, if any, is the variant without randomization."""
     captures: Path
-    """Photos: a folder with test.json, style.json and perhaps dev.json and train.json, or one COCO
-    file, of which half is trained on and half is tested, whole sessions where --sessions tells them."""
+    """Real images: a folder with test.json, style.json and optionally dev.json and train.json, or one COCO file, split in half into train and test (by session with --sessions)."""
     out: Path
-    """Folder of the ablation study."""
+    """Output folder."""
     variants: Annotated[str, tyro.conf.arg(metavar="NAMES")] = "core"
-    """Comma-separated groups: core, transfers, translators (ours with two seeds, and alone;
-    cyclegan, cut and fastcut as published, of which also what the certificate rejects is learned), features (adapted to the style photos), curve (5 to 200 labelled photos),
-    mixed (these and renders), fine-tuned (renders, then these); or variants: fixed, randomized, camera (cameras
-    drawn around the one of the style photos), translated, pseudo-labelled (fine-tuned on the style photos
-    and what it found in them), real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
+    """Comma-separated groups or variants. Groups: core; transfers; translators (the learned one with two seeds and without the original renders, and cyclegan, cut and fastcut without rejection by the certificate); features (feature adaptation to the style photos); curve (5 to 200 labelled photos); mixed (labelled photos and renders); fine-tuned (renders, then labelled photos). Variants: fixed, randomized, camera (cameras sampled around the one estimated from the style photos), translated, pseudo-labelled (fine-tuned on pseudo-labels of the style photos), real, real-25, mixed-25, fine-tuned-25, coral, or a transfer."""
     seeds: int = 3
-    """Trainings of each variant."""
+    """Number of training seeds per variant."""
     steps: int | None = None
-    """Of each training, instead of the recipe's."""
+    """Training steps; default: from the recipe."""
     count: int = 1200
-    """Of each rendered data set."""
+    """Number of images per rendered dataset."""
     seed: int = 0
-    """Decides the renders."""
+    """Random seed of the renders."""
     minutes: float = _UNLIMITED_MINUTES
-    """Start no training after so many minutes; with 0 nothing is made, and what there is is scored."""
+    """Start no training after this many minutes; 0 only scores existing results."""
     sessions: Sessions = None
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """For categories whose names differ."""
+    """Category names of real images and their names in renders."""
     ignore_unmatched: bool = False
-    """Leave out objects of categories that the recipe does not have."""
+    """Ignore objects of categories that are not in the recipe."""
     device: str = "cpu"
-    """Of trainings and translators: cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Trainings side by side, one thread each."""
+    """Number of parallel trainings, one thread each."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Run what is missing; writes and prints the scores of what is there."""
+        """Run missing variants, then write and print the scores of all variants."""
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.ablation import CHOICE_FILE, PAGE_FILE, RESULT_FILE, open_ablation
         from sim2cam.experiments.ablation_scores import collect_notes, summarize_ablation
@@ -91,17 +86,17 @@ class Ablate:
         from sim2cam.report.ablation import read_ablation, write_ablation_page
 
         self._check_numbers()
-        find_device(self.device)  # which is refused before anything is made
+        find_device(self.device)  # fail before any output is written
         recipe = load_recipe(self.recipe)
         check_operators(recipe.train.architecture)
         captures = self._load_real_images(recipe)
         fixed = find_fixed_recipe(self.recipe, recipe)
-        known = list_variants(captures, fixed)
-        asked = select_variants([word for word in self.variants.split(",") if word], known)
-        plan = self._build_plan(recipe, fixed, known)
+        options = list_variants(captures, fixed)
+        selected = select_variants([word for word in self.variants.split(",") if word], options)
+        plan = self._build_plan(recipe, fixed, options)
         console = self.output.make_console()
         notes = collect_notes(
-            captures, variant_count=sum(r.key in asked and not r.skip_reason for r in known)
+            captures, variant_count=sum(r.key in selected and not r.skip_reason for r in options)
         )
         for note in notes:
             console.info(note)
@@ -110,7 +105,7 @@ class Ablate:
                 plan, captures, self.out, resume=self.folder.resume, overwrite=self.folder.overwrite
             )
             missing = run_variants(
-                plan, known, asked, captures, self.out,
+                plan, options, selected, captures, self.out,
                 workers=self.workers, minutes=self.minutes, device=self.device,
                 progress=console.start_progress("trainings"),
             )  # fmt: skip
@@ -121,7 +116,7 @@ class Ablate:
                 plan, missing, captures, self.out, notes, workers=self.workers
             )
             write_json(self.out / RESULT_FILE, facts)
-            title = f"What each part of the pipeline is worth: {recipe.name}"
+            title = f"Ablation study: {recipe.name}"
             page = write_ablation_page(
                 read_ablation(self.out / RESULT_FILE), self.out / PAGE_FILE, title=title
             )
@@ -136,39 +131,38 @@ class Ablate:
         for name in ("seeds", "count"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name} must be 1 or more, not {getattr(self, name)}")
-        if not self.minutes >= 0:  # so written, it refuses NaN too
+        if not self.minutes >= 0:  # also rejects NaN
             raise UsageError(f"--minutes must be 0 or more, not {self.minutes}")
 
     def _load_real_images(self, recipe: Recipe) -> RealImageSplits:
-        """Return the splits, labelled with the recipe's categories."""
+        """Load the splits, with labels mapped to the recipe's categories."""
         from sim2cam.data.matching import LabelMapping
         from sim2cam.data.real_images import RealImageSplits, split_real_images
 
-        renamed, amodal = parse_category_map(self.map), recipe.train.amodal
-        matching = LabelMapping(recipe.categories, renamed, self.ignore_unmatched, amodal)
-        found = split_real_images(
+        category_map, amodal = parse_category_map(self.map), recipe.train.amodal
+        matching = LabelMapping(recipe.categories, category_map, self.ignore_unmatched, amodal)
+        splits = split_real_images(
             self.captures,
             with_train=True,
             session_rule=self.sessions,
             skip_invalid=self.skip_invalid,
         )
         return RealImageSplits(
-            found.style,
-            matching.apply(found.test),
-            found.dev and matching.apply(found.dev),
-            found.train and matching.apply(found.train),
+            splits.style,
+            matching.apply(splits.test),
+            splits.dev and matching.apply(splits.dev),
+            splits.train and matching.apply(splits.train),
             matching,
         )
 
     def _build_plan(
         self, recipe: Recipe, fixed_recipe: str | None, variants: Sequence[VariantOption]
     ) -> AblationPlan:
-        """Return what all arms that can be run have in common."""
         from sim2cam.experiments.ablation import AblationPlan
 
         steps = recipe.train.steps if self.steps is None else self.steps
         return AblationPlan(
-            variants=tuple(rung.variant for rung in variants if not rung.skip_reason),
+            variants=tuple(option.variant for option in variants if not option.skip_reason),
             seeds=tuple(range(self.seeds)),
             config=replace(recipe.train, steps=steps),
             image_count=self.count,
@@ -179,11 +173,11 @@ class Ablate:
 
 
 def _format_table(results: Mapping[str, Any]) -> str:
-    """Return a line for each arm, then what differs, what renders are worth, and what intervals are over."""
+    """Return a table of variants, comparisons and equivalent numbers of labelled photos."""
     from sim2cam.metrics.power import SIGNIFICANCE
 
-    scores = {arm["name"]: arm for arm in results["variants"]}
-    reasons = {one["name"]: one["reason"] for one in results["not_run"]}
+    scores = {row["name"]: row for row in results["variants"]}
+    reasons = {row["name"]: row["reason"] for row in results["not_run"]}
     width = max(map(len, results["planned"]))
     lines = [f"{'trained on':<{width}}  {'AP50':<20}  seeds"]
     for name in results["planned"]:
@@ -195,18 +189,20 @@ def _format_table(results: Mapping[str, Any]) -> str:
         else:
             lines.append(f"{name:<{width}}  not run: {reasons[name]}")
     lines += [""] if results["comparisons"] else []
-    for one in results["comparisons"]:
-        low, high = one["ci95"]
-        verdict = "" if one["p_holm"] < SIGNIFICANCE else "  no difference shown"
-        if one["min_detectable_effect"] is None and not one["value"]:
+    for row in results["comparisons"]:
+        low, high = row["ci95"]
+        verdict = "" if row["p_holm"] < SIGNIFICANCE else "  no difference shown"
+        if row["min_detectable_effect"] is None and not row["value"]:
             verdict = "  the same on every resample"
         lines.append(
-            f"{one['first']:<{width}}  {one['metric'].upper():<4}  {one['value']:+.3f} "
-            f"({low:+.3f} to {high:+.3f}) to {one['second']}, p (Holm) {one['p_holm']:.4f}{verdict}"
+            f"{row['first']:<{width}}  {row['metric'].upper():<4}  {row['value']:+.3f} "
+            f"({low:+.3f} to {high:+.3f}) to {row['second']}, p (Holm) {row['p_holm']:.4f}{verdict}"
         )
-    worth = results["equivalents"]["variants"]
+    equivalents = results["equivalents"]["variants"]
     lines += (
-        ["", *(f"{one['variant']:<{width}}  {one['summary']}" for one in worth)] if worth else []
+        ["", *(f"{row['variant']:<{width}}  {row['summary']}" for row in equivalents)]
+        if equivalents
+        else []
     )
     lines += ["", f"Intervals: {results['protocol']['intervals']}."]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Commands that train translators and let them translate."""
+"""Commands ``adapt train`` and ``adapt apply``: translators of renders."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdaptTrain:
-    """Learn the look of captures, from their pixels alone."""
+    """Train a translator from renders to real images; labels of real images are not used."""
 
     sim: Path
-    """Rendered data set, or a folder of pictures, or one that holds them as trainA."""
+    """Rendered dataset, image folder, or a folder with the subfolder trainA."""
     real: Path
-    """Captures: a COCO file (its labels are not read) or a folder of pictures, or one with them as trainB."""
+    """Real images: COCO file (labels are ignored), image folder, or a folder with the subfolder trainB."""
     out: Path
     """Run folder."""
     method: (
@@ -58,43 +58,36 @@ class AdaptTrain:
         ]
         | None
     ) = None
-    """The learned translator, one as published, or a transfer without a network; the recipe's
-    without it."""
+    """Learned translator, published reference, or transfer without a network; default: from the recipe."""
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
-    """Its [adapt] section names the method, configures its training and holds the limits that
-    translations keep to."""
+    """Recipe whose [adapt] section sets the method, its training and the limits of the certificate."""
     task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """Detector whose finds must survive, by its file or the name of one that ships: it helps to choose which
-    weights of the training ship and, if it is good on the renders, the learned translator is trained to leave
-    what it sees."""
+    """Detector whose detections must be preserved: file or shipped name. It takes part in checkpoint selection and, if accurate on the renders, in the loss of the learned translator."""
     verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """A second detector, of another architecture: dice-verifier, or a file."""
+    """Second detector of another architecture: dice-verifier or a file."""
     preset: Literal["demo", "small", "large"] | None = None
-    """Settings of the learned translator, instead of the recipe's: the least that shows something, what two
-    cores can do, or what is for a GPU. They aim at two and twenty minutes and half an hour, which differs with
-    the machine."""
+    """Settings of the learned translator: demo (about 2 minutes on CPU), small (20 minutes on two cores) or large (30 minutes on a GPU); default: from the recipe."""
     paired: bool = False
-    """Captures show the very scenes of the renders of their names, through the same lens: the learned
-    translator is then also taught what differs, wherever both show the same place."""
+    """Train the learned translator on pairs: real images show the scenes of the renders of equal name, through the same lens."""
     steps: int | None = None
-    """Training steps, instead of the recipe's."""
+    """Training steps; default: from the recipe."""
     seed: int | None = None
-    """Instead of the recipe's."""
+    """Random seed; default: from the recipe."""
     limit: int | None = None
-    """Read only so many captures."""
+    """Read at most this many real images."""
     device: str = "cpu"
-    """cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     tensorboard: bool = False
-    """Write the curves for TensorBoard too, into the run folder."""
+    """Also write TensorBoard logs to the run folder."""
     workers: int = os.cpu_count() or 1
-    """Threads, of all processes on this machine together."""
+    """CPU threads, in total over all processes of this machine."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Train, or fits."""
+        """Train a translator, or fit a transfer without a network."""
         from sim2cam.adapt.training.data_warnings import find_data_warnings
         from sim2cam.adapt.translator.config import PRESETS
         from sim2cam.commands.pages import write_training_page
@@ -112,19 +105,19 @@ class AdaptTrain:
         check_numbers(seed=self.seed or 0, workers=self.workers, limit=self.limit)
         console = self.output.make_console()
         set_thread_budget(self.workers, console)
-        sides = (
+        folders = (
             _resolve_domain_folder(self.sim, "trainA"),
             _resolve_domain_folder(self.real, "trainB"),
         )
         read = partial(read_real_images, skip_invalid=self.skip_invalid)
-        sim, real = read(sides[0]), read(sides[1], split=self.split, roles=STYLE)
+        sim, real = read(folders[0]), read(folders[1], split=self.split, roles=STYLE)
         _report_video_frames(console, sim, real)
         real = real.take(self.limit)
         options = load_recipe(self.recipe).adapt
         method = self.method or options.method
         self._check_method_flags(method)
         changes = drop_unset(steps=self.steps, seed=self.seed)
-        judges = _resolve_verifiers(self.task, self.verifier)
+        verifiers = _resolve_verifiers(self.task, self.verifier)
         training: TranslationConfig
         if method == "translator":
             preset = options.translator if self.preset is None else PRESETS[self.preset]
@@ -132,47 +125,43 @@ class AdaptTrain:
         elif method in ("cyclegan", "cut", "fastcut"):
             training = (method, replace(options.reference, **changes))
         else:
-            _check_fitted_method(method, list(dict(judges)), changes, tensorboard=self.tensorboard)
+            _check_fitted_method(method, list(dict(verifiers)), changes, tensorboard=self.tensorboard)
             plain = cast("ParameterFreeMethod", method)
             _print_warnings(console, find_data_warnings(sim, real))
             with lock_folder(self.out):
                 fit_plain_transfer(real, plain, self.out, overwrite=self.folder.overwrite)
             self._report_result(method, None)
             return
-        odd = check_training(
-            sim, real, training, self.out, judges, paired=self.paired, device=self.device
+        warnings = check_training(
+            sim, real, training, self.out, verifiers, paired=self.paired, device=self.device
         )
-        _print_warnings(console, odd)
-        perception = self._load_perception(training, judges, sim)
+        _print_warnings(console, warnings)
+        perception = self._load_perception(training, verifiers, sim)
         with lock_run_folder(self.out, self.folder):
-            board = TensorBoardLogger(self.out) if self.tensorboard else None
-            ending = train_network(
+            tensorboard = TensorBoardLogger(self.out) if self.tensorboard else None
+            outcome = train_network(
                 sim,
                 real,
                 training,
                 self.out,
-                certification=Certification(options.certificate, judges),
+                certification=Certification(options.certificate, verifiers),
                 resume=self.folder.resume,
                 device=self.device,
-                progress=make_step_callback(console, method, board),
+                progress=make_step_callback(console, method, tensorboard),
                 paired=self.paired,
                 perception=perception,
             )
             if is_main_process():
-                write_training_page(self.out, ending, real)
-        self._report_result(method, ending)
+                write_training_page(self.out, outcome, real)
+        self._report_result(method, outcome)
 
     def _check_method_flags(self, method: str) -> None:
-        """Refuse what only the learned translator knows.
-
-        Raises:
-            UsageError: naming the flag.
-        """
+        """Raise UsageError for flags that only the learned translator has."""
         flags = {"preset": self.preset is not None, "paired": self.paired}
         for flag, is_given in flags.items():
             if is_given and method != "translator":
                 raise UsageError(
-                    f"--{flag}: is of the learned translator, not of {method}. Leave it out, or take "
+                    f"--{flag} applies only to the learned translator, not to {method}. Omit it, or use "
                     "--method translator."
                 )
 
@@ -182,7 +171,7 @@ class AdaptTrain:
         verifiers: Sequence[tuple[str, Path]],
         renders: Dataset,
     ) -> PerceptionModel | None:
-        """Return the detector that the translator is trained to speak the same to; None, with why, without."""
+        """Load the detector of the perceptual loss; None if there is none or its AP50 is too low."""
         from sim2cam.adapt.translator.config import TranslatorConfig
         from sim2cam.learn.distributed import select_local_device
         from sim2cam.pipeline.verifiers import load_perception
@@ -194,24 +183,26 @@ class AdaptTrain:
             or not training.perception_weight
         ):
             return None
-        found = load_perception(task, renders, select_local_device(self.device))
-        if isinstance(found, str):
-            self.output.make_console().info(f"--task only judges, and teaches nothing: {found}")
+        perception = load_perception(task, renders, select_local_device(self.device))
+        if isinstance(perception, str):
+            self.output.make_console().info(
+                f"--task is used for checkpoint selection only: {perception}"
+            )
             return None
         self.output.make_console().info(
-            f"--task teaches too: its AP50 on {found.record.renders} renders is {found.record.ap50:.2f}"
+            f"--task is also used in the training loss: AP50 {perception.record.ap50:.2f} on "
+            f"{perception.record.renders} renders"
         )
-        return found
+        return perception
 
     def _report_result(self, method: str, outcome: TrainingOutcome | None) -> None:
-        """Say what came of it."""
-        words, facts = f"{method}: {self.out}", {"run": str(self.out), "method": method}
+        summary, facts = f"{method}: {self.out}", {"run": str(self.out), "method": method}
         if outcome is None:
-            self.output.report(words, **facts)
+            self.output.report(summary, **facts)
             return
-        step, why = outcome.selection.step, outcome.selection.reason
+        step, reason = outcome.selection.step, outcome.selection.reason
         self.output.report(
-            f"{words}; weights after step {step}: {why}",
+            f"{summary}; selected weights: step {step} ({reason})",
             **facts,
             step=step,
             warnings=list(outcome.warnings),
@@ -221,38 +212,36 @@ class AdaptTrain:
 
 @dataclass(frozen=True)
 class AdaptApply:
-    """Translate pictures; their labels stay, and a certificate says whether they still hold."""
+    """Translate renders, keep their labels and certify label preservation."""
 
     translator: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="TRANSLATOR")]
-    """Run folder of adapt train."""
+    """Run folder of ``adapt train``."""
     data: Path
-    """Rendered data set, or a folder of pictures; those of one channel stay grey."""
+    """Rendered dataset or image folder; single-channel images stay grey."""
     out: Path
-    """Folder of the translated data set."""
+    """Folder of the translated dataset."""
     recipe: Annotated[str, tyro.conf.arg(metavar="RECIPE")] = "dice"
-    """Its [adapt.certificate] section holds the limits that a translation keeps to."""
+    """Recipe whose [adapt.certificate] section sets the limits of the certificate."""
     task: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """Detector whose finds must survive: the one that the pictures are for, by its file or the name of one
-    that ships."""
+    """Detector whose detections must be preserved: file or shipped name."""
     verifier: Annotated[Path | None, tyro.conf.arg(metavar="WEIGHTS")] = None
-    """A second detector, of another architecture: dice-verifier, or a file."""
+    """Second detector of another architecture: dice-verifier or a file."""
     seed: int = 0
-    """Decides what is drawn for every picture."""
+    """Random seed."""
     limit: int | None = None
-    """Translate only so many pictures."""
+    """Translate at most this many images."""
     workers: int | None = None
-    """Processes: without it one a core, or one alone on a GPU, of whose memory each takes its own. The bytes
-    are the same with any number."""
+    """Number of processes, without effect on the result; default: one per core, or one on a GPU."""
     device: str = "cpu"
-    """cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     verify: bool = False
-    """With --resume, compare the hashes of all finished files, not only sizes and times."""
+    """With --resume, compare hashes of finished files, not only sizes and times."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Translate, and writes the certificate and its page."""
+        """Translate the images and write the certificate and its page."""
         from sim2cam.data.real_images import read_real_images
         from sim2cam.data.writer import CERTIFICATE_PAGE
         from sim2cam.pipeline.recipe import load_recipe
@@ -284,25 +273,21 @@ class AdaptApply:
         self._report_certificate(certificate)
 
     def _report_certificate(self, certificate: DatasetCertificate) -> None:
-        """Say what came of it.
-
-        Raises:
-            Sim2CamError: no picture was kept.
-        """
+        """Print the result; raise Sim2CamError if all images are rejected."""
         total, rejected = len(certificate.images), len(certificate.rejected_images)
         self.output.report(
-            f"{self.out}: {certificate.accepted_count} of {total} pictures, {rejected} rejected; "
+            f"{self.out}: {certificate.accepted_count} of {total} images, {rejected} rejected; "
             f"{certificate.decision}",
             images=certificate.accepted_count,
             rejected=rejected,
             decision=certificate.decision,
         )
-        for fault in certificate.violations:
-            self.output.make_console().info(f"certificate: {fault}")
+        for violation in certificate.violations:
+            self.output.make_console().info(f"certificate: {violation}")
         if not certificate.accepted_count:
             raise Sim2CamError(
-                f"{self.out}: all {total} translations were rejected; certificate.html shows why. "
-                "Train the translator longer, or take other captures."
+                f"{self.out}: all {total} translations were rejected. See certificate.html for the "
+                "reasons. Train the translator longer, or use other real images."
             )
 
 
@@ -313,23 +298,19 @@ def _check_fitted_method(
     *,
     tensorboard: bool,
 ) -> None:
-    """Refuse what a transfer without a network has no use for.
-
-    Raises:
-        UsageError: naming it.
-    """
+    """Raise UsageError for flags that do not apply to transfers without a network."""
     for flag in overrides:
-        raise UsageError(f"--{flag}: {method} is fitted at once, without chance. Leave it out.")
+        raise UsageError(f"--{flag} does not apply to {method}, which is not trained. Omit it.")
     for flag in selection_flags:
         raise UsageError(
-            f"--{flag}: {method} is fitted, so there are no weights to choose from. Give it to adapt apply."
+            f"--{flag} does not apply to {method}, which has no checkpoints to select. Use it with adapt apply."
         )
     if tensorboard:
         raise UsageError(
-            f"--tensorboard: {method} is fitted, so there are no curves. Leave it out."
+            f"--tensorboard does not apply to {method}, which is not trained. Omit it."
         )
     if get_world_size() > 1:
-        raise UsageError(f"{method} is fitted, by one process. Run it without torchrun.")
+        raise UsageError(f"{method} is fitted by one process. Run it without torchrun.")
 
 
 def _default_workers(device: str) -> int:
@@ -349,12 +330,12 @@ def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
 
 
 def _resolve_domain_folder(folder: Path, name: str) -> Path:
-    """Return the folder of one side, where the given one has both as published translators take them."""
+    """Return the subfolder trainA or trainB (CycleGAN layout) if it exists, else the folder."""
     return folder / name if (folder / name).is_dir() else folder
 
 
 def _resolve_verifiers(task: Path | None, verifier: Path | None) -> tuple[tuple[str, Path], ...]:
     from sim2cam.pipeline.verifiers import resolve_weights
 
-    given = (("task", task), ("verifier", verifier))
-    return tuple((name, resolve_weights(path)) for name, path in given if path is not None)
+    paths = (("task", task), ("verifier", verifier))
+    return tuple((name, resolve_weights(path)) for name, path in paths if path is not None)

@@ -1,4 +1,4 @@
-"""Commands for people with objects of their own: look at them, and begin a recipe."""
+"""Commands ``assets`` and ``new``: checks of mesh files and recipes for them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assets:
-    """Check every mesh file of a folder, and draw all of them into one picture."""
+    """Check all mesh files of a folder and render an overview image."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """Folder of meshes (OBJ, PLY, STL, GLB, glTF, DAE) and models (URDF, SDF, MJCF), or of folders."""
+    """Folder, searched recursively, of meshes (OBJ, PLY, STL, GLB, glTF, DAE) and models (URDF, SDF, MJCF)."""
     out: Path | None = None
-    """The picture, a PNG; without it NAME-assets.png beside the folder."""
+    """Overview image (PNG); default: NAME-assets.png next to the folder."""
     unit: Literal["m", "cm", "mm", "in"] | None = None
-    """Of the numbers of files that do not say themselves; guessed without it."""
+    """Length unit of files that do not define one; default: guessed."""
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Print a table; fails if a file cannot be used."""
+        """Print a table of the assets; fail if a file cannot be used."""
         from sim2cam import images
         from sim2cam.assets.folder import asset_names, unread_names
         from sim2cam.assets.importer import import_assets
@@ -39,52 +39,50 @@ class Assets:
         from sim2cam.report.sheet import build_asset_sheet
 
         folder = self.folder.resolve()
-        picture = self.out or folder.with_name(f"{folder.name}-assets.png")
+        sheet = self.out or folder.with_name(f"{folder.name}-assets.png")
         names = asset_names(folder)
         check_output_files(
-            picture, overwrite=self.overwrite, inputs=[folder / name for name in names]
+            sheet, overwrite=self.overwrite, inputs=[folder / name for name in names]
         )
         console = self.output.make_console()
-        found = list(import_assets(folder, names, self.unit))
+        assets = list(import_assets(folder, names, self.unit))
         if self.output.json:
-            console.print_json({"assets": [asdict(one) for one in found]})
+            console.print_json({"assets": [asdict(asset) for asset in assets]})
         else:
-            console.print_text(_format_table(found))
-        for one in found:
-            for words in (*([one.problem] if one.problem else ()), *one.repairs):
-                console.info(f"{one.name}: {words.removeprefix(f'{folder / one.name}: ')}")
+            console.print_text(_format_table(assets))
+        for asset in assets:
+            for message in (*([asset.problem] if asset.problem else ()), *asset.repairs):
+                console.info(f"{asset.name}: {message.removeprefix(f'{folder / asset.name}: ')}")
         for name in unread_names(folder):
-            console.info(f"{name}: a file of this kind cannot be read. Convert it to GLB.")
+            console.info(f"{name}: unsupported file type. Convert it to GLB.")
         for name in lost_links(folder):
-            console.info(
-                f"{name}: left out, a link that leads to no file, or back to a folder above."
-            )
-        usable = [one.facts for one in found if one.facts is not None]
+            console.info(f"{name}: skipped; the link is broken or leads to a parent folder.")
+        usable = [asset.facts for asset in assets if asset.facts is not None]
         if usable:
-            write_atomic(picture, images.encode_png(build_asset_sheet(usable)))
-            console.info(f"picture: {picture}")
-        if len(usable) < len(found):
+            write_atomic(sheet, images.encode_png(build_asset_sheet(usable)))
+            console.info(f"image: {sheet}")
+        if len(usable) < len(assets):
             raise Sim2CamError(
-                f"{self.folder}: {len(found) - len(usable)} of {len(found)} cannot be used."
+                f"{self.folder}: {len(assets) - len(usable)} of {len(assets)} cannot be used."
             )
 
 
 @dataclass(frozen=True)
 class New:
-    """Write a first recipe that throws your own objects."""
+    """Write a first recipe for your own objects."""
 
     name: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NAME")]
-    """Of the recipe; it goes to NAME.toml."""
+    """Name of the recipe, written to NAME.toml."""
     assets: Path
     """Folder of mesh files."""
     captures: Path | None = None
-    """Photos, a folder or a COCO file; the pictures get their size."""
+    """Real images (folder or COCO file) that set the image size."""
     overwrite: Overwrite = False
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Write the recipe, and says what to do next."""
+        """Write the recipe and print the next step."""
         from sim2cam.assets.folder import asset_names
         from sim2cam.assets.importer import import_assets
         from sim2cam.data.real_images import read_real_images
@@ -96,24 +94,26 @@ class New:
         for name in names:
             if (folder / name).with_suffix(".toml") == path.resolve():
                 raise UsageError(
-                    f"{path} is where what is known of {name} is written. Choose another name, or "
-                    "write the recipe into another folder."
+                    f"{path} is the properties file of {name}. Choose another name, or write the "
+                    "recipe to another folder."
                 )
         check_output_files(path, overwrite=self.overwrite)
-        found = list(import_assets(folder, names))
+        assets = list(import_assets(folder, names))
         captures = None
         if self.captures is not None:
             captures = read_real_images(self.captures, skip_invalid=self.skip_invalid)
-        recipe = _write_recipe(path, format_recipe(path.absolute(), folder, found, captures))
+        recipe = _write_recipe(path, format_recipe(path.absolute(), folder, assets, captures))
         console = self.output.make_console()
         console.info(
-            f"recipe: {path} ({len(found)} objects in {len(recipe.categories)} categories)"
+            f"recipe: {path} ({len(assets)} objects in {len(recipe.categories)} categories)"
         )
-        for one in found:
-            assert one.facts is not None
-            size = " x ".join(f"{1e3 * side:.3g}" for side in one.facts.size_m)
-            console.info(f"  {one.name}: {size} mm{' (unit guessed)' if one.guessed_unit else ''}")
-            for repair in one.repairs:
+        for asset in assets:
+            assert asset.facts is not None
+            size = " x ".join(f"{1e3 * side:.3g}" for side in asset.facts.size_m)
+            console.info(
+                f"  {asset.name}: {size} mm{' (unit guessed)' if asset.guessed_unit else ''}"
+            )
+            for repair in asset.repairs:
                 console.info(f"    {repair}")
         console.info(f"next: sim2cam render {path} --preview")
         if self.output.json:
@@ -121,10 +121,10 @@ class New:
 
 
 def _write_recipe(path: Path, text: str) -> Recipe:
-    """Return the recipe of a text that is written to a file, where it can be loaded."""
+    """Write the recipe if it loads without errors, and return it."""
     from sim2cam.pipeline.recipe import load_recipe
 
-    draft = path.with_name(f".{path.name}")  # beside it, as folders are named from there
+    draft = path.with_name(f".{path.name}")  # same folder, for relative paths
     with convert_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_bytes(text.encode())
@@ -138,21 +138,21 @@ def _write_recipe(path: Path, text: str) -> Recipe:
 
 
 def _format_table(assets: list[Imported]) -> str:
-    """Return one line for each asset; a unit that was guessed has a question mark."""
+    """Return one row per asset; guessed units have a question mark."""
     rows = [
         ("asset", "category", "size, mm", "unit", "faces", "closed", "parts", "mass, kg", "licence")
     ]
-    for one in assets:
-        facts = one.facts
+    for asset in assets:
+        facts = asset.facts
         if facts is None:
-            rows.append((one.name, "-", "-", "-", "-", "-", "-", "-", "cannot be used"))
+            rows.append((asset.name, "-", "-", "-", "-", "-", "-", "-", "cannot be used"))
             continue
         rows.append(
             (
-                one.name,
+                asset.name,
                 facts.mesh.category,
                 " x ".join(f"{1e3 * side:.4g}" for side in facts.size_m),
-                f"{one.guessed_unit}?" if one.guessed_unit else _find_unit(facts.mesh.unit_m),
+                f"{asset.guessed_unit}?" if asset.guessed_unit else _find_unit(facts.mesh.unit_m),
                 str(facts.n_faces),
                 "yes" if facts.is_watertight else "no",
                 str(facts.n_convex_parts),

@@ -1,4 +1,4 @@
-"""Commands that score detectors on labelled captures, and compare them."""
+"""Commands ``bench`` and ``compare``: scores on labelled real images and paired comparisons."""
 
 from __future__ import annotations
 
@@ -45,40 +45,38 @@ if TYPE_CHECKING:
     from sim2cam.metrics.poses import PoseEvaluator
     from sim2cam.models.inference.detector import AnyDetector
 
-_DETECTION_SUFFIXES = (".json", ".gz")  # the second of ablate
-_SESSIONS_ERROR = "--sessions is for detections; intervals of poses are over the scenes of BOP."
+_DETECTION_SUFFIXES = (".json", ".gz")  # .gz is written by ablate
+_SESSIONS_ERROR = (
+    "--sessions applies to detections only; intervals of pose scores are over BOP scenes."
+)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Score a detector, or what one found, on labelled captures."""
+    """Score a detector, detections or poses on real images."""
 
     weights: Annotated[
         tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS|DETECTIONS|POSES")
     ]
-    """Weights: a file (.safetensors) or the name of some that ship; detections (.json): those of --out, of
-    ablate (predictions/*.json.gz), or results of COCO or BOP; or poses as BOP has them since 2019 (.csv)."""
+    """Weights (.safetensors file or shipped name), detections (.json of --out, .json.gz of ablate, COCO or BOP results) or poses (.csv, BOP19 format)."""
     captures: Path
-    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset. In one of
-    BOP, its test targets count: whole objects of which a tenth is seen. Poses need its meshes too. Of
-    captures without labels, weights get the scores that need none."""
+    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files. BOP: its test targets are scored, with amodal boxes and at least 10 % visible; poses also need its meshes. Without labels, weights get unsupervised scores."""
     out: Path | None = None
-    """File (.json) for the scores and the errors in every image, and of detections themselves; beside it comes a
-    page (.html) that shows what is wrong."""
+    """Output file (.json) of scores, errors per image and detections; a page (.html) is written next to it."""
     poses: Path | None = None
-    """File (.csv) for the poses that weights find in a data set of BOP; they are scored too."""
+    """Output file (.csv) of poses estimated in a BOP dataset; they are scored too."""
     refine: Refine = None
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """For categories whose names differ."""
+    """Category names of real images and their names in renders."""
     ignore_unmatched: bool = False
-    """Leave out objects of categories that the detector does not know."""
+    """Ignore objects of categories that the detector does not have."""
     sessions: Sessions = None
     limit: int | None = None
-    """Read only so many captures."""
+    """Read at most this many real images."""
     device: str = "cpu"
-    """cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Number of CPU threads."""
     overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False
@@ -87,8 +85,8 @@ class Bench:
     def execute(self) -> None:
         """Print the scores."""
         check_numbers(workers=self.workers, limit=self.limit)
-        if self.out is not None and self.out.suffix != ".json":  # or it could not be scored again
-            raise UsageError(f"--out {self.out} must be a file that ends in .json.")
+        if self.out is not None and self.out.suffix != ".json":  # the suffix bench reads again
+            raise UsageError(f"--out {self.out} must end in .json.")
         if self.out is not None:
             files = self.out, self.out.with_suffix(".html")
             check_output_files(
@@ -98,11 +96,11 @@ class Bench:
             self.map or self.ignore_unmatched
         ):
             raise UsageError(
-                "--map and --ignore-unmatched are for weights; what was found names categories."
+                "--map and --ignore-unmatched apply to weights only; files of detections name categories."
             )
         self._check_pose_flags()
         if self.split is not None and (self.poses or self.weights.suffix == ".csv"):
-            raise UsageError("--split is for detections; poses are of the images that BOP lists.")
+            raise UsageError("--split applies to detections only; poses use the BOP test targets.")
         if self.sessions is not None and self.weights.suffix == ".csv":
             raise UsageError(_SESSIONS_ERROR)
         if self.weights.suffix == ".csv":
@@ -113,49 +111,51 @@ class Bench:
     def _check_pose_flags(self) -> None:
         if self.poses is None:
             if self.refine is not None:
-                raise UsageError("--refine is for poses. Name a file for them with --poses.")
+                raise UsageError("--refine applies to poses only. Add --poses FILE.csv.")
             return
         if self.weights.suffix in (*_DETECTION_SUFFIXES, ".csv"):
-            raise UsageError("--poses is for weights; what was found is there already.")
+            raise UsageError(
+                "--poses applies to weights only, not to files of detections or poses."
+            )
         if self.poses.suffix != ".csv":
-            raise UsageError(f"--poses {self.poses} must be a file that ends in .csv.")
+            raise UsageError(f"--poses {self.poses} must end in .csv.")
         check_output_files(self.poses, overwrite=self.overwrite)
 
     def _score_pose_file(self) -> None:
         from sim2cam.experiments.pose_scores_file import write_pose_result
 
         console = self.output.make_console()
-        found = self._score_poses(self.weights, console)
+        result = self._score_poses(self.weights, console)
         if self.out is not None:
-            write_pose_result(found, self.out)
+            write_pose_result(result, self.out)
         if self.output.json:
-            console.print_json(found.to_json())
+            console.print_json(result.to_json())
         else:
-            console.print_text(format_pose_scores(found.score))
-            console.print_text(format_interval_unit(found.score.intervals_over))
+            console.print_text(format_pose_scores(result.score))
+            console.print_text(format_interval_unit(result.score.intervals_over))
 
     def _score_poses(self, path: Path, console: Console) -> PoseBenchResult:
         from sim2cam.experiments.pose_benchmark import bench_poses, read_pose_task
 
         task = read_pose_task(self.captures, limit=self.limit)
-        found = bench_poses(path, task, progress=console.start_progress("scoring"))
-        if found.ignored_count:
+        result = bench_poses(path, task, progress=console.start_progress("scoring"))
+        if result.ignored_count:
             console.info(
-                f"{found.ignored_count} poses are of nothing that is sought, or too many of it."
+                f"{result.ignored_count} poses ignored: not a test target, or more than its instances."
             )
-        if found.images_without_poses:
+        if result.images_without_poses:
             console.info(
-                f"there is no pose in {found.images_without_poses} of {len(found.views)} images: what they show counts as missed."
+                f"{result.images_without_poses} of {len(result.views)} images have no pose: their objects count as missed."
             )
-        if found.in_metres:
+        if result.in_metres:
             console.info(
-                "warning: poses lie as near as if metres had been written. BOP has t in millimetres."
+                "warning: translations appear to be in metres. BOP requires t in millimetres."
             )
         if 0 < task.depth_count < len(task.views):
             console.info(
-                f"VSD is not scored: {task.depth_count} of {len(task.views)} images have depth, and it takes all."
+                f"VSD is not scored: it requires depth for all images, but {task.depth_count} of {len(task.views)} have it."
             )
-        return found
+        return result
 
     def _estimate_poses(
         self, detector: AnyDetector, path: Path, console: Console
@@ -167,16 +167,16 @@ class Bench:
 
         check_poses(detector)
         objects = detector.card.objects
-        found = estimate_poses(
+        predictions = estimate_poses(
             detector,
             self.captures,
             category_map=parse_category_map(self.map),
             meshes=read_meshes(self.refine, objects) if self.refine else NO_MESHES,
             limit=self.limit,
-            progress=console.start_progress("placing"),
+            progress=console.start_progress("estimating poses"),
         )
-        write_pose_results(found.poses, path)
-        return found
+        write_pose_results(predictions.poses, path)
+        return predictions
 
     def _score_detections(self) -> None:
         from sim2cam.data.formats.predictions import read_predictions
@@ -188,14 +188,14 @@ class Bench:
             find_sanity_warnings,
         )
 
-        console, poses, learned = self.output.make_console(), None, None
-        everything = read_evaluation_images(
+        console, poses, overlap_warning = self.output.make_console(), None, None
+        all_images = read_evaluation_images(
             self.captures,
             session_rule=self.sessions,
             skip_invalid=self.skip_invalid,
             split=self.split,
         )
-        captures = everything.take(self.limit)
+        captures = all_images.take(self.limit)
         if self.weights.suffix not in _DETECTION_SUFFIXES:
             check_images_readable(captures)
         is_labelled = any(sample.objects is not None for sample in captures.samples)
@@ -203,22 +203,24 @@ class Bench:
             self._score_unlabelled(captures, console)
             return
         if self.weights.suffix in _DETECTION_SUFFIXES:
-            found = read_predictions(self.weights, everything, self.captures, limit=self.limit)
-            result = score_predictions(found)
+            predictions = read_predictions(
+                self.weights, all_images, self.captures, limit=self.limit
+            )
+            result = score_predictions(predictions)
         else:
-            result, poses, learned = self._evaluate(captures, console)
+            result, poses, overlap_warning = self._evaluate(captures, console)
         slices = slice_errors(result.captures, result.predictions, result.threshold)
         sizes = result.reliability.size_fit
-        odd = (
+        sanity_warnings = (
             *find_sanity_warnings(result.captures, result.predictions),
             find_missing_results_warning(result.predictions)
             if self.weights.suffix in _DETECTION_SUFFIXES
             else None,
             None if sizes is None else sizes.warning,
         )
-        for words in filter(None, odd):
-            console.info(words)
-        warnings = tuple(filter(None, (learned, *odd)))
+        for warning in filter(None, sanity_warnings):
+            console.info(warning)
+        warnings = tuple(filter(None, (overlap_warning, *sanity_warnings)))
         if self.out is not None:
             from sim2cam.commands.pages import write_scores_page
 
@@ -230,15 +232,15 @@ class Bench:
             console.info(f"page: {page}")
         if self.output.json:
             selection = result.selection
-            facts: dict[str, Any] = {
+            details: dict[str, Any] = {
                 "threshold": result.threshold,
                 "reliability": result.reliability.to_json(),
                 "selection_scores": None if selection is None else selection.to_json(),
                 "slices": [s.to_json() for s in slices],
                 "warnings": warnings,
             }
-            facts |= {} if poses is None else {"poses": poses.to_json()}
-            console.print_json(result.scores_to_json() | facts)
+            details |= {} if poses is None else {"poses": poses.to_json()}
+            console.print_json(result.scores_to_json() | details)
         else:
             console.print_text(format_scores({self.weights.name: result.score}))
             _print_shape_scores(result, console)
@@ -251,54 +253,57 @@ class Bench:
                 console.print_text("\n" + format_pose_scores(poses.score))
 
     def _score_unlabelled(self, captures: Dataset, console: Console) -> None:
-        """Say what there is to say of a detector without labels."""
+        """Print unsupervised scores of a detector."""
         from sim2cam.data.writer import write_json
         from sim2cam.experiments.benchmark import bench_unlabelled
 
         if self.map or self.ignore_unmatched:
             raise UsageError(
-                f"--map and --ignore-unmatched are for labels, and {self.captures} has none."
+                f"--map and --ignore-unmatched require labels, but {self.captures} has none."
             )
         detector = self._load_detector()
-        found = bench_unlabelled(detector, captures, progress=console.start_progress("predicting"))
+        result = bench_unlabelled(detector, captures, progress=console.start_progress("predicting"))
         console.info(
-            f"{self.captures} has no labels: nothing tells whether what was found is right. The scores "
-            "below rank detectors of one kind, and may be wrong."
+            f"{self.captures} has no labels, so accuracy cannot be measured. The unsupervised scores "
+            "below only rank similar detectors, and may be misleading."
         )
         if self.out is not None:
-            write_json(self.out, found.to_json())
+            write_json(self.out, result.to_json())
         if self.output.json:
-            console.print_json(found.to_json())
+            console.print_json(result.to_json())
         else:
-            console.print_text(format_unlabelled_scores(found, len(detector.card.categories)))
+            console.print_text(format_unlabelled_scores(result, len(detector.card.categories)))
 
     def _evaluate(
         self, captures: Dataset, console: Console
     ) -> tuple[BenchResult, PoseBenchResult | None, str | None]:
-        """Return how good the detector is, its poses, and why the scores tell nothing, if they do not."""
+        """Return the scores, the pose scores and a warning if test images were trained on."""
         from sim2cam.experiments.benchmark import bench, match_captures
         from sim2cam.experiments.reliability import describe_training_overlap
 
-        detector, renamed = self._load_detector(), parse_category_map(self.map)
+        detector, category_map = self._load_detector(), parse_category_map(self.map)
         warning = describe_training_overlap(captures, detector.card)
         if warning is not None:
             console.info(f"warning: {warning}")
-        poses, known = None, None
+        poses, predictions = None, None
         if self.poses is not None:
             match_captures(
-                detector, captures, category_map=renamed, ignore_unmatched=self.ignore_unmatched
+                detector,
+                captures,
+                category_map=category_map,
+                ignore_unmatched=self.ignore_unmatched,
             )
-            known = self._estimate_poses(detector, self.poses, console).predictions
+            predictions = self._estimate_poses(detector, self.poses, console).predictions
             poses = self._score_poses(self.poses, console)
-        found = bench(
+        result = bench(
             detector,
             captures,
-            category_map=renamed,
+            category_map=category_map,
             ignore_unmatched=self.ignore_unmatched,
-            cached_predictions=known,
+            cached_predictions=predictions,
             progress=console.start_progress("predicting"),
         )
-        return found, poses, warning
+        return result, poses, warning
 
     def _load_detector(self) -> AnyDetector:
         from sim2cam.learn.device import use_threads
@@ -311,55 +316,52 @@ class Bench:
 
 @dataclass(frozen=True)
 class Compare:
-    """Say how much better one run is than another on the same captures, and how sure that is.
+    """Compare two runs on the same images with paired bootstrap intervals and p-values.
 
-    Boxes are compared, keypoints, masks, pixels of categories and poses where both runs have some.
+    Compares boxes, keypoints, masks, semantic segmentation and poses, as far as both runs have them.
     """
 
     first: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="FIRST")]
-    """What it found: a file of bench --out, of ablate (predictions/*.json.gz), of COCO results or of poses as
-    BOP has them (.csv); or several, as one a seed, of which the mean counts: a folder of them, or a pattern
-    of names in quotes, as 'RUN/predictions/randomized-?.json.gz'."""
+    """Results of the first run: file of bench --out or ablate (predictions/*.json.gz), COCO results, or BOP poses (.csv). Several files (one per seed) are averaged: a folder, or a quoted pattern such as 'RUN/predictions/randomized-?.json.gz'."""
     second: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SECOND")]
-    """What the other found."""
+    """Results of the second run."""
     captures: Path
-    """A data set, a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files of WebDataset; of poses,
-    one of BOP, for .csv files with its meshes."""
+    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files; for poses a BOP dataset, with its meshes for .csv files."""
     sessions: Sessions = None
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Print both, the differences and their p-values."""
+        """Print both scores, the differences and their p-values."""
         from sim2cam.data.formats.predictions import DETECTIONS
         from sim2cam.experiments.comparison import compare_poses, load_pose_runs
         from sim2cam.experiments.pose_scores_file import POSES_KEY, detect_result_kinds
 
         first, second = _list_run_files(self.first), _list_run_files(self.second)
-        held = [detect_result_kinds(path) for path in (*first, *second)]
-        shared, console = set.intersection(*held), self.output.make_console()
+        kinds = [detect_result_kinds(path) for path in (*first, *second)]
+        shared, console = set.intersection(*kinds), self.output.make_console()
         if not shared:
             raise UsageError("poses can only be compared with poses.")
         if self.sessions is not None and shared == {POSES_KEY}:
             raise UsageError(_SESSIONS_ERROR)
-        for kind in sorted(set.union(*held) - shared):
-            console.info(f"warning: {kind} are not compared, as not all files hold some.")
+        for kind in sorted(set.union(*kinds) - shared):
+            console.info(f"warning: {kind} are not compared; some files contain none.")
         poses = None
         if POSES_KEY in shared:
             poses = load_pose_runs(self.captures, first), load_pose_runs(self.captures, second)
         if DETECTIONS in shared:
-            found = self._compare_detections(first, second, poses)
+            comparisons = self._compare_detections(first, second, poses)
         else:
-            assert poses is not None  # there is nothing else
-            found = compare_poses(*poses)
+            assert poses is not None
+            comparisons = compare_poses(*poses)
         if self.output.json:
-            console.print_json(found.to_json())
+            console.print_json(comparisons.to_json())
             return
-        console.print_text(format_comparisons(found))
-        console.print_text(format_interval_unit(found.intervals_over))
+        console.print_text(format_comparisons(comparisons))
+        console.print_text(format_interval_unit(comparisons.intervals_over))
         identical = [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
-        console.print_text(format_detectable_difference(found, is_identical=identical))
+        console.print_text(format_detectable_difference(comparisons, is_identical=identical))
 
     def _compare_detections(
         self,
@@ -378,21 +380,23 @@ class Compare:
             skip_invalid=self.skip_invalid,
             split=self.split,
         )
-        ours, theirs = (
+        first_predictions, second_predictions = (
             [read_predictions(path, captures, self.captures) for path in side]
             for side in (first, second)
         )
-        odd: dict[str, str] = {}  # of labels, all files are told the same
-        for path, found in zip((*first, *second), (*ours, *theirs), strict=True):
-            for words in find_sanity_warnings(found.captures, found.detections):
-                odd.setdefault(words, path.name)
-        for words, name in odd.items():
-            self.output.make_console().info(f"warning: {name}: {words}")
-        return compare_predictions(captures, ours, theirs, poses)
+        warnings: dict[str, str] = {}  # label warnings are equal for all files: print them once
+        for path, predictions in zip(
+            (*first, *second), (*first_predictions, *second_predictions), strict=True
+        ):
+            for warning in find_sanity_warnings(predictions.captures, predictions.detections):
+                warnings.setdefault(warning, path.name)
+        for warning, name in warnings.items():
+            self.output.make_console().info(f"warning: {name}: {warning}")
+        return compare_predictions(captures, first_predictions, second_predictions, poses)
 
 
 def _print_shape_scores(result: BenchResult, console: Console) -> None:
-    """Print how good keypoints, masks and pixels of categories are, where that was scored."""
+    """Print the scores of keypoints, masks and semantic segmentation, where available."""
     shapes = {"keypoints": result.keypoints, "masks": result.masks}
     scored = {name: score for name, score in shapes.items() if score is not None}
     if scored:
@@ -402,18 +406,18 @@ def _print_shape_scores(result: BenchResult, console: Console) -> None:
 
 
 def _list_run_files(path: Path) -> list[Path]:
-    """Return the files of one side of a comparison, in the order of their names."""
+    """List the result files of one run, sorted by name."""
     if path.is_dir():
-        found = [*path.glob("*.json"), *path.glob("*.json.gz")] or path.glob("*.csv")
-        files = sorted(found)
+        files = sorted([*path.glob("*.json"), *path.glob("*.json.gz")] or path.glob("*.csv"))
         if not files:
             raise UsageError(
-                f"{path} holds no .json file. Name a folder of detections or poses (.csv), or one file."
+                f"{path} contains no result files. Give a folder with detections (.json) or poses "
+                "(.csv), or one file."
             )
         return files
     if {"*", "?"}.isdisjoint(path.name) or path.exists():
         return [path]
     files = sorted(path.parent.glob(path.name))
     if not files:
-        raise UsageError(f"no file is called {path}. Check the pattern.")
+        raise UsageError(f"no file matches {path}. Check the pattern.")
     return files

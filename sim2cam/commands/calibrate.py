@@ -1,4 +1,4 @@
-"""The commands that tell a camera from its captures, and whether it is still the same."""
+"""Commands ``calibrate`` and ``drift``: camera parameters from photos and their changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim2cam.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from sim2cam.adapt.calibration.camera_fit import CameraFit, ParameterEstimate
     from sim2cam.adapt.calibration.detector_drift import DetectorMonitor
-    from sim2cam.adapt.calibration.drift import DriftReport as Found
+    from sim2cam.adapt.calibration.drift import DriftReport
     from sim2cam.adapt.calibration.parameter_changes import ParameterShift
     from sim2cam.scene.shape import Board
 
@@ -24,24 +24,26 @@ _BoardText = Annotated[str | None, tyro.conf.arg(metavar="PATTERN:COLUMNSxROWS:D
 
 @dataclass(frozen=True)
 class Calibrate:
-    """Tell lens and sensor of a camera from its captures; recipes draw around it with camera = FILE."""
+    """Estimate lens and sensor parameters of a camera from photos.
+
+    Recipes sample cameras around the estimate with camera = FILE.
+    """
 
     captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
-    """Folder of photos, one photo, or a list of them (COCO). Photos of a chessboard tell the lens."""
+    """Photo, folder of photos, or COCO file. The lens is estimated from photos of a chessboard."""
     out: Path | None = None
-    """File to write, as camera.json; without it the result is only shown."""
+    """Output file, such as camera.json; without it the result is only printed."""
     board: _BoardText = None
-    """A board of markers, as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the
-    side of a marker over that of its square. Chessboards are found without."""
+    """Marker board, such as charuco:8x6:4x4_50:0.7 or markers:6x5:apriltag_36h11:0.8; SHARE is the ratio of marker side to square side. Chessboards are detected without this flag."""
     monitor: _MonitorWeights = None
-    """A detector that is asked of the photos too, so that drift can tell when it answers otherwise."""
+    """Detector whose OOD score and confidence are recorded, so that ``drift`` can detect their change."""
     seed: int = 0
-    """Decides which photos are resampled and which cameras are tried."""
+    """Random seed of the bootstrap and the parameter search."""
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Calibrate, writes and shows."""
+        """Calibrate the camera, and write and print the result."""
         from sim2cam.adapt.calibration.camera_calibration import calibrate
         from sim2cam.adapt.calibration.camera_fit import write_camera
         from sim2cam.seeds import derive_rng
@@ -52,8 +54,8 @@ class Calibrate:
         board = None if self.board is None else _parse_board(self.board)
         console = self.output.make_console()
         rng = derive_rng(self.seed, "calibrate")
-        witness = _load_monitor(self.monitor)
-        fit = calibrate(self.captures, board, rng, console.start_progress("photos"), witness)
+        monitor = _load_monitor(self.monitor)
+        fit = calibrate(self.captures, board, rng, console.start_progress("photos"), monitor)
         for line in _describe_fit(fit):
             console.info(line)
         if self.out is not None:
@@ -66,22 +68,22 @@ class Calibrate:
 
 @dataclass(frozen=True)
 class Drift:
-    """Tell which numbers of a camera have moved since it was calibrated; "drifted" in --json names them."""
+    """Detect which camera parameters changed since calibration."""
 
     camera: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAMERA.JSON")]
-    """What sim2cam calibrate wrote."""
+    """Output file of ``calibrate``."""
     captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
-    """New photos: a folder, one photo, or a list of them (COCO); best of what was photographed then."""
+    """New photo, folder of photos, or COCO file; preferably of the scenes used for calibration."""
     board: _BoardText = None
-    """A board of markers in the photos, as calibrate takes it."""
+    """Marker board in the photos, as for ``calibrate``."""
     monitor: _MonitorWeights = None
-    """The detector that was asked when the camera was calibrated: its novelty and confidence are compared."""
+    """Detector used at calibration; its OOD scores and confidences are compared."""
     seed: int = 0
-    """Decides which photos are exchanged and resampled."""
+    """Random seed of the permutation tests and the bootstrap."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Compare and shows."""
+        """Compare the photos with the calibration and print the changes."""
         from sim2cam.adapt.calibration.camera_fit import read_camera
         from sim2cam.adapt.calibration.drift import detect_drift
         from sim2cam.seeds import derive_rng
@@ -91,34 +93,32 @@ class Drift:
         fit = read_camera(self.camera)
         console = self.output.make_console()
         rng = derive_rng(self.seed, "drift")
-        witness = _load_monitor(self.monitor)
-        found = detect_drift(
-            fit, self.captures, board, rng, console.start_progress("photos"), witness
+        monitor = _load_monitor(self.monitor)
+        report = detect_drift(
+            fit, self.captures, board, rng, console.start_progress("photos"), monitor
         )
-        for line in _list_excluded(found):
+        for line in _list_excluded(report):
             console.info(line)
-        console.info(_summarize_drift(found))
-        console.print_json(found.to_json()) if self.output.json else console.print_text(
-            _format_changes(found)
+        console.info(_summarize_drift(report))
+        console.print_json(report.to_json()) if self.output.json else console.print_text(
+            _format_changes(report)
         )
 
 
 def _load_monitor(weights: Path | None) -> DetectorMonitor | None:
-    """Return the detector that ``--monitor`` names."""
     from sim2cam.pipeline.verifiers import load_monitor, resolve_weights
 
     return None if weights is None else load_monitor(resolve_weights(weights))
 
 
 def _parse_board(text: str) -> Board:
-    """Return the board of markers that ``--board`` names."""
     from sim2cam.scene.shape import Board
 
     try:
         pattern, size, dictionary, share = text.split(":")
         columns, _, rows = size.partition("x")
         if pattern not in ("charuco", "markers"):
-            raise ValueError("chessboards are found without it")
+            raise ValueError("the pattern must be charuco or markers")
         return Board(
             "charuco" if pattern == "charuco" else "markers",
             int(columns),
@@ -135,82 +135,79 @@ def _parse_board(text: str) -> Board:
         raise UsageError(f"--board {text}: {error}") from error
     except ValueError as error:
         raise UsageError(
-            f"--board {text}: it is PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, as charuco:8x6:4x4_50:0.7 "
-            f"({error})."
+            f"--board {text}: must be PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, such as "
+            f"charuco:8x6:4x4_50:0.7 ({error})."
         ) from error
 
 
 def _describe_fit(fit: CameraFit) -> list[str]:
-    """Return what a person should know before the table."""
+    """Return lines on the photos, excluded photos and the lens model."""
     lines = [f"{fit.camera}: {fit.photos} photos, {fit.boards} with a board", *_list_excluded(fit)]
     if any(fit.border_px):
         lines.append(
-            "dead border, pixels at the left, top, right and bottom: {}, {}, {}, {}".format(
-                *fit.border_px
-            )
+            "dead border in px (left, top, right, bottom): {}, {}, {}, {}".format(*fit.border_px)
         )
     if fit.max_level < 255:
-        lines.append(f"no level above {fit.max_level}")
+        lines.append(f"maximum level: {fit.max_level}")
     if fit.rotated_boards:
         names = ", ".join(f"{name} ({number})" for name, number in fit.rotated_boards.items())
         lines.append(
-            f"left out of the lens: {len(fit.rotated_boards)} photos of a board, as the camera was held another way "
-            f"(EXIF orientation): {names}"
+            f"excluded from the lens fit: {len(fit.rotated_boards)} board photos with another EXIF "
+            f"orientation: {names}"
         )
     if fit.lens is not None:
         for name, error in fit.lens.outliers.items():
-            lines.append(f"board left out: {name}: {error:.2f} px off any lens")
+            lines.append(f"board excluded: {name}: reprojection error {error:.2f} px")
         models = ", ".join(
             [f"{name} {error:.3f}" for name, error in fit.lens.held_out_rms_px.items()]
-            + [f"{name} does not see the whole picture" for name in fit.lens.partial_view_models]
+            + [f"{name} does not cover the whole image" for name in fit.lens.partial_view_models]
         )
         lines.append(
-            f"lens: {fit.lens.kind}, {fit.lens.rms_px:.3f} px; on photos left out: {models}"
+            f"lens: {fit.lens.kind}, {fit.lens.rms_px:.3f} px; on held-out photos: {models}"
         )
     return lines
 
 
-def _list_excluded(result: CameraFit | Found) -> list[str]:
-    others = [
+def _list_excluded(result: CameraFit | DriftReport) -> list[str]:
+    other_cameras = [
         f"{count} of another camera: {camera}" for camera, count in result.other_cameras.items()
     ]
-    refused = [f"{name}: {reason}" for name, reason in result.skipped.items()]
-    return [f"left out: {line}" for line in (*others, *refused)]
+    skipped = [f"{name}: {reason}" for name, reason in result.skipped.items()]
+    return [f"excluded: {line}" for line in (*other_cameras, *skipped)]
 
 
 def _format_fit(fit: CameraFit) -> str:
-    """Return parameter, value and interval, or why there is none."""
+    """Return a table of parameter, value and interval."""
     return _format_columns(
         [(f.name, _format_value(f.value), _format_interval(f)) for f in fit.estimates]
     )
 
 
 def _format_columns(rows: list[tuple[str, str, str]]) -> str:
-    wide = [max(len(row[i]) for row in rows) for i in (0, 1)]
-    return "\n".join(f"{a:{wide[0]}}  {b:>{wide[1]}}  {c}".rstrip() for a, b, c in rows)
+    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    return "\n".join(f"{a:{widths[0]}}  {b:>{widths[1]}}  {c}".rstrip() for a, b, c in rows)
 
 
-def _summarize_drift(drift_result: Found) -> str:
-    """Return in a sentence what moved."""
-    words = [change.description for change in drift_result.shifts if change.status == "drifted"]
-    untold = sum(change.status == "undetermined" for change in drift_result.shifts)
-    still = len(drift_result.shifts) - len(words) - untold
-    moved = f"moved: {', '.join(words)}" if words else "nothing is seen to have moved"
-    return f"{drift_result.camera}: {drift_result.photos} photos; {moved}; {still} still, {untold} not told"
+def _summarize_drift(report: DriftReport) -> str:
+    drifted = [change.description for change in report.shifts if change.status == "drifted"]
+    undetermined = sum(change.status == "undetermined" for change in report.shifts)
+    stable = len(report.shifts) - len(drifted) - undetermined
+    summary = f"drifted: {', '.join(drifted)}" if drifted else "no drift detected"
+    return (
+        f"{report.camera}: {report.photos} photos; {summary}; {stable} stable, "
+        f"{undetermined} undetermined"
+    )
 
 
-def _format_changes(drift_result: Found) -> str:
-    """Return verdict, shift and p-value of each number, or why there is none."""
+def _format_changes(report: DriftReport) -> str:
+    """Return a table of parameter, status and change."""
     return _format_columns(
-        [
-            (change.description, change.status, _format_shift(change))
-            for change in drift_result.shifts
-        ]
+        [(change.description, change.status, _format_shift(change)) for change in report.shifts]
     )
 
 
 def _format_shift(shift: ParameterShift) -> str:
-    """Return by how much a number moved, how surely, and the note."""
+    """Return the change with its interval, p-value and note."""
     parts = []
     if shift.shift is not None and shift.ci95 is not None:
         low, high = shift.ci95
@@ -229,12 +226,12 @@ def _format_value(value: float | str | None) -> str:
 
 
 def _format_interval(estimate: ParameterEstimate) -> str:
-    """Return the interval, the spread over photos and the note, as far as there are any."""
+    """Return the available interval, standard deviation over photos and note."""
     parts = []
     if estimate.ci95 is not None:
         parts.append(f"{estimate.ci95[0]:.5g} to {estimate.ci95[1]:.5g}")
     if estimate.photo_std:
-        parts.append(f"varies by {estimate.photo_std:.2g}")
+        parts.append(f"std over photos {estimate.photo_std:.2g}")
     if estimate.note:
         parts.append(estimate.note)
     return "; ".join(parts)

@@ -1,7 +1,7 @@
-"""Output of the command line: results on stdout, messages on stderr, progress only on a terminal.
+"""Console output: results on stdout, messages on stderr, progress only on a terminal.
 
-Names in messages come from files and may hold anything. All text goes through ``write``, which leaves nothing in
-it that a terminal acts on.
+Messages contain names from untrusted files. All text goes through ``write``, which escapes control
+characters.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-"""Control characters but tabs and line feeds; line separators; what turns the direction of text round."""
+"""Control characters except tab and line feed, line separators, and bidirectional controls."""
 
 
 def escape_controls(text: str) -> str:
-    """Return a text with escapes (backslash x1b) in place of control characters but tabs and line feeds."""
-    return _CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    r"""Escape control characters as ``\x1b``, except tabs and line feeds."""
+    return _CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write a text to a stream, as ``printable`` returns it."""
+    """Write text to a stream with control characters escaped."""
     stream.write(escape_controls(text))
 
 
 def escape_unencodable() -> None:
-    """Let stdout and stderr escape what their encoding lacks, instead of failing."""
+    """Let stdout and stderr escape characters that their encoding lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 class Console:
-    """Talks, as much as was asked for.
+    """Printer of messages, results and progress.
 
     Args:
-        verbosity: -1 only errors, 0 what is done, 1 details.
+        verbosity: -1 for errors only, 0 for messages, 1 for details.
     """
 
     def __init__(self, verbosity: int) -> None:
@@ -48,30 +48,30 @@ class Console:
         self._last_update_s = 0.0
 
     def info(self, text: str) -> None:
-        """Tell a person something."""
+        """Print a message."""
         if self._verbosity >= 0:
             self._clear()
             write(sys.stderr, f"{text}\n")
 
     def debug(self, text: str) -> None:
-        """Tell it only when asked for with -v."""
+        """Print a message with ``-v`` only."""
         if self._verbosity > 0:
             self.info(text)
 
     def print_json(self, value: Mapping[str, Any]) -> None:
-        """Print a result for a program."""
+        """Print a result as JSON."""
         sys.stdout.write(json.dumps(value, indent=1) + "\n")
 
     def print_text(self, text: str) -> None:
-        """Print a result for a person."""
+        """Print a result as text."""
         write(sys.stdout, f"{text}\n")
 
     def start_progress(self, label: str) -> Progress:
-        """Return a counter that shows how far, how fast and how long still."""
+        """Return a progress line with rate and remaining time."""
         return Progress(self, label)
 
     def update_status_line(self, line: str, *, is_last: bool) -> None:
-        """Replace the line at the bottom of the terminal."""
+        """Replace the status line of the terminal, at most ten times a second."""
         now = time.monotonic()
         if not self._is_terminal or (now - self._last_update_s < 0.1 and not is_last):
             return
@@ -86,7 +86,7 @@ class Console:
 
 
 class Progress:
-    """Counts units of work; called with done and total."""
+    """Progress line, called with the number of finished units and the total."""
 
     def __init__(self, console: Console, label: str) -> None:
         self._console = console
@@ -95,7 +95,7 @@ class Progress:
         self._first_done: int | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """Show the state; what was there before the start does not count for the rate."""
+        """Show the progress; units finished before the first call do not count for the rate."""
         if self._first_done is None:
             self._first_done = done
         seconds = time.monotonic() - self._start_s

@@ -1,4 +1,4 @@
-"""Flags that ask for counterfactuals: ``--resample light,table`` and ``--set light/warmth=0.5``."""
+"""Parser of counterfactual flags: ``--resample light,table`` and ``--set light/warmth=0.5``."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def parse_intervention(resample: str | None, settings: tuple[tuple[str, ...], ...]) -> Intervention:
-    """Return the change that the flags ask for.
+    """Parse the flags ``--resample`` and ``--set``.
 
     Args:
-        resample: comma-separated groups.
-        settings: ``FACTOR=VALUE`` each, of each flag.
+        resample: Comma-separated groups.
+        settings: Texts ``FACTOR=VALUE`` of each ``--set`` flag.
 
     Raises:
-        UsageError: a setting without a value, one that is given twice, or a group without a name.
+        UsageError: If a value or group name is missing, or a factor is set twice.
     """
     from sim2cam.randomize.counterfactual import Intervention
 
     groups = [] if resample is None else resample.split(",")
     if "" in groups:
-        raise UsageError(f"--resample {resample}: give GROUPS, as light,die/3.")
-    found: dict[str, Value] = {}
+        raise UsageError(
+            f"--resample {resample}: give comma-separated groups, such as light,die/3."
+        )
+    values: dict[str, Value] = {}
     for factor, value in map(_parse_setting, itertools.chain.from_iterable(settings)):
-        if factor in found:
-            raise UsageError(f"--set {factor} is given twice. Leave one of them out.")
-        found[factor] = value
-    return Intervention(dict.fromkeys(groups, 1), found)
+        if factor in values:
+            raise UsageError(f"--set {factor} is given twice. Remove one.")
+        values[factor] = value
+    return Intervention(dict.fromkeys(groups, 1), values)
 
 
 def _parse_setting(text: str) -> tuple[str, Value]:
     factor, equals, value = text.partition("=")
     if not (factor and equals and value):
-        raise UsageError(f"--set {text}: give FACTOR=VALUE, as light/warmth=0.5.")
+        raise UsageError(f"--set {text}: give FACTOR=VALUE, such as light/warmth=0.5.")
     return factor, _parse_value(value)
 
 

@@ -1,4 +1,4 @@
-"""Commands that make, check, show and export data sets."""
+"""Commands ``render``, ``check`` and ``inspect`` of datasets."""
 
 from __future__ import annotations
 
@@ -33,48 +33,44 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Render:
-    """Settle scenes of a recipe and render them with labels."""
+    """Simulate scenes of a recipe and render them with labels."""
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """Name of a shipped recipe (dice), or a .toml file."""
+    """Name of a shipped recipe (dice) or .toml file."""
     out: Path | None = None
-    """Folder of the data set; with --preview the picture, NAME-preview.png without it."""
+    """Folder of the dataset; with --preview the image file, default NAME-preview.png."""
     count: int | None = None
-    """Number of pictures."""
+    """Number of images."""
     preview: bool = False
-    """Only draw 16 small samples, of the first scenes, with their labels into one picture."""
+    """Render only the first 16 samples, small and with labels, into one image."""
     seed: int = 0
-    """Decides every draw; 0 is a seed like any other."""
+    """Random seed."""
     size: Annotated[str | None, tyro.conf.arg(metavar="WIDTHxHEIGHT")] = None
-    """In pixels, instead of the recipe's."""
+    """Image size in pixels; default: from the recipe."""
     channels: Annotated[str | None, tyro.conf.arg(metavar="NAMES")] = None
-    """Comma-separated, instead of the recipe's: depth, ids, parts, normals, coordinates, coverage,
-    flow_forward, flow_backward (of a film), sensor_depth, disparity, shared, raw, right, amodal_masks,
-    keypoints, occlusions, symmetries."""
+    """Comma-separated channels; default: from the recipe. One or more of depth, ids, parts, normals, coordinates, coverage, flow_forward, flow_backward (sequences only), sensor_depth, disparity, shared, raw, right, amodal_masks, keypoints, occlusions, symmetries."""
     resample: Annotated[str | None, tyro.conf.arg(metavar="GROUPS")] = None
-    """Comma-separated groups, as light or die/3, that are drawn anew in every scene; all else stays
-    as it is without this flag, so that pictures of equal names make pairs."""
+    """Comma-separated groups to resample in every scene, such as light or die/3. All other values stay the same, so that images of equal name form counterfactual pairs."""
     settings: Annotated[
         tyro.conf.UseAppendAction[tuple[tuple[str, ...], ...]],
         tyro.conf.arg(name="set", metavar="FACTOR=VALUE [FACTOR=VALUE ...]"),
     ] = ()
-    """The same with factors that are set, as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
+    """Factors to set in every scene, such as light/warmth=0.5; die/edge_m=0.016 sets all dice."""
     scenes: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
-    """Take the settled scenes of this data set of the same recipe and seed instead of settling them
-    again, for other --channels or on a machine without physics."""
+    """Reuse the simulated scenes of this dataset of the same recipe and seed, for other --channels or on a machine without physics."""
     images: bool = True
-    """Without them scenes are settled alone, for --scenes here or on another machine."""
+    """Render images; --no-images only simulates physics, for a later --scenes."""
     workers: int = os.cpu_count() or 1
-    """Processes; the bytes are the same with any number."""
+    """Number of processes; without effect on the result."""
     dry_run: bool = False
-    """Only say how long it would take and how large it would be, from four trial pictures."""
+    """Only print the estimated time and size, from four trial images."""
     verify: bool = False
-    """With --resume, compare the hashes of all finished files, not only sizes and times."""
+    """With --resume, compare hashes of finished files, not only sizes and times."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Render the data set."""
+        """Render the dataset."""
         from sim2cam.pipeline.generation import estimate_cost, find_unknown_instances, generate
         from sim2cam.pipeline.recipe import load_recipe
         from sim2cam.render.rasterizer import get_rasterizer
@@ -123,34 +119,26 @@ class Render:
             scenes=self.scenes,
         )
         for name in find_unknown_instances(change, out):
-            console.info(f"no scene has {name}: nothing of it was changed.")
+            console.info(f"no scene contains {name}: it is not changed.")
         objects = sum(len(sample.objects or ()) for sample in dataset.samples)
-        console.info(f"{out}: {len(dataset.samples)} pictures, {objects} objects")
+        console.info(f"{out}: {len(dataset.samples)} images, {objects} objects")
         if self.output.json:
             console.print_json({"images": len(dataset.samples), "objects": objects})
         self._check_complete(out)
 
     def _check_complete(self, out: Path) -> None:
-        """Fail where scenes could not be made.
-
-        Raises:
-            Sim2CamError: with their number.
-        """
+        """Raise Sim2CamError if scenes failed."""
         from sim2cam.data.shards import read_quarantined
 
         failed = read_quarantined(out)
         if failed:
             scenes = "1 scene" if len(failed) == 1 else f"{len(failed)} scenes"
             raise Sim2CamError(
-                f"{out}: finished without {scenes}. Change the recipe, or use the data set as it is."
+                f"{out}: {scenes} failed. Change the recipe, or use the dataset without them."
             )
 
     def _require_output(self) -> tuple[Path, int]:
-        """Return where how many pictures go.
-
-        Raises:
-            UsageError: one of them is not said.
-        """
+        """Return --out and --count; raise UsageError if one is missing."""
         if self.out is None or self.count is None:
             raise UsageError("give --out and --count, or --preview.")
         if self.count < 1:
@@ -161,8 +149,8 @@ class Render:
         from sim2cam.pipeline.generation import simulate_scenes
 
         if self.scenes is not None:
-            raise UsageError("--no-images settles scenes, and --scenes takes settled ones.")
-        settled = simulate_scenes(
+            raise UsageError("--no-images and --scenes exclude each other. Remove one.")
+        scene_count = simulate_scenes(
             recipe,
             out,
             count=count,
@@ -170,19 +158,15 @@ class Render:
             workers=self.workers,
             resume=self.folder.resume,
             overwrite=self.folder.overwrite,
-            progress=self.output.make_console().start_progress("settling"),
+            progress=self.output.make_console().start_progress("simulating"),
             change=intervention,
         )
-        self.output.report(f"{out}: {settled} scenes, for --scenes", scenes=settled)
+        self.output.report(f"{out}: {scene_count} scenes, for --scenes", scenes=scene_count)
         self._check_complete(out)
 
     def _check_preview_flags(self) -> None:
-        """Refuse what 16 small stills cannot show.
-
-        Raises:
-            UsageError: naming it.
-        """
-        asked = {
+        """Raise UsageError for flags without effect on a preview."""
+        flags = {
             "--count": self.count is not None,
             "--channels": self.channels is not None,
             "--scenes": self.scenes is not None,
@@ -190,36 +174,36 @@ class Render:
             "--dry-run": self.dry_run,
             "--resume": self.folder.resume,
         }
-        for flag in (flag for flag, is_asked in asked.items() if is_asked):
-            raise UsageError(f"--preview draws 16 stills of new scenes. Leave out {flag}.")
+        for flag in (flag for flag, is_given in flags.items() if is_given):
+            raise UsageError(f"{flag} does not apply to --preview. Omit it.")
 
     def _write_preview(self, recipe: Recipe, intervention: Intervention) -> None:
         from sim2cam import images
         from sim2cam.pipeline.generation import find_unknown_instances, render_preview
         from sim2cam.report.sheet import build_sample_sheet
 
-        picture = self.out or Path(f"{recipe.name}-preview.png")
-        check_output_files(picture, overwrite=self.folder.overwrite, inputs=[Path(self.recipe)])
+        path = self.out or Path(f"{recipe.name}-preview.png")
+        check_output_files(path, overwrite=self.folder.overwrite, inputs=[Path(self.recipe)])
         with tempfile.TemporaryDirectory() as folder:
             samples = render_preview(
                 recipe, Path(folder) / "d", seed=self.seed, change=intervention
             )
-            write_atomic(picture, images.encode_png(build_sample_sheet(samples)))
+            write_atomic(path, images.encode_png(build_sample_sheet(samples)))
             for name in find_unknown_instances(intervention, samples.root):
-                self.output.make_console().info(f"no scene has {name}: nothing of it was changed.")
-        self.output.report(f"image: {picture}", image=str(picture))
+                self.output.make_console().info(f"no scene contains {name}: it is not changed.")
+        self.output.report(f"image: {path}", image=str(path))
 
 
 @dataclass(frozen=True)
 class Check:
-    """Check that a data set is whole and its labels agree with one another."""
+    """Check that a dataset is complete and its labels are consistent."""
 
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET")]
-    """Folder of the data set."""
+    """Folder of the dataset."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Report every problem; fails if there is one."""
+        """Print all problems; fail if there are any."""
         from sim2cam.data.checks.dataset import check_dataset
 
         report = check_dataset(self.data)
@@ -234,19 +218,21 @@ class Check:
             raise Sim2CamError(
                 f"{self.data}: {len(report.problems)} problems in {report.samples} samples."
             )
-        console.info(f"{self.data}: {report.samples} samples, {report.objects} objects, no problem")
+        console.info(
+            f"{self.data}: {report.samples} samples, {report.objects} objects, no problems"
+        )
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Write a page that shows a data set or captures with their labels."""
+    """Write a page that shows a dataset or real images with their labels."""
 
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
-    """A data set, or captures: a COCO file, a folder of YOLO, VOC, BOP or KITTI, or tar files."""
+    """Dataset, COCO file, YOLO, VOC, BOP or KITTI folder, or WebDataset tar files."""
     out: Path | None = None
-    """The page; without it NAME-inspect.html beside the data."""
+    """Output page; default: NAME-inspect.html next to the data."""
     limit: int | None = 200
-    """Most samples on the page."""
+    """Maximum number of samples on the page."""
     overwrite: Overwrite = False
     split: Split = None
     skip_invalid: SkipInvalid = False
@@ -261,20 +247,20 @@ class Inspect:
         data = self.data.resolve()
         out = self.out or data.with_name(f"{data.stem}-inspect.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[data])
-        shown = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
-        page = write_inspect_page(shown, out, limit=self.limit)
+        samples = read_real_images(data, skip_invalid=self.skip_invalid, split=self.split)
+        page = write_inspect_page(samples, out, limit=self.limit)
         self.output.report(f"page: {page}", page=str(page))
 
 
 def _parse_size(text: str) -> tuple[int, int]:
     parts = text.lower().split("x")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts):
-        raise UsageError(f"--size {text}: give WIDTHxHEIGHT in pixels, as 640x480.")
+        raise UsageError(f"--size {text}: give WIDTHxHEIGHT in pixels, such as 640x480.")
     return int(parts[0]), int(parts[1])
 
 
 def _replace_checked(value: T, **changes: object) -> T:
-    """Return a value with changes that its own checks may refuse."""
+    """Replace fields of a dataclass; raise UsageError if its validation fails."""
     try:
         return replace(value, **changes)  # type: ignore[type-var]
     except ValueError as error:

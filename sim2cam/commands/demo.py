@@ -1,4 +1,4 @@
-"""The command that runs the main job."""
+"""Command ``demo``: the whole pipeline on dice."""
 
 from __future__ import annotations
 
@@ -16,34 +16,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Demo:
-    """Generate dice, translate, train a detector, score it, and write a page: about ten minutes."""
+    """Render dice, translate, train and score a detector, and write a page (about ten minutes)."""
 
     out: Path = Path("runs/demo")
-    """Folder of the run."""
+    """Output folder."""
     captures: Path | None = None
-    """Photos: a folder with style.json (or train.json) and test.json, or one COCO file. Without
-    it, the stand-in camera that ships."""
+    """Real images: a folder with style.json (or train.json) and test.json, or one COCO file; default: the shipped stand-in camera."""
     seed: int = 0
-    """Decides every draw."""
+    """Random seed."""
     workers: int = min(2, os.cpu_count() or 1)
-    """Processes and threads."""
+    """Number of processes and threads."""
     overwrite: bool = False
-    """Remove an earlier demo in the folder."""
+    """Replace an earlier demo in the folder."""
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Run the demo and prints times, scores and where the page is."""
+        """Run the demo and print times, scores and the path of the page."""
         from sim2cam.experiments.demo import OUTPUT_NAMES, read_demo_captures
 
         check_numbers(seed=self.seed, workers=self.workers)
-        # A wrong path must not cost the last run.
-        sets = read_demo_captures(self.captures, skip_invalid=self.skip_invalid)
+        # Read the inputs before an earlier run is removed.
+        splits = read_demo_captures(self.captures, skip_invalid=self.skip_invalid)
         with lock_folder(self.out):
             prepare_folder(self.out, OUTPUT_NAMES, "a demo", resume=False, overwrite=self.overwrite)
-            self._run(sets)
+            self._run(splits)
 
-    def _run(self, sets: RealImageSplits) -> None:
+    def _run(self, splits: RealImageSplits) -> None:
         from sim2cam.commands.pages import write_demo_page
         from sim2cam.commands.tables import format_scores
         from sim2cam.experiments.demo import run_demo
@@ -54,7 +53,7 @@ class Demo:
         result = run_demo(
             self.out,
             self.captures,
-            sets,
+            splits,
             seed=self.seed,
             workers=self.workers,
             progress=console.start_progress,
@@ -62,7 +61,7 @@ class Demo:
         page = write_demo_page(result)
         scores = {"trained in this run": result.trained.score}
         if result.shipped is not None:
-            scores["weights that ship"] = result.shipped.score
+            scores["shipped weights"] = result.shipped.score
         if self.output.json:
             console.print_json({label: score.to_json() for label, score in scores.items()})
         else:

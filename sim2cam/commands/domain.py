@@ -1,4 +1,4 @@
-"""The commands that show what a recipe draws, and bring it to where captures are."""
+"""Commands ``domain show`` and ``domain fit``: the distributions of a recipe."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _FIT_FILES = ("study.log*", "*-fitted.toml", "fit.json", "fit.html")
 
 @dataclass(frozen=True)
 class DomainShow:
-    """Draw many scenes of a recipe and write a page of what was drawn against what was asked."""
+    """Sample scenes of a recipe and write a page that compares samples with the distributions."""
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """Name of a shipped recipe (dice), or a .toml file."""
+    """Name of a shipped recipe (dice) or .toml file."""
     count: int = 200
-    """Number of scenes that are drawn."""
+    """Number of sampled scenes."""
     images: Annotated[str, tyro.conf.arg(metavar="GROUPS")] = "light,exposure,view"
-    """Comma-separated groups whose ends are shown in pictures; all, or none."""
+    """Comma-separated groups whose range ends are rendered; all or none."""
     out: Path | None = None
-    """The page; without it NAME-domain.html here."""
+    """Output page; default: NAME-domain.html in the current folder."""
     overwrite: Overwrite = False
     seed: int = 0
-    """Decides every draw."""
+    """Random seed."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
@@ -66,8 +66,8 @@ class DomainShow:
         out = self.out or Path(f"{recipe.name}-domain.html")
         check_output_files(out, overwrite=self.overwrite, inputs=[Path(self.recipe)])
         factors = sample_factor_histograms(recipe.domain, self.seed, count=self.count, views=1)
-        pictures = self._render_range_ends(recipe, factors)
-        page = write_domain_page(recipe.name, self.count, factors, pictures, out)
+        range_ends = self._render_range_ends(recipe, factors)
+        page = write_domain_page(recipe.name, self.count, factors, range_ends, out)
         self.output.report(f"page: {page}", page=str(page))
 
     def _render_range_ends(
@@ -76,61 +76,64 @@ class DomainShow:
         from sim2cam.experiments.factor_extremes import list_extremes, render_factor_extremes
         from sim2cam.randomize.distributions import format_case
 
-        chosen = [factor for factor in factors if factor.group in self._select_groups(factors)]
-        total = sum(len(list_extremes(factor)) for factor in chosen)
-        progress = self.output.make_console().start_progress("pictures")
-        found = defaultdict(list)
-        for done, picture in enumerate(render_factor_extremes(recipe, self.seed, chosen), start=1):
+        selected = [factor for factor in factors if factor.group in self._select_groups(factors)]
+        total = sum(len(list_extremes(factor)) for factor in selected)
+        progress = self.output.make_console().start_progress("images")
+        images = defaultdict(list)
+        for done, extreme in enumerate(
+            render_factor_extremes(recipe, self.seed, selected), start=1
+        ):
             progress(done, total)
-            if picture is not None:
-                value = picture.value
+            if extreme is not None:
+                value = extreme.value
                 text = f"{value:.4g}" if isinstance(value, float) else format_case(value)
-                found[picture.group, picture.factor].append((text, picture.rgb))
-        return found
+                images[extreme.group, extreme.factor].append((text, extreme.rgb))
+        return images
 
     def _select_groups(self, factors: tuple[FactorHistogram, ...]) -> set[str]:
-        known = dict.fromkeys(factor.group for factor in factors)
+        groups = dict.fromkeys(factor.group for factor in factors)
         if self.images in ("all", "none"):
-            return set(known) if self.images == "all" else set()
+            return set(groups) if self.images == "all" else set()
         names = {name for name in self.images.split(",") if name}
-        for name in names - set(known):
-            raise UsageError(f"--images: unknown group '{name}'. {suggest_name(name, known)}")
+        for name in names - set(groups):
+            raise UsageError(f"--images: unknown group '{name}'. {suggest_name(name, groups)}")
         return names
 
 
 @dataclass(frozen=True)
 class DomainFit:
-    """Bring a recipe's ranges of light, texture, number, size and pose to where captures are, as wide
-    as these leave them, and write the recipe and a page.
+    """Fit the ranges of light, texture, number, size and pose of a recipe to real images.
+
+    Writes the fitted recipe and a page.
     """
 
     recipe: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RECIPE")]
-    """Name of a shipped recipe (dice), or a .toml file."""
+    """Name of a shipped recipe (dice) or .toml file."""
     captures: Path
-    """Captures: a folder of photos, or a COCO file (its labels are not read)."""
+    """Real images: folder of photos, or COCO file (labels are ignored)."""
     out: Path
     """Folder of the trials, the recipe NAME-fitted.toml and the page."""
     trials: int = 40
-    """Ranges that are tried."""
+    """Number of trials."""
     count: int = 64
-    """Renders of a trial."""
+    """Number of renders per trial."""
     factors: Annotated[str, tyro.conf.arg(metavar="NAMES")] = ""
-    """Comma-separated groups and factors, as light,view/tilt_rad; the usual ones without it."""
+    """Comma-separated groups and factors, such as light,view/tilt_rad; default: light, texture, number, size and pose."""
     weights: Path | None = None
-    """Of a detector whose trunk then tells pictures apart, instead of measures of their look."""
+    """Detector whose backbone features measure the domain gap; default: image statistics."""
     limit: int | None = None
-    """Read only so many captures."""
+    """Read at most this many real images."""
     seed: int = 0
-    """Decides the scenes, and what is tried."""
+    """Random seed of the scenes and the search."""
     workers: int = 1
-    """Processes; each trial starts them anew."""
+    """Number of processes, started again for each trial."""
     folder: FolderOptions = field(default_factory=FolderOptions)
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Fit, and writes what came of it."""
+        """Fit the recipe, and write it and the page."""
         from sim2cam.data.parts import STYLE
         from sim2cam.data.real_images import read_real_images
         from sim2cam.experiments.domain_fit import FitOptions
@@ -161,38 +164,40 @@ class DomainFit:
         from sim2cam.report.domain_fit import write_fit_page
 
         console = self.output.make_console()
-        console.info("renders tell first which factors looks tell; then ranges are tried")
+        console.info("select factors that image statistics can estimate, then fit their ranges")
         fit = fit_recipe(recipe, captures, self.out, options, console.start_progress("trials"))
-        ladder = measure_fitted_gap(recipe, fit, captures, options, console.start_progress("gap"))
+        gap_stages = measure_fitted_gap(
+            recipe, fit, captures, options, console.start_progress("gap")
+        )
         name = f"{recipe.name}-fitted"
         toml = self.out / f"{name}.toml"
         write_recipe(fit, self.recipe, name, toml)
-        facts = {**fit.to_json(), "gap_stages": [step.to_json() for step in ladder]}
-        write_json(self.out / "fit.json", facts)
+        record = {**fit.to_json(), "gap_stages": [step.to_json() for step in gap_stages]}
+        write_json(self.out / "fit.json", record)
         page = write_fit_page(
-            _build_report(recipe.name, fit, captures, ladder), self.out / "fit.html"
+            _build_report(recipe.name, fit, captures, gap_stages), self.out / "fit.html"
         )
         self.output.report(
             f"{_summarize_fit(fit)}\nrecipe: {toml}\npage: {page}",
             recipe=str(toml),
             page=str(page),
-            **facts,
+            **record,
         )
 
 
 def _summarize_fit(fit: domain_fit.DomainFit) -> str:
-    """Return what changed, a line each."""
-    moved = [
-        f"{one.estimate.path}: {_format_range(one.before)} -> {_format_range(one.after)}"
-        for one in fit.ranges
-        if one.interval is not None
+    """Return one line per changed range and the domain gap before and after."""
+    changes = [
+        f"{factor.estimate.path}: {_format_range(factor.before)} -> {_format_range(factor.after)}"
+        for factor in fit.ranges
+        if factor.interval is not None
     ]
-    lines = moved or ["the captures tell none of the factors: all ranges stay"]
+    lines = changes or ["no factor can be estimated from the real images: all ranges are unchanged"]
     for name in ("auc", "sliced_wasserstein"):
         before, after = (getattr(side.gap, name).value for side in (fit.before, fit.after))
         lines.append(f"{name}: {before:.3f} -> {after:.3f}")
-    covered = (side.coverage.coverage.value for side in (fit.before, fit.after))
-    return "\n".join([*lines, "coverage: {:.3f} -> {:.3f}".format(*covered)])
+    coverage = (side.coverage.coverage.value for side in (fit.before, fit.after))
+    return "\n".join([*lines, "coverage: {:.3f} -> {:.3f}".format(*coverage)])
 
 
 def _format_range(bounds: tuple[float, float]) -> str:
@@ -202,24 +207,32 @@ def _format_range(bounds: tuple[float, float]) -> str:
 def _build_report(
     name: str, fit: domain_fit.DomainFit, captures: Dataset, gap_stages: tuple[StageGap, ...]
 ) -> FitReport:
-    """Return what the page shows of a fit."""
     from sim2cam.report.domain_fit import FitReport, GapStageView, RangeView
 
-    checked = [captures.samples[i].rgb for i in fit.held_out]
-    far = [checked[i] for i, near in enumerate(fit.after.coverage.is_covered) if not near]
+    held_out = [captures.samples[i].rgb for i in fit.held_out]
+    uncovered = [
+        held_out[i] for i, is_covered in enumerate(fit.after.coverage.is_covered) if not is_covered
+    ]
     return FitReport(
         name,
         tuple(
-            RangeView(one.estimate.path, one.estimate.loo_r2, one.before, one.after, one.interval)
-            for one in fit.ranges
+            RangeView(
+                factor.estimate.path,
+                factor.estimate.loo_r2,
+                factor.before,
+                factor.after,
+                factor.interval,
+            )
+            for factor in fit.ranges
         ),
         _build_side(fit.before),
         _build_side(fit.after),
-        _read_images(checked),
-        _read_images(far),
+        _read_images(held_out),
+        _read_images(uncovered),
         _build_curves(fit),
         tuple(
-            GapStageView(step.stage, step.gap, step.aspects, step.isp_gaps) for step in gap_stages
+            GapStageView(stage.stage, stage.gap, stage.aspects, stage.isp_gaps)
+            for stage in gap_stages
         ),
     )
 
@@ -231,7 +244,7 @@ def _build_side(held_out_gap: domain_fit.HeldOutGap) -> DomainView:
 
 
 def _read_images(paths: Sequence[Path]) -> tuple[Rgb, ...]:
-    """Return a few pictures, evenly from all."""
+    """Read a few evenly spaced images."""
     from sim2cam import images
 
     return tuple(

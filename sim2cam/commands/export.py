@@ -1,4 +1,4 @@
-"""Commands that ask data sets and write them in the formats of other tools."""
+"""Commands ``export`` and ``catalog``: other formats and queries of datasets."""
 
 from __future__ import annotations
 
@@ -25,31 +25,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export:
-    """Write data sets or captures, or a trained network, in a format that other tools read."""
+    """Export datasets, real images or a trained network to a common format."""
 
     data: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="DATA")]
-    """Folders of data sets, or captures; several become one. For onnx: the weights of a detector, a
-    file or the name of some that ship, or the run folder of a translator."""
+    """Datasets or real images; several are merged. For onnx: weights of a detector (file or shipped name), or the run folder of a translator."""
     out: Path
-    """Folder to write; for onnx the file."""
+    """Output folder; for onnx the output file."""
     format: Literal["coco", "yolo", "yolo-seg", "voc", "kitti", "bop", "webdataset", "onnx"] = (
         "coco"
     )
-    """coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: outlines. kitti: boxes, occlusion.
-    bop: 6D poses, masks, depth, models, in pinhole pictures. webdataset: everything, in tar files."""
+    """Format. coco: boxes, masks, keypoints. yolo, voc: boxes. yolo-seg: polygons. kitti: boxes, occlusion. bop: 6D poses, masks, depth, models, pinhole images. webdataset: all data, in tar files."""
     split: Annotated[str | None, tyro.conf.arg(metavar="NAME=SHARE,...|NAME,...")] = None
-    """New parts and their shares of the scenes, as train=0.8,val=0.2; or the parts of the data to write, as
-    test. Without it, parts of the data stay as they are, and data without parts is train."""
+    """New splits with their share of the scenes, such as train=0.8,val=0.2, or existing splits to export, such as test. Default: keep existing splits; data without splits becomes train."""
     where: Annotated[str | None, tyro.conf.arg(metavar="SQL")] = None
-    """Only pictures for which this holds of the table samples (see catalog), as "objects > 3"."""
+    """SQL condition on the table samples (see catalog) that selects images, such as "objects > 3"."""
     seed: int = 0
-    """Decides which scenes go into which part."""
+    """Random seed of the split."""
     overwrite: Overwrite = False
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Write the export."""
+        """Export the data."""
         if self.format == "onnx":
             self._export_network()
             return
@@ -63,37 +60,35 @@ class Export:
         is_new = self.split is not None and "=" in self.split
         shares = _parse_shares(self.split) if self.split is not None and is_new else None
         named = None if is_new else self.split
-        each = [
+        splits = [
             read_splits(path.resolve(), skip_invalid=self.skip_invalid, split=named)
             for path in self.data
         ]
-        found = [join_splits(path, parts) for path, parts in zip(self.data, each, strict=True)]
+        datasets = [join_splits(path, parts) for path, parts in zip(self.data, splits, strict=True)]
         if self.where is not None:
-            found = filter_datasets(found, self.where)
-        whole = merge_datasets(found)
+            datasets = filter_datasets(datasets, self.where)
+        merged = merge_datasets(datasets)
         if shares is None:
-            parts = _keep_splits(whole, found, each, named is not None)
+            parts = _keep_splits(merged, datasets, splits, named is not None)
         else:
-            parts = split_by_scene(whole, shares, derive_rng(self.seed, "split"))
+            parts = split_by_scene(merged, shares, derive_rng(self.seed, "split"))
         shapes = None
         if self.format == "bop":
             from sim2cam.experiments.object_models import create_recorded_models
 
             shapes = create_recorded_models()
-        lacks = export_dataset(parts, self.out, self.format, shapes, overwrite=self.overwrite)
+        omissions = export_dataset(parts, self.out, self.format, shapes, overwrite=self.overwrite)
         counts = {name: len(part.samples) for name, part in parts.items()}
-        self._report_omissions(lacks)
-        told = ", ".join(f"{name} {count} pictures" for name, count in counts.items())
+        self._report_omissions(omissions)
+        summary = ", ".join(f"{name} {count} images" for name, count in counts.items())
         self.output.report(
-            f"{self.format}: {self.out}: {told}", out=str(self.out), images=counts, omissions=lacks
+            f"{self.format}: {self.out}: {summary}",
+            out=str(self.out),
+            images=counts,
+            omissions=omissions,
         )
 
     def _export_network(self) -> None:
-        """Write one network.
-
-        Raises:
-            UsageError: several were given, or what concerns data sets.
-        """
         from sim2cam.adapt.export import export_translator
         from sim2cam.adapt.store import load_transfer
         from sim2cam.learn.device import use_threads
@@ -102,7 +97,7 @@ class Export:
         from sim2cam.pipeline.verifiers import resolve_weights
 
         if len(self.data) != 1 or self.split is not None or self.where is not None:
-            raise UsageError("--format onnx takes one network, and neither --split nor --where.")
+            raise UsageError("--format onnx takes one network, without --split and --where.")
         use_threads(1)
         source = resolve_weights(self.data[0])
         check_output_files(
@@ -110,33 +105,32 @@ class Export:
         )
         if source.is_dir():
             export_translator(load_transfer(source), self.out)
-            lacks: tuple[str, ...] = ()
+            omissions: tuple[str, ...] = ()
         else:
             detector = require_native_detector(load_detector(source), "--format onnx")
-            lacks = export_detector(detector, self.out)
-        self._report_omissions(lacks)
-        self.output.report(f"onnx: {self.out}", out=str(self.out), omissions=lacks)
+            omissions = export_detector(detector, self.out)
+        self._report_omissions(omissions)
+        self.output.report(f"onnx: {self.out}", out=str(self.out), omissions=omissions)
 
     def _report_omissions(self, omissions: Sequence[str]) -> None:
-        for what in omissions:
-            self.output.make_console().info(f"{what}.")
+        for omission in omissions:
+            self.output.make_console().info(f"{omission}.")
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Say what a data set or captures hold, or answer a question about them in SQL."""
+    """Summarize a dataset or real images, or query them with SQL."""
 
     data: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATA")]
-    """Folder of the data set, or captures."""
+    """Dataset or real images."""
     sql: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="SQL")] = None
-    """A query over the tables samples, objects, scenes and sampled_values (needs the extra catalog); without
-    it: counts, ranges, rejections, licences and size."""
+    """Query over the tables samples, objects, scenes and sampled_values (extra: catalog); default: a summary of counts, ranges, rejections, licences and size."""
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Print the answer."""
+        """Print the summary or the query result."""
         from sim2cam.data.card import build_card
         from sim2cam.data.catalog import run_query
         from sim2cam.data.real_images import read_real_images
@@ -151,9 +145,9 @@ class Catalog:
                 card.to_markdown()
             )
             return
-        answer = run_query(dataset, self.sql)
-        console.print_json(answer.to_json()) if self.output.json else console.print_text(
-            answer.to_text()
+        table = run_query(dataset, self.sql)
+        console.print_json(table.to_json()) if self.output.json else console.print_text(
+            table.to_text()
         )
 
 
@@ -163,20 +157,24 @@ def _keep_splits(
     splits: Sequence[Mapping[str, Dataset]],
     is_split_named: bool,
 ) -> dict[str, Dataset]:
-    """Return merged data sets by the parts that their samples come from; one part is ``train``.
+    """Split a merged dataset by the splits of its sources; a single split becomes ``train``.
 
     Args:
-        combined: the merged data sets.
-        datasets: their samples, in the same order.
-        splits: the parts of each.
-        is_split_named: whether the parts were named, so that one part keeps its name.
+        combined: Merged datasets.
+        datasets: Source datasets, in the same order of samples.
+        splits: Splits of each source dataset.
+        is_split_named: Keep the name of a single split, because the user selected it.
     """
     from sim2cam.data.parts import find_split_role
 
     parts: dict[str, list[Sample]] = {}
     samples = iter(combined.samples)
-    for data, own in zip(datasets, splits, strict=True):
-        names = {s.name: find_split_role(name) for name, part in own.items() for s in part.samples}
+    for data, dataset_splits in zip(datasets, splits, strict=True):
+        names = {
+            s.name: find_split_role(name)
+            for name, part in dataset_splits.items()
+            for s in part.samples
+        }
         for sample in data.samples:
             parts.setdefault(names[sample.name], []).append(next(samples))
     if len(parts) <= 1 and not is_split_named:
@@ -185,7 +183,7 @@ def _keep_splits(
 
 
 def _parse_shares(text: str) -> dict[str, float]:
-    """Return the shares of parts that ``--split`` names."""
+    """Parse ``NAME=SHARE,...`` of ``--split``."""
     shares: dict[str, float] = {}
     for entry in text.split(","):
         name, _, share = entry.partition("=")
@@ -195,7 +193,7 @@ def _parse_shares(text: str) -> dict[str, float]:
             number = 0.0
         if not number > 0 or name in shares:
             raise UsageError(
-                f"--split {text}: give different names and shares, as train=0.8,val=0.2."
+                f"--split {text}: give unique names with positive shares, such as train=0.8,val=0.2."
             )
         shares[name] = number
     return shares

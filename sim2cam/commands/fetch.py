@@ -1,4 +1,4 @@
-"""The command that brings public data sets to where recipes and benchmarks look for them."""
+"""Command ``fetch``: public datasets for recipes and benchmarks."""
 
 from __future__ import annotations
 
@@ -17,61 +17,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fetch:
-    """Download a public data set: dice, or one of BOP. Its licence is shown first."""
+    """Download a public dataset after showing its licence."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """dice: photos of dice, with boxes. lmo, lm, tless, tudl, icbin, ycbv: test images of BOP, with poses and
-    meshes."""
+    """dice: photos of dice with boxes. lmo, lm, tless, tudl, icbin, ycbv: BOP test images with poses and meshes."""
     accept_licence: bool = False
-    """Do not ask whether the licence is accepted."""
+    """Accept the licence without a prompt."""
     overwrite: bool = False
-    """Fetch it again if it is there."""
+    """Download again if the dataset exists."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Print where it lies."""
+        """Download the dataset and print its folder."""
         from sim2cam.data.data_folder import locate_data_folder
         from sim2cam.data.public.catalogue import PUBLIC_DATASETS
         from sim2cam.data.public.fetch import fetch
 
         if self.name not in PUBLIC_DATASETS:
             raise UsageError(
-                f"no data set is called '{self.name}'. {suggest_name(self.name, PUBLIC_DATASETS)}"
+                f"unknown dataset '{self.name}'. {suggest_name(self.name, PUBLIC_DATASETS)}"
             )
-        data_set, root = PUBLIC_DATASETS[self.name], locate_data_folder()
+        dataset, root = PUBLIC_DATASETS[self.name], locate_data_folder()
         console = self.output.make_console()
         if self.overwrite or not (root / self.name).is_dir():
             console.info(
-                f"{data_set.description}.\nBy {data_set.credit}.\nLicence: {data_set.licence}."
+                f"{dataset.description}.\nBy {dataset.credit}.\nLicence: {dataset.licence}."
             )
             if not self.accept_licence:
-                _confirm_licence(data_set)
-        found = fetch(data_set, root, overwrite=self.overwrite, progress=console.start_progress)
-        for url, digest in found.digests.items():
-            known = (
-                "not compared with anything, kept for next time"
-                if url in found.new_urls
-                else "as known"
+                _confirm_licence(dataset)
+        download = fetch(dataset, root, overwrite=self.overwrite, progress=console.start_progress)
+        for url, digest in download.digests.items():
+            status = (
+                "not verified, stored for the next download"
+                if url in download.new_urls
+                else "verified"
             )
-            console.info(f"{url}: SHA-256 {digest}, {known}.")
-        if found.verified_count:
-            console.info(f"{found.verified_count} of its files are those that are known.")
-        words = "is in" if found.digests else "was there already, in"
-        self.output.report(f"{self.name} {words} {found.folder}", **found.to_json())
+            console.info(f"{url}: SHA-256 {digest}, {status}.")
+        if download.verified_count:
+            console.info(f"{download.verified_count} files match their recorded SHA-256.")
+        state = "downloaded to" if download.digests else "already exists in"
+        self.output.report(f"{self.name} {state} {download.folder}", **download.to_json())
 
 
 def _confirm_licence(dataset: PublicDataset) -> None:
-    """Refuse to go on unless whoever sits before the terminal accepts the licence.
-
-    Raises:
-        UsageError: they do not, or nobody can be asked.
-    """
+    """Raise UsageError unless the user accepts the licence at the prompt."""
     if not sys.stdin.isatty():
         raise UsageError(
-            f"--accept-licence is needed to fetch {dataset.name} ({dataset.licence}) where nobody can "
-            "be asked."
+            f"add --accept-licence to download {dataset.name} ({dataset.licence}) without a terminal."
         )
     sys.stderr.write("Do you accept it? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError(f"the licence of {dataset.name} was not accepted, so nothing was fetched.")
+        raise UsageError(f"the licence of {dataset.name} was not accepted; nothing is downloaded.")

@@ -1,4 +1,4 @@
-"""Flags that several commands share."""
+"""Flags shared by several commands."""
 
 from __future__ import annotations
 
@@ -17,53 +17,52 @@ Sessions = Annotated[
     str | None,
     tyro.conf.arg(
         metavar="folder|MINUTES|FILE.csv:COLUMN",
-        help="Which photos were taken together: those of a folder, those without a longer pause between "
-        "them, or as a table with a column image says. From ten sessions on, intervals are over sessions.",
+        help="Group photos into capture sessions: by folder, by pauses longer than MINUTES, or by a column of "
+        "a table with a column image. With ten or more sessions, intervals are over sessions.",
     ),
 ]
 
-Overwrite = Annotated[bool, tyro.conf.arg(help="Replace files that exist.")]
+Overwrite = Annotated[bool, tyro.conf.arg(help="Replace existing files.")]
 
 Split = Annotated[
     str | None,
     tyro.conf.arg(
         metavar="NAME[,NAME]",
-        help="Which parts to read of data that has several: train, val, test, or their own names.",
+        help="Splits to read: train, val, test, or their original names.",
     ),
 ]
 
 SkipInvalid = Annotated[
     bool,
-    tyro.conf.arg(help="Leave flawed annotations out with a warning instead of refusing the data."),
+    tyro.conf.arg(help="Skip invalid annotations with a warning instead of failing."),
 ]
 
 Refine = Annotated[
     Path | None,
     tyro.conf.arg(
         metavar="MESHES",
-        help="Folder of the objects' meshes, as assets takes it: poses are brought to where the outlines of "
-        "these fit the picture.",
+        help="Refine poses by contours of the object meshes in this folder (see assets).",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """How much is said."""
+    """Output options."""
 
     verbose: Annotated[bool, tyro.conf.arg(aliases=["-v"])] = False
-    """Say more."""
+    """Print details."""
     quiet: Annotated[bool, tyro.conf.arg(aliases=["-q"])] = False
-    """Say nothing but errors."""
+    """Print errors only."""
     json: bool = False
     """Print the result as JSON on stdout."""
 
     def make_console(self) -> Console:
-        """Return the voice that these flags ask for; of several processes, only the first talks."""
+        """Return a console of the chosen verbosity; only the main process prints."""
         return Console(-1 if self.quiet or not is_main_process() else int(self.verbose))
 
     def report(self, message: str, **values: Any) -> None:
-        """Say what a command made, as words and, with --json, as facts."""
+        """Print the result of a command as a message and, with ``--json``, as JSON."""
         console = self.make_console()
         console.info(message)
         if self.json and is_main_process():
@@ -72,20 +71,16 @@ class OutputOptions:
 
 @dataclass(frozen=True)
 class FolderOptions:
-    """What to do with an output folder that is not empty."""
+    """Options for an output folder that is not empty."""
 
     resume: bool = False
-    """Go on with what is there."""
+    """Continue an earlier run."""
     overwrite: bool = False
-    """Remove what is there."""
+    """Remove an earlier run."""
 
 
 def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) -> None:
-    """Refuse flags that no run can have.
-
-    Raises:
-        UsageError: naming the flag and its value.
-    """
+    """Raise UsageError if a numeric flag is out of range."""
     if seed < 0:
         raise UsageError(f"--seed must be 0 or more, not {seed}")
     if workers < 1:
@@ -95,14 +90,10 @@ def check_numbers(*, seed: int = 0, workers: int = 1, limit: int | None = None) 
 
 
 def check_output_files(*paths: Path, overwrite: bool, inputs: Iterable[Path] = ()) -> None:
-    """Refuse output files that exist, unless they may be replaced; an input never may.
-
-    Raises:
-        OutputError: naming the file.
-    """
-    read = {path.resolve() for path in inputs}
+    """Raise OutputError if an output file exists without ``overwrite``, is a folder or an input."""
+    input_paths = {path.resolve() for path in inputs}
     for path in paths:
-        if path.resolve() in read:
+        if path.resolve() in input_paths:
             raise OutputError(path, "is an input of this command. Choose another --out.")
         if path.is_dir():
             raise OutputError(path, "is a folder, not a file. Choose another --out.")
@@ -111,11 +102,7 @@ def check_output_files(*paths: Path, overwrite: bool, inputs: Iterable[Path] = (
 
 
 def check_output_folder(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder for results that holds something, unless files of equal names may be replaced.
-
-    Raises:
-        OutputError: it is not empty, or is a file.
-    """
+    """Raise OutputError if an output folder is a file, or is not empty without ``overwrite``."""
     if folder.exists() and not folder.is_dir():
         raise OutputError(folder, "is a file, not a folder. Choose another --out.")
     if folder.is_dir() and any(folder.iterdir()) and not overwrite:
@@ -123,15 +110,15 @@ def check_output_folder(folder: Path, *, overwrite: bool) -> None:
 
 
 def parse_category_map(mappings: tuple[str, ...]) -> dict[str, str]:
-    """Return category of captures -> category of renders, as --map names them.
+    """Parse ``--map`` into a mapping from categories of real images to categories of renders.
 
     Raises:
-        UsageError: a text is no such pair.
+        UsageError: If a text is not REAL=SIM.
     """
     pairs = {}
     for text in mappings:
         real, equals, sim = text.partition("=")
         if not (real and equals and sim):
-            raise UsageError(f"--map {text}: give REAL=SIM, the two names of a category.")
+            raise UsageError(f"--map {text}: give two category names as REAL=SIM.")
         pairs[real] = sim
     return pairs

@@ -1,4 +1,4 @@
-"""From what the pipeline returns to the pages that the report makes."""
+"""HTML pages of demos, benchmarks and translator trainings."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _STAGES = ("generate", "translate", "train", "bench")
 _DETECTOR_LOSSES = ("heatmap", "box", "category")
 _TRANSLATOR_SCALARS = ("adversarial", "identity", "structure", "mean_change")
 _ROW_COUNT = 4
-_EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best, and as many worst
+_EXAMPLE_COUNT, _BENCH_EXAMPLE_COUNT = 3, 12  # best images, and as many worst ones
 
 
 def write_demo_page(result: DemoResult) -> Path:
-    """Return the page of a finished demo, in its folder."""
+    """Write the page of a finished demo to its folder."""
     sim, adapted = read_demo_datasets(result)
     seconds = {stage.name: stage.seconds for stage in result.stages}
     details = {
@@ -75,7 +75,7 @@ def write_scores_page(
     notes: tuple[str, ...],
     out: Path,
 ) -> Path:
-    """Return the page of a benchmark."""
+    """Write the page of a benchmark."""
     captures, predictions = result.captures, result.predictions
     shapes = {"keypoints": result.keypoints, "masks": result.masks}
     extra_metrics = {f"AP of {name}": metrics.ap for name, metrics in shapes.items() if metrics}
@@ -98,25 +98,28 @@ def write_scores_page(
 
 
 def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Dataset) -> Path | None:
-    """Return the page of a translator's training, in its folder; None where it was too short for one.
+    """Write the page of a translator training to its run folder.
 
     Args:
-        run_dir: of the training.
-        outcome: what came of it.
-        captures: that it was trained on.
+        run_dir: Run folder.
+        outcome: Result of the training.
+        captures: Real training images.
+
+    Returns:
+        Path of the page; None if the training ended before the first sample images.
 
     Raises:
-        InputError: a capture cannot be read.
-        OutputError: the page cannot be written.
+        InputError: If an image cannot be read.
+        OutputError: If the page cannot be written.
     """
     strips = list_sample_images(run_dir)
     if not strips:
         return None
-    shown = [
+    crops = [
         crop_centre(GBufferFrame(read_rgb(s.rgb))).rgb for s in captures.samples[:SAMPLE_COUNT]
     ]
     lines = read_translator_metrics(run_dir)
-    always = (
+    scalar_names = (
         [name for name in lines[0].scalars if all(name in line.scalars for line in lines)]
         if lines
         else []
@@ -124,11 +127,11 @@ def write_training_page(run_dir: Path, outcome: TrainingOutcome, captures: Datas
     return write_samples_page(
         run_dir / SAMPLES_PAGE,
         strips=strips,
-        captures=encode_strip(shown),
+        captures=encode_strip(crops),
         curves=Curves(
             "Training",
             "mean over patches",
-            tuple(_build_series(name, lines, "scalars") for name in always),
+            tuple(_build_series(name, lines, "scalars") for name in scalar_names),
         ),
         selected_step=outcome.selection.step,
         notes=(f"Selected weights: {outcome.selection.reason}.", *outcome.warnings),
@@ -184,7 +187,7 @@ def _build_curves(root: Path) -> tuple[Curves, ...]:
 
 
 def _build_series(name: str, lines: Sequence[Any], field_name: str) -> Series:
-    """Return one number of a training's record over its steps."""
+    """Return one metric over the training steps."""
     return Series(
         name,
         tuple(float(line.step) for line in lines),

@@ -1,4 +1,4 @@
-"""The commands that say what lies in pictures, and label captures by it."""
+"""Commands ``predict`` and ``pseudo-label``: detections and pseudo-labels of images."""
 
 from __future__ import annotations
 
@@ -37,46 +37,43 @@ if TYPE_CHECKING:
     from sim2cam.models.inference.detector import AnyDetector
 
 _JPEG_QUALITY = 92
-_MAX_RECENT_DETECTIONS = 10_000  # detections by whose sizes pictures are judged
+_MAX_RECENT_DETECTIONS = 10_000  # for the comparison of box sizes with the training data
 
 
 @dataclass(frozen=True)
 class Predict:
-    """Say what lies in pictures, a video or a camera's view: a line of JSON for each.
+    """Detect objects in images, a video or a camera stream; print one JSON line per image.
 
-    With weights that were trained with poses, and a lens that is known, also how it lies: the pose of
-    each object's frame in the camera's, null where what is seen of it fits none.
-    With keypoints or masks, also their places and run lengths, of objects and of categories.
-    What cannot be read of several pictures is left out, and told of.
+    Includes keypoints, run-length masks and category masks if the weights predict them. If the weights
+    predict object coordinates and the lens is given, includes the pose of each object in the camera
+    frame, or null if no pose fits. Skips unreadable images with a message.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
-    """Detector, by its file or the name of one that ships."""
+    """Detector: file or shipped name."""
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="INPUT")]
-    """A picture, a folder of them, a COCO file, a video, or a camera: its number (0, 1, ...) or its address
-    (rtsp://..., http://...)."""
+    """Image, image folder, COCO file, video, or camera by number (0, 1, ...) or address (rtsp://..., http://...)."""
     out: Path | None = None
-    """Folder for the pictures with what was found drawn in."""
+    """Folder for the images with drawn detections."""
     camera: Path | None = None
-    """File of the camera whose lens took the pictures: camera.json of calibrate, or what COLMAP, Kalibr, ROS or
-    OpenCV wrote of one camera. Data sets know theirs."""
+    """Camera file with the lens: camera.json of calibrate, or a COLMAP, Kalibr, ROS or OpenCV file of one camera; default: the lens of the dataset."""
     refine: Refine = None
     min_score: float = 0.5
-    """Leave out what the detector is less sure of, 0 to 1."""
+    """Minimum score of detections, 0 to 1."""
     abstain: bool = False
-    """Leave out what is found in pictures that are unlike those trained on."""
+    """Print no detections for out-of-distribution images."""
     split: Split = None
     limit: int | None = None
-    """Stop after so many pictures."""
+    """Stop after this many images."""
     overwrite: Overwrite = False
     device: str = "cpu"
-    """cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Number of CPU threads."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Predict; JSON lines go to stdout."""
+        """Print one JSON line per image to stdout."""
         from sim2cam import images
         from sim2cam.models.inference.detector import predict_image
         from sim2cam.models.reliability.object_sizes import compare_sizes, compute_longer_side
@@ -90,51 +87,53 @@ class Predict:
         detector = self._load_detector()
         shapes = self._read_shapes(detector)
         console = self.output.make_console()
-        broken: list[InputError] = []
-        pictures = _read_images(self.source, console, broken, self.split)
+        unreadable: list[InputError] = []
+        named_images = _read_images(self.source, console, unreadable, self.split)
         if self.camera is not None:
-            pictures = _attach_lens(self.camera, pictures)
-        count = unlike = unplaced = 0
-        sides_px: deque[float] = deque(maxlen=_MAX_RECENT_DETECTIONS)  # a camera has no end
-        for name, rgb, lens in itertools.islice(pictures, self.limit):
-            seen = predict_image(detector, rgb, score_floor=self.min_score)
-            found, lines = _describe_detections(detector, seen, rgb, lens, shapes)
-            abstains = self.abstain and seen.is_ood
+            named_images = _attach_lens(self.camera, named_images)
+        count = ood_count = without_lens_count = 0
+        sides_px: deque[float] = deque(maxlen=_MAX_RECENT_DETECTIONS)  # camera streams are endless
+        for name, rgb, lens in itertools.islice(named_images, self.limit):
+            prediction = predict_image(detector, rgb, score_floor=self.min_score)
+            detections, records = _describe_detections(detector, prediction, rgb, lens, shapes)
+            abstains = self.abstain and prediction.is_ood
             if abstains:
-                found, lines = [], []
-            sys.stdout.write(
-                json.dumps(_build_record(name, seen, lines, is_abstained=abstains)) + "\n"
-            )
-            sys.stdout.flush()  # a program may be waiting for it
+                detections, records = [], []
+            record = _build_record(name, prediction, records, is_abstained=abstains)
+            sys.stdout.write(json.dumps(record) + "\n")
+            sys.stdout.flush()  # another program may read line by line
             count += 1
-            unlike += seen.is_ood
-            unplaced += bool(detector.card.objects) and lens is None
-            magnification = detector.card.input_scale
-            sides_px += [compute_longer_side(one.box_xyxy) * magnification for one, _ in found]
+            ood_count += prediction.is_ood
+            without_lens_count += bool(detector.card.objects) and lens is None
+            input_scale = detector.card.input_scale
+            sides_px += [
+                compute_longer_side(detection.box_xyxy) * input_scale for detection, _ in detections
+            ]
             if self.out is not None:
-                drawn = draw_detections(rgb, found, detector.card.categories)
+                overlay = draw_detections(rgb, detections, detector.card.categories)
                 suffix = "" if name.lower().endswith(".jpg") else ".jpg"
                 path = self.out / f"{name}{suffix}"
-                write_bytes(path, images.encode_jpeg(drawn, _JPEG_QUALITY))
-        where = "" if self.out is None else f", drawn in {self.out}"
-        are = "not measured" if detector.card.ood_threshold is None else unlike
-        console.info(f"{count} pictures{where}; unlike those trained on: {are}")
-        if unplaced:
+                write_bytes(path, images.encode_jpeg(overlay, _JPEG_QUALITY))
+        destination = "" if self.out is None else f", drawn in {self.out}"
+        ood = "not measured" if detector.card.ood_threshold is None else ood_count
+        console.info(f"{count} images{destination}; out-of-distribution: {ood}")
+        if without_lens_count:
             console.info(
-                f"{unplaced} have no poses, as their lens is not known. Name it with --camera."
+                f"{without_lens_count} images have no poses, because their lens is unknown. Give it "
+                "with --camera."
             )
         fit = compare_sizes(sides_px, detector.card.box_size_range_px)
         if fit is not None and fit.warning is not None:
             console.info(fit.warning)
-        if broken:
+        if unreadable:
             raise InputError(
                 self.source,
-                f"{len(broken)} pictures cannot be read, as {broken[0].path.name}, and are left out. Copy "
-                "them again.",
+                f"{len(unreadable)} images cannot be read and are skipped, such as "
+                f"{unreadable[0].path.name}. Copy them again.",
             )
 
     def _load_detector(self) -> AnyDetector:
-        """Return the detector, which can do what is asked for."""
+        """Load the detector; raise if it does not support the flags."""
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector
         from sim2cam.models.inference.poses import check_poses
@@ -144,15 +143,14 @@ class Predict:
         detector = load_detector(resolve_weights(self.weights), device=self.device)
         if self.abstain and detector.card.ood_threshold is None:
             raise UsageError(
-                f"--abstain: {self.weights} does not hold what pictures it was trained on. Train again, "
-                "or leave --abstain out."
+                f"--abstain: {self.weights} has no OOD threshold. Train again, or omit --abstain."
             )
         if self.camera is not None or self.refine is not None:
             check_poses(detector)
         return detector
 
     def _read_shapes(self, detector: AnyDetector) -> Mapping[str, NDArray[np.float64]]:
-        """Return the shapes whose outlines are fitted, by categories."""
+        """Return the meshes for contour-based pose refinement, by category."""
         from sim2cam.experiments.object_meshes import read_meshes
 
         return read_meshes(self.refine, detector.card.objects) if self.refine else {}
@@ -160,33 +158,32 @@ class Predict:
 
 @dataclass(frozen=True)
 class PseudoLabel:
-    """Label captures by what a detector finds in them, to train on them or to correct by hand.
+    """Pseudo-label real images with a detector, for self-training or manual correction.
 
-    Where nobody labels photos, a detector that was trained on renders learns from its own labels of them:
-    train --data RENDERS OUT/train.json --from WEIGHTS. What it is not sure of is labelled as a crowd,
-    which trainings leave out, and of what lies outside the labels nothing is learned: objects may be there.
+    Self-training: train --data RENDERS OUT/train.json --from WEIGHTS. Uncertain detections become crowd
+    regions, which training ignores. Areas without labels are not used as negatives.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
-    """Detector, by its file or the name of one that ships."""
+    """Detector: file or shipped name."""
     captures: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="CAPTURES")]
-    """Folder of photos, video, or captures whose labels are not read."""
+    """Folder of photos, video, or dataset whose labels are ignored."""
     out: Path
-    """Folder to write: train.json, a COCO file, and the pictures."""
+    """Output folder: train.json (COCO) and the images."""
     min_score: float = 0.5
-    """What the detector is less sure of is no label, 0.1 to 1."""
+    """Minimum score of a pseudo-label, 0.1 to 1."""
     split: Split = None
     limit: int | None = None
-    """Label only so many captures."""
+    """Label at most this many images."""
     overwrite: Overwrite = False
     device: str = "cpu"
-    """cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Number of CPU threads."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Labels, and writes the labels."""
+        """Predict and write the pseudo-labels."""
         from sim2cam.data.formats.export import check_output_folder, export_dataset
         from sim2cam.data.parts import STYLE
         from sim2cam.data.real_images import check_images_readable, read_real_images
@@ -203,31 +200,31 @@ class PseudoLabel:
         detector = load_detector(resolve_weights(self.weights), device=self.device)
         if detector.card.score_calibration is None:
             self.output.make_console().info(
-                f"warning: confidences of {self.weights} are not calibrated, so many labels may be wrong. "
-                "Tune it with 19 labelled captures or more, train it with --held-out, or raise --min-score."
+                f"warning: confidences of {self.weights} are not calibrated, so labels may be wrong. Tune it "
+                "on at least 19 labelled images, train it with --held-out, or raise --min-score."
             )
         captures = read_real_images(
             self.captures.resolve(), skip_invalid=True, split=self.split, roles=STYLE
         ).take(self.limit)
         check_images_readable(captures)
         progress = self.output.make_console().start_progress("labelling")
-        found = pseudo_label(detector, captures, min_score=self.min_score, progress=progress)
-        export_dataset({"train": found}, self.out, "coco", None, overwrite=self.overwrite)
-        labels = [label for sample in found.samples for label in sample.objects or ()]
-        unsure = sum(label.is_crowd for label in labels)
-        sure = len(labels) - unsure
-        if not sure:
+        labelled = pseudo_label(detector, captures, min_score=self.min_score, progress=progress)
+        export_dataset({"train": labelled}, self.out, "coco", None, overwrite=self.overwrite)
+        labels = [label for sample in labelled.samples for label in sample.objects or ()]
+        uncertain = sum(label.is_crowd for label in labels)
+        confident = len(labels) - uncertain
+        if not confident:
             self.output.make_console().info(
-                f"warning: {self.weights} is sure of no object in these pictures, so they cannot be trained "
-                "on alone. Lower --min-score, or name other weights."
+                f"warning: {self.weights} detects no object with confidence, so these images cannot be "
+                "trained on alone. Lower --min-score, or use other weights."
             )
         file = self.out / "train.json"
         self.output.report(
-            f"{file}: {len(found.samples)} pictures, {sure} labels, {unsure} left open",
+            f"{file}: {len(labelled.samples)} images, {confident} labels, {uncertain} uncertain",
             labels=str(file),
-            images=len(found.samples),
-            confident=sure,
-            uncertain=unsure,
+            images=len(labelled.samples),
+            confident=confident,
+            uncertain=uncertain,
         )
 
 
@@ -238,49 +235,49 @@ def _describe_detections(
     lens: Lens | None,
     shapes: Mapping[str, NDArray[np.float64]],
 ) -> tuple[list[tuple[Detection, NDArray[np.float64] | None]], list[dict[str, Any]]]:
-    """Return what lies in a picture, with its corners to be drawn, and as JSON with its pose."""
+    """Return detections with the projected corners of their poses, and JSON records."""
     from sim2cam.models.inference.poses import estimate_poses
 
     objects = detector.card.objects
     if lens is None or not objects:
-        found = prediction.detections
-        return [(one, None) for one in found], [one.to_json() for one in found]
-    placed = estimate_poses(prediction, rgb, lens, shapes)
-    known = [objects[one.detection.category].compute_corners_m() for one in placed]
+        detections = prediction.detections
+        return [(d, None) for d in detections], [d.to_json() for d in detections]
+    estimates = estimate_poses(prediction, rgb, lens, shapes)
+    corners = [objects[e.detection.category].compute_corners_m() for e in estimates]
     return [
-        (one.detection, one.project_corners(corners_m, lens))
-        for one, corners_m in zip(placed, known, strict=True)
-    ], [one.detection.to_json() | {"pose": one.pose and asdict(one.pose)} for one in placed]
+        (e.detection, e.project_corners(corners_m, lens))
+        for e, corners_m in zip(estimates, corners, strict=True)
+    ], [e.detection.to_json() | {"pose": e.pose and asdict(e.pose)} for e in estimates]
 
 
 def _build_record(
     name: str, prediction: Prediction, detections: list[dict[str, Any]], *, is_abstained: bool
 ) -> dict[str, Any]:
-    """Return what is said of a picture; of its pixels and OOD score, where that is known."""
-    line: dict[str, Any] = {"image": name, "detections": detections}
+    """Return the JSON record of one image."""
+    record: dict[str, Any] = {"image": name, "detections": detections}
     if prediction.category_masks is not None:
-        line["category_masks"] = {
+        record["category_masks"] = {
             n: asdict(m) for n, m in prediction.category_masks.items() if not is_abstained
         }
     if prediction.ood_score is not None:
-        line |= {
+        record |= {
             "ood_score": prediction.ood_score,
             "is_ood": prediction.is_ood,
             "abstained": is_abstained,
         }
-    return line
+    return record
 
 
 def _read_images(
     source: str, console: Console, unreadable: list[InputError], split: str | None
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
-    """Return names, pixels (height, width, 3) and lenses of what is to be looked at, one after another.
+    """Yield name, pixels (H, W, 3) and lens of each image.
 
     Args:
-        source: is to be looked at.
-        console: is told which of several pictures cannot be read.
-        unreadable: takes why.
-        split: names of the parts that are read of a data set.
+        source: Image, folder, dataset, video or camera.
+        console: Console for messages on unreadable images.
+        unreadable: List to which their errors are appended.
+        split: Names of the dataset splits to read.
     """
     from sim2cam import images
     from sim2cam.data.photo_folder import list_photos
@@ -297,7 +294,7 @@ def _read_images(
         yield path.name, images.read_rgb(path), None
     else:
         files: Iterator[tuple[str, Path, Lens | None]]
-        if split is None and is_photo_folder(path):  # whose headers need not all be whole
+        if split is None and is_photo_folder(path):  # read_real_images would fail on broken headers
             files = ((p.relative_to(path).as_posix(), p, None) for p in list_photos(path))
         else:
             files = (
@@ -323,25 +320,25 @@ def _number_frames(
 def _attach_lens(
     camera: Path, named_images: Iterator[tuple[str, NDArray[np.uint8], Lens | None]]
 ) -> Iterator[tuple[str, NDArray[np.uint8], Lens | None]]:
-    """Yield pictures with the lens of a camera's file.
+    """Yield images with the lens of a camera file.
 
     Raises:
-        InputError: it is broken, knows no lens or several, or is of pictures of another size.
+        InputError: If the file is invalid, has no or several lenses, or another image size.
     """
-    known = _read_intrinsics(camera)
+    intrinsics = _read_intrinsics(camera)
     for name, rgb, _ in named_images:
         height, width = rgb.shape[:2]
-        if (width, height) != (known.width, known.height):
+        if (width, height) != (intrinsics.width, intrinsics.height):
             raise InputError(
                 camera,
-                f"is of pictures of {known.width}x{known.height} pixels, but {name} has {width}x{height}. "
-                "Name the camera that took it, as it took it.",
+                f"has an image size of {intrinsics.width}x{intrinsics.height}, but {name} has "
+                f"{width}x{height}. Use the file of the camera that took the image, at full size.",
             )
-        yield name, rgb, known.lens
+        yield name, rgb, intrinsics.lens
 
 
 def _read_intrinsics(camera: Path) -> Intrinsics:
-    """Return what a file of calibrate or of another tool knows of a camera."""
+    """Read the intrinsics from a file of ``calibrate`` or another tool."""
     from sim2cam.adapt.calibration.camera_fit import read_camera
     from sim2cam.data.camera_files.intrinsics import Intrinsics
     from sim2cam.data.camera_files.reader import is_opencv_calibration, read_cameras
@@ -351,12 +348,13 @@ def _read_intrinsics(camera: Path) -> Intrinsics:
         if others:
             raise InputError(
                 camera,
-                f"holds {1 + len(others)} cameras. Name a file of the one that took the pictures.",
+                f"contains {1 + len(others)} cameras. Give a file with one camera.",
             )
         return first
     fit = read_camera(camera)
     if fit.lens is None:
         raise InputError(
-            camera, "knows no lens: no board was seen. Calibrate with photos of a chessboard."
+            camera,
+            "has no lens: no board was detected. Calibrate with photos of a chessboard.",
         )
     return Intrinsics("", fit.width, fit.height, fit.lens.to_lens())

@@ -1,4 +1,4 @@
-"""What commands that train or look at captures have in common."""
+"""Run folders, threads and progress of training commands."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def lock_run_folder(run_dir: Path, folder_options: FolderOptions) -> Iterator[None]:
-    """Hold the lock of a run folder; empty it first with ``--overwrite``.
-
-    Of several processes the first does; the others use the folder once they are ``joined``.
+    """Lock a run folder in the main process; clear it first with ``--overwrite``.
 
     Raises:
-        OutputError: the folder is in use, or holds anything but a training.
+        OutputError: If the folder is in use, or contains other files than a run.
     """
     from sim2cam.files import lock_folder
     from sim2cam.learn.run_folder import check_run_folder, clear_run_folder
@@ -37,46 +35,46 @@ def lock_run_folder(run_dir: Path, folder_options: FolderOptions) -> Iterator[No
 
 
 def remove_damaged_shards(root: Path, folder_options: FolderOptions, output: OutputOptions) -> None:
-    """Remove shards whose files have other hashes than recorded, so that they are made anew.
+    """Remove shards whose files differ from their recorded hashes, so that they are rendered again.
 
     Raises:
-        UsageError: the run is not resumed.
-        OutputError: the folder is in use, or cannot be written.
+        UsageError: Without ``--resume``.
+        OutputError: If the folder is in use or not writable.
     """
     from sim2cam.data.shards import remove_damaged
     from sim2cam.files import lock_folder
 
     if not folder_options.resume:
-        raise UsageError("--verify compares what an earlier run finished. Add --resume.")
+        raise UsageError("--verify checks shards of an earlier run. Add --resume.")
     with lock_folder(root):
         count = remove_damaged(root)
-    output.make_console().info(f"{root}: damaged shards that are made anew: {count}")
+    output.make_console().info(f"{root}: damaged shards, to be rendered again: {count}")
 
 
 def set_thread_budget(count: int, console: Console) -> None:
-    """Take so many threads, all processes here together, and warns where they would wait for one another."""
+    """Divide CPU threads among the local processes; warn if they exceed the cores."""
     from sim2cam.learn.device import describe_oversubscription, use_threads
 
-    each = max(1, count // get_local_world_size())
-    use_threads(each)
-    crowded = (
-        describe_oversubscription(each * get_local_world_size()) if is_main_process() else None
+    threads = max(1, count // get_local_world_size())
+    use_threads(threads)
+    warning = (
+        describe_oversubscription(threads * get_local_world_size()) if is_main_process() else None
     )
-    if crowded:
-        console.info(f"warning: {crowded}")
+    if warning:
+        console.info(f"warning: {warning}")
 
 
 def make_step_callback(
     console: Console, label: str, tensorboard: TensorBoardLogger | None
 ) -> Callable[[Any], None]:
-    """Return a callback for the training's lines; it shows steps, loss and warnings, also on a board."""
+    """Return a callback that shows steps, losses and warnings, and logs them to TensorBoard."""
     counter, is_warned = console.start_progress(label), False
 
     def report_step(line: Any) -> None:
         nonlocal is_warned
         counter(line.step, line.steps)
         warnings = getattr(line, "warnings", ())
-        if warnings and not is_warned:  # once, not at every line until it is mended
+        if warnings and not is_warned:  # do not repeat a persistent warning
             console.info(f"warning, at step {line.step}: {' '.join(warnings)}")
         is_warned = bool(warnings)
         console.debug(f"{label}: step {line.step}, {line}")
@@ -87,5 +85,5 @@ def make_step_callback(
 
 
 def drop_unset(**values: Any) -> dict[str, Any]:
-    """Return the flags that are not None, by name."""
+    """Return the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}

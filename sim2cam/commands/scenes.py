@@ -1,4 +1,4 @@
-"""Commands that keep scenes as files and render them again after a change."""
+"""Commands ``scenes add`` and ``scenes run``: regression tests of rendering."""
 
 from __future__ import annotations
 
@@ -17,72 +17,71 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScenesAdd:
-    """Keep the scene of a sample, with its labels and its picture."""
+    """Store the scene of a sample with its labels and image as a regression scene."""
 
     sample: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DATASET/SAMPLE")]
-    """Folder of the data set and name of the sample, as sim/000012."""
+    """Dataset folder and sample name, such as sim/000012."""
     to: Path
-    """Folder of kept scenes."""
+    """Folder of regression scenes."""
     name: str | None = None
-    """Of the kept scene; without it that of data set and sample."""
+    """Name of the regression scene; default: names of dataset and sample."""
     note: str = ""
-    """Why it is kept."""
+    """Why the scene is stored."""
     recipe: str | None = None
-    """That of the data set, a name or a .toml file; needed where scenes are made of files, as meshes,
-    which are copied."""
+    """Recipe of the dataset (name or .toml file); required if scenes use files such as meshes, which are copied."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Write the case."""
+        """Write the regression scene."""
         from sim2cam.experiments.regression_scenes import add_case
         from sim2cam.pipeline.recipe import load_recipe
 
         recipe = None if self.recipe is None else load_recipe(self.recipe)
         case = add_case(self.sample, self.to, name=self.name, note=self.note, recipe=recipe)
-        self.output.report(f"kept: {case}", case=str(case))
+        self.output.report(f"stored: {case}", case=str(case))
 
 
 @dataclass(frozen=True)
 class ScenesRun:
-    """Render kept scenes again and compare labels and pictures with what was kept."""
+    """Render regression scenes again and compare labels and images with the stored ones."""
 
     folder: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="DIR")]
-    """Folder of kept scenes."""
+    """Folder of regression scenes."""
     out: Path | None = None
-    """The page of scenes that moved; without it DIR-changed.html beside the folder."""
+    """Page of changed scenes; default: DIR-changed.html next to the folder."""
     update: bool = False
-    """Keep what is seen now of the scenes that moved."""
+    """Store the new labels and images of changed scenes."""
     overwrite: Overwrite = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Print a table; writes a page and fails if a scene moved."""
+        """Print a table; write a page and fail if a scene changed."""
         from sim2cam.experiments.regression_scenes import CaseResult, run_cases
 
         folder = self.folder.resolve()
         out = self.out or folder.with_name(f"{folder.name}-changed.html")
         check_output_files(out, overwrite=self.overwrite)
         console = self.output.make_console()
-        moved, broken, total = [], {}, 0
-        for found in run_cases(self.folder, renew=self.update):
+        changed, broken, total = [], {}, 0
+        for outcome in run_cases(self.folder, renew=self.update):
             total += 1
             if not self.output.json:
-                console.print_text(_format_outcome(found))
-            if not isinstance(found, CaseResult):
-                broken[found.name] = found.problem
-            elif found.deviations:
-                moved.append(found)
+                console.print_text(_format_outcome(outcome))
+            if not isinstance(outcome, CaseResult):
+                broken[outcome.name] = outcome.problem
+            elif outcome.deviations:
+                changed.append(outcome)
         if self.output.json:
-            told = {one.name: list(one.deviations) for one in moved}
-            console.print_json({"scenes": total, "changed": told, "broken": broken})
-        if moved:
-            console.info(f"page: {_write_page(moved, total, out)}")
+            deviations = {result.name: list(result.deviations) for result in changed}
+            console.print_json({"scenes": total, "changed": deviations, "broken": broken})
+        if changed:
+            console.info(f"page: {_write_page(changed, total, out)}")
         problems = []
         if broken:
-            problems.append(f"{len(broken)} of {total} scenes cannot be rendered again.")
-        if moved and not self.update:
+            problems.append(f"{len(broken)} of {total} scenes cannot be rendered.")
+        if changed and not self.update:
             problems.append(
-                f"{len(moved)} of {total} scenes moved. If that is meant, add --update."
+                f"{len(changed)} of {total} scenes changed. If this is intended, add --update."
             )
         if problems:
             raise Sim2CamError(f"{self.folder}: {' '.join(problems)}")
@@ -96,13 +95,16 @@ def _write_page(changed: list[CaseResult], checked_count: int, out: Path) -> Pat
 
 
 def _format_outcome(outcome: CaseResult | BrokenCase) -> str:
-    """Return what came of a case: a line, and one for each thing that moved."""
+    """Return one line per case and per deviation."""
     from sim2cam.experiments.regression_scenes import BrokenCase
 
     if isinstance(outcome, BrokenCase):
-        return f"fails  {outcome.name}  {outcome.problem}"
-    state = "moved" if outcome.deviations else "ok   "
-    how = "same file" if outcome.is_same_file else f"mean {outcome.mean_difference:.3f}"
+        return f"fails    {outcome.name}  {outcome.problem}"
+    state = "changed" if outcome.deviations else "ok     "
+    difference = "same file" if outcome.is_same_file else f"mean {outcome.mean_difference:.3f}"
     return "\n".join(
-        [f"{state}  {outcome.name}  {how}", *(f"       {what}" for what in outcome.deviations)]
+        [
+            f"{state}  {outcome.name}  {difference}",
+            *(f"         {deviation}" for deviation in outcome.deviations),
+        ]
     )

@@ -1,4 +1,4 @@
-"""Commands that show: the report of a run, and the state of the machine."""
+"""Commands ``report`` and ``doctor``: page of a demo, and checks of the installation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sim2cam.errors import Sim2CamError
 
 @dataclass(frozen=True)
 class Report:
-    """Write the page of a finished demo again."""
+    """Rewrite the page of a finished demo."""
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
-    """Its folder."""
+    """Folder of the demo."""
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
@@ -31,12 +31,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Look at what this machine has and lacks, with the cure."""
+    """Check the installation and print a remedy for each problem."""
 
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Print every check; fails if the main job could not run."""
+        """Print all checks; fail if the demo cannot run."""
         from sim2cam.pipeline.doctor import can_run, run_checks
 
         checks = run_checks()
@@ -51,6 +51,6 @@ class Doctor:
                 mark = "ok  " if check.ok else ("FAIL" if check.required else "note")
                 console.print_text(f"{mark}  {check.name:<{width}}  {check.status}")
                 if check.remedy:
-                    console.print_text(f"      {'':<{width}}  cure: {check.remedy}")
+                    console.print_text(f"      {'':<{width}}  remedy: {check.remedy}")
         if not can_run(checks):
-            raise Sim2CamError("the main job cannot run here; see the cures above.")
+            raise Sim2CamError("the demo cannot run on this machine. See the remedies above.")

@@ -1,4 +1,4 @@
-"""Scores, trust and comparisons as text, a line each."""
+"""Text tables of scores, reliability and comparisons."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def format_scores(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRICS) -> str:
-    """Return scores with their intervals, a line for each detector."""
+    """Return a table of scores with intervals, one row per detector."""
     width = max(len(label) for label in scores)
     head = " " * width + "".join(f"  {title:>20}" for title in metrics.values())
     lines = [head]
@@ -31,7 +31,7 @@ def format_scores(scores: dict[str, Any], metrics: Mapping[str, str] = BOX_METRI
 
 
 def format_segmentation_scores(score: SegmentationMetrics) -> str:
-    """Return the IoU of the pixels of each category, a line each."""
+    """Return a table of IoU per category."""
     background = {"background": score.background_iou} if score.background_iou else {}
     rows = {"mean": score.miou, **background, **score.category_iou}
     width = max(map(len, ("pixels of", *rows)))
@@ -40,60 +40,60 @@ def format_segmentation_scores(score: SegmentationMetrics) -> str:
 
 
 def format_pose_scores(score: PoseMetrics) -> str:
-    """Return a line for each object, for all instances and for the mean of the objects."""
-    shown = {metric: title for metric, title in POSE_METRICS.items() if metric in score.all}
+    """Return a table of pose scores per object, over all instances and averaged over objects."""
+    titles = {metric: title for metric, title in POSE_METRICS.items() if metric in score.all}
     rows = [(name, score.instances[name], row) for name, row in score.objects.items()]
     instances = sum(score.instances.values())
     rows += [("all instances", instances, score.all), ("mean of objects", instances, score.mean)]
     width = max(len(name) for name, *_ in rows)
-    lines = [f"{'':<{width}}{'number':>8}" + "".join(f"  {t:>20}" for t in shown.values())]
+    lines = [f"{'':<{width}}{'number':>8}" + "".join(f"  {t:>20}" for t in titles.values())]
     for name, number, row in rows:
-        cells = [row[metric] for metric in shown]
+        cells = [row[metric] for metric in titles]
         texts = map(_format_estimate, cells)
         lines.append(f"{name:<{width}}{number:>8}" + "".join(f"  {t:>20}" for t in texts))
     return "\n".join(lines)
 
 
 def format_reliability(reliability: Reliability) -> str:
-    """Return a line on confidences and one on how many captures are unlike what was trained on."""
-    calibration, before, unlike = (
+    """Return a line on confidence calibration and a line on the OOD rate."""
+    calibration, uncalibrated, ood_rate = (
         reliability.calibration,
         reliability.uncalibrated,
         reliability.ood_rate,
     )
-    off = "not measured: confidences are not 0 to 1, or none is sure enough"
+    ece = "not measured: scores outside 0 to 1, or all confidences too low"
     if calibration is not None:
-        off = f"{_format_estimate(calibration.ece)}, by chance at most {calibration.chance_ece:.3f}"
-        off += f"; before calibration {_format_estimate(before.ece)}" if before else ""
-    return f"\nexpected calibration error: {off}\n{_format_ood_rate(unlike, reliability.false_positive_rate)}"
+        ece = f"{_format_estimate(calibration.ece)}, by chance at most {calibration.chance_ece:.3f}"
+        ece += f"; before calibration {_format_estimate(uncalibrated.ece)}" if uncalibrated else ""
+    return f"\nexpected calibration error: {ece}\n{_format_ood_rate(ood_rate, reliability.false_positive_rate)}"
 
 
 def _format_ood_rate(ood_rate: Estimate | None, false_positive_rate: float | None) -> str:
-    others = "not measured"
+    rate = "not measured"
     if ood_rate is not None:
-        others = f"{_format_estimate(ood_rate)}, of familiar ones at most {false_positive_rate:.2g}"
-    return f"unlike what was trained on: {others}"
+        rate = f"{_format_estimate(ood_rate)}, of in-distribution images at most {false_positive_rate:.2g}"
+    return f"out-of-distribution images: {rate}"
 
 
 def format_unlabelled_scores(result: UnlabelledResult, category_count: int) -> str:
-    """Return the scores of a detector of so many categories on captures without labels, a line each."""
-    unlike = _format_ood_rate(result.ood_rate, result.false_positive_rate)
-    why = "next to nothing was found"
+    """Return the unsupervised scores of a detector, one per line."""
+    ood_rate = _format_ood_rate(result.ood_rate, result.false_positive_rate)
+    reason = "too few detections"
     if category_count == 1:
-        why = "they tell how surely categories are told apart, and it knows one"
-    words = f"selection scores: not measured, {why}"
+        reason = "they require several categories"
+    scores = f"selection scores: not measured, {reason}"
     if result.selection is not None:
-        words = format_selection_scores(result.selection)
-    return "\n".join([f"images: {result.image_count}", unlike, words])
+        scores = format_selection_scores(result.selection)
+    return "\n".join([f"images: {result.image_count}", ood_rate, scores])
 
 
 def format_selection_scores(scores: SelectionScores) -> str:
-    """Return the scores that need no labels, a line each."""
+    """Return the selection scores, which need no labels, one per line."""
     return "\n".join(
         [
-            f"entropy: {scores.entropy:.3f} (of {scores.n_detections} detections; lower is surer)",
-            f"diversity: {scores.diversity:.3f} (0 where all is called the same)",
-            f"neighbourhood density: {scores.neighbourhood_density:.3f} nats (higher where detections group)",
+            f"entropy: {scores.entropy:.3f} ({scores.n_detections} detections; lower is more confident)",
+            f"diversity: {scores.diversity:.3f} (0 if all detections have one category)",
+            f"neighbourhood density: {scores.neighbourhood_density:.3f} nats (higher if detections cluster)",
         ]
     )
 
@@ -103,36 +103,40 @@ def _format_estimate(estimate: Estimate) -> str:
 
 
 def format_slices(slices: Sequence[Slice], threshold: float) -> str:
-    """Return a line for each kind of objects: shares that are right, something else, poorly placed, missed."""
-    lines = [f"\n{'objects':<30}{'number':>8}{'right':>24}{'wrong':>8}{'poor':>8}{'missed':>8}"]
-    for one in slices:
+    """Return a table of recall, confusion, localisation and miss rates per slice of objects."""
+    lines = [
+        f"\n{'objects':<30}{'number':>8}{'recall':>24}{'confused':>10}{'poor box':>10}{'missed':>8}"
+    ]
+    for row in slices:
         lines.append(
-            f"{one.attribute + ' ' + one.value:<30}{one.objects:>8}{_format_estimate(one.recall):>24}"
-            f"{one.confusion_rate:>8.3f}{one.localisation_rate:>8.3f}{one.miss_rate:>8.3f}"
+            f"{row.attribute + ' ' + row.value:<30}{row.objects:>8}{_format_estimate(row.recall):>24}"
+            f"{row.confusion_rate:>10.3f}{row.localisation_rate:>10.3f}{row.miss_rate:>8.3f}"
         )
     return "\n".join(
         [
             *lines,
-            f"By detections with a score of {threshold:.3f} or more, the threshold of the best F1.",
+            f"Detections with a score of at least {threshold:.3f} (threshold of the best F1).",
         ]
     )
 
 
 def format_interval_unit(unit: str) -> str:
-    """Return a line on what intervals are over."""
+    """Return a line that names the resampling unit of the intervals."""
     return f"\n95 % intervals are over {unit}."
 
 
 def format_comparisons(comparisons: Comparisons) -> str:
-    """Return a line for each metric: both runs, the difference, and whether it is one."""
+    """Return a table of both runs and their difference, one row per metric."""
     titles = {"boxes": BOX_METRICS, "segments": SEGMENT_METRICS, "poses": POSE_METRICS}
     head = f"{'first':>8}{'second':>8}  {'difference':<26}{'p (Holm)':>10}"
     lines = []
     for kind, metrics in comparisons.kinds.items():
-        title = "" if kind == next(iter(comparisons.kinds)) else kind  # what is first needs none
+        title = "" if kind == next(iter(comparisons.kinds)) else kind
         lines += [f"{title:<20}{head}"]
         names = titles.get(kind, SHAPE_METRICS)
-        lines += [_format_comparison(names[metric], one) for metric, one in metrics.items()]
+        lines += [
+            _format_comparison(names[metric], comparison) for metric, comparison in metrics.items()
+        ]
     return "\n".join(lines)
 
 
@@ -149,19 +153,16 @@ def _format_comparison(title: str, comparison: Comparison) -> str:
 
 
 def format_detectable_difference(comparisons: Comparisons, *, is_identical: bool) -> str:
-    """Return which difference the images can show; why that is not known where it is not."""
+    """Return the minimum detectable difference, or why it is unknown."""
     kind, metric, title = "boxes", "ap50", "AP50"
     if kind not in comparisons.kinds:
         kind, metric, title = "poses", "add_or_s", POSE_METRICS["add_or_s"]
     detectable = comparisons.kinds[kind][metric].difference.min_detectable_effect
     if is_identical:
-        return "The runs are identical, so they do not tell which differences the images can show."
+        return "The runs are identical, so the minimum detectable difference is unknown."
     if detectable is None:
         return (
-            f"The runs differ by the same {title} in every resample of the images, so they do not tell which "
-            "differences the images can show."
+            f"The runs differ by the same {title} in every resample, so the minimum detectable "
+            "difference is unknown."
         )
-    return (
-        f"A difference of {detectable:.3f} in {title} is what so many images show in four of five "
-        "repetitions."
-    )
+    return f"Minimum detectable difference in {title}: {detectable:.3f} (80 % power with these images)."

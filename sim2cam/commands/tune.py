@@ -1,4 +1,4 @@
-"""The command that fits detectors to a camera whose captures somebody labelled."""
+"""Command ``tune``: calibration of a detector on labelled real images."""
 
 from __future__ import annotations
 
@@ -27,35 +27,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tune:
-    """Fit a detector to labelled captures without training it.
+    """Calibrate a detector on labelled real images without training.
 
-    They choose how large it looks at pictures, measure how much looser than masks people draw boxes, and, from 19
-    pictures on, tell how far confidences are to be trusted and which pictures are unlike. What they are too few to tell
-    stays as it was, and so does the network.
+    Selects the input scale and the box expansion and, with at least 19 images, calibrates confidences and
+    OOD detection. Values that cannot be estimated are kept; network weights do not change.
     """
 
     weights: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="WEIGHTS")]
-    """Detector, by its file or the name of one that ships."""
+    """Detector: file or shipped name."""
     captures: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="CAPTURES")]
-    """Labelled captures of the camera that it will be used with: not trained on, and no test of it later. Several
-    become one."""
+    """Labelled images of the target camera, neither training nor test images. Several are merged."""
     out: Path
-    """Folder to write: weights.safetensors and its card."""
+    """Output folder: weights.safetensors and its card."""
     map: Annotated[tuple[str, ...], tyro.conf.arg(metavar="[REAL=SIM ...]")] = ()
-    """For categories whose names differ."""
+    """Category names of real images and their names in renders."""
     ignore_unmatched: bool = False
-    """Leave out objects of categories that the detector does not know."""
+    """Ignore objects of categories that the detector does not have."""
     overwrite: Overwrite = False
     device: str = "cpu"
-    """cpu, cuda or cuda:0."""
+    """Device: cpu, cuda or cuda:0."""
     workers: int = os.cpu_count() or 1
-    """Threads."""
+    """Number of CPU threads."""
     split: Split = None
     skip_invalid: SkipInvalid = False
     output: OutputOptions = field(default_factory=OutputOptions)
 
     def execute(self) -> None:
-        """Tune, and writes the weights."""
+        """Calibrate the detector and write the weights."""
         from sim2cam.experiments.reliability import find_training_overlap
         from sim2cam.learn.device import use_threads
         from sim2cam.models.inference.detector import load_detector, save_detector
@@ -66,61 +64,59 @@ class Tune:
         from sim2cam.pipeline.verifiers import resolve_weights
 
         check_numbers(workers=self.workers)
-        renamed = parse_category_map(self.map)
+        category_map = parse_category_map(self.map)
         if not self.captures:
-            raise UsageError("no captures are named. Name them right after the weights.")
+            raise UsageError("give labelled images after the weights.")
         check_output_folder(self.out, overwrite=self.overwrite)
         use_threads(self.workers)
         detector = load_detector(resolve_weights(self.weights), device=self.device)
-        before = detector.card
-        captures = self._load_real_images(before, renamed)
-        learned = find_training_overlap(captures, before)
-        if learned is not None:
+        initial_card = detector.card
+        captures = self._load_real_images(initial_card, category_map)
+        training_image = find_training_overlap(captures, initial_card)
+        if training_image is not None:
             raise InputError(
                 captures.root,
-                f"{self.weights} was trained on image {learned}, which so tells nothing of other pictures. "
-                "Name captures that it has not learned from.",
+                f"{self.weights} was trained on image {training_image}, so results would be biased. "
+                "Use images that are not training data.",
             )
         console = self.output.make_console()
         count = len(captures.samples)
-        console.info(f"pictures to be looked at, each at {len(INPUT_SCALE_FACTORS)} sizes: {count}")
-        fitted = tune_detector(detector, captures)
-        if fitted is detector:
-            console.info(
-                "too few objects are found: magnification and box margin are as they were."
-            )
+        console.info(f"{count} images, each at {len(INPUT_SCALE_FACTORS)} input scales")
+        tuned = tune_detector(detector, captures)
+        if tuned is detector:
+            console.info("too few detections: input scale and box expansion are unchanged.")
         if count >= MIN_CALIBRATION_IMAGES:
-            fitted = calibrate_detector(fitted, captures, "validation images")
+            tuned = calibrate_detector(tuned, captures, "validation images")
         else:
             console.info(
-                f"{count} pictures are fewer than {MIN_CALIBRATION_IMAGES}: how far confidences are to be trusted, and which "
-                "pictures are unlike, is as it was measured before."
+                f"{count} images are fewer than {MIN_CALIBRATION_IMAGES}: the calibration of confidences "
+                "and OOD detection is unchanged."
             )
-        card = fitted.card
+        card = tuned.card
         if card.score_calibration is None:
-            console.info("too little is found to calibrate confidences: they are as they were.")
+            console.info("too few detections to calibrate confidences: they are unchanged.")
         if card.ood_threshold is None:
-            console.info("which pictures are unlike is not known of these weights.")
-        kept = replace(
+            console.info("these weights have no OOD detection.")
+        tuned_card = replace(
             card,
-            metrics={},  # of what it was before
-            score_calibration=card.score_calibration or before.score_calibration,
-            ood_threshold=card.ood_threshold or before.ood_threshold,
+            metrics={},  # scores of the initial detector
+            score_calibration=card.score_calibration or initial_card.score_calibration,
+            ood_threshold=card.ood_threshold or initial_card.ood_threshold,
         )
         path = self.out / WEIGHTS
-        save_detector(path, fitted.network.state_dict(), kept, fitted.feature_distribution)
+        save_detector(path, tuned.network.state_dict(), tuned_card, tuned.feature_distribution)
         self.output.report(
-            f"{path}: pictures are enlarged {kept.input_scale:.3g} times (before {before.input_scale:.3g}), "
-            f"boxes widened by {kept.box_expansion:.1%} of a side on each side (before {before.box_expansion:.1%})",
+            f"{path}: input scale {tuned_card.input_scale:.3g} (before {initial_card.input_scale:.3g}), "
+            f"box expansion {tuned_card.box_expansion:.1%} of the side (before {initial_card.box_expansion:.1%})",
             weights=str(path),
-            input_scale=kept.input_scale,
-            box_expansion=kept.box_expansion,
+            input_scale=tuned_card.input_scale,
+            box_expansion=tuned_card.box_expansion,
             calibrated=count >= MIN_CALIBRATION_IMAGES and card.score_calibration is not None,
             images=count,
         )
 
     def _load_real_images(self, card: DetectorCard, category_map: dict[str, str]) -> Dataset:
-        """Return the captures with the detector's categories, as one data set."""
+        """Read and merge the images, with labels mapped to the detector's categories."""
         from sim2cam.data.matching import LabelMapping
         from sim2cam.data.parts import DEV
         from sim2cam.data.real_images import (
@@ -132,17 +128,19 @@ class Tune:
         from sim2cam.metrics.detection import count_objects
 
         paths = dict.fromkeys(path.resolve() for path in self.captures)
-        read = [
+        datasets = [
             read_real_images(path, skip_invalid=self.skip_invalid, split=self.split, roles=DEV)
             for path in paths
         ]
-        for path, one in zip(paths, read, strict=True):
-            check_no_pseudo_labels(one, path)
-        how = LabelMapping(
+        for path, dataset in zip(paths, datasets, strict=True):
+            check_no_pseudo_labels(dataset, path)
+        mappings = LabelMapping(
             card.categories, category_map, self.ignore_unmatched, card.is_amodal
-        ).restrict_to(read)
-        matched = [matching.apply(one) for matching, one in zip(how, read, strict=True)]
-        for one in matched:
-            count_objects(one)
-            check_images_readable(one)
+        ).restrict_to(datasets)
+        matched = [
+            matching.apply(dataset) for matching, dataset in zip(mappings, datasets, strict=True)
+        ]
+        for dataset in matched:
+            count_objects(dataset)
+            check_images_readable(dataset)
         return merge_datasets(matched)

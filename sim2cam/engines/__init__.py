@@ -1,1 +1,1 @@
-"""Engines that map work units to results: in process or in a pool of workers."""
+"""Execution of work units in process or in a process pool."""

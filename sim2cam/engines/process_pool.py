@@ -1,4 +1,4 @@
-"""Engines: map work units to results, in this process or in spawned workers, with the same bytes."""
+"""Pool of spawned worker processes, robust to crashes and hangs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Unit = TypeVar("Unit")
 Result = TypeVar("Result")
 
 STALL_S = 600.0
-"""Seconds without progress after which a worker counts as hung."""
+"""Default time without progress in seconds after which a worker counts as hung."""
 
-_MAX_ATTEMPTS = 2  # of a unit whose worker dies or hangs
-_GRACE_S = 2.0  # for a worker to end after SIGTERM
-_HEARTBEAT_S = 1.0  # least time between two messages about progress
-_MAX_SHOWN = 3
+_MAX_ATTEMPTS = 2  # per unit
+_GRACE_S = 2.0  # after SIGTERM
+_HEARTBEAT_S = 1.0  # minimum interval of heartbeats
+_MAX_SHOWN = 3  # failures in an error
 
-_heartbeat_sender: Callable[[], None] | None = None  # of the worker that this process is
+_heartbeat_sender: Callable[[], None] | None = None  # set in worker processes
 
 
 def map_units(
@@ -41,21 +41,21 @@ def map_units(
     *,
     stall_s: float | None = None,
 ) -> Iterator[Result]:
-    """Yield the result of each unit as it is done, in this process or in spawned workers.
+    """Yield results of work units in order of completion.
 
-    A unit whose worker dies or hangs is tried once more, by another worker; after a kill, as by a
-    system that is out of memory, with one worker less. Units that fail twice are given up: the other
-    units are finished first. Interrupted or closed before the end, it stops the workers at once.
+    A unit whose worker dies or hangs is retried once by another worker. After SIGKILL or a memory
+    error, the pool is reduced by one worker. Units that fail twice are reported after all other units
+    have finished. Closing the iterator stops the workers.
 
     Args:
-        function: a function that other processes can import.
-        units: its arguments.
-        workers: number of processes; 1 stays in this one, without protection.
-        stall_s: seconds without a ``beat`` or a result after which a worker is killed as hung; None waits
-            for ever.
+        function: Importable function of one unit.
+        units: Its arguments.
+        workers: Number of processes; 1 runs in this process, without retries.
+        stall_s: Time in seconds without heartbeat or result after which a worker is killed; None
+            waits indefinitely.
 
     Raises:
-        Sim2CamError: units were given up; or whatever ``function`` raises.
+        Sim2CamError: If units failed twice. Errors of ``function`` are raised as they are.
     """
     if workers == 1 or len(units) <= 1:
         yield from map(function, units)
@@ -70,19 +70,19 @@ def map_units(
         shown = "; ".join(pool.failures[:_MAX_SHOWN])
         raise Sim2CamError(
             f"a worker process died or hung twice on {len(pool.failures)} of {len(units)} work units ({shown}). "
-            "What was finished is kept: run again with --resume, perhaps with fewer --workers."
+            "Finished units are kept. Run again with --resume, and fewer --workers if memory is short."
         )
 
 
 def send_heartbeat() -> None:
-    """Report progress within a unit, so that a long unit does not count as hung."""
+    """Report progress within a unit, so that its worker does not count as hung."""
     if _heartbeat_sender is not None:
         _heartbeat_sender()
 
 
 @dataclass(eq=False)
 class _Worker:
-    """A worker process and the unit that it has."""
+    """Worker process with its current unit."""
 
     process: BaseProcess
     pipe: Connection
@@ -91,10 +91,10 @@ class _Worker:
 
 
 class _Pool(Generic[Unit, Result]):
-    """Workers, each of which has one unit at a time.
+    """Pool of workers with one unit each.
 
-    Pipes instead of queues: nothing is shared between workers, so that one that is killed takes no lock
-    with it and leaves no semaphore behind.
+    Uses one pipe per worker instead of queues, so that a killed worker holds no shared lock and leaks
+    no semaphore.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Pool(Generic[Unit, Result]):
         self.failures: list[str] = []
 
     def iterate_results(self) -> Iterator[Result]:
-        """Yield results until no unit is left."""
+        """Yield results until all units are done."""
         while self._pending or self._busy:
             while self._pending and len(self._busy) < self._size:
                 self._assign(self._pending.popleft())
@@ -125,14 +125,14 @@ class _Pool(Generic[Unit, Result]):
                 self._handle_failure(worker, f"no progress for {self._stall_s:g} s")
 
     def close(self) -> None:
-        """Let idle workers end by themselves."""
+        """Let idle workers exit."""
         for worker in self._idle:
             worker.pipe.close()
         for worker in self._idle:
             worker.process.join(_GRACE_S)
 
     def kill(self) -> None:
-        """End all workers, also those that are stopped or hang in a driver."""
+        """Kill all workers, also stopped ones and those that hang in a driver."""
         workers, self._busy, self._idle = [*self._busy, *self._idle], [], []
         for worker in workers:
             worker.process.terminate()
@@ -148,20 +148,20 @@ class _Pool(Generic[Unit, Result]):
         worker = self._idle.pop() if self._idle else self._start()
         worker.unit, worker.last_progress = unit, time.monotonic()
         self._busy.append(worker)
-        with suppress(OSError):  # the worker has died; its pipe reports it next
+        with suppress(OSError):  # a dead worker is detected by its pipe
             worker.pipe.send(self._units[unit])
 
     def _start(self) -> _Worker:
         context = multiprocessing.get_context("spawn")  # OpenGL contexts do not survive a fork
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(self._function, theirs))
+        pipe, worker_pipe = context.Pipe()
+        process = context.Process(target=_serve, args=(self._function, worker_pipe))
         with _block_interrupts():
             process.start()
-        theirs.close()  # so that the pipe ends with the worker
-        return _Worker(process, ours, -1)
+        worker_pipe.close()  # only the worker holds it: its death closes the pipe
+        return _Worker(process, pipe, -1)
 
     def _receive(self, worker: _Worker) -> Iterator[Result]:
-        """Yield the result that a worker has sent, if it is one."""
+        """Handle a message of a worker, and yield its result if it contains one."""
         worker.last_progress = time.monotonic()
         try:
             kind, value = worker.pipe.recv()
@@ -189,7 +189,7 @@ class _Pool(Generic[Unit, Result]):
         worker.pipe.close()
 
     def _handle_failure(self, worker: _Worker, cause: str, *, is_memory: bool = False) -> None:
-        """Try the unit of a lost worker again, with fewer at a time where memory was full; or give it up."""
+        """Retry the unit of a failed worker, with fewer workers if memory was full, or give it up."""
         if is_memory:
             self._size = max(1, self._size - 1)
         if self._attempts[worker.unit] < _MAX_ATTEMPTS:
@@ -198,11 +198,11 @@ class _Pool(Generic[Unit, Result]):
             self.failures.append(f"unit {worker.unit}: {cause}")
 
     def _compute_timeout(self) -> float | None:
-        """Return for how many seconds no worker can have hung."""
+        """Return the time in seconds until the first worker can count as hung."""
         if self._stall_s is None:
             return None
-        first = min(worker.last_progress for worker in self._busy)
-        return max(0.0, first + self._stall_s - time.monotonic())
+        oldest = min(worker.last_progress for worker in self._busy)
+        return max(0.0, oldest + self._stall_s - time.monotonic())
 
     def _is_hung(self, worker: _Worker) -> bool:
         return (
@@ -214,12 +214,12 @@ def _describe_exit(code: int | None) -> str:
     if code is None or code >= 0:
         return f"ended with exit code {code}"
     if code == -signal.SIGKILL:
-        return "killed, perhaps because memory was full"
+        return "killed, possibly for lack of memory"
     return f"ended by {signal.Signals(-code).name}"
 
 
 def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
-    """Run units that arrive through a pipe until it is closed."""
+    """Run units received through a pipe until it is closed."""
     _prepare_worker(pipe)
     with suppress(EOFError, BrokenPipeError):
         while True:
@@ -232,7 +232,7 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
                 pipe.send(("memory", None))
             except Sim2CamError as error:
                 pipe.send(("error", error))
-            except Exception:  # noqa: BLE001 - raised again in the parent, where its class may be unknown
+            except Exception:  # noqa: BLE001 - raised in the parent, which may lack its class
                 pipe.send(
                     ("error", RuntimeError(f"in a worker process:\n{traceback.format_exc()}"))
                 )
@@ -240,27 +240,23 @@ def _serve(function: Callable[[Any], Any], pipe: Connection) -> None:
 
 @contextmanager
 def _block_interrupts() -> Iterator[None]:
-    """Let processes that start in it never receive Ctrl-C, which a terminal sends to all of them.
+    """Block SIGINT for processes that start in this context.
 
-    They inherit the mask, so that none is interrupted amid its imports either; the interrupt of this
-    process, which stops them, waits for the end of the context.
+    Children inherit the signal mask, so Ctrl-C reaches only this process, which stops them.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
 
 def _prepare_worker(pipe: Connection) -> None:
-    """Prepare a worker: one thread for Mesa and OpenMP, an end with its parent, and progress reports.
-
-    A driver that crashes prints in which call.
-    """
-    global _heartbeat_sender  # noqa: PLW0603 - one worker is one process
+    """Limit Mesa and OpenMP to one thread, exit with the parent, and enable heartbeats."""
+    global _heartbeat_sender  # noqa: PLW0603 - one worker per process
     if sys.__stderr__ is not None:
         faulthandler.enable(sys.__stderr__)
     for variable in ("LP_NUM_THREADS", "OMP_NUM_THREADS"):
@@ -281,5 +277,5 @@ def _prepare_worker(pipe: Connection) -> None:
 
 
 def _exit_with_parent(parent: BaseProcess) -> None:
-    parent.join()  # a parent that is killed stops nobody
+    parent.join()  # a killed parent does not stop its children
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Output of C libraries, suppressed: standard output belongs to results."""
+"""Suppression of output of C libraries, since stdout is reserved for results."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 
 @contextmanager
 def silent_output() -> Iterator[None]:
-    """Send what C code prints, on both streams, nowhere."""
+    """Discard what C code prints to stdout and stderr."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = [(fd, os.dup(fd)) for fd in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    copies = [(fd, os.dup(fd)) for fd in (1, 2)]
+    devnull = os.open(os.devnull, os.O_WRONLY)
     try:
-        for fd, _ in kept:
-            os.dup2(nowhere, fd)
+        for fd, _ in copies:
+            os.dup2(devnull, fd)
         yield
     finally:
-        ctypes.CDLL(None).fflush(None)  # what C keeps until later, where output is no terminal
-        for fd, copy in kept:
+        ctypes.CDLL(None).fflush(None)  # C buffers output that is not a terminal
+        for fd, copy in copies:
             os.dup2(copy, fd)
             os.close(copy)
-        os.close(nowhere)
+        os.close(devnull)

@@ -1,1 +1,1 @@
-"""What every training shares: checkpoints that resume exactly, weight averages, weight files."""
+"""Training infrastructure: checkpoints, run folders, devices, distribution and weight files."""

@@ -1,8 +1,7 @@
-"""Checkpoints from which a training goes on as if it had never stopped.
+"""Checkpoints that resume a training exactly.
 
-One safetensors file holds the tensors and, as its header's text, the JSON state, so that both are
-replaced in one step and never belong to two moments. Safetensors stores tensors in an order of its own, so
-the state has their names in ours: what a record lists first comes first after a resume, too.
+One safetensors file holds the tensors and, in its metadata, the JSON state, so that both are replaced
+atomically. Safetensors reorders tensors, so the state also holds their names in the original order.
 """
 
 from __future__ import annotations
@@ -24,20 +23,18 @@ from sim2cam.errors import CheckpointError, DivergenceError, OutputError
 from sim2cam.files import write_atomic
 
 _STATE_KEY, _TENSOR_ORDER_KEY = "state", "tensors"
-_SNAPSHOT_INTERVAL_S = (
-    1.0  # between copies of the state, which cost a step of a large network a hundredth
-)
+_SNAPSHOT_INTERVAL_S = 1.0  # a copy costs about 1 % of a step of a large network
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A moment of a training.
+    """State of a training.
 
     Attributes:
-        step: how many steps are done.
-        identity: all that decides the training's result, by name; only an equal one goes on.
-        tensors: weights, averages and moments by name.
-        extra_state: what else the training goes on from, as JSON values.
+        step: Number of finished steps.
+        identity: Everything that determines the result, by name; a resumed training must match it.
+        tensors: Weights, averages and optimizer moments by name.
+        extra_state: Further state as JSON values.
     """
 
     step: int
@@ -47,11 +44,11 @@ class Checkpoint:
 
 
 class Checkpointer:
-    """Keeps the last whole state of a training, and writes it now and then.
+    """Periodic writer of checkpoints that keeps a snapshot of the last complete state.
 
     Args:
-        path: of the checkpoint.
-        interval_s: seconds between those that are written.
+        path: Checkpoint file.
+        interval_s: Time between writes in seconds.
     """
 
     def __init__(self, path: Path, interval_s: float) -> None:
@@ -60,25 +57,29 @@ class Checkpointer:
         self._snapshot_at = self._written_at = time.monotonic()
 
     def update(self, make_checkpoint: Callable[[], Checkpoint], *, is_last: bool) -> None:
-        """Take in what a training is after a step, which the next one may change in its place.
+        """Copy the state after a step, and write it if the interval has passed.
+
+        Args:
+            make_checkpoint: Returns the state; its tensors may be changed in place afterwards.
+            is_last: Write in any case.
 
         Raises:
-            OutputError: it is time to write it, and the folder cannot be written or the disk is full.
+            OutputError: If the folder cannot be written or the disk is full.
         """
         now = time.monotonic()
         if not is_last and now - self._snapshot_at < min(_SNAPSHOT_INTERVAL_S, self._interval_s):
             return
-        found = make_checkpoint()
-        tensors = {name: value.detach().clone() for name, value in found.tensors.items()}
-        self._snapshot, self._snapshot_at = replace(found, tensors=tensors), now
+        checkpoint = make_checkpoint()
+        tensors = {name: value.detach().clone() for name, value in checkpoint.tensors.items()}
+        self._snapshot, self._snapshot_at = replace(checkpoint, tensors=tensors), now
         if is_last or now - self._written_at >= self._interval_s:
             self.write()
 
     def write(self) -> None:
-        """Write the state that is kept, unless that is done or numbers in it are no longer finite.
+        """Write the snapshot, unless it is written already or contains non-finite values.
 
         Raises:
-            OutputError: the folder cannot be written or the disk is full.
+            OutputError: If the folder cannot be written or the disk is full.
         """
         if self._snapshot is None:
             return
@@ -90,31 +91,31 @@ class Checkpointer:
 
 @contextmanager
 def open_checkpointer(path: Path, interval_s: float) -> Iterator[Checkpointer]:
-    """Yield what keeps the states of a training and, whatever ends it early, writes the last of them.
+    """Yield a checkpointer that writes its last snapshot if the training ends with an error.
 
-    An error in the middle of a step leaves networks of which some have learned and others not: what is
-    written is of before. Of losses that ran away nothing is, since they would again.
+    The snapshot is from before the failed step, in which networks may be partly updated. A diverged
+    training writes nothing, because it would diverge again.
 
     Args:
-        path: of the checkpoint.
-        interval_s: as ``Checkpointer`` takes it.
+        path: Checkpoint file.
+        interval_s: Time between writes in seconds.
     """
-    keeper = Checkpointer(path, interval_s)
+    checkpointer = Checkpointer(path, interval_s)
     try:
-        yield keeper
+        yield checkpointer
     except DivergenceError:
         raise
     except BaseException:
-        with suppress(OutputError):  # what ended it is told
-            keeper.write()
+        with suppress(OutputError):  # the first error is raised
+            checkpointer.write()
         raise
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint, of which no tensors share memory, replacing the last one in one step.
+    """Write a checkpoint atomically; its tensors must not share memory.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: If the folder cannot be written or the disk is full.
     """
     tensors = {name: value.contiguous() for name, value in checkpoint.tensors.items()}
     state = {name: getattr(checkpoint, name) for name in ("step", "identity", "extra_state")}
@@ -124,37 +125,37 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
 
 
 def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
-    """Return a checkpoint of this very training.
+    """Load a checkpoint of the same training.
 
     Args:
-        path: the file.
-        identity: what the training is now; JSON values.
+        path: Checkpoint file.
+        identity: Identity of the training as JSON values.
 
     Raises:
-        CheckpointError: missing or broken, or of a training with another identity.
+        CheckpointError: If the file is missing, damaged, or of a training with another identity.
     """
     if not path.is_file():
-        raise CheckpointError(path, "no checkpoint to resume. Run without --resume.")
+        raise CheckpointError(path, "no such checkpoint. Run without --resume.")
     try:
         with safe_open(path, framework="pt") as file:
             state = json.loads((file.metadata() or {})[_STATE_KEY])
-            names = state.get(_TENSOR_ORDER_KEY, file.keys())  # those of before have no order
+            names = state.get(_TENSOR_ORDER_KEY, file.keys())  # older checkpoints have no order
             tensors = {name: file.get_tensor(name) for name in names}
-        step, found, facts = (
+        step, stored_identity, extra_state = (
             int(state["step"]),
             state["identity"],
             dict(state.get("extra_state", {})),
         )
     except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
-            path, f"not a whole checkpoint ({error}). Run with --overwrite to start again."
+            path, f"damaged checkpoint ({error}). Run with --overwrite to start again."
         ) from error
-    _check_identity(path, found, json.loads(json.dumps(identity)))
-    return Checkpoint(step, found, tensors, facts)
+    _check_identity(path, stored_identity, json.loads(json.dumps(identity)))
+    return Checkpoint(step, stored_identity, tensors, extra_state)
 
 
 def load_extra_state(path: Path) -> Mapping[str, Any]:
-    """Return the facts of a checkpoint, of whatever training; none of one that is missing or broken."""
+    """Load the extra state of a checkpoint; empty if the file is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             return dict(json.loads((file.metadata() or {})[_STATE_KEY]).get("extra_state", {}))
@@ -165,37 +166,37 @@ def load_extra_state(path: Path) -> Mapping[str, Any]:
 def collect_optimizer_state(
     network: nn.Module, optimizer: torch.optim.Optimizer
 ) -> dict[str, Tensor]:
-    """Return the optimizer's state by ``parameter/quantity``; its values must all be tensors."""
-    found = {}
+    """Return the optimizer state by ``parameter/quantity``; all values must be tensors."""
+    tensors = {}
     for name, parameter in network.named_parameters():
         for quantity, value in optimizer.state.get(parameter, {}).items():
-            found[f"{name}/{quantity}"] = value
-    return found
+            tensors[f"{name}/{quantity}"] = value
+    return tensors
 
 
 def restore_optimizer(
     network: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what ``collect_optimizer_state`` returned, on each parameter's device."""
+    """Restore the state of ``collect_optimizer_state`` on the device of each parameter."""
     parameters = dict(network.named_parameters())
     for key, value in tensors.items():
         name, _, quantity = key.rpartition("/")
         parameter = parameters[name]
         optimizer.state[parameter][quantity] = value.to(parameter.device).clone()
         if value.shape == parameter.shape:
-            laid_out = torch.empty_like(parameter).copy_(value.to(parameter.device))
-            optimizer.state[parameter][quantity] = laid_out.detach()
+            moment = torch.empty_like(parameter).copy_(value.to(parameter.device))
+            optimizer.state[parameter][quantity] = moment.detach()
 
 
 def _check_identity(path: Path, stored: object, current: Mapping[str, Any]) -> None:
-    ours, theirs = _flatten(current), _flatten(stored)
-    for name in sorted(ours.keys() | theirs.keys()):
-        was, now = theirs.get(name), ours.get(name)
-        if was != now:
+    current_values, stored_values = _flatten(current), _flatten(stored)
+    for name in sorted(current_values.keys() | stored_values.keys()):
+        old, new = stored_values.get(name), current_values.get(name)
+        if old != new:
             raise CheckpointError(
                 path,
-                f"belongs to another training: {name} was {was!r} and is now {now!r}. Give what it "
-                "was, or run with --overwrite to start again.",
+                f"belongs to another training: {name} was {old!r} and is now {new!r}. Restore the old "
+                "value, or run with --overwrite to start again.",
             )
 
 

@@ -1,9 +1,8 @@
-"""One training in several processes, each with its part of every batch (data parallelism).
+"""Data-parallel training in several processes, started by torchrun.
 
-torchrun starts them. Weights are the same in all of them: gradients are averaged, statistics of batch
-normalization are those of the whole batch, and what a loss divides by is counted over all of it. So a step
-is that of one process with the whole batch, up to rounding. In one process, each of these functions does
-what would be done without it, to the bit.
+Gradients are averaged; batch-norm statistics and loss divisors are computed over the whole batch. A step
+thus equals that of one process with the whole batch, up to rounding. In a single process all functions
+are no-ops.
 """
 
 from __future__ import annotations
@@ -25,106 +24,104 @@ from sim2cam.learn.launch import (
     is_main_process,
 )
 
-_TIMEOUT = timedelta(hours=1)  # for the first process, which alone judges candidates and writes
+_TIMEOUT = timedelta(hours=1)  # while only the main process evaluates and writes
 
 
 @contextmanager
 def join_process_group(device: str) -> Iterator[torch.device]:
-    """Yield the device of this process, which within shares its steps with those started with it.
-
-    All of them come in together; what the first did before is done.
+    """Join the process group, wait for all processes, and yield the device of this process.
 
     Args:
-        device: ``cpu``, ``cuda`` or, of one process, ``cuda:i``; of several, each takes a GPU of its own.
+        device: ``cpu``, ``cuda`` or, for a single process, ``cuda:i``. Each process uses its own GPU.
 
     Raises:
-        UsageError, BackendError: there is no such device, or fewer than processes.
+        UsageError: If the device is invalid.
+        BackendError: If the device does not exist, or there are fewer GPUs than processes.
     """
-    place = find_device(select_local_device(device))
+    local_device = find_device(select_local_device(device))
     if get_world_size() == 1:
-        yield place
+        yield local_device
         return
-    if place.type == "cuda":
-        torch.cuda.set_device(place)
-    backend = "nccl" if place.type == "cuda" else "gloo"
+    if local_device.type == "cuda":
+        torch.cuda.set_device(local_device)
+    backend = "nccl" if local_device.type == "cuda" else "gloo"
     distributed.init_process_group(backend, timeout=_TIMEOUT)
-    wait_for_all()  # the first may still be removing an earlier run
+    wait_for_all()  # the main process may still remove an earlier run
     try:
-        yield place
+        yield local_device
     finally:
         distributed.destroy_process_group()
 
 
 def select_local_device(device: str) -> str:
-    """Return the device of this process; of several on one machine, each takes a GPU of its own.
+    """Return the device name of this process; each local process uses its own GPU.
 
     Args:
-        device: as for ``joined``.
+        device: ``cpu``, ``cuda`` or, for a single process, ``cuda:i``.
 
     Raises:
-        UsageError: a certain GPU for several processes.
-        BackendError: fewer GPUs than processes.
+        UsageError: If one GPU is given for several processes.
+        BackendError: If there are fewer GPUs than local processes.
     """
     if get_world_size() == 1:
         return device
     if device.startswith("cuda:"):
         raise UsageError(
-            f"--device {device}: of {get_world_size()} processes, each takes a GPU of its own. Give "
-            "--device cuda."
+            f"--device {device}: each of {get_world_size()} processes uses its own GPU. Use --device cuda."
         )
     if device != "cuda":
         return device
-    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if found < get_local_world_size():
+    gpu_count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if gpu_count < get_local_world_size():
         raise BackendError(
-            f"torchrun has started {get_local_world_size()} processes on this machine, which shows {found} CUDA "
-            "devices. Give --nproc-per-node as many as there are, or --device cpu."
+            f"torchrun started {get_local_world_size()} processes on this machine, which has {gpu_count} CUDA "
+            "devices. Set --nproc-per-node to their number, or use --device cpu."
         )
     return f"cuda:{get_local_rank()}"
 
 
 def get_group_size() -> int:
-    """Return how many processes share their steps now."""
+    """Return the size of the process group; 1 without a group."""
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_world_size()
     return 1
 
 
 def slice_batch(batch_size: int) -> slice:
-    """Return which items of a batch are this process's.
+    """Return the slice of a batch for this process.
 
     Raises:
-        UsageError: the batch cannot be divided evenly.
+        UsageError: If the batch size is not a multiple of the number of processes.
     """
     count = get_group_size()
     if batch_size % count:
         raise UsageError(
-            f"a batch of {batch_size} cannot be divided among {count} processes. Set batch to a multiple of "
-            f"{count} in the recipe, or give torchrun another --nproc-per-node."
+            f"batch {batch_size} cannot be divided among {count} processes. Set batch in the recipe to a "
+            f"multiple of {count}, or change --nproc-per-node of torchrun."
         )
-    number = distributed.get_rank() if count > 1 else 0
-    return slice(number * (batch_size // count), (number + 1) * (batch_size // count))
+    rank = distributed.get_rank() if count > 1 else 0
+    return slice(rank * (batch_size // count), (rank + 1) * (batch_size // count))
 
 
 def reduce_divisor(local_total: Tensor, minimum: float = 1) -> Tensor:
-    """Return what a sum over this process's part of a batch is divided by to become a loss.
+    """Return the loss divisor of this process.
 
-    The mean of that over the processes is the sum over the whole batch, divided by ``local_total`` over the
-    whole batch or, if that is less, by ``minimum``.
+    With it, the mean over processes of (local sum / divisor) equals the sum over the whole batch divided
+    by the total over the whole batch, or by ``minimum`` if that is larger.
 
     Args:
-        local_total: over this process's part.
-        minimum: of the whole batch.
+        local_total: Total of this process.
+        minimum: Minimum of the total over the whole batch.
     """
     if get_group_size() == 1:
         return local_total.clamp(min=minimum)
-    whole = local_total.detach().to(torch.float32)
-    distributed.all_reduce(whole)
-    return whole.clamp(min=minimum) / get_group_size()
+    total = local_total.detach().to(torch.float32)
+    distributed.all_reduce(total)
+    return total.clamp(min=minimum) / get_group_size()
 
 
 def all_reduce_sum(local: Tensor) -> Tensor:
-    """Return the sum over all processes, through which gradients go back to all of them."""
+    """Return the differentiable sum over all processes."""
     if get_group_size() == 1:
         return local
     summed: Tensor = _AllReduceSum.apply(local)  # type: ignore[no-untyped-call]
@@ -132,7 +129,7 @@ def all_reduce_sum(local: Tensor) -> Tensor:
 
 
 def average_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """Give what an optimiser trains the mean of the gradients that the processes found."""
+    """Average the gradients of an optimizer's parameters over all processes."""
     if get_group_size() == 1:
         return
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -145,7 +142,7 @@ def average_gradients(optimizer: torch.optim.Optimizer) -> None:
 
 
 def all_reduce_mean(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Return the means over the processes of scalars that all of them measured."""
+    """Return the mean of each scalar over all processes."""
     if get_group_size() == 1:
         return scalars
     values = torch.stack([value.float() for value in scalars.values()])
@@ -154,7 +151,7 @@ def all_reduce_mean(scalars: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 
 def all_gather(local: Tensor) -> Tensor:
-    """Return the parts (n, ...) of all processes as one batch; no gradient goes through it."""
+    """Concatenate the tensors (n, ...) of all processes, without gradients."""
     if get_group_size() == 1:
         return local
     parts = [
@@ -166,7 +163,7 @@ def all_gather(local: Tensor) -> Tensor:
 
 
 def broadcast_from_main(compute: Callable[[], float], device: torch.device) -> float:
-    """Return what the first process finds, so that all decide alike; the others do not look."""
+    """Compute a value in the main process only and return it in all processes."""
     if get_group_size() == 1:
         return compute()
     value = torch.tensor(
@@ -177,13 +174,13 @@ def broadcast_from_main(compute: Callable[[], float], device: torch.device) -> f
 
 
 def wait_for_all() -> None:
-    """Go on once all processes have come here."""
+    """Wait until all processes have reached this call."""
     if get_group_size() > 1:
         distributed.barrier()
 
 
 def synchronize_batch_norms(network: nn.Module) -> None:
-    """Let a network normalize by batches over all processes; names and values of its state stay."""
+    """Replace batch norms by synchronized ones, with the same state."""
     if get_group_size() == 1:
         return
     for module in list(network.modules()):
@@ -193,13 +190,13 @@ def synchronize_batch_norms(network: nn.Module) -> None:
 
 
 class SynchronizedBatchNorm2d(nn.BatchNorm2d):
-    """Batch normalization in training by mean and variance over the parts of all processes.
+    """Batch normalization with training statistics over all processes, also on CPU.
 
-    torch's own (``SyncBatchNorm``) runs on GPUs alone.
+    ``torch.nn.SyncBatchNorm`` supports GPUs only.
     """
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return the normalized features (n, c, h, w)."""
+        """Normalize features (N, C, H, W)."""
         if not self.training:
             return super().forward(features)
         values = features.float()
@@ -213,35 +210,34 @@ class SynchronizedBatchNorm2d(nn.BatchNorm2d):
         return normalized.to(features.dtype)
 
     def _update_running_stats(self, mean: Tensor, variance: Tensor) -> None:
-        """Take a batch's statistics into the running ones, as torch does."""
         assert self.num_batches_tracked is not None
         assert self.running_mean is not None
         assert self.running_var is not None
         self.num_batches_tracked.add_(1)
-        share = 1 / int(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean, share)
-        self.running_var.lerp_(variance, share)
+        momentum = 1 / int(self.num_batches_tracked) if self.momentum is None else self.momentum
+        self.running_mean.lerp_(mean, momentum)
+        self.running_var.lerp_(variance, momentum)
 
 
 class _AllReduceSum(torch.autograd.Function):
-    """The sum over all processes; its gradient is the sum of theirs."""
+    """Sum over all processes, whose gradient is the sum of their gradients."""
 
     @staticmethod
     def forward(ctx: Any, local: Tensor) -> Tensor:
-        """Return the sum."""
-        whole = local.clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(whole)
-        return whole
+        """Return the sum over all processes."""
+        total = local.clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        """Return the gradient of each process's part."""
-        whole = gradients[0].clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(whole)
-        return whole
+        """Return the gradient of the local tensor."""
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total
 
 
 def _make_synchronized_norm(norm: nn.BatchNorm2d) -> SynchronizedBatchNorm2d:
-    shared = SynchronizedBatchNorm2d(norm.num_features, norm.eps, norm.momentum)
-    shared.load_state_dict(norm.state_dict())
-    return shared
+    synchronized = SynchronizedBatchNorm2d(norm.num_features, norm.eps, norm.momentum)
+    synchronized.load_state_dict(norm.state_dict())
+    return synchronized

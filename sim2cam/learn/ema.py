@@ -1,4 +1,4 @@
-"""The exponential moving average of a network's weights, which is what is evaluated."""
+"""Exponential moving average of network weights."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from torch import Tensor, nn
 
 
 class ExponentialMovingAverage:
-    """A running average of all floating-point weights and buffers; others are the latest.
+    """Exponential moving average of floating-point weights and buffers; others are copied.
 
     Args:
-        network: where it starts.
-        decay: share of the average that a step keeps; smaller at first, so that the random start
-            is soon forgotten.
+        network: Initial weights.
+        decay: Decay per step; smaller in the first steps, to forget the random initialization.
+
+    Attributes:
+        state: Averages by name, as a state dict.
     """
 
     def __init__(self, network: nn.Module, decay: float) -> None:
@@ -23,7 +25,7 @@ class ExponentialMovingAverage:
 
     @torch.no_grad()
     def update(self, network: nn.Module, step: int) -> None:
-        """Take in the network as it is after a step, counted from 0."""
+        """Update the average with the network after a step, counted from 0."""
         decay = min(self._decay, (1 + step) / (10 + step))
         averages: list[Tensor] = []
         values: list[Tensor] = []
@@ -33,9 +35,9 @@ class ExponentialMovingAverage:
                 values.append(value)
             else:
                 self.state[name].copy_(value)
-        torch._foreach_lerp_(averages, values, 1 - decay)  # one kernel for many of them
+        torch._foreach_lerp_(averages, values, 1 - decay)  # one kernel for all tensors
 
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a stored state with the same names and shapes."""
+        """Load averages of the same names and shapes."""
         for name, value in self.state.items():
             value.copy_(state[name])

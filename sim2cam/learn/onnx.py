@@ -1,4 +1,4 @@
-"""Networks as ONNX files, for whatever runs those; written only when they compute the same."""
+"""Export of networks to ONNX, verified with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim2cam.errors import Sim2CamError, UsageError
 from sim2cam.files import write_atomic
 
 TOLERANCE = 2e-3
-"""Largest difference of an output between torch and onnxruntime, over 1 and its largest value."""
+"""Maximum difference between torch and onnxruntime, relative to max(1, largest output)."""
 
 Inputs = Mapping[str, Tensor]
 Outputs = Mapping[str, NDArray[Any]]
@@ -27,10 +27,11 @@ CompareOutputs = Callable[[Outputs, Outputs], str]
 
 
 def compare_outputs(expected: Outputs, actual: Outputs) -> str:
-    """Return how outputs differ by more than ``TOLERANCE``, in words; empty where none does."""
-    for name, one in expected.items():
-        largest = max(1.0, float(np.abs(one).max(initial=0.0)))
-        difference = float(np.abs(one.astype(np.float64) - actual[name]).max(initial=0.0)) / largest
+    """Return a description of the first output that differs by more than ``TOLERANCE``, else ``""``."""
+    for name, values in expected.items():
+        largest = max(1.0, float(np.abs(values).max(initial=0.0)))
+        error = float(np.abs(values.astype(np.float64) - actual[name]).max(initial=0.0))
+        difference = error / largest
         if not difference <= TOLERANCE:
             return f"{name} by {difference:.2g}"
     return ""
@@ -47,23 +48,22 @@ def write_onnx(
     *,
     compare: CompareOutputs = compare_outputs,
 ) -> None:
-    """Write a network, after onnxruntime has run it and found the same.
+    """Export a network to ONNX, if ONNX Runtime and PyTorch agree.
 
     Args:
-        path: the file.
-        network: in evaluation mode, on the CPU; takes the inputs in their order.
-        inputs: an example of each input, by its name.
-        check_inputs: another, of other sizes.
-        dynamic_sizes: which axes of each input may have other sizes, as ``torch.export.Dim``.
-        output_names: names of what it returns.
-        metadata: JSON values that become the file's metadata.
-        compare: tells, of the network's outputs and of onnxruntime's, how these differ, in words; empty
-            where they are the same.
+        path: Output file.
+        network: Network in evaluation mode on the CPU, with positional inputs.
+        inputs: Example inputs by name, in order.
+        check_inputs: Further example inputs of other sizes.
+        dynamic_sizes: Dynamic axes of each input as ``torch.export.Dim``.
+        output_names: Names of the outputs.
+        metadata: Metadata of the file as JSON values.
+        compare: Describes the difference of the outputs of PyTorch and ONNX Runtime; empty if equal.
 
     Raises:
-        UsageError: the extra ``export`` is not installed.
-        Sim2CamError: what was written computes something else.
-        OutputError: the folder cannot be written.
+        UsageError: If the extra ``export`` is not installed.
+        Sim2CamError: If the outputs differ.
+        OutputError: If the folder cannot be written.
     """
     try:
         import onnx
@@ -71,10 +71,10 @@ def write_onnx(
         import onnxscript  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f'ONNX files need {error.name}. Run: pip install "sim2cam[export]".'
+            f'ONNX export requires {error.name}. Run: pip install "sim2cam[export]".'
         ) from error
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about how torch and onnxscript get along
+        warnings.simplefilter("ignore")  # version warnings of torch and onnxscript
         program = torch.onnx.export(
             network,
             tuple(inputs.values()),
@@ -93,8 +93,8 @@ def write_onnx(
     for example in (inputs, check_inputs):
         if difference := compare(*_run_both(content, network, example, output_names)):
             raise Sim2CamError(
-                f"the ONNX model computes something else than the network: {difference}. "
-                "Nothing was written. Try another version of onnxruntime."
+                f"ONNX Runtime and PyTorch disagree: {difference}. "
+                "Nothing is written. Try another version of onnxruntime."
             )
     write_atomic(path, content)
 
@@ -103,12 +103,16 @@ def write_onnx(
 def _run_both(
     content: bytes, network: nn.Module, inputs: Inputs, output_names: Sequence[str]
 ) -> tuple[Outputs, Outputs]:
-    """Return what the network makes of inputs, and what onnxruntime does."""
+    """Return the outputs of PyTorch and of ONNX Runtime."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    found = session.run(list(output_names), {name: value.numpy() for name, value in inputs.items()})
-    wanted = network(*inputs.values())
-    wanted = (wanted,) if isinstance(wanted, Tensor) else wanted
-    ours = {name: value.numpy() for name, value in zip(output_names, wanted, strict=True)}
-    return ours, dict(zip(output_names, found, strict=True))
+    onnx_outputs = session.run(
+        list(output_names), {name: value.numpy() for name, value in inputs.items()}
+    )
+    torch_outputs = network(*inputs.values())
+    torch_outputs = (torch_outputs,) if isinstance(torch_outputs, Tensor) else torch_outputs
+    expected = {
+        name: value.numpy() for name, value in zip(output_names, torch_outputs, strict=True)
+    }
+    return expected, dict(zip(output_names, onnx_outputs, strict=True))

@@ -1,4 +1,4 @@
-"""Data of the next steps, made while a network learns from those of this one."""
+"""Prefetch of training batches in a thread or in forked processes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ _MIN_SHARED_BYTES = 1 << 15
 
 
 class Prefetcher(Generic[T]):
-    """Returns what is made of a step, and has that of the next one made meanwhile, in another thread.
+    """Prefetcher of the next batch in a background thread.
 
-    What a step is made of must depend on its number alone. What goes wrong in making it is raised when it is
-    asked for.
+    Errors are raised when the batch is requested.
 
     Args:
-        make: makes it.
-        end_step: the first step that nobody will ask for.
+        make: Returns the batch of a step; must depend on the step only.
+        end_step: Number of steps.
     """
 
     def __init__(self, make: Callable[[int], T], end_step: int) -> None:
@@ -37,27 +36,25 @@ class Prefetcher(Generic[T]):
         self._futures: dict[int, Future[T]] = {}
 
     def __call__(self, step: int) -> T:
-        """Return what is made of a step."""
-        wanted = (step, *range(step + 1, min(step + 2, self._end_step)))
-        self._futures = {
-            n: self._futures.get(n) or self._pool.submit(self._make, n) for n in wanted
-        }
+        """Return the batch of a step, and start making the next one."""
+        steps = (step, *range(step + 1, min(step + 2, self._end_step)))
+        self._futures = {n: self._futures.get(n) or self._pool.submit(self._make, n) for n in steps}
         return self._futures[step].result()
 
 
 def prefetch_in_processes(
     make: Callable[[int], T], steps: Sequence[int], process_count: int
 ) -> Iterator[T]:
-    """Yield what is made of steps, in their order, by processes that are forked from this one.
+    """Yield the batches of steps in order, made by forked processes.
 
-    What they hold when this is called, such as decoded pictures, they share. Python runs one thread at a time, so
-    that threads that make data would keep the one waiting that has a GPU to feed. What a step is made of must depend
-    on its number alone. What goes wrong in making it is raised in its place.
+    Forked processes share the memory of decoded images with this one. Threads would compete with the
+    training loop for the GIL. Errors are raised in place of their batch.
 
     Args:
-        make: makes it of a step; large arrays may stand in tuples and in frozen dataclasses.
-        steps: their numbers.
-        process_count: and twice as many steps are made ahead.
+        make: Returns the batch of a step; must depend on the step only. Arrays may be nested in tuples
+            and frozen dataclasses.
+        steps: Step numbers.
+        process_count: Number of processes; twice as many batches are made ahead.
     """
     loader: data.DataLoader[Any] = data.DataLoader(
         _StepDataset(make),
@@ -71,7 +68,7 @@ def prefetch_in_processes(
 
 
 class _StepDataset(data.Dataset[Any]):
-    """What is made of each step, ready to be sent."""
+    """Batches by step, converted for transfer between processes."""
 
     def __init__(self, make: Callable[[int], object]) -> None:
         self._make = make
@@ -85,9 +82,7 @@ class _StepDataset(data.Dataset[Any]):
 
 
 def _to_shared(array: NDArray[Any]) -> Any:
-    """Return an array as it is sent: through a pipe or, as a tensor, through memory that both processes see, which
-    takes an open file.
-    """
+    """Convert a large array to a tensor in shared memory; a small one is sent through a pipe."""
     if array.nbytes < _MIN_SHARED_BYTES:
         return array
     return torch.from_numpy(np.require(array, requirements="W"))
@@ -100,11 +95,11 @@ def _from_shared(value: Any) -> Any:
 
 
 def _map_values(value: object, kind: type, convert: Callable[[Any], object]) -> object:
-    """Return a value in which all of a kind are changed, also those in tuples and dataclasses."""
+    """Convert all values of a type, also within tuples and dataclasses."""
     if isinstance(value, kind):
         return convert(value)
     if isinstance(value, tuple):
-        return tuple(_map_values(one, kind, convert) for one in value)
+        return tuple(_map_values(item, kind, convert) for item in value)
     if is_dataclass(value):
         parts = {f.name: _map_values(getattr(value, f.name), kind, convert) for f in fields(value)}
         return replace(cast("Any", value), **parts)

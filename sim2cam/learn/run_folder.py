@@ -1,4 +1,4 @@
-"""A training's folder: opening it, and the record of what the training did."""
+"""Run folder of a training and its metrics log."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _RUN_PATTERNS = (*RUN_FILES, SAMPLES_PATTERN, EVENTS_PATTERN)
 
 
 class MetricsLine(Protocol):
-    """A line of a training's record: a dataclass of JSON values."""
+    """Line of the metrics log: a dataclass of JSON values."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     @property
     def step(self) -> int:
-        """Steps done."""
+        """Number of finished steps."""
 
 
 MetricsLineT = TypeVar("MetricsLineT", bound=MetricsLine)
 
 
 class MetricsLog:
-    """What is appended to ``metrics.jsonl``.
+    """Writer of ``metrics.jsonl``.
 
     Args:
-        run_dir: the training's folder.
-        remedy: what to do when the training runs away: "Lower this".
+        run_dir: Run folder.
+        remedy: Advice if the training diverges, such as "Lower the learning rate".
     """
 
     def __init__(self, run_dir: Path, remedy: str) -> None:
@@ -66,12 +66,12 @@ class MetricsLog:
         self._last_line_s = time.perf_counter()
 
     def add(self, scalars: Mapping[str, Tensor]) -> None:
-        """Take in what one more step measured; a step need not measure everything."""
+        """Add the scalars of a step; names may differ between steps."""
         self._pending_scalars.append(scalars)
 
     @property
     def pending(self) -> dict[str, Tensor]:
-        """What was added since the last line, for ``resume``."""
+        """Scalars added since the last line, for ``resume``."""
         return {
             f"{number}/{name}": value
             for number, scalars in enumerate(self._pending_scalars)
@@ -79,7 +79,7 @@ class MetricsLog:
         }
 
     def resume(self, pending: Mapping[str, Tensor]) -> None:
-        """Go on with a line that was begun before."""
+        """Restore scalars added before a checkpoint."""
         steps: dict[int, dict[str, Tensor]] = defaultdict(dict)
         for key, value in pending.items():
             number, _, name = key.partition("/")
@@ -87,10 +87,10 @@ class MetricsLog:
         self._pending_scalars = [steps[number] for number in sorted(steps)]
 
     def take_means(self, step: int) -> tuple[dict[str, float], float]:
-        """Return the means of all that was added since the last call, and seconds a step.
+        """Return the means of all scalars since the last call, and the time per step in seconds.
 
         Raises:
-            RunawayError: something that was added is not finite.
+            DivergenceError: If a scalar is not finite.
         """
         names = dict.fromkeys(name for scalars in self._pending_scalars for name in scalars)
         means = {
@@ -101,13 +101,15 @@ class MetricsLog:
         }
         if not all(math.isfinite(mean) for mean in means.values()):
             first = step - len(self._pending_scalars) + 1
-            broken = next(
-                at for at, s in enumerate(self._pending_scalars, first) if not _are_finite(s)
+            diverged = next(
+                number
+                for number, scalars in enumerate(self._pending_scalars, first)
+                if not _are_finite(scalars)
             )
             raise DivergenceError(
-                f"the loss is no longer finite at step {broken} ({means}). "
+                f"the loss is not finite at step {diverged} ({means}). "
                 f"{self._remedy}, then train again with --overwrite.",
-                broken,
+                diverged,
             )
         now = time.perf_counter()
         step_s = (now - self._last_line_s) / len(self._pending_scalars)
@@ -119,7 +121,7 @@ class MetricsLog:
         """Append a line.
 
         Raises:
-            OutputError: the disk is full, or the file cannot be written.
+            OutputError: If the disk is full or the file cannot be written.
         """
         try:
             with self._path.open("a", encoding="utf-8") as file:
@@ -135,70 +137,65 @@ class MetricsLog:
 def open_run(
     run_dir: Path, identity: Mapping[str, Any], line_type: type[MetricsLineT], *, resume: bool
 ) -> Checkpoint | None:
-    """Return the checkpoint to go on from, None to start; the record then ends where it does.
-
-    Of several processes, the first alone cuts the record.
+    """Open a run folder, and truncate its metrics log to the checkpoint.
 
     Args:
-        run_dir: the training's folder, which need not exist.
-        identity: as ``load_checkpoint`` takes it.
-        line_type: of the record's lines.
-        resume: goes on from the checkpoint, where there is one.
+        run_dir: Run folder, which need not exist.
+        identity: Identity of the training, as for ``load_checkpoint``.
+        line_type: Type of the lines of the log.
+        resume: Continue from the checkpoint, if any.
+
+    Returns:
+        The checkpoint to continue from; None to start a new training.
 
     Raises:
-        CheckpointError: the checkpoint is broken or of another training.
-        InputError: the record is broken.
-        OutputError: the folder cannot be written, holds something else, or holds a training and
-            ``resume`` is False.
+        CheckpointError: If the checkpoint is damaged or of another training.
+        InputError: If the metrics log is damaged.
+        OutputError: If the folder cannot be written, contains other files, or contains a training
+            without ``resume``.
     """
     if is_main_process():
         check_run_folder(run_dir)
     if not resume and any((run_dir / name).exists() for name in (CHECKPOINT, WEIGHTS)):
-        raise OutputError(run_dir, "holds a training. Go on with --resume or choose another --out.")
+        raise OutputError(
+            run_dir, "contains a training. Continue with --resume or choose another --out."
+        )
     path = run_dir / CHECKPOINT
     checkpoint = load_checkpoint(path, identity) if path.exists() else None
     done = checkpoint.step if checkpoint else 0
     if is_main_process():
-        kept = [line for line in read_metrics_log(run_dir, line_type) if line.step <= done]
-        write_atomic(run_dir / METRICS, "".join(map(_to_json_line, kept)).encode())
+        lines = [line for line in read_metrics_log(run_dir, line_type) if line.step <= done]
+        write_atomic(run_dir / METRICS, "".join(map(_to_json_line, lines)).encode())
     return checkpoint
 
 
 def read_metrics_log(run_dir: Path, line_type: type[MetricsLineT]) -> tuple[MetricsLineT, ...]:
-    """Return a training's record; empty when there is none, short of a line cut by a crash.
+    """Read the metrics log without a line truncated by a crash; empty if there is none.
 
     Raises:
-        InputError: a whole line is not of this kind.
+        InputError: If a line has another format.
     """
     path = run_dir / METRICS
     if not path.is_file():
         return ()
-    whole = path.read_bytes().rpartition(b"\n")[0]
+    lines = path.read_bytes().rpartition(b"\n")[0]
     try:
-        return tuple(line_type(**json.loads(line)) for line in whole.splitlines())
+        return tuple(line_type(**json.loads(line)) for line in lines.splitlines())
     except (ValueError, TypeError) as error:
         raise InputError(
             path,
-            f"not the record of this kind of training ({error}). Remove it and run with --resume; "
-            "only the curves so far are lost.",
+            f"not a metrics log of this kind of training ({error}). Remove it and run with --resume; only "
+            "earlier curves are lost.",
         ) from error
 
 
 def check_run_folder(run_dir: Path) -> None:
-    """Refuse a folder that holds anything but a training.
-
-    Raises:
-        OutputError: naming it.
-    """
+    """Raise OutputError if a folder contains anything but a training."""
     prepare_folder(run_dir, _RUN_PATTERNS, "a training", resume=True, overwrite=False)
 
 
 def clear_run_folder(run_dir: Path) -> None:
-    """Remove a training's files; its folder must hold nothing else.
-
-    Raises:
-        OutputError: something else lies in it.
-    """
+    """Remove the files of a training; raise OutputError if the folder contains other files."""
     prepare_folder(run_dir, _RUN_PATTERNS, "a training", resume=False, overwrite=True)
 
 

@@ -1,4 +1,4 @@
-"""Checks that the settings of all trainings share."""
+"""Validation of training settings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from sim2cam.errors import UsageError
 
 
 def check_minimums(settings: object, minimums: Mapping[str, float]) -> None:
-    """Refuse settings below the least that they may be, by their names.
-
-    Raises:
-        UsageError: naming the setting and its value.
-    """
+    """Raise UsageError if a setting is below its minimum."""
     for name, value in minimums.items():
-        if not getattr(settings, name) >= value:  # so written, it refuses NaN too
+        if not getattr(settings, name) >= value:  # also rejects NaN
             raise UsageError(f"{name} must be {value} or more, not {getattr(settings, name)}")

@@ -1,4 +1,4 @@
-"""A data set as torch takes it, with targets in the form of torchvision's detection models."""
+"""PyTorch dataset with targets for torchvision detection models."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Item = tuple[Tensor, dict[str, Tensor]]
 
 
 class TorchDetectionDataset(TorchDataset[Item]):
-    """Labelled pictures by number; give ``collate`` to the DataLoader, with any number of workers.
+    """Labelled images and targets, for a DataLoader with ``collate``.
 
     Args:
-        dataset: from ``read_dataset`` or ``read_real_images``.
-        with_masks: whether targets have masks, which needs those of the labels or the channel ``ids``.
+        dataset: Dataset of ``read_dataset`` or ``read_real_images``.
+        with_masks: Include masks, which requires label masks or the channel ``ids``.
 
     Raises:
-        InputError: a picture without labels, or without masks where they are asked for.
+        InputError: If an image has no labels, or no masks although requested.
     """
 
     def __init__(self, dataset: Dataset, *, with_masks: bool = False) -> None:
@@ -39,19 +39,20 @@ class TorchDetectionDataset(TorchDataset[Item]):
         self._with_masks = with_masks
 
     def __len__(self) -> int:
-        """Return how many pictures there are."""
+        """Return the number of images."""
         return len(self._dataset.samples)
 
     def __getitem__(self, index: int) -> Item:
-        """Return a picture and its target; groups (``is_crowd``) are left out.
+        """Return an image and its target, without crowd regions.
 
-        The picture is RGB, float32 (3, h, w) from 0 to 1. The target holds ``boxes`` float32 (n, 4),
-        x0, y0, x1, y1 in pixels; ``labels`` int64 (n,), 1 for the first category, as 0 is the
-        background; ``area`` float32 (n,), pixels; ``iscrowd`` int64 (n,), zeros; ``image_id`` int64
-        (1,), the number; and where asked for ``masks`` uint8 (n, h, w).
+        Returns:
+            RGB image float32 (3, H, W) in [0, 1], and a target with ``boxes`` float32 (N, 4), xyxy in
+            pixels; ``labels`` int64 (N,), from 1, since 0 is background; ``area`` float32 (N,), pixels;
+            ``iscrowd`` int64 (N,), zeros; ``image_id`` int64 (1,), the index; and optionally ``masks``
+            uint8 (N, H, W).
 
         Raises:
-            InputError: a file cannot be read.
+            InputError: If a file cannot be read.
         """
         sample = self._dataset.samples[index]
         objects = [label for label in sample.objects or () if not label.is_crowd]
@@ -72,14 +73,14 @@ class TorchDetectionDataset(TorchDataset[Item]):
 
 
 def collate(items: Sequence[Item]) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
-    """Return pictures and targets as two lists, which is how torchvision's models take them."""
-    return [picture for picture, _ in items], [target for _, target in items]
+    """Collate items into lists of images and targets, as torchvision models expect."""
+    return [image for image, _ in items], [target for _, target in items]
 
 
 def _stack_masks(sample: Sample) -> Tensor:
-    """Return the masks (n, h, w) of all objects that are no groups; empty ones where unknown."""
-    found = np.zeros((len(sample.objects or ()), sample.height, sample.width), np.uint8)
+    """Return the masks (N, H, W) of all objects except crowd regions; unknown masks are empty."""
+    masks = np.zeros((len(sample.objects or ()), sample.height, sample.width), np.uint8)
     for number, mask in enumerate(read_visible_masks(sample)):
         if mask is not None:
-            found[number] = mask
-    return torch.from_numpy(found[[not label.is_crowd for label in sample.objects or ()]])
+            masks[number] = mask
+    return torch.from_numpy(masks[[not label.is_crowd for label in sample.objects or ()]])

@@ -1,4 +1,4 @@
-"""Weights that ship: a safetensors file and, beside it, a JSON card that says what they are."""
+"""Weight files: safetensors with a JSON card of the same name."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Card = TypeVar("Card")
 
 
 def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, Any]) -> None:
-    """Write a weights file and its card; floats are stored in half precision.
+    """Write a weights file in half precision, and its card.
 
     Raises:
-        CheckpointError: another suffix than ``.safetensors``, or numbers that are too large or none.
-        OutputError: the folder cannot be written.
+        CheckpointError: If the suffix is not ``.safetensors``, or a value is not finite in half precision.
+        OutputError: If the folder cannot be written.
     """
     _check_suffix(path)
     halved = {name: value.cpu().contiguous() for name, value in to_half_precision(tensors).items()}
@@ -38,8 +38,8 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
         if value.is_floating_point() and not value.isfinite().all():
             raise CheckpointError(
                 path,
-                f"'{name}' would hold numbers that are not finite in half precision, so nothing is "
-                "written. Lower the learning rate, then train again.",
+                f"'{name}' contains values that are not finite in half precision. Nothing is written. "
+                "Lower the learning rate, then train again.",
             )
     text = json.dumps(card, indent=2, ensure_ascii=False) + "\n"
     write_atomic(path, save(halved))
@@ -47,7 +47,7 @@ def save_weights(path: Path, tensors: Mapping[str, Tensor], card: Mapping[str, A
 
 
 def to_half_precision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors as ``save_weights`` stores them: floats in half precision."""
+    """Convert floating-point tensors to half precision, as ``save_weights`` stores them."""
     return {
         name: (value.half() if value.is_floating_point() else value).detach()
         for name, value in tensors.items()
@@ -55,10 +55,10 @@ def to_half_precision(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors, floats in single precision on the CPU, and the card.
+    """Load the tensors, in single precision on the CPU, and the card.
 
     Raises:
-        CheckpointError: either file is missing or broken, or the suffix is another.
+        CheckpointError: If a file is missing or damaged, or the suffix is not ``.safetensors``.
     """
     _check_suffix(path)
     if not is_file(path):
@@ -67,17 +67,17 @@ def load_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
-            path, f"not a whole safetensors file ({error}). Copy or train it again."
+            path, f"damaged safetensors file ({error}). Copy or train it again."
         ) from error
     tensors = {n: v.float() if v.is_floating_point() else v for n, v in stored.items()}
     return tensors, load_card(path)
 
 
 def load_card(weights_path: Path) -> dict[str, Any]:
-    """Return the card of a weights file, as JSON values.
+    """Load the card of a weights file as JSON values.
 
     Raises:
-        CheckpointError: it is missing or broken.
+        CheckpointError: If the card is missing or damaged.
     """
     path = get_card_path(weights_path)
     if not is_file(path):
@@ -95,16 +95,16 @@ def load_card(weights_path: Path) -> dict[str, Any]:
 
 
 def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], owner: str) -> Card:
-    """Return the card that a JSON file holds.
+    """Validate a card.
 
     Args:
-        path: the file, for the errors.
-        content: of the file.
-        card_type: the card's dataclass.
-        owner: what the card describes: "a detector".
+        path: Card file for errors.
+        content: Content of the file.
+        card_type: Dataclass of the card.
+        owner: Subject of the card for errors, such as "a detector".
 
     Raises:
-        CheckpointError: another card, or a value in it is missing or not allowed.
+        CheckpointError: If a value is missing or invalid.
     """
     try:
         return TypeAdapter(card_type).validate_python(content)
@@ -112,14 +112,14 @@ def parse_card(path: Path, content: Mapping[str, Any], card_type: type[Card], ow
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise CheckpointError(
-            path, f"not the card of {owner}: {key}: {first['msg']}. Copy both files again."
+            path, f"not a card of {owner}: {key}: {first['msg']}. Copy both files again."
         ) from error
     except UsageError as error:
         raise CheckpointError(path, f"{error}. Copy both files again.") from error
 
 
 def get_card_path(weights_path: Path) -> Path:
-    """Return where the card of a weights file lies: ``dice.json`` beside ``dice.safetensors``."""
+    """Return the path of the card: ``dice.json`` for ``dice.safetensors``."""
     return weights_path.with_suffix(".json")
 
 
@@ -131,52 +131,52 @@ def check_sizes(
     widths: Mapping[str, int] | None = None,
     channels: Mapping[str, int] | None = None,
 ) -> None:
-    """Refuse a card that asks for a larger network than its tensors can fill, before it is built.
+    """Check the sizes of a card against its tensors, before a network of these sizes is built.
 
     Args:
-        path: the weights file, for the error.
-        tensors: in it.
-        layers: what the card says, by its name, of numbers of which a network has a tensor each.
-        widths: what it says of numbers of which a network has a tensor with as many rows and columns.
-        channels: what it says of numbers of which a network has a tensor with as long a side.
+        path: Weights file for errors.
+        tensors: Tensors of the file.
+        layers: Layer counts of the card by name, at most the number of tensors.
+        widths: Widths of square layers by name, at most the square root of the largest tensor size.
+        channels: Channel counts by name, at most the longest side of a tensor.
 
     Raises:
-        CheckpointError: naming the number.
+        CheckpointError: If a size exceeds its maximum.
     """
-    held = [tensor for tensor in tensors.values() if tensor.numel()]
-    largest = max((tensor.numel() for tensor in held), default=0)
-    longest = max((side for tensor in held for side in tensor.shape), default=0)
-    bounds = ((len(held), layers), (math.isqrt(largest), widths), (longest, channels))
-    for most, numbers in bounds:
+    non_empty = [tensor for tensor in tensors.values() if tensor.numel()]
+    largest = max((tensor.numel() for tensor in non_empty), default=0)
+    longest = max((side for tensor in non_empty for side in tensor.shape), default=0)
+    bounds = ((len(non_empty), layers), (math.isqrt(largest), widths), (longest, channels))
+    for maximum, numbers in bounds:
         for name, number in (numbers or {}).items():
-            if number > most:
+            if number > maximum:
                 raise CheckpointError(
                     path,
-                    f"its card asks for {name} = {reprlib.repr(number)}, for which its tensors are too few or too "
-                    f"small ({most} at most). Copy both files again.",
+                    f"the card has {name} = {reprlib.repr(number)}, but its tensors allow at most {maximum}. "
+                    "Copy both files again.",
                 )
 
 
 def load_into_network(path: Path, network: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Give a network its weights.
+    """Load tensors into a network.
 
     Raises:
-        CheckpointError: a tensor is missing, not used, not finite or of another shape.
+        CheckpointError: If a tensor is missing, unexpected, not finite or of another shape.
     """
-    wanted = network.state_dict()
-    for name in sorted(wanted.keys() | tensors.keys()):
+    expected = network.state_dict()
+    for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors:
-            raise CheckpointError(path, f"tensor {name} is missing, which its card asks for.")
-        if name not in wanted:
-            raise CheckpointError(path, f"tensor {name} is not part of what its card describes.")
-        if tensors[name].shape != wanted[name].shape:
+            raise CheckpointError(path, f"tensor {name} of the card is missing.")
+        if name not in expected:
+            raise CheckpointError(path, f"tensor {name} is not in the card.")
+        if tensors[name].shape != expected[name].shape:
             raise CheckpointError(
                 path,
-                f"tensor {name} has the shape {tuple(tensors[name].shape)}, but its card asks for "
-                f"{tuple(wanted[name].shape)}.",
+                f"tensor {name} has the shape {tuple(tensors[name].shape)}, but the card requires "
+                f"{tuple(expected[name].shape)}.",
             )
         if not torch.isfinite(tensors[name]).all():
-            raise CheckpointError(path, f"tensor {name} holds values that are not finite.")
+            raise CheckpointError(path, f"tensor {name} contains values that are not finite.")
     network.load_state_dict(dict(tensors))
 
 
@@ -184,5 +184,5 @@ def _check_suffix(path: Path) -> None:
     if path.suffix != WEIGHTS_SUFFIX:
         raise CheckpointError(
             path,
-            f"weights end in {WEIGHTS_SUFFIX}, not in '{path.suffix}'. Nothing else is opened.",
+            f"weights must end in {WEIGHTS_SUFFIX}, not '{path.suffix}'.",
         )

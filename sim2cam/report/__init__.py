@@ -1,1 +1,1 @@
-"""Every HTML page, made from values."""
+"""HTML pages."""

@@ -1,4 +1,4 @@
-"""Page of an ablation study: scores of all variants with seeds and intervals, and planned comparisons."""
+"""Page of an ablation study."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from sim2cam.report.charts import (
 from sim2cam.report.page import write_page
 
 METRIC_TITLES = {name: BOX_METRICS[name] for name in ("ap50", "ap", "ap75", "agnostic_ap50")}
-"""In the order of pages; the primary metric first."""
-_GREY_COLOUR = 7  # of differences that are not significant
+"""Titles of metrics in page order, the primary metric first."""
+_GREY_COLOUR = 7  # for differences that are not significant
 
 
 @dataclass(frozen=True)
 class VariantResult:
-    """One way of training.
+    """Scores of a variant.
 
     Attributes:
-        name: of the variant.
-        seed_count: number of trainings; 0 when it was not run.
-        scores: by metric, of all seeds.
-        runs: by metric, of each seed.
-        reason: why it was not run, where that is known.
+        name: Name of the variant.
+        seed_count: Number of trainings; 0 if it was not run.
+        scores: Scores over all seeds by metric.
+        runs: Scores of each seed by metric.
+        reason: Why it was not run; empty if unknown.
     """
 
     name: str
@@ -49,15 +49,15 @@ class VariantResult:
 
 @dataclass(frozen=True)
 class VariantComparison:
-    """A planned comparison of two variants on the same images.
+    """Planned comparison of two variants on the same images.
 
     Attributes:
-        first, second: names of the variants.
-        metric: one of ``METRIC_TITLES``.
-        difference: first minus second.
-        p_holm: of there being no difference, holding for all comparisons by the metric together.
-        min_detectable_effect: smallest difference that this number of images detects with 80 % power;
-            None where the difference is the same on every resample.
+        first, second: Names of the variants.
+        metric: Key of ``METRIC_TITLES``.
+        difference: Score of the first minus that of the second.
+        p_holm: p-value, Holm-corrected over all comparisons by this metric.
+        min_detectable_effect: Smallest difference that this number of images detects with 80 % power;
+            None if the difference is the same on every resample.
     """
 
     first: str
@@ -83,12 +83,12 @@ class AblationResults:
     """Results of an ablation study.
 
     Attributes:
-        protocol: what was held equal and what was scored, as text by name.
-        variants: in order.
-        comparisons: in order.
-        learning_curve: AP50 by number of labelled images, for training on these images alone.
-        equivalents: equivalent number of labelled images, as text by variant.
-        notes: reservations about the scores.
+        protocol: Fixed settings and test data, as text by name.
+        variants: Variants in page order.
+        comparisons: Comparisons in page order.
+        learning_curve: AP50 by number of labelled images, for training on these images only.
+        equivalents: Equivalent number of labelled images, as text by variant.
+        notes: Limitations of the scores.
     """
 
     protocol: dict[str, str]
@@ -100,17 +100,17 @@ class AblationResults:
 
 
 def read_ablation(path: Path) -> AblationResults:
-    """Return the results in a file such as ``benchmarks/results/dice.json``.
+    """Read results from a file such as ``benchmarks/results/dice.json``.
 
     ``variants`` have the form described in ``benchmarks/readme_tables.py``. Optional keys: ``comparisons``
     (``first second metric value ci95 p_holm min_detectable_effect``), ``planned`` (names of all variants;
     those without results are returned as not run), ``not_run``, ``equivalents``, ``notes``, ``warnings``.
 
     Args:
-        path: the JSON file.
+        path: JSON file.
 
     Raises:
-        InputError: the file is missing, broken, or has another form.
+        InputError: If the file is missing, damaged, or has another format.
     """
     try:
         content = _AblationRecord.model_validate_json(path.read_text(encoding="utf-8"))
@@ -118,8 +118,8 @@ def read_ablation(path: Path) -> AblationResults:
         raise InputError(path, f"cannot be read ({error.strerror}).") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        raise InputError(path, f"{place}: {first['msg']}.") from error
+        location = ".".join(map(str, first["loc"])) or "the file"
+        raise InputError(path, f"{location}: {first['msg']}.") from error
     results = {record.name: _build_variant(record) for record in content.variants}
     reasons = {record.name: record.reason for record in content.not_run}
     names = dict.fromkeys([*content.planned, *results])
@@ -150,10 +150,10 @@ def read_ablation(path: Path) -> AblationResults:
 
 
 def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> Path:
-    """Write one page that holds everything it shows, and returns its path.
+    """Write a self-contained page and return its path.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     metrics = [m for m in METRIC_TITLES if any(m in variant.scores for variant in results.variants)]
     return write_page(
@@ -170,9 +170,9 @@ def write_ablation_page(results: AblationResults, out: Path, *, title: str) -> P
             for m in metrics
         ),
         differences=tuple(
-            _plot_differences(metric, found)
+            _plot_differences(metric, comparisons)
             for metric in METRIC_TITLES
-            if (found := [c for c in results.comparisons if c.metric == metric])
+            if (comparisons := [c for c in results.comparisons if c.metric == metric])
         ),
         learning_curve=_plot_learning_curve(results) if results.learning_curve else None,
         significance=SIGNIFICANCE,
@@ -232,8 +232,8 @@ class _AblationRecord(BaseModel):
 
 
 def _build_variant(record: _VariantRecord) -> VariantResult:
-    found = {metric: getattr(record, metric) for metric in METRIC_TITLES}
-    scores = {m: Estimate(s.value, s.ci95) for m, s in found.items() if s is not None}
+    records = {metric: getattr(record, metric) for metric in METRIC_TITLES}
+    scores = {m: Estimate(s.value, s.ci95) for m, s in records.items() if s is not None}
     runs = {m: tuple(float(seed[m]) for seed in record.seeds if m in seed) for m in scores}
     return VariantResult(record.name, len(record.seeds), scores, runs)
 
@@ -250,7 +250,7 @@ def _make_interval_mark(variant: VariantResult, metric: str) -> IntervalMark:
 
 
 def _plot_learning_curve(results: AblationResults) -> CurveChart:
-    """Return the learning curve of labelled images alone, with the scores of variants for reference."""
+    """Plot the learning curve on labelled images, with scores of variants as reference lines."""
     scores = {v.name: v.scores["ap50"].value for v in results.variants if "ap50" in v.scores}
     references = {name: scores[name] for name in results.equivalents if name in scores}
     return build_curve_chart(

@@ -1,4 +1,4 @@
-"""The page of a benchmark: scores, what was taken for what, and the pictures with the most errors."""
+"""Page of a benchmark: scores, error types and example images."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sim2cam.report.values import BenchReport, Curves, Series
 
 
 def write_bench_page(report: BenchReport, out: Path) -> Path:
-    """Write one page that holds everything it shows, and returns its path.
+    """Write a self-contained page and return its path.
 
     Args:
-        report: what it shows.
-        out: the HTML file.
+        report: Content of the page.
+        out: Output HTML file.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     score = report.score
     boxes = {title: getattr(score, metric) for metric, title in METRIC_TITLES.items()}
-    ranges = [IntervalMark(name, one.value, one.ci95) for name, one in score.category_ap50.items()]
+    ranges = [IntervalMark(name, ap.value, ap.ci95) for name, ap in score.category_ap50.items()]
     return write_page(
         out,
         "benchmark.html",
@@ -40,8 +40,10 @@ def write_bench_page(report: BenchReport, out: Path) -> Path:
 
 
 def _plot_reliability(calibration: ConfidenceCalibration) -> LineChart | None:
-    """Return a reliability diagram: precision over confidence (Niculescu-Mizil and Caruana 2005,
-    "Predicting good probabilities with supervised learning").
+    """Plot precision over confidence.
+
+    Reliability diagram: Niculescu-Mizil and Caruana 2005, "Predicting good probabilities with supervised
+    learning".
     """
     confidences = tuple(bin_.confidence for bin_ in calibration.bins)
     precisions = tuple(bin_.precision for bin_ in calibration.bins)

@@ -1,4 +1,4 @@
-"""The page of a certificate: every measure with its limit, and the pictures that broke one."""
+"""Page of a label-preservation certificate."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ MEASURE_TITLES = {
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """What the page says of a measure.
+    """Table row of a measure.
 
     Attributes:
-        title: what is measured.
-        is_object_measure: whether it counts towards a certificate.
-        limit: as text.
-        measured_count: number of pictures.
-        failed_count: number of these that break the limit.
-        failure_rate: the share of these.
-        worst: value.
-        reasons: it was not measured, where it was not; with the number of pictures.
+        title: Title of the measure.
+        is_object_measure: Whether the measure verifies label preservation.
+        limit: Limit as text.
+        measured_count: Number of measured images.
+        failed_count: Number of images that exceed the limit.
+        failure_rate: Share of images that exceed the limit.
+        worst: Worst value.
+        reasons: Why images were not measured, with the number of images.
     """
 
     title: str
@@ -72,7 +72,7 @@ class MeasureRow:
 
 @dataclass(frozen=True)
 class ImagePairView:
-    """A picture before and after, as addresses, and which limits it breaks, in words."""
+    """Image before and after translation as data URIs, and its violations as text."""
 
     name: str
     before: str
@@ -83,16 +83,16 @@ class ImagePairView:
 def write_certificate_page(
     certificate: DatasetCertificate, paths: Mapping[str, tuple[Path, Path]], out: Path
 ) -> Path:
-    """Write a page and returns its path.
+    """Write a self-contained page and return its path.
 
     Args:
-        certificate: of a set.
-        paths: files of its pictures before and after, by name.
-        out: the HTML file.
+        certificate: Certificate of a dataset.
+        paths: Image files before and after translation, by name.
+        out: Output HTML file.
 
     Raises:
-        InputError: a picture cannot be read.
-        OutputError: the file cannot be written.
+        InputError: If an image cannot be read.
+        OutputError: If the file cannot be written.
     """
     accepted = [image for image in certificate.images if not image.failed_measures]
     return write_page(

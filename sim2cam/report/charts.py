@@ -1,6 +1,6 @@
-"""Charts: values laid out in a frame, which ``templates/charts.html`` draws as SVG.
+"""Layout of charts that ``templates/charts.html`` draws as SVG.
 
-Lengths are units of the SVG's view box, y down. Text comes along as it is; the template escapes it.
+Lengths are in units of the SVG view box, y down. The template escapes all text.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from sim2cam.report.page import format_number
 from sim2cam.report.values import Curves
 
 WIDTH = 440.0
-COLOUR_COUNT = 8  # of series, in page.css; then they repeat
+COLOUR_COUNT = 8  # series colours in page.css
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48.0, 12.0, 12.0, 38.0
 _PLOT_HEIGHT = 180.0
 _INTERVAL_ROW_HEIGHT, _BAR_ROW_HEIGHT = 40.0, 24.0
 _BAR_LEFT, _BAR_RIGHT = 110.0, 60.0
 _DOT_MARGIN = 10.0
-_EPSILON = 1e-6  # below it, values are taken as equal
+_EPSILON = 1e-6  # relative difference of values that count as equal
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis."""
+    """Tick of an axis."""
 
     position: float
     text: str
@@ -37,7 +37,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class PlotArea:
-    """The rectangle that values are drawn in, and the marks on its axes."""
+    """Rectangle of the plotted values, with ticks and labels of its axes."""
 
     left: float
     top: float
@@ -53,7 +53,7 @@ class PlotArea:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a line chart: an SVG path and its last value as text."""
+    """Line of a chart: SVG path, and last value as text."""
 
     label: str
     path: str
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class LineChart:
-    """Lines over the steps of a training."""
+    """Line chart."""
 
     title: str
     plot_area: PlotArea
@@ -72,14 +72,14 @@ class LineChart:
 
 @dataclass(frozen=True)
 class IntervalMark:
-    """A value to be drawn with its interval.
+    """Value with its interval, before layout.
 
     Attributes:
-        label: what it is of.
-        value: the large dot; None when it was not run.
-        ci95: ends of the line.
-        runs: single runs that the value is the mean of.
-        colour: number of its series.
+        label: Label of the row.
+        value: Mean, drawn as a large dot; None if it was not run.
+        ci95: Interval, drawn as a line.
+        runs: Values of single runs, drawn as rings.
+        colour: Index of the series colour.
     """
 
     label: str
@@ -91,7 +91,7 @@ class IntervalMark:
 
 @dataclass(frozen=True)
 class IntervalRow:
-    """A range in its place: x of the large dot, of the line's ends, and of the small dots."""
+    """Layout of a value with its interval: x of mean, interval ends and single runs."""
 
     label: str
     text: str
@@ -104,7 +104,7 @@ class IntervalRow:
 
 @dataclass(frozen=True)
 class IntervalChart:
-    """Values with intervals, one under another, and where zero is, if it is inside."""
+    """Rows of values with intervals; ``zero_x`` is the x of the zero line, if any."""
 
     title: str
     plot_area: PlotArea
@@ -114,7 +114,7 @@ class IntervalChart:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """A point in its place, and the y of its interval's ends; None without."""
+    """Layout of a point and of the ends of its interval, if any."""
 
     text: str
     x: float
@@ -124,9 +124,9 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class CurveChart:
-    """Points with intervals over a number's logarithm, the line through them, and levels that it is held against.
+    """Curve with intervals over a logarithmic x axis, and horizontal reference lines.
 
-    Levels that are not drawn have no path.
+    References off the scale have an empty path.
     """
 
     title: str
@@ -138,7 +138,7 @@ class CurveChart:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a bar chart."""
+    """Bar of a bar chart."""
 
     label: str
     text: str
@@ -150,10 +150,13 @@ class Bar:
 
 @dataclass(frozen=True)
 class BarChart:
-    """Bars: lying beside their labels, or standing on an axis.
+    """Horizontal or vertical bar chart.
 
     Attributes:
-        expected_path: SVG path of what standing bars are held against; empty without.
+        title: Title of the chart.
+        plot_area: Plot area.
+        bars: Bars in order.
+        expected_path: SVG path of the expected counts of vertical bars; empty if unknown.
     """
 
     title: str
@@ -164,68 +167,68 @@ class BarChart:
 
 @dataclass(frozen=True)
 class Axis:
-    """Round numbers that span values."""
+    """Axis with ticks at round numbers."""
 
     tick_values: tuple[float, ...]
 
     def place(self, value: float, start: float, end: float) -> float:
-        """Return where a value lies between ``start``, of the first mark, and ``end``."""
+        """Map a value to a position between ``start`` (first tick) and ``end`` (last tick)."""
         low, high = self.tick_values[0], self.tick_values[-1]
         return start + (value - low) / (high - low) * (end - start)
 
     def make_ticks(self, start: float, end: float) -> tuple[Tick, ...]:
-        """Return the marks in their places."""
+        """Return the ticks with their positions."""
         return tuple(Tick(self.place(m, start, end), f"{m:.10g}") for m in self.tick_values)
 
 
 def build_axis(low: float, high: float, intervals: int = 5) -> Axis:
-    """Return an axis of multiples of 1, 2 or 5 times a power of ten, about ``intervals`` apart."""
+    """Build an axis with about ``intervals`` steps of 1, 2 or 5 times a power of ten."""
     largest = max(abs(low), abs(high))
     if largest < _EPSILON:
         low, high = 0.0, 1.0
     elif high - low < _EPSILON * largest:
         low, high = low - largest / 2, high + largest / 2
-    rough = (high - low) / intervals
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * f for f in (1, 2, 5, 10) if power * f >= rough * (1 - 1e-9))
+    min_step = (high - low) / intervals
+    power = 10.0 ** math.floor(math.log10(min_step))
+    step = next(power * f for f in (1, 2, 5, 10) if power * f >= min_step * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return Axis(tuple(float(f"{k * step:.10g}") for k in range(first, last + 1)))
 
 
 def build_line_chart(curves: Curves) -> LineChart | None:
-    """Return lines, as those of a training; None when there is no point to draw."""
-    found = [(s.label, _keep_finite(s.steps, s.values)) for s in curves.series]
-    lines = [(label, points) for label, points in found if len(points)]
-    if not lines:
+    """Build a line chart; None if there are no finite points."""
+    all_series = [(s.label, _keep_finite(s.steps, s.values)) for s in curves.series]
+    series = [(label, points) for label, points in all_series if len(points)]
+    if not series:
         return None
-    every = np.concatenate([points for _, points in lines])
-    x_axis = build_axis(min(0.0, float(every[:, 0].min())), float(every[:, 0].max()))
-    y_axis = build_axis(min(0.0, float(every[:, 1].min())), float(every[:, 1].max()), 4)
+    all_points = np.concatenate([points for _, points in series])
+    x_axis = build_axis(min(0.0, float(all_points[:, 0].min())), float(all_points[:, 0].max()))
+    y_axis = build_axis(min(0.0, float(all_points[:, 1].min())), float(all_points[:, 1].max()), 4)
     frame = _build_plot_area(x_axis, y_axis, x_label=curves.x_label, y_label=curves.y_label)
-    drawn = []
-    for colour, (label, points) in enumerate(lines):
-        places = (
+    lines = []
+    for colour, (label, points) in enumerate(series):
+        positions = (
             f"{x_axis.place(x, frame.left, frame.right):.1f} "
             f"{y_axis.place(y, frame.bottom, frame.top):.1f}"
             for x, y in points
         )
         last = f"{points[-1, 1]:.3g}"
-        drawn.append(Line(label, f"M{'L'.join(places)}", last, colour % COLOUR_COUNT))
-    return LineChart(curves.title, frame, tuple(drawn))
+        lines.append(Line(label, f"M{'L'.join(positions)}", last, colour % COLOUR_COUNT))
+    return LineChart(curves.title, frame, tuple(lines))
 
 
 def build_interval_chart(
     title: str, marks: Sequence[IntervalMark], *, is_signed: bool = False
 ) -> IntervalChart:
-    """Return values with intervals.
+    """Build a chart of values with intervals.
 
     Args:
-        title: of the chart.
-        marks: from top to bottom.
-        is_signed: for differences: the axis holds zero, and texts show a sign.
+        title: Title of the chart.
+        marks: Values from top to bottom.
+        is_signed: Include zero in the axis and show signs, for differences.
     """
-    shown = [v for r in marks if r.value is not None for v in (r.value, *r.ci95, *r.runs)]
-    finite = [v for v in shown if math.isfinite(v)] + ([0.0] if is_signed else [])
+    values = [v for m in marks if m.value is not None for v in (m.value, *m.ci95, *m.runs)]
+    finite = [v for v in values if math.isfinite(v)] + ([0.0] if is_signed else [])
     axis = build_axis(min(finite, default=0.0), max(finite, default=1.0))
     left, right = _DOT_MARGIN, WIDTH - _DOT_MARGIN
     bottom = _TOP + _INTERVAL_ROW_HEIGHT * len(marks)
@@ -244,18 +247,18 @@ def build_interval_chart(
 def build_curve_chart(
     title: str, points: Mapping[int, Estimate], references: Mapping[str, float], *, x_label: str
 ) -> CurveChart:
-    """Return values over the logarithm of a number.
+    """Build a curve over a logarithmic x axis.
 
     Args:
-        title: of the chart.
-        points: by the number, above 0, rising; at least one.
-        references: to be held against, by what they are of; those far from all points are named alone.
-        x_label: what is counted.
+        title: Title of the chart and label of the y axis.
+        points: Values by positive count in ascending order; at least one.
+        references: Values of reference lines by label; those far off the scale are listed only.
+        x_label: Label of the x axis.
     """
     values = [v for p in points.values() for v in (p.value, *p.ci95) if math.isfinite(v)]
     low, high = min(values, default=0.0), max(values, default=1.0)
-    near = {n: v for n, v in references.items() if 2 * low - high <= v <= 2 * high - low}
-    y_axis = build_axis(min([low, *near.values()]), max([high, *near.values()]), 4)
+    on_scale = {n: v for n, v in references.items() if 2 * low - high <= v <= 2 * high - low}
+    y_axis = build_axis(min([low, *on_scale.values()]), max([high, *on_scale.values()]), 4)
     first, last = min(points), max(points)
     x_axis = Axis((math.log(first), math.log(last) if last > first else math.log(first) + 1))
     frame = _build_plot_area(x_axis, y_axis, x_label=x_label, y_label=title)
@@ -263,11 +266,11 @@ def build_curve_chart(
     def place(value: float) -> float:
         return y_axis.place(value, frame.bottom, frame.top)
 
-    across = {n: x_axis.place(math.log(n), frame.left, frame.right) for n in points}
+    x_positions = {n: x_axis.place(math.log(n), frame.left, frame.right) for n in points}
     marks = tuple(
         CurvePoint(
             f"{n}: {p.value:.3f} ({p.ci95[0]:.3f} to {p.ci95[1]:.3f})",
-            across[n],
+            x_positions[n],
             place(p.value),
             (place(p.ci95[0]), place(p.ci95[1])) if math.isfinite(sum(p.ci95)) else None,
         )
@@ -275,28 +278,28 @@ def build_curve_chart(
         if math.isfinite(p.value)
     )
     path = "L".join(f"{mark.x:.1f} {mark.y:.1f}" for mark in marks)
-    drawn = tuple(
+    reference_lines = tuple(
         Line(
             label,
-            f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}" if label in near else "",
-            f"{value:.3f}" if label in near else f"{value:.3f}, off scale",
+            f"M{frame.left:.1f} {place(value):.1f}H{frame.right:.1f}" if label in on_scale else "",
+            f"{value:.3f}" if label in on_scale else f"{value:.3f}, off scale",
             1 + index % (COLOUR_COUNT - 1),
         )
         for index, (label, value) in enumerate(references.items())
         if math.isfinite(value)
     )
-    ticks = tuple(Tick(x, f"{n}") for n, x in across.items())
+    ticks = tuple(Tick(x, f"{n}") for n, x in x_positions.items())
     return CurveChart(
-        title, replace(frame, x_ticks=ticks), f"M{path}" if path else "", marks, drawn
+        title, replace(frame, x_ticks=ticks), f"M{path}" if path else "", marks, reference_lines
     )
 
 
 def build_bar_chart(
     title: str, counts: Mapping[str, int], expected: Sequence[float] | None = None
 ) -> BarChart:
-    """Return a lying bar for each count, with what it should be where that is asked."""
+    """Build a horizontal bar for each count, with the expected count in parentheses."""
     expected_texts = [f" ({number:.0f})" for number in expected] if expected else [""] * len(counts)
-    most = max([*counts.values(), 1])
+    largest = max([*counts.values(), 1])
     frame = PlotArea(
         _BAR_LEFT,
         0.0,
@@ -310,7 +313,7 @@ def build_bar_chart(
             f"{count}{text}",
             frame.left,
             _BAR_ROW_HEIGHT * index + 4,
-            (frame.right - frame.left) * count / most,
+            (frame.right - frame.left) * count / largest,
             _BAR_ROW_HEIGHT - 8,
         )
         for index, ((label, count), text) in enumerate(
@@ -323,30 +326,32 @@ def build_bar_chart(
 def build_binned_chart(
     title: str, edges: Sequence[float], counts: Sequence[int], expected: Sequence[float] | None
 ) -> BarChart:
-    """Return standing bars over given bins, and a line of what is asked where that is known.
+    """Build vertical bars over given bins, with a line of the expected counts.
 
     Args:
-        title: of the chart.
-        edges: of the bins, one more than there are.
-        counts: in each bin.
-        expected: number that is expected in each bin.
+        title: Title of the chart.
+        edges: Edges of the bins, one more than bins.
+        counts: Count of each bin.
+        expected: Expected count of each bin; None if unknown.
     """
     x_axis = Axis(tuple(edges))
     y_axis = build_axis(0.0, max([*counts, *(expected or ()), 1.0]), 4)
     frame = _build_plot_area(x_axis, y_axis, x_label="", y_label="samples")
-    marks = [
+    tick_values = [
         m for m in build_axis(edges[0], edges[-1], 6).tick_values if edges[0] <= m <= edges[-1]
     ]
-    places = [x_axis.place(edge, frame.left, frame.right) for edge in edges]
+    edge_positions = [x_axis.place(edge, frame.left, frame.right) for edge in edges]
     tops = [y_axis.place(float(count), frame.bottom, frame.top) for count in counts]
     levels = [y_axis.place(count, frame.bottom, frame.top) for count in expected or ()]
     bars = tuple(
-        Bar(f"{edges[i]:.4g} to {edges[i + 1]:.4g}", f"{counts[i]}", places[i], top,
-            places[i + 1] - places[i], frame.bottom - top)
+        Bar(f"{edges[i]:.4g} to {edges[i + 1]:.4g}", f"{counts[i]}", edge_positions[i], top,
+            edge_positions[i + 1] - edge_positions[i], frame.bottom - top)
         for i, top in enumerate(tops)
     )  # fmt: skip
-    steps = (f"{places[i]:.1f} {y:.1f}H{places[i + 1]:.1f}" for i, y in enumerate(levels))
-    ticks = tuple(Tick(x_axis.place(m, frame.left, frame.right), f"{m:.10g}") for m in marks)
+    steps = (
+        f"{edge_positions[i]:.1f} {y:.1f}H{edge_positions[i + 1]:.1f}" for i, y in enumerate(levels)
+    )
+    ticks = tuple(Tick(x_axis.place(m, frame.left, frame.right), f"{m:.10g}") for m in tick_values)
     line = f"M{'L'.join(steps)}" if levels else ""
     return BarChart(title, replace(frame, x_ticks=ticks), bars, line)
 
@@ -354,31 +359,31 @@ def build_binned_chart(
 def build_histogram(
     title: str, values: Sequence[float], *, up_to: float, x_label: str, y_label: str = "objects"
 ) -> BarChart | None:
-    """Return standing bars over at most about 24 equal bins; None without values.
+    """Build a histogram of about 24 bins at most; None without values.
 
-    Whole numbers are not parted: their bins are 1 wide or more.
+    Bins of integers are at least 1 wide.
 
     Args:
-        title: of the chart.
-        values: from 0.
-        up_to: where the bins end, at least.
-        x_label: what the values are.
-        y_label: what is counted.
+        title: Title of the chart.
+        values: Values of 0 or more.
+        up_to: Minimum end of the last bin.
+        x_label: Label of the x axis.
+        y_label: Label of the y axis.
     """
     if not values:
         return None
-    are_whole = all(float(value).is_integer() for value in values)
-    x_axis = build_axis(0.0, up_to, min(24, max(1, math.ceil(up_to))) if are_whole else 24)
+    are_integers = all(float(value).is_integer() for value in values)
+    x_axis = build_axis(0.0, up_to, min(24, max(1, math.ceil(up_to))) if are_integers else 24)
     counts, _ = np.histogram(values, x_axis.tick_values)
     y_axis = build_axis(0.0, float(counts.max()), 4)
     frame = _build_plot_area(x_axis, y_axis, x_label=x_label, y_label=y_label)
-    every = frame.x_ticks
-    frame = replace(frame, x_ticks=every[:: max(1, -(-len(every) // 8))])
+    ticks = frame.x_ticks
+    frame = replace(frame, x_ticks=ticks[:: max(1, -(-len(ticks) // 8))])
     bars = []
     for index, count in enumerate(counts):
-        left, right = every[index].position, every[index + 1].position
+        left, right = ticks[index].position, ticks[index + 1].position
         top = y_axis.place(float(count), frame.bottom, frame.top)
-        label = f"{every[index].text} to {every[index + 1].text}"
+        label = f"{ticks[index].text} to {ticks[index + 1].text}"
         bars.append(Bar(label, f"{count}", left, top, right - left, frame.bottom - top))
     return BarChart(title, frame, tuple(bars))
 
@@ -411,15 +416,15 @@ def _build_interval_row(
         return axis.place(value, plot_area.left, plot_area.right)
 
     low, high = mark.ci95
-    known = math.isfinite(low + high)
-    span = f" ({low:{sign}.3f} to {high:{sign}.3f})" if known else ""
+    has_interval = math.isfinite(low + high)
+    interval = f" ({low:{sign}.3f} to {high:{sign}.3f})" if has_interval else ""
     return IntervalRow(
         mark.label,
-        f"{mark.value:{sign}.3f}{span}",
+        f"{mark.value:{sign}.3f}{interval}",
         y,
         colour,
         place(mark.value),
-        (place(low), place(high)) if known else None,
+        (place(low), place(high)) if has_interval else None,
         tuple(place(dot) for dot in mark.runs if math.isfinite(dot)),
     )
 

@@ -1,4 +1,4 @@
-"""The page that shows a data set or captures: pictures with their labels, filters and counts."""
+"""Page of a dataset: images with labels, filters and statistics."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ from sim2cam.report.overlay import IGNORED_COLOUR, get_category_colour
 from sim2cam.report.page import encode_data_uri, encode_thumbnail, write_page
 
 IMAGE_PX = 480
-MAX_EMBEDDED = 400  # more pictures than these lie beside the page
-_CONTOUR_TOLERANCE_PX = 0.5  # how far a simplified outline may be from the mask's
+MAX_EMBEDDED = 400  # with more images, they are written to a folder
+_CONTOUR_TOLERANCE_PX = 0.5  # of simplified mask contours
 
 
 @dataclass(frozen=True)
 class ObjectView:
-    """One object on the page.
+    """Object on the page.
 
     Attributes:
-        label: its label.
-        colour: of its box, as CSS.
-        mask_path: SVG path around its visible pixels; empty where they are unknown.
-        amodal_path: SVG path around the whole object; empty without its mask.
-        mask_colour: as CSS, different for each instance.
+        label: Label.
+        colour: CSS colour of the box.
+        mask_path: SVG path of the visible mask; empty if unknown.
+        amodal_path: SVG path of the amodal mask; empty if unknown.
+        mask_colour: CSS colour of the instance.
     """
 
     label: ObjectLabel
@@ -56,24 +56,24 @@ class ObjectView:
 
     @property
     def is_ignored(self) -> bool:
-        """Whether its box is a region that is neither trained on nor scored."""
+        """Whether the label is a crowd region, ignored in training and scoring."""
         return self.label.is_crowd
 
     @property
     def distance_m(self) -> float | None:
-        """From the camera; None when unknown."""
+        """Distance from the camera; None if unknown."""
         return math.dist(self.label.pose.position_m, (0, 0, 0)) if self.label.pose else None
 
 
 @dataclass(frozen=True)
 class LayerView:
-    """One layer of a sample on the page.
+    """Layer of a sample on the page.
 
     Attributes:
-        name: in ``LAYERS``.
-        layer: how it is shown.
-        uri: address of its picture.
-        low, high: the values at both ends of its scale, as text.
+        name: Key of ``LAYERS``.
+        layer: Title and legend.
+        uri: URI of the layer's image.
+        low, high: Ends of the colour scale as text.
     """
 
     name: LayerName
@@ -85,7 +85,7 @@ class LayerView:
 
 @dataclass(frozen=True)
 class SampleView:
-    """One sample on the page: addresses of its pictures, and its objects."""
+    """Sample on the page: URIs of its images, and its objects."""
 
     sample: Sample
     rgb_uri: str
@@ -94,18 +94,18 @@ class SampleView:
 
     @property
     def object_count(self) -> int:
-        """How many objects are labelled; ignored regions are not."""
+        """Number of labelled objects without ignored regions."""
         return sum(not view.is_ignored for view in self.objects)
 
     @property
     def ignored_count(self) -> int:
-        """How many regions are ignored."""
+        """Number of ignored regions."""
         return len(self.objects) - self.object_count
 
 
 @dataclass(frozen=True)
 class RejectionStats:
-    """How many drafts of scenes were thrown away, and why."""
+    """Number of rejected scenes by reason."""
 
     scene_count: int
     rejected_count: int
@@ -113,23 +113,23 @@ class RejectionStats:
 
     @property
     def rejection_rate(self) -> float:
-        """Rejected drafts over all drafts."""
+        """Share of sampled scenes that were rejected."""
         return self.rejected_count / (self.scene_count + self.rejected_count)
 
 
 def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Path:
-    """Write a page that shows a data set and returns its path.
+    """Write a page of a dataset and return its path.
 
-    Up to ``MAX_EMBEDDED`` pictures the page holds them; more lie in a folder beside it.
+    Images are embedded, or written to a folder next to the page if there are more than ``MAX_EMBEDDED``.
 
     Args:
-        dataset: rendered, translated or photographed; labelled or not.
-        out: the HTML file.
-        limit: most samples shown; all when None. Counts are always over all samples.
+        dataset: Dataset with or without labels.
+        out: Output HTML file.
+        limit: Maximum number of samples shown; None for all. Statistics are over all samples.
 
     Raises:
-        InputError: an image cannot be read.
-        OutputError: the page cannot be written.
+        InputError: If an image cannot be read.
+        OutputError: If the page cannot be written.
     """
     selected = dataset.take(limit)
     is_external = sum(1 + len(list_layers(s)) for s in selected.samples) > MAX_EMBEDDED
@@ -165,10 +165,10 @@ def write_inspect_page(dataset: Dataset, out: Path, *, limit: int | None) -> Pat
 
 
 def read_rejection_stats(root: Path) -> RejectionStats | None:
-    """Return what a data set's scenes record of their settling; None where none is recorded.
+    """Read the rejected scenes of a dataset; None if none are recorded.
 
     Raises:
-        InputError: a record is broken.
+        InputError: If a record is damaged.
     """
     scenes: dict[int, list[str]] = {}
     for path in sorted((root / "shards").glob("[0-9]*[0-9]/scenes.jsonl")):
@@ -177,7 +177,7 @@ def read_rejection_stats(root: Path) -> RejectionStats | None:
                 record = json.loads(text)
                 scenes[int(record["scene_index"])] = [str(r) for r in record["rejections"]]
             except (ValueError, KeyError, TypeError) as error:
-                raise InputError(path, f"line {line}: broken scene ({error!r}).") from error
+                raise InputError(path, f"line {line}: damaged scene ({error!r}).") from error
     if not scenes:
         return None
     reasons = Counter(
@@ -189,7 +189,7 @@ def read_rejection_stats(root: Path) -> RejectionStats | None:
 def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarChart | None, ...]:
     sides = [math.sqrt((b[2] - b[0]) * (b[3] - b[1])) for b in (o.box_xyxy for o in labels)]
     fractions = [o.visible_fraction for o in labels if o.visible_fraction is not None]
-    numbers = [
+    object_counts = [
         float(sum(not o.is_crowd for o in s.objects))
         for s in dataset.samples
         if s.objects is not None
@@ -206,8 +206,8 @@ def _build_histograms(dataset: Dataset, labels: list[ObjectLabel]) -> tuple[BarC
         ),
         build_histogram(
             "Objects per image",
-            numbers,
-            up_to=max(numbers, default=0.0) + 1,
+            object_counts,
+            up_to=max(object_counts, default=0.0) + 1,
             x_label="objects",
             y_label="images",
         ),
@@ -256,7 +256,7 @@ def _build_object(
 
 
 def trace_mask(mask: NDArray[np.bool_]) -> str:
-    """Return the SVG path around a mask (height, width), holes too, in pixels as boxes have them."""
+    """Return the SVG path of the contours of a mask (H, W), with holes, in box coordinates."""
     contours, _ = cv2.findContours(mask.astype(np.uint8), cv2.RETR_CCOMP, cv2.CHAIN_APPROX_NONE)
     paths = []
     for contour in contours:
@@ -272,7 +272,7 @@ def _embed_image(_name: str, jpeg: bytes) -> str:
 
 
 def _make_image_writer(page: Path) -> Callable[[str, bytes], str]:
-    """Return a function that writes a picture into a folder beside the page, and its address."""
+    """Return a function that writes an image next to the page and returns its URI."""
     folder = page.with_name(f"{page.stem}-images")
     names: dict[str, str] = {}
 

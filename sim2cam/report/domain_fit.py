@@ -1,4 +1,4 @@
-"""The page of a fitted domain: ranges, distances and pictures before and after, and the gap that is left."""
+"""Page of a domain fit: ranges, domain gap and images before and after."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ DISTANCE_TITLES = {
 
 @dataclass(frozen=True)
 class RangeView:
-    """A range before and after.
+    """Range of a factor before and after the fit.
 
     Attributes:
-        factor: its path.
-        explained_variance: of its variance that looks foretell.
-        before, after: lower and upper end.
-        estimated_bounds: between which captures lie; None where they do not tell.
+        factor: Path of the factor.
+        explained_variance: Share of the factor's variance that image statistics explain.
+        before, after: Lower and upper bound.
+        estimated_bounds: Bounds estimated from real images; None if they cannot be estimated.
     """
 
     factor: str
@@ -45,7 +45,7 @@ class RangeView:
 
 @dataclass(frozen=True, eq=False)
 class DomainView:
-    """Renders of one domain beside captures: how far apart, how well they cover them, how they look."""
+    """Domain gap, coverage and example renders of a domain."""
 
     gap: DomainGap
     coverage: Coverage
@@ -54,9 +54,7 @@ class DomainView:
 
 @dataclass(frozen=True)
 class GapStageView:
-    """How far renders are from captures after one more step of the camera, also by single aspects and by
-    what each step leaves in a picture.
-    """
+    """Domain gap after an image-formation stage, also by aspect and by ISP feature."""
 
     stage: str
     gap: DomainGap
@@ -66,16 +64,16 @@ class GapStageView:
 
 @dataclass(frozen=True, eq=False)
 class FitReport:
-    """Everything that the page of a fit shows.
+    """Content of the page of a domain fit.
 
     Attributes:
-        name: of the recipe.
-        ranges: in the order of the domain.
-        before, after: of captures that nothing was fitted to.
-        captures: some of them.
-        uncovered: those that no render of the fitted domain comes near.
-        trials: over their numbers.
-        gap_stages: of the fitted domain.
+        name: Name of the recipe.
+        ranges: Ranges in the order of the domain.
+        before, after: Gap to held-out real images.
+        captures: Examples of held-out real images.
+        uncovered: Held-out real images that no render of the fitted domain covers.
+        trials: Cost over trials.
+        gap_stages: Domain gap of the fitted domain by image-formation stage.
     """
 
     name: str
@@ -89,10 +87,10 @@ class FitReport:
 
 
 def write_fit_page(report: FitReport, out: Path) -> Path:
-    """Write a page and returns its path.
+    """Write a self-contained page and return its path.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     sides = {"before": report.before, "after": report.after}
     rows = [("target images", report.captures), *((n, side.images) for n, side in sides.items())]
@@ -124,9 +122,9 @@ def _plot_range(range_view: RangeView) -> IntervalChart:
         "after": range_view.after,
     }
     rows = [
-        IntervalMark(name, (one[0] + one[1]) / 2, one, colour=colour)
-        for colour, (name, one) in enumerate(ends.items())
-        if one is not None
+        IntervalMark(name, (bounds[0] + bounds[1]) / 2, bounds, colour=colour)
+        for colour, (name, bounds) in enumerate(ends.items())
+        if bounds is not None
     ]
     return build_interval_chart(range_view.factor, rows)
 
@@ -148,7 +146,7 @@ def _plot_gap_stages(stages: Sequence[GapStageView]) -> list[IntervalChart]:
         }
     return [
         build_interval_chart(
-            title, [IntervalMark(name, one.value, one.ci95) for name, one in rows.items()]
+            title, [IntervalMark(name, gap.value, gap.ci95) for name, gap in rows.items()]
         )
         for title, rows in charts.items()
     ]

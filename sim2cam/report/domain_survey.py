@@ -1,4 +1,4 @@
-"""The page of a domain: what was drawn of each factor, what was asked, and what its ends look like."""
+"""Page of a domain: sampled and expected counts of each factor, and images of its range ends."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sim2cam.report.values import Rgb
 IMAGE_PX = 160
 
 RangeEndImages = Mapping[tuple[str, str], Sequence[tuple[str, Rgb]]]
-"""Pictures (h, w, 3) of the ends of factors with what they are set to, by group and factor."""
+"""Images (H, W, 3) of range ends with the factor's value as text, by group and factor."""
 
 
 @dataclass(frozen=True)
 class FactorView:
-    """A factor on the page: its survey, its chart, and addresses of pictures with their values."""
+    """Factor on the page: histogram, chart, and pairs of value and image URI."""
 
     survey: FactorHistogram
     chart: BarChart
@@ -33,17 +33,17 @@ def write_domain_page(
     images: RangeEndImages,
     out: Path,
 ) -> Path:
-    """Write a page and returns its path.
+    """Write a self-contained page and return its path.
 
     Args:
-        name: of the recipe.
-        scene_count: how many were drawn.
-        factors: in the order of the domain.
-        images: of some of them.
-        out: the HTML file.
+        name: Name of the recipe.
+        scene_count: Number of sampled scenes.
+        factors: Factors in the order of the domain.
+        images: Images of range ends of some factors.
+        out: Output HTML file.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     groups: dict[str, list[FactorHistogram]] = {}
     for factor in factors:
@@ -65,11 +65,13 @@ def write_domain_page(
 
 
 def _build_factor(factor: FactorHistogram, images: RangeEndImages) -> FactorView:
-    found = images.get((factor.group, factor.factor), ())
+    range_ends = images.get((factor.group, factor.factor), ())
     return FactorView(
         factor,
         _build_chart(factor),
-        tuple((value, encode_data_uri(encode_thumbnail(rgb, IMAGE_PX))) for value, rgb in found),
+        tuple(
+            (value, encode_data_uri(encode_thumbnail(rgb, IMAGE_PX))) for value, rgb in range_ends
+        ),
     )
 
 

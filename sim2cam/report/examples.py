@@ -1,4 +1,4 @@
-"""Which pictures a page shows, and how."""
+"""Selection and encoding of example images for pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLE_PX = 960
 
 @dataclass(frozen=True)
 class PageImage:
-    """A picture on the page: its address, what it shows in words, and what stands under it."""
+    """Image on a page: URI, alternative text and caption."""
 
     uri: str
     alt: str
@@ -28,19 +28,18 @@ class PageImage:
 def select_examples(
     captures: Dataset, predictions: Predictions, threshold: float, *, count: int
 ) -> Examples:
-    """Return the ``count`` best and the ``count`` worst images, none of them twice.
+    """Select disjoint sets of images with the fewest and the most errors.
 
-    Best are those without errors and the most objects; worst those with the most errors.
+    Images with the same number of errors are ranked by true positives.
 
     Args:
-        captures: labelled images.
-        predictions: by the image's name.
-        threshold: score from which on they count.
-        count: of each; fewer where there are not enough images, and images without an error are
-            never among the worst.
+        captures: Labelled images.
+        predictions: Predictions by image name.
+        threshold: Minimum score of detections.
+        count: Maximum size of each set. Images without errors are never in the second set.
 
     Raises:
-        InputError: an image cannot be read.
+        InputError: If an image cannot be read.
     """
     errors = count_errors(captures, predictions, threshold)
     ranked = sorted(errors, key=lambda e: (-e.errors, e.true_positives, e.name))
@@ -48,7 +47,7 @@ def select_examples(
     best = sorted(ranked[len(worst) :], key=_rank_errors)[:count]
     samples = {sample.name: sample for sample in captures.samples}
 
-    def example(errors: ImageErrors) -> Example:
+    def make_example(errors: ImageErrors) -> Example:
         sample = samples[errors.name]
         return Example(
             sample.name,
@@ -57,29 +56,29 @@ def select_examples(
             tuple(predictions[sample.name]),
         )
 
-    return Examples(tuple(map(example, best)), tuple(map(example, worst)), threshold)
+    return Examples(tuple(map(make_example, best)), tuple(map(make_example, worst)), threshold)
 
 
 def build_image_rows(
     sim: Dataset, adapted: Dataset | None, captures: Dataset, *, count: int
 ) -> tuple[ImageRow, ...]:
-    """Return renders beside their translations and beside captures, spread over the sets.
+    """Build rows of a render, its translation and a real image, evenly spaced over the sets.
 
-    Renders that show no object are passed over, unless none does.
+    Renders without objects are skipped, unless all are.
 
     Args:
-        sim: the renders.
-        adapted: their translations; None when nothing was translated.
-        captures: labelled or not; they show other scenes.
-        count: rows, fewer where there are not enough renders.
+        sim: Renders.
+        adapted: Their translations; None if nothing was translated.
+        captures: Real images of other scenes.
+        count: Maximum number of rows.
 
     Raises:
-        InputError: an image cannot be read.
+        InputError: If an image cannot be read.
     """
     translations = {} if adapted is None else {s.parent: s for s in adapted.samples}
-    whole = tuple(s for s in sim.samples if adapted is None or s.digest in translations)
-    shown = tuple(s for s in whole if s.objects)
-    renders = _select_evenly(replace(sim, samples=shown or whole), count)
+    candidates = tuple(s for s in sim.samples if adapted is None or s.digest in translations)
+    with_objects = tuple(s for s in candidates if s.objects)
+    renders = _select_evenly(replace(sim, samples=with_objects or candidates), count)
     photos = _select_evenly(captures, count)
     return tuple(
         ImageRow(
@@ -92,7 +91,7 @@ def build_image_rows(
 
 
 def render_examples(examples: Sequence[Example], threshold: float) -> tuple[PageImage, ...]:
-    """Return scored images with their hits and errors among detections of a score from ``threshold`` on."""
+    """Draw detections with a score of at least ``threshold`` and their errors into images."""
     return tuple(_render_example(example, threshold) for example in examples)
 
 
@@ -100,10 +99,10 @@ def _render_example(example: Example, threshold: float) -> PageImage:
     outcomes = classify_detections(example.objects, example.detections, threshold)
     counts = {kind: sum(o.kind == kind for o in outcomes) for kind in OUTCOME_COLOURS}
     summary = ", ".join(f"{kind} ({n})" for kind, n in counts.items() if n)
-    drawn = draw_matches(example.rgb, example.objects, example.detections, threshold)
+    overlay = draw_matches(example.rgb, example.objects, example.detections, threshold)
     caption = f"{example.name}: {summary or 'no objects or detections'}"
     return PageImage(
-        encode_data_uri(encode_thumbnail(drawn, EXAMPLE_PX)), f"detections in {caption}", caption
+        encode_data_uri(encode_thumbnail(overlay, EXAMPLE_PX)), f"detections in {caption}", caption
     )
 
 
@@ -112,9 +111,11 @@ def _rank_errors(errors: ImageErrors) -> tuple[int, int, str]:
 
 
 def _select_evenly(dataset: Dataset, count: int) -> list[Sample]:
-    n = len(dataset.samples)
+    sample_count = len(dataset.samples)
     return (
-        [dataset.samples[i * n // count] for i in range(count)] if n > count else [*dataset.samples]
+        [dataset.samples[i * sample_count // count] for i in range(count)]
+        if sample_count > count
+        else [*dataset.samples]
     )
 
 

@@ -1,4 +1,4 @@
-"""Layers of the page: the right eye's picture, and channels in colours that tell values apart."""
+"""Colour images of channels and of the right stereo camera, as layers of the dataset page."""
 
 from __future__ import annotations
 
@@ -24,20 +24,17 @@ _COVISIBLE_COLOUR, _NOT_COVISIBLE_COLOUR = (225, 225, 225), (214, 96, 36)
 _GOLDEN_ANGLE_DEG = 137.508
 _COLOUR_COUNT = 256
 _OCCLUDED_VALUE = 0.55
-_SCALE_QUANTILES = (
-    0.01,
-    0.99,
-)  # quantiles: a few stray values do not take the colours of all others
+_SCALE_QUANTILES = (0.01, 0.99)  # robust to outliers
 
 
 @dataclass(frozen=True)
 class LayerImage:
-    """A layer of one sample; black where nothing is.
+    """Layer of a sample; black where undefined.
 
     Attributes:
-        rgb: (h, w, 3).
-        low, high: the values at both ends of the scale, as text; empty where there is no scale, and
-            ``low`` alone where it begins at 0.
+        rgb: Image (H, W, 3).
+        low, high: Ends of the colour scale as text; both empty without a scale, ``low`` empty for a
+            scale from 0.
     """
 
     rgb: Rgb
@@ -47,12 +44,12 @@ class LayerImage:
 
 @dataclass(frozen=True)
 class Layer:
-    """How something of a sample is shown.
+    """Definition of a layer.
 
     Attributes:
-        title: its name on the page.
-        legend: what its colours mean.
-        paint: from the channels of a sample to the picture.
+        title: Title on the page.
+        legend: Meaning of the colours.
+        paint: Converts the channels of a sample to an image.
     """
 
     title: str
@@ -61,24 +58,24 @@ class Layer:
 
 
 def list_layers(sample: Sample) -> list[LayerName]:
-    """Return which layers a sample has, in the order of the page."""
+    """List the layers of a sample in page order."""
     return [
         name for name in LAYERS if name in sample.channels or (name == "right" and sample.right_rgb)
     ]
 
 
 def paint_layers(sample: Sample) -> dict[LayerName, LayerImage]:
-    """Return the layers that a sample has.
+    """Paint all layers of a sample.
 
     Raises:
-        InputError: a channel or picture cannot be read.
+        InputError: If a channel or image cannot be read.
     """
     channels = {name: read_channel(name, path) for name, path in sample.channels.items()}
     return {name: LAYERS[name].paint(channels, sample) for name in list_layers(sample)}
 
 
 def get_instance_colour(number: int) -> tuple[int, int, int]:
-    """Return a colour for an instance, far from those of the numbers next to it."""
+    """Return the RGB colour of an instance, distinct from those of adjacent numbers."""
     hue = number * _GOLDEN_ANGLE_DEG % 360 / 360
     red, green, blue = colorsys.hls_to_rgb(hue, 0.6, 0.9)
     return round(255 * red), round(255 * green), round(255 * blue)
@@ -95,9 +92,9 @@ def _paint_depth(channels: Channels, _sample: Sample) -> LayerImage:
 
 
 def _paint_sensor_depth(channels: Channels, sample: Sample) -> LayerImage:
-    read_m = channels["sensor_depth"] * (sample.depth_unit_m or 0.0)
-    like = channels["depth"].astype(np.float64) if "depth" in channels else read_m
-    return _paint_scalar(read_m, like, "m", is_larger_nearer=False)
+    depth_m = channels["sensor_depth"] * (sample.depth_unit_m or 0.0)
+    reference_m = channels["depth"].astype(np.float64) if "depth" in channels else depth_m
+    return _paint_scalar(depth_m, reference_m, "m", is_larger_nearer=False)
 
 
 def _paint_disparity(channels: Channels, _sample: Sample) -> LayerImage:
@@ -115,19 +112,18 @@ def _paint_covisibility(channels: Channels, _sample: Sample) -> LayerImage:
 
 
 def _paint_raw(channels: Channels, sample: Sample) -> LayerImage:
-    """Return each pixel in the colour of its filter."""
     raw = channels["raw"].astype(np.float64)
     assert sample.raw_format is not None
-    share = np.clip(
+    level = np.clip(
         (raw - sample.raw_format.black_level)
         / (sample.raw_format.white_level - sample.raw_format.black_level),
         0,
         1,
     )
     rgb = np.zeros((*raw.shape, 3), np.uint8)
-    for place, color in enumerate(sample.raw_format.pattern):
-        at = slice(place // 2, None, 2), slice(place % 2, None, 2)
-        rgb[(*at, "RGB".index(color))] = _to_uint8(np.sqrt(share[at]))
+    for index, color in enumerate(sample.raw_format.pattern):
+        pixels = slice(index // 2, None, 2), slice(index % 2, None, 2)
+        rgb[(*pixels, "RGB".index(color))] = _to_uint8(np.sqrt(level[pixels]))
     return LayerImage(rgb)
 
 
@@ -140,11 +136,11 @@ def _paint_parts(channels: Channels, _sample: Sample) -> LayerImage:
 
 
 def _paint_normals(channels: Channels, _sample: Sample) -> LayerImage:
-    towards = channels["normals"] * np.array(
+    flipped = channels["normals"] * np.array(
         [1, -1, -1], np.float32
-    )  # right, up and towards the viewer
-    known = channels["normals"].any(axis=-1, keepdims=True)
-    return LayerImage(_to_uint8(np.where(known, (towards + 1) / 2, 0)))
+    )  # right, up, towards the camera
+    is_known = channels["normals"].any(axis=-1, keepdims=True)
+    return LayerImage(_to_uint8(np.where(is_known, (flipped + 1) / 2, 0)))
 
 
 def _paint_coordinates(channels: Channels, _sample: Sample) -> LayerImage:
@@ -164,13 +160,13 @@ def _paint_flow_backward(channels: Channels, _sample: Sample) -> LayerImage:
 
 
 def _paint_flow(flow: NDArray[np.float32]) -> LayerImage:
-    """Return a flow (h, w, 3): direction as hue, length as saturation; darker where it is hidden."""
-    known = flow[..., 2] > 0
+    """Paint flow (H, W, 3): direction as hue, length as saturation, occlusion as darkness."""
+    is_known = flow[..., 2] > 0
     lengths = np.linalg.norm(flow[..., :2], axis=-1)
-    longest = float(np.quantile(lengths[known], _SCALE_QUANTILES[1])) if known.any() else 0.0
-    turns = np.arctan2(flow[..., 1], flow[..., 0]) / (2 * np.pi) % 1
-    value = np.where(flow[..., 2] == FLOW_VISIBLE, 1.0, _OCCLUDED_VALUE) * known
-    hsv = [turns * 360, np.minimum(lengths / max(longest, 1e-9), 1), value]
+    longest = float(np.quantile(lengths[is_known], _SCALE_QUANTILES[1])) if is_known.any() else 0.0
+    directions = np.arctan2(flow[..., 1], flow[..., 0]) / (2 * np.pi) % 1
+    value = np.where(flow[..., 2] == FLOW_VISIBLE, 1.0, _OCCLUDED_VALUE) * is_known
+    hsv = [directions * 360, np.minimum(lengths / max(longest, 1e-9), 1), value]
     rgb = cv2.cvtColor(np.stack(hsv, axis=-1).astype(np.float32), cv2.COLOR_HSV2RGB)
     return LayerImage(_to_uint8(rgb), high=f"{longest:.1f} px")
 
@@ -178,32 +174,32 @@ def _paint_flow(flow: NDArray[np.float32]) -> LayerImage:
 def _paint_scalar(
     values: Floats, reference: Floats, unit: str, *, is_larger_nearer: bool
 ) -> LayerImage:
-    """Return values (h, w) on the scale of those of another picture; 0 is nothing.
+    """Paint values (H, W) on a colour scale; 0 is undefined.
 
     Args:
-        values: what is shown.
-        reference: what its scale is made for.
-        unit: of both.
-        is_larger_nearer: whether large values are near; near is bright.
+        values: Painted values.
+        reference: Values that define the scale.
+        unit: Unit of both.
+        is_larger_nearer: Whether large values are near. Near is bright.
     """
-    known = values > 0
+    is_known = values > 0
     if not (reference > 0).any():
         return LayerImage(np.zeros((*values.shape, 3), np.uint8))
     low, high = np.quantile(reference[reference > 0], _SCALE_QUANTILES)
-    share = np.clip((values - low) / max(high - low, 1e-9), 0, 1)
-    levels = _to_uint8(share if is_larger_nearer else 1 - share)
-    coloured = cv2.cvtColor(cv2.applyColorMap(levels, cv2.COLORMAP_VIRIDIS), cv2.COLOR_BGR2RGB)
+    fraction = np.clip((values - low) / max(high - low, 1e-9), 0, 1)
+    levels = _to_uint8(fraction if is_larger_nearer else 1 - fraction)
+    colours = cv2.cvtColor(cv2.applyColorMap(levels, cv2.COLORMAP_VIRIDIS), cv2.COLOR_BGR2RGB)
     near, far = (high, low) if is_larger_nearer else (low, high)
-    shown = np.where(known[..., None], coloured, 0).astype(np.uint8)
-    return LayerImage(shown, f"{far:.2f} {unit}", f"{near:.2f} {unit}")
+    rgb = np.where(is_known[..., None], colours, 0).astype(np.uint8)
+    return LayerImage(rgb, f"{far:.2f} {unit}", f"{near:.2f} {unit}")
 
 
 def _paint_indices(indices: NDArray[np.uint16]) -> LayerImage:
     palette = np.zeros((_COLOUR_COUNT + 1, 3), np.uint8)
     palette[1:] = [get_instance_colour(number) for number in range(1, _COLOUR_COUNT + 1)]
-    known = indices > 0
+    is_known = indices > 0
     return LayerImage(
-        palette[np.where(known, (indices.astype(np.int64) - 1) % _COLOUR_COUNT + 1, 0)]
+        palette[np.where(is_known, (indices.astype(np.int64) - 1) % _COLOUR_COUNT + 1, 0)]
     )
 
 
@@ -238,4 +234,4 @@ LAYERS: dict[LayerName, Layer] = {
     "flow_forward": Layer("flow to the next frame", _FLOW_LEGEND, _paint_flow_forward),
     "flow_backward": Layer("flow to the previous frame", _FLOW_LEGEND, _paint_flow_backward),
 }
-"""Every layer, in the order of the page."""
+"""All layers in page order."""

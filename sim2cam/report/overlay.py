@@ -1,4 +1,4 @@
-"""Boxes and their names drawn into images, large enough to be read."""
+"""Drawing of boxes, masks, keypoints and labels into images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sim2cam.metrics.detection import Detection
 from sim2cam.metrics.error_analysis import DetectionOutcome, OutcomeKind, classify_detections
 from sim2cam.report.values import Rgb
 
-MIN_LONGER_SIDE_PX = 960  # of drawn images: small ones are enlarged before text goes onto them
+MIN_LONGER_SIDE_PX = 960  # smaller images are enlarged before drawing
 OUTCOME_COLOURS: dict[OutcomeKind, tuple[int, int, int]] = {
     "true positive": (64, 222, 112),
     "confusion": (255, 176, 32),
@@ -36,26 +36,32 @@ CATEGORY_COLOURS = (
 )  # fmt: skip
 
 IGNORED_COLOUR = (200, 200, 200)
-"""Of regions that are neither trained on nor scored."""
+"""Colour of regions that are ignored in training and scoring."""
 
 _TEXT_PX, _LINE_PX, _DASH_PX, _DOT_PX = (
     15,
     2,
     12,
     6,
-)  # in images of that length, in larger ones more
-_CLIP_PX = 10_000  # from the picture, beyond which OpenCV draws no lines
+)  # at MIN_LONGER_SIDE_PX, scaled for larger images
+_CLIP_PX = 10_000  # OpenCV cannot draw beyond
 _MASK_OPACITY = 0.4
-_VISIBLE_THRESHOLD = 0.5  # how sure it has to be that a keypoint is seen
+_VISIBLE_THRESHOLD = 0.5  # minimum visibility score of a visible keypoint
 _TEXT_COLOUR = (16, 16, 16)
 
 
 @dataclass(frozen=True)
 class BoxAnnotation:
-    """A box with its text; coordinates of the image that it is drawn into.
+    """Box to draw, in pixels of the image.
 
-    With the ``cuboid_corners`` (8, 2) of its box in space, the edges of that are drawn instead. ``keypoints`` (n, 3)
-    are x, y and how surely each is seen: those that are hidden are rings. The pixels of a ``mask`` (h, w) are tinted.
+    Attributes:
+        box_xyxy: Box.
+        text: Text on the label.
+        colour: RGB colour.
+        is_dashed: Draw a dashed box.
+        cuboid_corners: Projected corners (8, 2) of a 3D box, drawn instead of the box.
+        keypoints: x, y and visibility score (N, 3); hidden keypoints are rings.
+        mask: Mask (H, W) to tint.
     """
 
     box_xyxy: Box
@@ -68,17 +74,16 @@ class BoxAnnotation:
 
 
 def get_category_colour(index: int) -> tuple[int, int, int]:
-    """Return the RGB colour of a category by its index; colours repeat after ten."""
+    """Return the RGB colour of a category index; colours repeat after ten."""
     return CATEGORY_COLOURS[index % len(CATEGORY_COLOURS)]
 
 
 def draw_matches(
     rgb: Rgb, objects: Sequence[ObjectLabel], detections: Sequence[Detection], threshold: float
 ) -> Rgb:
-    """Return the image, enlarged, with detections of a score from ``threshold`` on and missed objects.
+    """Draw detections with a score of at least ``threshold`` and missed objects, coloured by error type.
 
-    Right detections show their category and score, wrong ones what the object is instead; missed
-    objects are dashed.
+    Labels show category and score, and the true category of confusions. Missed objects are dashed.
     """
     marks = [
         BoxAnnotation(
@@ -90,12 +95,12 @@ def draw_matches(
 
 
 def draw_labels(rgb: Rgb, objects: Sequence[ObjectLabel], categories: Sequence[str]) -> Rgb:
-    """Return the image, enlarged, with the labelled boxes and their categories drawn into it.
+    """Draw labelled boxes and their categories.
 
     Args:
-        rgb: the image.
-        objects: its labels; regions that are ignored (``is_crowd``) are dashed and grey.
-        categories: of the data set, which give the colours.
+        rgb: Image.
+        objects: Labels; crowd regions are dashed and grey.
+        categories: Categories of the dataset, which define the colours.
     """
     marks = [
         BoxAnnotation(o.box_xyxy, f"ignored: {o.category}", IGNORED_COLOUR, is_dashed=True)
@@ -113,14 +118,13 @@ def draw_detections(
     detections: Sequence[tuple[Detection, NDArray[np.float64] | None]],
     categories: Sequence[str],
 ) -> Rgb:
-    """Return the image, enlarged, with what was found, its category and score drawn into it.
+    """Draw detections with their categories and scores.
 
     Args:
-        rgb: the image.
-        detections: what was found, and of each the corners (8, 2) of its box in space, pixels, in the
-            order of ``compute_box_corners``; None where they are not known. Keypoints that are hidden are
-            rings, masks are tinted.
-        categories: of the detector, which give the colours.
+        rgb: Image.
+        detections: Detections with the projected corners (8, 2) of their 3D boxes in pixels, in the order
+            of ``compute_box_corners``, or None.
+        categories: Categories of the detector, which define the colours.
     """
     marks = [
         BoxAnnotation(
@@ -150,7 +154,7 @@ def _collect_keypoints(detection: Detection) -> NDArray[np.float64] | None:
 def _format_match(match: DetectionOutcome) -> str:
     if match.kind == "missed":
         return f"{match.true_category} missed"
-    assert match.score is not None  # of all that was found
+    assert match.score is not None  # all but missed objects have one
     score = _format_score(match.score)
     if match.true_category not in (None, match.predicted_category):
         return f"{match.predicted_category} {score}, label {match.true_category}"
@@ -166,13 +170,13 @@ def _draw_annotations(rgb: Rgb, annotations: Sequence[BoxAnnotation]) -> Rgb:
     scale = MIN_LONGER_SIDE_PX / max(height, width)
     if scale > 1:
         size = (round(width * scale), round(height * scale))
-        large = cv2.resize(rgb, size, interpolation=cv2.INTER_CUBIC)
+        enlarged = cv2.resize(rgb, size, interpolation=cv2.INTER_CUBIC)
     else:
-        scale, large = 1.0, rgb.copy()
-    canvas = np.asarray(large, dtype=np.uint8)
+        scale, enlarged = 1.0, rgb.copy()
+    canvas = np.asarray(enlarged, dtype=np.uint8)
     for mark in annotations:
         _tint_mask(canvas, mark)
-    placed = [
+    scaled = [
         replace(
             mark,
             box_xyxy=_scale_box(mark.box_xyxy, scale),
@@ -181,19 +185,19 @@ def _draw_annotations(rgb: Rgb, annotations: Sequence[BoxAnnotation]) -> Rgb:
         )
         for mark in annotations
     ]
-    unit = max(1.0, max(canvas.shape[:2]) / MIN_LONGER_SIDE_PX)
-    for mark in placed:
-        _draw_box(canvas, mark, unit)
-    return _draw_texts(canvas, placed, round(_TEXT_PX * unit))
+    line_scale = max(1.0, max(canvas.shape[:2]) / MIN_LONGER_SIDE_PX)
+    for mark in scaled:
+        _draw_box(canvas, mark, line_scale)
+    return _draw_texts(canvas, scaled, round(_TEXT_PX * line_scale))
 
 
 def _tint_mask(canvas: Rgb, annotation: BoxAnnotation) -> None:
     if annotation.mask is not None:
         size = (canvas.shape[1], canvas.shape[0])
-        large = (
+        mask = (
             cv2.resize(annotation.mask.astype(np.uint8), size, interpolation=cv2.INTER_NEAREST) > 0
         )
-        canvas[large] = (1 - _MASK_OPACITY) * canvas[large] + _MASK_OPACITY * np.array(
+        canvas[mask] = (1 - _MASK_OPACITY) * canvas[mask] + _MASK_OPACITY * np.array(
             annotation.colour
         )
 
@@ -206,79 +210,85 @@ def _draw_box(canvas: Rgb, annotation: BoxAnnotation, line_scale: float) -> None
         if annotation.cuboid_corners is None
         else _build_cuboid_edges(annotation.cuboid_corners)
     )
-    for colour, rim in (
-        (_TEXT_COLOUR, 1),
-        (annotation.colour, 0),
-    ):  # a dark rim, to be seen on any ground
+    for colour, rim in ((_TEXT_COLOUR, 1), (annotation.colour, 0)):  # dark rim for contrast
         thickness = round((_LINE_PX + 2 * rim) * line_scale)
         for start, end in lines:
             cv2.line(canvas, start, end, colour, thickness)
-        for x, y, seen in () if annotation.keypoints is None else annotation.keypoints:
-            place = round(np.clip(x, -_CLIP_PX, _CLIP_PX)), round(np.clip(y, -_CLIP_PX, _CLIP_PX))
-            drawn = cv2.FILLED if seen >= _VISIBLE_THRESHOLD else thickness
-            cv2.circle(canvas, place, round((_DOT_PX + rim) * line_scale), colour, drawn)
+        for x, y, visibility in () if annotation.keypoints is None else annotation.keypoints:
+            position = (
+                round(np.clip(x, -_CLIP_PX, _CLIP_PX)),
+                round(np.clip(y, -_CLIP_PX, _CLIP_PX)),
+            )
+            circle_thickness = cv2.FILLED if visibility >= _VISIBLE_THRESHOLD else thickness
+            cv2.circle(
+                canvas, position, round((_DOT_PX + rim) * line_scale), colour, circle_thickness
+            )
 
 
 def _build_cuboid_edges(
     corners: NDArray[np.float64],
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the twelve lines between corners that differ in one bit of their number."""
-    places = [(x, y) for x, y in np.rint(corners).clip(-_CLIP_PX, _CLIP_PX).astype(int).tolist()]
-    pairs = itertools.combinations(range(len(places)), 2)
-    return [(places[a], places[b]) for a, b in pairs if (a ^ b).bit_count() == 1]
+    # Edges join corners whose indices differ in one bit.
+    points = [(x, y) for x, y in np.rint(corners).clip(-_CLIP_PX, _CLIP_PX).astype(int).tolist()]
+    pairs = itertools.combinations(range(len(points)), 2)
+    return [(points[a], points[b]) for a, b in pairs if (a ^ b).bit_count() == 1]
 
 
 def _build_box_sides(
     x0: int, y0: int, x1: int, y1: int, dash_px: float
 ) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the pieces of line that make a box: dashes about so long."""
+    """Return the line segments of a box, dashed at about this length."""
     corners = [(x0, y0), (x1, y0), (x1, y1), (x0, y1), (x0, y0)]
-    pieces = []
+    segments = []
     for start, end in itertools.pairwise(corners):
         a, b = np.array(start, np.float64), np.array(end, np.float64)
         n = max(1, int(np.linalg.norm(b - a) // dash_px)) | 1  # odd: a dash at both ends
         stops = np.round(a + (b - a) * np.linspace(0, 1, n + 1)[:, None]).astype(int)
-        pieces += [
+        segments += [
             ((int(p[0]), int(p[1])), (int(q[0]), int(q[1])))
             for p, q in zip(stops[:-1:2], stops[1::2], strict=True)
         ]
-    return pieces
+    return segments
 
 
 def _draw_texts(canvas: Rgb, annotations: Sequence[BoxAnnotation], text_px: int) -> Rgb:
-    """Return the image with every text on a plate above or below its box."""
-    picture, font = Image.fromarray(canvas), _load_font(text_px)
-    pen = ImageDraw.Draw(picture)
+    """Draw each text on a plate above or below its box."""
+    image, font = Image.fromarray(canvas), _load_font(text_px)
+    canvas_draw = ImageDraw.Draw(image)
     plates: list[Box] = []
     for mark in annotations:
-        size = pen.textlength(mark.text, font=font) + 0.4 * text_px, text_px * 4 / 3
-        plate = _place_label(mark.box_xyxy, size, picture.size, plates)
+        size = canvas_draw.textlength(mark.text, font=font) + 0.4 * text_px, text_px * 4 / 3
+        plate = _place_label(mark.box_xyxy, size, image.size, plates)
         plates.append(plate)
-        pen.rectangle(plate, fill=mark.colour)
-        pen.text((plate[0] + text_px / 5, plate[1] + text_px / 15), mark.text, _TEXT_COLOUR, font)
-    return np.asarray(picture, dtype=np.uint8)
+        canvas_draw.rectangle(plate, fill=mark.colour)
+        canvas_draw.text(
+            (plate[0] + text_px / 5, plate[1] + text_px / 15), mark.text, _TEXT_COLOUR, font
+        )
+    return np.asarray(image, dtype=np.uint8)
 
 
 def _place_label(
     box: Box, size: tuple[float, float], image_size: tuple[int, int], occupied: Sequence[Box]
 ) -> Box:
-    """Return where a plate goes: above or below its box, preferably onto no other plate."""
+    """Place a plate above or below its box, preferably without overlap of other plates."""
     width, height = size
     left = min(max(0.0, box[0] - 1), max(0.0, image_size[0] - width))
-    places = [
+    candidates = [
         (left, top, left + width, top + height)
         for top in (box[1] - height, box[3])
         if 0 <= top <= image_size[1] - height
     ]
-    places.append((left, max(0.0, box[1]), left + width, max(0.0, box[1]) + height))
-    others = np.array(occupied, np.float64).reshape(-1, 4)
-    free = (p for p in places if not pairwise_iou(np.array([p]), others).any())
-    return next(free, places[0])
+    candidates.append((left, max(0.0, box[1]), left + width, max(0.0, box[1]) + height))
+    occupied_boxes = np.array(occupied, np.float64).reshape(-1, 4)
+    free_candidates = (
+        p for p in candidates if not pairwise_iou(np.array([p]), occupied_boxes).any()
+    )
+    return next(free_candidates, candidates[0])
 
 
 @functools.cache
 def _load_font(size_px: int) -> ImageFont.FreeTypeFont:
-    """Return the font that comes with matplotlib, which has the letters of most languages."""
+    """Load the font of matplotlib, which covers most languages."""
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     return ImageFont.truetype(fonts / "DejaVuSans-Bold.ttf", size_px)
 

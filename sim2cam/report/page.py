@@ -1,4 +1,4 @@
-"""Pages: templates filled with values, everything escaped, nothing loaded from elsewhere."""
+"""Rendering of self-contained HTML pages from templates, with all values escaped."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ UNDEFINED = "–"
 
 
 def write_page(path: Path, template: str, **values: Any) -> Path:
-    """Write a page and returns its path.
+    """Render a template to a file and return its path.
 
     Args:
-        path: the HTML file.
-        template: file name in ``templates``.
-        **values: what the template shows.
+        path: Output HTML file.
+        template: File name in ``templates``.
+        **values: Variables of the template.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     page = _create_environment().get_template(template).render(**values)
     write_atomic(path, page.encode(errors="backslashreplace"))
@@ -37,7 +37,7 @@ def write_page(path: Path, template: str, **values: Any) -> Path:
 
 
 def encode_thumbnail(rgb: Rgb, max_side_px: int) -> bytes:
-    """Return the JPEG file of an image, made smaller where its longer side exceeds a length."""
+    """Encode an image as JPEG, scaled down to a maximum side."""
     height, width = rgb.shape[:2]
     scale = max_side_px / max(height, width)
     if scale < 1:
@@ -47,28 +47,28 @@ def encode_thumbnail(rgb: Rgb, max_side_px: int) -> bytes:
 
 
 def encode_data_uri(jpeg: bytes) -> str:
-    """Return a JPEG file as an address that holds the file itself."""
+    """Return a JPEG file as a data URI."""
     return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
 
 
 def format_number(value: float, digits: int = 3) -> str:
-    """Return a number as text; a dash when it is not defined."""
+    """Format a number; a dash if it is not finite."""
     return f"{value:.{digits}f}" if math.isfinite(value) else UNDEFINED
 
 
 def format_signed(value: float) -> str:
-    """Return a difference as text, with its sign; a dash when it is not defined."""
+    """Format a difference with its sign; a dash if it is not finite."""
     return f"{value:+.3f}" if math.isfinite(value) else UNDEFINED
 
 
 def format_interval(estimate: Estimate) -> str:
-    """Return the 95 % interval as text; a dash when it is not defined."""
+    """Format a 95 % interval; a dash if it is not finite."""
     low, high = estimate.ci95
     return f"{low:.3f}–{high:.3f}" if math.isfinite(low + high) else UNDEFINED
 
 
 def format_duration(seconds: float) -> str:
-    """Return seconds as text: ``7.2 s``, ``1 min 05 s``, ``2 h 03 min``."""
+    """Format a duration: ``7.2 s``, ``1 min 05 s``, ``2 h 03 min``."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""The page of regression scenes that moved: what was kept, what is seen now, and the difference."""
+"""Page of changed regression scenes: expected and actual images, and their difference."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _DIFFERENCE_GAIN = 4
 
 @dataclass(frozen=True, eq=False)
 class ChangedScene:
-    """A scene that is not what it was.
+    """Changed regression scene.
 
     Attributes:
-        name: of the case.
-        differences: what is further off than it may be, in words.
-        expected, actual: both pictures (h, w, 3).
-        note: why it is kept.
+        name: Name of the scene.
+        differences: Differences above their tolerance, as text.
+        expected, actual: Images (H, W, 3).
+        note: Why the scene is stored.
     """
 
     name: str
@@ -34,15 +34,15 @@ class ChangedScene:
 
 
 def write_regression_page(scenes: Sequence[ChangedScene], checked_count: int, out: Path) -> Path:
-    """Write a page of the scenes that moved and returns its path.
+    """Write a self-contained page and return its path.
 
     Args:
-        scenes: that moved.
-        checked_count: how many were rendered again.
-        out: the HTML file.
+        scenes: Changed scenes.
+        checked_count: Number of rendered scenes.
+        out: Output HTML file.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     return write_page(
         out,

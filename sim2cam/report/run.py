@@ -1,4 +1,4 @@
-"""The page of a run: what ran, what came of it, and how sure that is."""
+"""Page of a demo run: scores, images, training curves and stages."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ORIGIN_TITLES: dict[Origin, str] = {
 
 
 def write_run_page(report: RunReport, out: Path) -> Path:
-    """Write one page that holds everything it shows, and returns its path.
+    """Write a self-contained page and return its path.
 
     Args:
-        report: what it shows.
-        out: the HTML file.
+        report: Content of the page.
+        out: Output HTML file.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     return write_page(
         out,
@@ -70,7 +70,7 @@ def _plot_overall(report: RunReport) -> IntervalChart | None:
 
 
 def _plot_categories(report: RunReport) -> IntervalChart | None:
-    """Return AP50 of every category and detector; None when nothing was scored."""
+    """Plot AP50 per category and detector; None if nothing was scored."""
     scored: list[tuple[int, ScoreRow, DetectionMetrics]] = [
         (colour, row, row.score) for colour, row in enumerate(report.scores) if row.score
     ]

@@ -1,4 +1,4 @@
-"""Sheets: many small pictures in one, to look at."""
+"""Contact sheets of samples and assets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ASSET_PX = 256
 _TEXT_HEIGHT_PX = 22
 _WHITE = (255, 255, 255)
 _VIEW_DIRECTION = np.array([0.5, -0.65, 0.57])
-_FOCAL_RATIO = 2.6  # over the picture's half side
+_FOCAL_RATIO = 2.6  # focal length over half the image width
 _ENVIRONMENT = Environment(
     (0.9, 0.9, 0.9), (0.7, 0.7, 0.7), (Lamp((0.36, -0.48, 0.8), 0.2, (1.6, 1.6, 1.6)),)
 )
@@ -43,17 +43,17 @@ _SENSOR = Sensor(
 
 
 def build_sample_sheet(dataset: Dataset) -> Rgb:
-    """Return the pictures of a data set with their labels, side by side."""
-    drawn = (
+    """Tile the images of a dataset with their labels."""
+    overlays = (
         draw_labels(images.read_rgb(sample.rgb), sample.objects or (), dataset.categories)
         for sample in dataset.samples
     )
-    return _tile_images([_resize_to_width(picture, _SAMPLE_PX) for picture in drawn])
+    return _tile_images([_resize_to_width(overlay, _SAMPLE_PX) for overlay in overlays])
 
 
 def build_asset_sheet(assets: Sequence[AssetInfo]) -> Rgb:
-    """Return a picture of each asset with its name and size, side by side."""
-    return _tile_images([_render_asset(facts) for facts in assets])
+    """Render each asset with its name and size, and tile the images."""
+    return _tile_images([_render_asset(asset) for asset in assets])
 
 
 def _render_asset(asset: AssetInfo) -> Rgb:
@@ -82,9 +82,9 @@ def _render_asset(asset: AssetInfo) -> Rgb:
     )
     scene = Scene(bodies, _ENVIRONMENT, (camera,))
     get_rasterizer().load(scene)
-    picture = images.decode_image(shoot(scene, camera, get_rasterizer(), ()).image)
+    rgb = images.decode_image(shoot(scene, camera, get_rasterizer(), ()).image)
     size = " x ".join(f"{1e3 * side:.3g}" for side in asset.size_m)
-    return np.vstack([picture, _render_text(asset.name), _render_text(f"{size} mm")])
+    return np.vstack([rgb, _render_text(asset.name), _render_text(f"{size} mm")])
 
 
 def _make_plain_material(color: Color) -> Material:
@@ -92,12 +92,12 @@ def _make_plain_material(color: Color) -> Material:
 
 
 def _render_text(text: str) -> Rgb:
-    """Return a line of text, its end where it does not fit."""
+    """Render a line of text, cropped to its end if too long."""
     canvas = np.full((_TEXT_HEIGHT_PX, _ASSET_PX, 3), _WHITE, np.uint8)
-    shown = text.encode("ascii", "replace").decode()[-34:]
+    ascii_text = text.encode("ascii", "replace").decode()[-34:]
     cv2.putText(
         canvas,
-        shown,
+        ascii_text,
         (4, _TEXT_HEIGHT_PX - 7),
         cv2.FONT_HERSHEY_SIMPLEX,
         0.4,
@@ -114,12 +114,12 @@ def _resize_to_width(rgb: Rgb, width: int) -> Rgb:
 
 
 def _tile_images(images_rgb: Sequence[Rgb]) -> Rgb:
-    """Return pictures of one size in a grid that is about as wide as high, filled up with white."""
+    """Tile images of equal size in a square grid, padded with white."""
     columns = math.ceil(math.sqrt(len(images_rgb)))
     rows = -(-len(images_rgb) // columns)
     height, width = images_rgb[0].shape[:2]
     sheet = np.full((rows * height, columns * width, 3), _WHITE, np.uint8)
-    for number, picture in enumerate(images_rgb):
+    for number, rgb in enumerate(images_rgb):
         top, left = number // columns * height, number % columns * width
-        sheet[top : top + height, left : left + width] = picture
+        sheet[top : top + height, left : left + width] = rgb
     return sheet

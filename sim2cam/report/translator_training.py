@@ -1,4 +1,4 @@
-"""The page of a translator's training: the same renders as it went on, and its curves."""
+"""Page of a translator training: sample images over steps, and training curves."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def write_samples_page(
     selected_step: int,
     notes: Sequence[str],
 ) -> Path:
-    """Write a page and returns its path.
+    """Write a self-contained page and return its path.
 
     Args:
-        out: the HTML file.
-        strips: JPEG files by their steps, the renders themselves as 0.
-        captures: some, as a JPEG file.
-        curves: of the training.
-        selected_step: step whose weights ship.
-        notes: what else to say.
+        out: Output HTML file.
+        strips: JPEG files of sample images by step; step 0 shows the renders.
+        captures: JPEG file with examples of real images.
+        curves: Training curves.
+        selected_step: Step of the selected checkpoint.
+        notes: Notes on the training.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: If the file cannot be written.
     """
     return write_page(
         out,

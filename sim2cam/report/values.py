@@ -1,4 +1,4 @@
-"""What pages are made from: plain values that the command line fills in."""
+"""Values shown on pages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sim2cam.metrics.error_analysis import DEFAULT_SCORE_THRESHOLD, CategoryErro
 from sim2cam.metrics.slices import Slice
 
 Rgb = NDArray[np.uint8]
-"""(height, width, 3), 0 to 255."""
+"""RGB image (H, W, 3), 0 to 255."""
 
 
 @dataclass(frozen=True)
 class StageRow:
-    """One stage of a run.
+    """Stage of a run.
 
     Attributes:
-        name: as a reader knows it.
-        seconds: how long it took; None when it did not run.
-        detail: what it made, in a few words.
+        name: Name of the stage.
+        seconds: Duration; None if it did not run.
+        detail: Short description of the result.
     """
 
     name: str
@@ -36,7 +36,7 @@ class StageRow:
 
 @dataclass(frozen=True)
 class ImageRow:
-    """A render, its translation, and a capture to compare with; None where there is none."""
+    """Render, its translation and a real image; None if missing."""
 
     sim: Rgb | None
     adapted: Rgb | None
@@ -45,7 +45,7 @@ class ImageRow:
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a chart; points with a value that is not finite are left out."""
+    """Line of a chart; points with non-finite values are skipped."""
 
     label: str
     steps: tuple[float, ...]
@@ -54,7 +54,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines over the steps of one training, or another number; without any, the page says that it did not run."""
+    """Lines of one chart; without series, the page shows "not run"."""
 
     title: str
     y_label: str
@@ -64,14 +64,14 @@ class Curves:
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """How one detector did.
+    """Scores of a detector.
 
     Attributes:
-        label: which detector, as ``trained in this run``.
-        origin: how the scored images were made.
-        score: None when it was not run.
-        calibration: of its confidences; None when it was not run, or where they are not 0 to 1.
-        uncalibrated: as it would be without the scaling of its card; None without one.
+        label: Name of the detector, such as ``trained in this run``.
+        origin: Origin of the test images.
+        score: Detection scores; None if it was not run.
+        calibration: Confidence calibration; None if it was not run or scores are not in [0, 1].
+        uncalibrated: Calibration without the score calibration of the card; None if it has none.
     """
 
     label: str
@@ -83,13 +83,13 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Example:
-    """A scored image with what is there and what was found.
+    """Scored image.
 
     Attributes:
-        name: of the image.
-        rgb: the image.
-        objects: what is there.
-        detections: what was found, unsure ones too.
+        name: Name of the image.
+        rgb: Image.
+        objects: Labels.
+        detections: Detections of any score.
     """
 
     name: str
@@ -100,9 +100,12 @@ class Example:
 
 @dataclass(frozen=True)
 class Examples:
-    """Scored images: those with the fewest errors and those with the most, worst first.
+    """Scored images with the fewest and the most errors.
 
-    Detections count from a score of ``threshold`` on.
+    Attributes:
+        best: Images with the fewest errors.
+        worst: Images with the most errors, worst first.
+        threshold: Minimum score of detections.
     """
 
     best: tuple[Example, ...] = ()
@@ -112,18 +115,18 @@ class Examples:
 
 @dataclass(frozen=True)
 class RunReport:
-    """Everything that the page of a run shows.
+    """Content of the page of a run.
 
     Attributes:
-        title: of the page.
-        captures_origin: how the captures were made; the page calls them by this word.
-        run_info: what ran, in order: command, renderer, seeds, versions.
-        stages: in order.
-        scores: a row a detector.
-        image_rows: side by side.
-        examples: of the first detector.
-        curves: a chart a training.
-        notes: what a reader has to know before believing the scores.
+        title: Title of the page.
+        captures_origin: Origin of the test images.
+        run_info: Command, renderer, machine and versions, in order.
+        stages: Stages in order.
+        scores: Scores by detector.
+        image_rows: Rows of images side by side.
+        examples: Scored images of the first detector.
+        curves: Curves of each training.
+        notes: Limitations of the scores.
     """
 
     title: str
@@ -139,17 +142,17 @@ class RunReport:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """Everything that the page of a benchmark shows.
+    """Content of the page of a benchmark.
 
     Attributes:
-        title: what was scored.
-        score: of its boxes.
-        calibration: of its confidences; None where they are not 0 to 1.
-        extra_metrics: what else was scored, by its name.
-        category_errors: what became of the objects of each.
-        slices: how objects fare that have something in common.
-        examples: scored images.
-        notes: what a reader has to know before believing the scores.
+        title: Detector and test set.
+        score: Detection scores.
+        calibration: Confidence calibration; None if scores are not in [0, 1].
+        extra_metrics: Further scores by name.
+        category_errors: Errors by category.
+        slices: Recall and errors by object attribute.
+        examples: Scored images.
+        notes: Limitations of the scores.
     """
 
     title: str

@@ -262,10 +262,10 @@ def hdr(pixels):
 BAD = [
     ({"sky.hdr": hdr(np.ones((8, 12, 3)))}, "sky.hdr: 12x8: light from all around takes a picture twice as wide as high."),
     ({"sky.hdr": hdr(np.zeros((8, 16, 3)))}, "sky.hdr: is black above the horizon. Leave it out of the folder."),
-    ({"sky.hdr": hdr(np.ones((8, 16, 3)))[:60]}, "sky.hdr: not a whole image. Copy the file again."),
+    ({"sky.hdr": hdr(np.ones((8, 16, 3)))[:60]}, "sky.hdr: damaged image. Copy the file again."),
     ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n-Y 90000 +X 180000\n"}, "sky.hdr: 180000x90000: more than 64000000 pixels. Scale it down."),
-    ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n+Y 8 +X 16\n"}, "sky.hdr: no Radiance picture with its rows from the top. Convert it."),
-    ({"sky.png": b"nothing"}, "sky.png: not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read)."),
+    ({"sky.hdr": b"#?RADIANCE\nFORMAT=32-bit_rle_rgbe\n\n+Y 8 +X 16\n"}, "sky.hdr: not a Radiance image in top-down row order. Convert it."),
+    ({"sky.png": b"nothing"}, "sky.png: not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."),
     ({"sky.hdr": hdr(np.ones((8, 16, 3))), "sky.toml": b"licnece = 'x'"}, "sky.toml: unknown key 'licnece'. Did you mean 'licence'? Allowed: licence, width_m"),
     ({"sky.exr": b""}, ": holds no picture of a kind that is read (.hdr, .jpg, "),
 ]  # fmt: skip
@@ -286,5 +286,5 @@ def test_a_sky_that_changed_is_refused(tmp_path):
     assert facts.radiance == pytest.approx(1.0, rel=0.01)
     (tmp_path / "sky.hdr").write_bytes(hdr(2 * np.ones((8, 16, 3))))
     environment_map.read_sky.cache_clear()
-    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+    with pytest.raises(InputError, match="changed since it was imported"):
         environment_map.read_sky(facts.file)

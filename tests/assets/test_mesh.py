@@ -315,7 +315,7 @@ REFUSED = {
     ),
     "one place": (lambda folder: obj(folder, corners="v 1 1 1\n" * 4), "has no size: all its vertices lie at one place."),
     "a line": (lambda folder: obj(folder, faces=("1 2 2", "1 1 2")), "none of its 2 faces has an area."),
-    "damaged picture": (damaged_picture, "not a whole image (image file is truncated). Copy the file again."),
+    "damaged picture": (damaged_picture, "damaged image (image file is truncated). Copy the file again."),
     "no glb": (written("a.glb", b"glTF but not really"), "no whole GLB: it ends within its header."),
     "no ply": (written("a.ply", b"ply\nformat ascii 1.0\nelement vertex x\n"), "no whole PLY: its header has no line 'end_header'."),
     "no stl": (written("a.stl", b"\0" * 90), "has no faces."),

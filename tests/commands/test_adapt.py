@@ -132,8 +132,8 @@ def test_limits_come_from_the_recipe_and_a_set_without_pictures_is_a_failure(
     recipe.write_text('base = "dice"\n[adapt.certificate]\nadded_structure_levels = 0\n')
     assert apply(run, photos, tmp_path / "out", "--recipe", str(recipe)) == 1
     said = capsys.readouterr().err
-    assert "0 of 3 pictures, 3 rejected; failed" in said
-    assert "all 3 translations were rejected; certificate.html shows why" in said
+    assert "0 of 3 images, 3 rejected; failed" in said
+    assert "all 3 translations were rejected. See certificate.html for the reasons." in said
     assert (tmp_path / "out" / "certificate.html").is_file()
 
 
@@ -189,7 +189,7 @@ def test_pictures_are_decoded_once_before_anything_is_learned(photos, tmp_path, 
 def test_a_fit_refuses_what_it_would_not_use(photos, tmp_path, capsys):
     flags = ["adapt", "train", "--real", str(photos), "--out", str(tmp_path / "run"), "--method", "mkl"]  # fmt: skip
     assert main([*flags, "--sim", str(photos), "--steps", "5"]) == 2
-    assert "--steps: mkl is fitted at once, without chance. Leave it out." in capsys.readouterr().err  # fmt: skip
+    assert "--steps does not apply to mkl, which is not trained. Omit it." in capsys.readouterr().err  # fmt: skip
     assert main([*flags, "--sim", str(tmp_path / "none")]) == 1
     assert "none" in capsys.readouterr().err
 
@@ -232,7 +232,7 @@ def test_a_training_says_which_weights_ship_and_what_went_wrong(photos, tmp_path
     told = capsys.readouterr()
     why = "the last weights, as nothing is held out: 20 renders are fewer than 30"
     warning = "the translator hardly changes images: 0."
-    assert f"translator: {out}; weights after step 10: {why}" in told.err
+    assert f"translator: {out}; selected weights: step 10 ({why})" in told.err
     assert f"warning: {warning}" in told.err
     result = json.loads(told.out)
     assert (result["method"], result["step"]) == ("translator", 10)
@@ -299,7 +299,7 @@ def test_a_judge_of_what_has_no_weights_is_refused(photos, tmp_path, capsys):
     judged = ["--method", "mkl", "--verifier", "dice.safetensors"]
     assert main(["adapt", "train", *flags, *judged]) == 2
     assert (
-        "--verifier: mkl is fitted, so there are no weights to choose from. Give it to adapt apply."
+        "--verifier does not apply to mkl, which has no checkpoints to select. Use it with adapt apply."
     ) in capsys.readouterr().err
 
 
@@ -425,7 +425,7 @@ def trained(tmp_path):
             ["--paired", "--sim", "others"],
             "19 captures have the names of renders, but a translator",
         ),
-        (["--method", "mkl", "--real", "broken"], "b.jpg: not a whole image"),
+        (["--method", "mkl", "--real", "broken"], "b.jpg: damaged image"),
     ],
 )
 def test_what_cannot_be_trained_leaves_the_old_run(
@@ -451,7 +451,7 @@ def test_what_only_the_learned_translator_knows_is_refused(photos, tmp_path, cap
     given = ["--sim", str(photos), "--real", str(photos), "--out", str(tmp_path / "run")]
     assert main(["adapt", "train", *given, "--method", "cut", *flags]) == 2
     message = (
-        f"{flags[0]}: is of the learned translator, not of cut. Leave it out, or take --method"
+        f"{flags[0]} applies only to the learned translator, not to cut. Omit it, or use --method"
     )
     assert message in capsys.readouterr().err
 
@@ -480,7 +480,7 @@ def test_curves_go_to_a_board_and_odd_captures_are_told(photos, tmp_path, capsys
         "them. Check --real."
     ) in capsys.readouterr().err
     assert main(["adapt", "train", *flags, "--method", "mkl"]) == 2
-    message = "--tensorboard: mkl is fitted, so there are no curves. Leave it out."
+    message = "--tensorboard does not apply to mkl, which is not trained. Omit it."
     assert message in capsys.readouterr().err
 
 

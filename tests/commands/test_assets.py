@@ -105,8 +105,8 @@ def test_a_recipe_is_not_written_where_a_card_is_read(place, tmp_path, has_card,
         (tmp_path / "ball.toml").write_text('unit = "mm"')
     assert main(["new", str(tmp_path / "ball"), "--assets", str(tmp_path), "--overwrite"]) == 2
     assert (
-        f"{tmp_path / 'ball.toml'} is where what is known of ball.obj is written. Choose another name, "
-        "or write the recipe into another folder."
+        f"{tmp_path / 'ball.toml'} is the properties file of ball.obj. Choose another name, or write the "
+        "recipe to another folder."
     ) in capsys.readouterr().err
     assert (tmp_path / "ball.toml").exists() == has_card
     assert main(["new", str(tmp_path / "balls"), "--assets", str(tmp_path), "-q"]) == 0
@@ -155,14 +155,14 @@ def test_render_needs_an_out_or_a_preview(capsys):
 )
 def test_a_preview_refuses_what_it_would_not_do(flags, named, capsys):
     assert main(["render", "dice", "--preview", *flags]) == 2
-    assert f"--preview draws 16 stills of new scenes. Leave out {named}." in capsys.readouterr().err
+    assert f"{named} does not apply to --preview. Omit it." in capsys.readouterr().err
 
 
 def test_scenes_that_are_settled_already_are_not_settled_again(tmp_path, capsys):
     command = ["render", "dice", "--out", str(tmp_path / "d"), "--count", "4", "--no-images"]
     assert main([*command, "--scenes", "sim"]) == 2
     said = capsys.readouterr().err
-    assert "--no-images settles scenes, and --scenes takes settled ones." in said
+    assert "--no-images and --scenes exclude each other. Remove one." in said
 
 
 SETS = ["--set", "die/edge_m=0.02", "--set", "light/warmth=0"]
@@ -180,11 +180,14 @@ def test_a_preview_and_a_plan_are_of_the_change_that_is_asked_for(capsys, tmp_pa
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--resample", ","], "--resample ,: give GROUPS, as light,die/3."),
-        (["--resample", "light,"], "--resample light,: give GROUPS, as light,die/3."),
+        (["--resample", ","], "--resample ,: give comma-separated groups, such as light,die/3."),
+        (
+            ["--resample", "light,"],
+            "--resample light,: give comma-separated groups, such as light,die/3.",
+        ),
         (
             ["--set", "light/warmth=1", "--set", "light/warmth=0"],
-            "--set light/warmth is given twice. Leave one of them out.",
+            "--set light/warmth is given twice. Remove one.",
         ),
         (["--resample", "view/4"], "there is no 'view/4': scenes have view/0 to view/3 at most."),
     ],
@@ -207,6 +210,6 @@ def test_a_change_of_what_no_scene_of_a_run_has_is_said(tmp_path, capsys):
     flags = ["--resample", "die/1,die/20", "--set", "die/21/edge_m=0.02"]
     assert main([*render, "--out", str(tmp_path / "d"), *flags]) == 0
     said = capsys.readouterr().err
-    assert "no scene has die/20: nothing of it was changed.\n" in said
-    assert "no scene has die/21/edge_m: nothing of it was changed.\n" in said
+    assert "no scene contains die/20: it is not changed.\n" in said
+    assert "no scene contains die/21/edge_m: it is not changed.\n" in said
     assert "die/1:" not in said

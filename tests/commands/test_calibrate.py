@@ -28,8 +28,8 @@ def test_it_writes_the_camera_and_says_what_it_left_out(photos, tmp_path, capsys
     said = capsys.readouterr()
     fit = read_camera(out)
     assert fit.other_cameras == {"200x80": 1}
-    assert "left out: 1 of another camera: 200x80" in said.err
-    assert "left out: broken.jpg: not an image" in said.err
+    assert "excluded: 1 of another camera: 200x80" in said.err
+    assert "excluded: broken.jpg: not an image" in said.err
     lines = {line.split()[0]: line for line in said.out.splitlines()}
     assert lines["sensor.jpeg_quality"].split()[1:] == ["85", "85", "to", "85"]
     assert "Print a chessboard" in lines["lens.fx_px"]
@@ -50,13 +50,13 @@ def test_drift_tells_what_moved_and_names_it_for_programs(photos, tmp_path, caps
     assert main(["drift", str(out), str(photos), "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["drifted"] == []
-    assert "96x80: 9 photos; nothing is seen to have moved" in said.err
-    assert "left out: 1 of another camera: 200x80" in said.err
+    assert "96x80: 9 photos; no drift detected" in said.err
+    assert "excluded: 1 of another camera: 200x80" in said.err
     for path in photos.iterdir():
         write_bytes(path, images.encode_jpeg(np.zeros((80, 96, 3), np.uint8), 40))
     assert main(["drift", str(out), str(photos)]) == 0
     said = capsys.readouterr()
-    assert "JPEG quality" in said.err.split("moved: ")[1].split(";")[0]
+    assert "JPEG quality" in said.err.split("drifted: ")[1].split(";")[0]
     (line,) = (line for line in said.out.splitlines() if line.startswith("JPEG quality"))
     assert line.split()[2] == "drifted"
     assert "-45 of 100 (-45 to -45)" in line
@@ -90,9 +90,12 @@ def test_a_board_of_markers_is_told_in_words():
 
 
 BAD = [
-    ("chessboard:9x6:4x4_50:0.7", "chessboards are found without it"),
-    ("charuco:8x6", "it is PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, as charuco:8x6:4x4_50:0.7"),
-    ("charuco:8:4x4_50:0.7", "it is PATTERN:COLUMNSxROWS"),
+    ("chessboard:9x6:4x4_50:0.7", "the pattern must be charuco or markers"),
+    (
+        "charuco:8x6",
+        "must be PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, such as charuco:8x6:4x4_50:0.7",
+    ),
+    ("charuco:8:4x4_50:0.7", "must be PATTERN:COLUMNSxROWS"),
     ("charuco:8x6:4x4:0.7", "Allowed: up to 1, of 4x4_50"),
     ("markers:60x60:4x4_50:0.7", "needs 3600 markers, and 4x4_50 has 50"),
 ]

@@ -80,7 +80,7 @@ def test_it_writes_a_recipe_a_page_and_its_numbers(photos, quick, tmp_path, caps
     assert len(saved["trials"]) == 4
 
     assert fit(photos, out, *few) == 1
-    assert "is not empty. Add --resume to go on or --overwrite" in capsys.readouterr().err
+    assert "is not empty. Add --resume to continue or --overwrite" in capsys.readouterr().err
     assert fit(photos, out, *few, "--resume", "-q") == 0
     assert json.loads((out / "fit.json").read_text()) == saved
     assert fit(photos, out, *few, "--resume", "--seed", "1") == 1

@@ -130,7 +130,7 @@ def test_a_condition_may_leave_nothing_of_one_of_several(rendered, tmp_path, to,
 def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys):
     arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", split]
     assert main(arguments) == 2
-    told = f"--split {split}: give different names and shares, as train=0.8,val=0.2."
+    told = f"--split {split}: give unique names with positive shares, such as train=0.8,val=0.2."
     assert told in capsys.readouterr().err
 
 
@@ -145,7 +145,7 @@ def test_data_without_parts_has_none_to_choose(rendered, tmp_path, capsys):
 def test_one_network_is_exported_alone(tmp_path, capsys, more):
     arguments = ["export", "a", *more, "--format", "onnx", "--out", str(tmp_path / "a.onnx")]
     assert main(arguments) == 2
-    assert "--format onnx takes one network, and neither --split nor --where." in (
+    assert "--format onnx takes one network, without --split and --where." in (
         capsys.readouterr().err
     )
 

@@ -103,7 +103,7 @@ def test_asked_to_end_it_loses_next_to_nothing(flags, whole, tmp_path):
     code, told = ended(child)
     assert (code, told) == (
         130,
-        "\nsim2cam: interrupted. Run the same command with --resume to go on.\n",
+        "\nsim2cam: interrupted. Run the same command with --resume to continue.\n",
     )
     assert (out / CHECKPOINT).is_file()
     assert ended(started(["-m", "sim2cam"], flags, out, "--resume")) == (0, "")

@@ -108,19 +108,21 @@ def test_an_input_is_never_replaced(home, capsys, command):
 @pytest.mark.parametrize("command", FOLDERS.values(), ids=FOLDERS)
 def test_a_folder_that_holds_something_is_not_filled(home, capsys, command):
     words = refused(home, capsys, command)
-    assert "full: is not empty" in words or "full: holds 'notes.txt', which is no part" in words
+    assert "full: is not empty" in words or "full: contains 'notes.txt', which is not part" in words
 
 
 @pytest.mark.parametrize("command", OTHERS.values(), ids=OTHERS)
 def test_a_folder_of_other_things_is_not_removed(home, capsys, command):
     words = refused(home, capsys, command)
-    assert "and no export" in words or "holds 'notes.txt', which is no part of" in words
+    assert "and no export" in words or "contains 'notes.txt', which is not part of" in words
 
 
 def test_a_checkpoint_is_not_written_into_a_data_set(home, capsys):
     assert main(["render", "small.toml", "--count", "4", "--out", "data", "-q"]) == 0
     words = refused(home, capsys, "train small.toml --data data --out data --steps 1 --tensorboard")
-    assert "data: holds 'card.md', which is no part of a training. Choose another --out." in words
+    assert (
+        "data: contains 'card.md', which is not part of a training. Choose another --out." in words
+    )
 
 
 LOCKED = {
@@ -134,7 +136,7 @@ LOCKED = {
 def test_a_folder_that_another_process_fills_is_refused(home, capsys, command):
     with lock_folder(home / "out"):
         assert main(command.split()) == 1
-    assert f"is in use: process {os.getpid()} on" in capsys.readouterr().err
+    assert f"is in use by process {os.getpid()} on" in capsys.readouterr().err
 
 
 def test_a_page_is_replaced_on_request(home):

@@ -79,12 +79,12 @@ def test_a_picture_that_cannot_be_read_is_left_out_and_told(photos, capsys):
     told = capsys.readouterr()
     assert [json.loads(line)["image"] for line in told.out.splitlines()] == ["a.jpg", "b.jpg"]
     first, *_, last = told.err.splitlines()
-    assert first.startswith(f"{photos}/a.png: not a whole image (")
+    assert first.startswith(f"{photos}/a.png: damaged image (")
     assert last == (
-        f"sim2cam: {photos}: 1 pictures cannot be read, as a.png, and are left out. Copy them again."
+        f"sim2cam: {photos}: 1 images cannot be read and are skipped, such as a.png. Copy them again."
     )
     assert predict(photos / "a.png") == 1
-    assert f"sim2cam: {photos}/a.png: not a whole image (" in capsys.readouterr().err
+    assert f"sim2cam: {photos}/a.png: damaged image (" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["predict", "pseudo-label"])
@@ -164,7 +164,7 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     command = ["predict", str(posed), str(photos), "--min-score=0", "--limit=1", "--workers=1"]
     assert main([*command, "--camera", str(tmp_path / "camera.json")]) == 0
     told = capsys.readouterr()
-    assert told.err == "1 pictures; unlike those trained on: not measured\n"
+    assert told.err == "1 images; out-of-distribution: not measured\n"
     (line,) = map(json.loads, told.out.splitlines())
     poses = [detection["pose"] for detection in line["detections"]]
     found = [pose for pose in poses if pose is not None]
@@ -177,7 +177,7 @@ def test_poses_come_with_a_camera(posed, photos, tmp_path, capsys):
     told = capsys.readouterr()
     assert (
         told.err
-        == "1 pictures; unlike those trained on: not measured\n1 have no poses, as their lens is not known. Name it with --camera.\n"
+        == "1 images; out-of-distribution: not measured\n1 images have no poses, because their lens is unknown. Give it with --camera.\n"
     )
     bare = [{k: v for k, v in d.items() if k != "pose"} for d in line["detections"]]
     assert json.loads(told.out)["detections"] == bare
@@ -238,10 +238,10 @@ def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):
 def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, capsys):
     path = tmp_path / "camera.json"
     for fit, text in (
-        (replace(CAMERA, lens=None), "knows no lens: no board was seen. Calibrate with photos of a "
+        (replace(CAMERA, lens=None), "has no lens: no board was detected. Calibrate with photos of a "
          "chessboard."),
-        (replace(CAMERA, width=640), "is of pictures of 640x96 pixels, but a.jpg has 128x96. Name the "
-         "camera that took it, as it took it."),
+        (replace(CAMERA, width=640), "has an image size of 640x96, but a.jpg has 128x96. Use the file "
+         "of the camera that took the image, at full size."),
     ):  # fmt: skip
         write_camera(path, fit)
         assert main(["predict", str(posed), str(photos), "--camera", str(path)]) == 1
@@ -264,7 +264,7 @@ def test_cameras_of_other_tools_place_objects_as_ours_do(posed, photos, tmp_path
     assert '"position_m"' in said[0]
     assert main([*command, "--camera", str(tmp_path / "two.yaml")]) == 1
     assert (
-        f"{tmp_path / 'two.yaml'}: holds 2 cameras. Name a file of the one that took the pictures."
+        f"{tmp_path / 'two.yaml'}: contains 2 cameras. Give a file with one camera."
         in capsys.readouterr().err
     )
 
@@ -302,7 +302,7 @@ def test_cameras_are_watched_by_their_address(photo, tmp_path, capsys):
         assert [line["image"] for line in lines(capsys)] == ["000000", "000001"]
         assert predict(f"{address}/nothing.avi") == 1
         server.shutdown()
-    assert "/nothing.avi: nothing there that OpenCV can watch. Check it." in capsys.readouterr().err
+    assert "/nothing.avi: not a stream that OpenCV can read. Check it." in capsys.readouterr().err
 
 
 BAD = [
@@ -312,7 +312,7 @@ BAD = [
     (("film.wmv",), 1, "film.wmv: is neither a folder of pictures (.jpg, .jpeg, .jfif, .png, .bmp, .tif, "
      ".tiff, .webp, .ppm, .pgm, .tga, .jp2), a video (.mp4, .mov, .avi, .mkv, .webm, .m4v) nor a COCO file (.json). Convert it, or name "
      "its folder."),
-    (("99",), 1, "camera 99: no such camera, or another program uses it. Check it."),
+    (("99",), 1, "camera 99: no such camera, or it is used by another program. Check it."),
     (("broken.mp4", "--min-score", "1.5"), 2, "--min-score must be 0 to 1, not 1.5"),
     (("broken.mp4", "--limit", "0"), 2, "--limit must be 1 or more, not 0"),
 ]  # fmt: skip
@@ -346,8 +346,8 @@ def test_labels_of_nothing_are_told(photos, tmp_path, capsys):
     command = ["pseudo-label", "dice", str(photos), "--out", str(tmp_path / "told"), "--workers=1"]
     assert main([*command, "--min-score", "1"]) == 0
     assert (
-        "warning: dice is sure of no object in these pictures, so they cannot be trained on alone. "
-        "Lower --min-score, or name other weights.\n"
+        "warning: dice detects no object with confidence, so these images cannot be trained on alone. "
+        "Lower --min-score, or use other weights.\n"
     ) in capsys.readouterr().err
 
 

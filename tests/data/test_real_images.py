@@ -347,7 +347,7 @@ def test_a_missing_file_or_image_is_named(tmp_path):
     image.unlink()
     with pytest.raises(InputError) as caught:
         read_real_images(path)
-    assert str(caught.value) == (f"{image}: no such image. Check the path, or what the list names.")
+    assert str(caught.value) == (f"{image}: no such image. Check the path or the annotation file.")
 
 
 def test_a_folder_without_images_says_what_is_there(tmp_path):

@@ -71,7 +71,7 @@ def test_a_full_folder_is_refused(native, tiny):
     with pytest.raises(OutputError) as caught:
         prepare_folder(native, tiny.header(), resume=False, overwrite=False)
     assert str(caught.value) == (
-        f"{native}: is not empty. Add --resume to go on or --overwrite to start anew."
+        f"{native}: is not empty. Add --resume to continue or --overwrite to start again."
     )
     assert content(native) == before
 
@@ -131,7 +131,7 @@ def test_a_folder_of_other_things_is_never_touched(tmp_path, tiny, choice, stran
     with pytest.raises(OutputError) as caught:
         prepare_folder(folder, tiny.header(), **{"resume": False, "overwrite": False} | choice)
     assert str(caught.value) == (
-        f"{folder}: holds '{stranger}', which is no part of a data set. Choose another --out."
+        f"{folder}: contains '{stranger}', which is not part of a data set. Choose another --out."
     )
     assert content(folder) == {f"{stranger}/precious": hashlib.sha256(b"mine").hexdigest()}
 
@@ -139,7 +139,9 @@ def test_a_folder_of_other_things_is_never_touched(tmp_path, tiny, choice, stran
 def test_overwrite_refuses_a_stranger_inside_a_data_set(native, tiny):
     (native / "photo.jpg").write_bytes(b"mine")
     before = content(native)
-    with pytest.raises(OutputError, match=r"holds 'photo\.jpg', which is no part of a data set"):
+    with pytest.raises(
+        OutputError, match=r"contains 'photo\.jpg', which is not part of a data set"
+    ):
         prepare_folder(native, tiny.header(), resume=False, overwrite=True)
     assert content(native) == before
 

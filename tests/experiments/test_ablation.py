@@ -494,7 +494,7 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     root = tmp_path / "run"
     open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     with pytest.raises(
-        OutputError, match=r"run: is not empty\. Add --resume to go on or --overwrite"
+        OutputError, match=r"run: is not empty\. Add --resume to continue or --overwrite"
     ):
         open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     open_ablation(PLAN, captures, root, resume=True, overwrite=False)
@@ -504,7 +504,7 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     ):
         open_ablation(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"holds 'mine\.txt', which is no part of a ladder"):
+    with pytest.raises(OutputError, match=r"contains 'mine\.txt', which is not part of a ladder"):
         open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "mine.txt").unlink()
     open_ablation(other, captures, root, resume=False, overwrite=True)

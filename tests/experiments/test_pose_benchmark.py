@@ -178,7 +178,7 @@ def test_the_command_prints_a_table_and_json(boxes, tmp_path, capsys):
     assert printed["objects"]["obj_000002"]["ar_mspd"] == {"value": 1.0, "ci95": [1.0, 1.0]}
     assert json.loads(out.read_text())["scores"]["images"] == 2
     assert main([*command, "--map", "a=b"]) == 2
-    assert "--map and --ignore-unmatched are for weights" in capsys.readouterr().err
+    assert "--map and --ignore-unmatched apply to weights only" in capsys.readouterr().err
 
 
 def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
@@ -198,9 +198,9 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     assert main(command) == 0
     table = capsys.readouterr().out
     assert "ADD(-S)                1.000   0.500  +0.500" in table
-    assert "in ADD(-S) is what so many images show" in table
+    assert "Minimum detectable difference in ADD(-S): " in table
     assert main([*command, "--sessions", "folder"]) == 2
-    assert "intervals of poses are over the scenes of BOP." in capsys.readouterr().err
+    assert "intervals of pose scores are over BOP scenes." in capsys.readouterr().err
     (tmp_path / "boxes.json").write_text("[]")
     command[1] = str(tmp_path / "boxes.json")
     assert main(command) == 2
@@ -268,7 +268,7 @@ def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_pat
     assert main([*command, "--json"]) == 0
     said = capsys.readouterr()
     assert "poses" not in json.loads(said.out)
-    assert "warning: poses are not compared, as not all files hold some." in said.err
+    assert "warning: poses are not compared; some files contain none." in said.err
 
 
 def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
@@ -277,7 +277,7 @@ def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
     assert main(command) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["images_without_poses"] == 1
-    assert "there is no pose in 1 of 2 images: what they show counts as missed." in said.err
+    assert "1 of 2 images have no pose: their objects count as missed." in said.err
 
 
 def test_metres_are_told_of(boxes, tmp_path, capsys):
@@ -289,7 +289,7 @@ def test_metres_are_told_of(boxes, tmp_path, capsys):
     for change, is_told in ((in_metres, True), (lambda _, matrix: matrix, False)):
         write_pose_results(results(change), tmp_path / "poses.csv")
         assert main(["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes)]) == 0
-        told = "warning: poses lie as near as if metres had been written. BOP has t in millimetres."
+        told = "warning: translations appear to be in metres. BOP requires t in millimetres."
         assert (told in capsys.readouterr().err) == is_told
 
 
@@ -461,9 +461,17 @@ def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
 @pytest.mark.parametrize(
     ("weights", "poses_file", "text"),
     [
-        ("found.json", "p.csv", "--poses is for weights; what was found is there already."),
-        ("found.csv", "p.csv", "--poses is for weights; what was found is there already."),
-        ("w.safetensors", "p.txt", "--poses p.txt must be a file that ends in .csv."),
+        (
+            "found.json",
+            "p.csv",
+            "--poses applies to weights only, not to files of detections or poses.",
+        ),
+        (
+            "found.csv",
+            "p.csv",
+            "--poses applies to weights only, not to files of detections or poses.",
+        ),
+        ("w.safetensors", "p.txt", "--poses p.txt must end in .csv."),
         (
             "w.safetensors",
             "there.csv",
@@ -481,7 +489,7 @@ def test_files_of_poses_that_cannot_be(weights, poses_file, text, tmp_path, monk
 def test_outlines_are_fitted_to_poses_alone(capsys):
     assert main(["bench", "w.safetensors", "--captures", "c", "--refine", "meshes"]) == 2
     said = capsys.readouterr().err
-    assert "--refine is for poses. Name a file for them with --poses." in said
+    assert "--refine applies to poses only. Add --poses FILE.csv." in said
 
 
 def lmo_results(images, noise=None):

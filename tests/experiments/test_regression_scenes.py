@@ -148,7 +148,7 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
     keep = ["scenes", "add", str(sim / "000000"), "--to", str(folder), "--note", "<i>why</i>"]
     assert main(keep) == 0
     assert main(["scenes", "run", str(folder)]) == 0
-    assert capsys.readouterr().out == "ok     sim-000000  same file\n"
+    assert capsys.readouterr().out == "ok       sim-000000  same file\n"
     changed(folder / "sim-000000.json", lambda t: first(t).update(category="0"))
     assert main(["scenes", "run", str(folder), "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
@@ -162,11 +162,11 @@ def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, ca
     capsys.readouterr()
     assert main(["scenes", "run", str(folder), "--overwrite"]) == 1
     told = capsys.readouterr()
-    assert "fails  broken  " in told.out
+    assert "fails    broken  " in told.out
     assert "moved  sim-000000  " in told.out
     assert f"page: {tmp_path / 'cases-changed.html'}" in told.err
     assert (
-        f"{folder}: 1 of 2 scenes cannot be rendered again. 1 of 2 scenes moved. If that is meant, add "
+        f"{folder}: 1 of 2 scenes cannot be rendered. 1 of 2 scenes changed. If this is intended, add "
         "--update.\n"
     ) in told.err
     assert main(["scenes", "run", str(folder), "--update", "-q", "--overwrite"]) == 1

@@ -98,7 +98,7 @@ def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, 
     assert card.data[0].images == 24
     assert card.ood_threshold is None
     assert (
-        "0.05 of the scenes are 0 pictures, fewer than 19: all are trained on."
+        "0.05 of the scenes are 0 images, fewer than 19: all are used for training."
         in capsys.readouterr().err
     )
 
@@ -178,14 +178,14 @@ def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, ca
     assert main(["bench", str(weights), *flags]) == 0
     said = capsys.readouterr().out
     assert "expected calibration error: 0." in said
-    assert ", of familiar ones at most 0.095" in said
+    assert ", of in-distribution images at most 0.095" in said
 
 
 def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
     flags = ["--captures", str(coco), "--limit", "3", "--workers", "1"]
     assert main(["bench", str(bare_weights), *flags]) == 0
     said = capsys.readouterr()
-    assert "unlike what was trained on: not measured" in said.out
+    assert "out-of-distribution images: not measured" in said.out
     assert "before calibration" not in said.out
     assert main(["bench", str(bare_weights), *flags, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["reliability"]
@@ -193,14 +193,13 @@ def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
     assert main(["predict", str(bare_weights), str(noise), "--workers", "1"]) == 0
     said = capsys.readouterr()
     assert set(json.loads(said.out)) == {"image", "detections"}
-    assert "1 pictures; unlike those trained on: not measured" in said.err
+    assert "1 images; out-of-distribution: not measured" in said.err
     assert main(["predict", str(bare_weights), str(noise), "--abstain"]) == 2
     assert (
         capsys.readouterr()
         .err.strip()
         .endswith(
-            f"--abstain: {bare_weights!s} does not hold what pictures it was trained on. Train again, or leave "
-            "--abstain out."
+            f"--abstain: {bare_weights!s} has no OOD threshold. Train again, or omit --abstain."
         )
     )
 
@@ -215,7 +214,7 @@ def test_predict_marks_what_is_unlike_and_abstains(weights, noise, tmp_path, cap
     assert marked["ood_score"] > 1
     assert not marked["abstained"]
     assert marked["detections"]
-    assert "1 pictures; unlike those trained on: 1" in said.err
+    assert "1 images; out-of-distribution: 1" in said.err
     assert main(["predict", str(strict), *flags, "--abstain"]) == 0
     left_out = json.loads(capsys.readouterr().out)
     assert left_out == marked | {"detections": [], "abstained": True}
@@ -267,15 +266,15 @@ def test_captures_without_labels_get_the_scores_that_need_none(
     assert 0 <= found["selection_scores"]["entropy"] <= 1
     assert 0 <= found["selection_scores"]["diversity"] <= 1
     assert found["ood_rate"] is None
-    assert "has no labels: nothing tells whether what was found is right." in said.err
+    assert "has no labels, so accuracy cannot be measured." in said.err
     assert main(["bench", str(weights), *flags]) == 0
     said = capsys.readouterr().out
     assert "neighbourhood density: " in said
-    assert ", of familiar ones at most 0.095" in said
+    assert ", of in-distribution images at most 0.095" in said
     assert main(["bench", str(weights), *flags, "--map", "a=b"]) == 2
-    assert "--map and --ignore-unmatched are for labels, and" in capsys.readouterr().err
+    assert "--map and --ignore-unmatched require labels, but" in capsys.readouterr().err
     assert main(["bench", "dice", *flags, "--limit", "1"]) == 0
-    assert "has no labels: nothing tells" in capsys.readouterr().err
+    assert "has no labels, so accuracy" in capsys.readouterr().err
     network = DetectorNetwork("nano", 1, torch.Generator().manual_seed(0))
     save_detector(
         tmp_path / "one.safetensors",
@@ -283,7 +282,7 @@ def test_captures_without_labels_get_the_scores_that_need_none(
         DetectorCard("nano", ("die",), 0, {}, ()),
     )
     assert main(["bench", str(tmp_path / "one.safetensors"), *flags, "--limit", "1"]) == 0
-    why = "not measured, they tell how surely categories are told apart, and it knows one"
+    why = "not measured, they require several categories"
     assert f"selection scores: {why}" in capsys.readouterr().out
 
 
@@ -292,5 +291,6 @@ def test_shares_that_cannot_be_held_out(share, capsys):
     arguments = ["train", "dice", "--data", "a", "--out", "x", f"--held-out={share}"]
     assert main(arguments) == 2
     assert (
-        f"--held-out must be 0 or more and below 1, not {float(share)}" in capsys.readouterr().err
+        f"--held-out must be at least 0 and less than 1, not {float(share)}"
+        in capsys.readouterr().err
     )

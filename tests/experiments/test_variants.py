@@ -240,8 +240,8 @@ BAD = [
     ),
     (["--steps", "0"], "steps must be 1 or more, not 0"),
     (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
-    (["--device", "gpu"], "--device gpu is not known. Allowed: cpu, cuda, cuda:0"),
-    (["--map", "one"], "--map one: give REAL=SIM, the two names of a category."),
+    (["--device", "gpu"], "--device gpu is unknown. Allowed: cpu, cuda, cuda:0"),
+    (["--map", "one"], "--map one: give two category names as REAL=SIM."),
 ]
 
 

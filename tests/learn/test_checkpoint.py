@@ -45,7 +45,7 @@ def test_other_trainings_are_refused_by_name(tmp_path):
         load_checkpoint(path, other)
     assert str(caught.value) == (
         f"{path}: belongs to another training: config.range was [0.5, 2.0] and is now [0.5, 1.0]. "
-        "Give what it was, or run with --overwrite to start again."
+        "Restore the old value, or run with --overwrite to start again."
     )
     with pytest.raises(CheckpointError, match=r"data\.part 2 was None and is now 'd'"):
         load_checkpoint(path, IDENTITY | {"data": {"part 1": "abc", "part 2": "d"}})
@@ -53,7 +53,7 @@ def test_other_trainings_are_refused_by_name(tmp_path):
 
 def test_broken_files_are_refused(tmp_path):
     path = tmp_path / "c"
-    with pytest.raises(CheckpointError, match=r"no checkpoint to resume. Run without --resume"):
+    with pytest.raises(CheckpointError, match=r"no such checkpoint. Run without --resume"):
         load_checkpoint(path, {})
     save_checkpoint(path, Checkpoint(3, {}, {"w": torch.zeros(100)}))
     whole = path.read_bytes()
@@ -61,7 +61,7 @@ def test_broken_files_are_refused(tmp_path):
     for broken in (whole[:-1], whole[:40], b"", len(headless).to_bytes(8, "little") + headless):
         path.write_bytes(broken)
         with pytest.raises(
-            CheckpointError, match=r"not a whole checkpoint .* Run with --overwrite"
+            CheckpointError, match=r"damaged checkpoint .* Run with --overwrite"
         ):
             load_checkpoint(path, {})
 

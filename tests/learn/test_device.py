@@ -23,7 +23,7 @@ def test_the_cpu_is_always_there():
 
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "cpu:0", "cuda:x", "cuda:-1", "", "meta"])
 def test_other_names_are_refused(name):
-    with pytest.raises(UsageError, match=r"is not known. Allowed: cpu, cuda, cuda:0"):
+    with pytest.raises(UsageError, match=r"is unknown. Allowed: cpu, cuda, cuda:0"):
         find_device(name)
 
 
@@ -32,7 +32,7 @@ def test_a_device_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert find_device("cuda") == torch.device("cuda", 0)
     assert find_device("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(BackendError, match="--device cuda:2: this machine shows 2 CUDA devices"):
+    with pytest.raises(BackendError, match="--device cuda:2: this machine has 2 CUDA devices"):
         find_device("cuda:2")
 
 
@@ -72,12 +72,11 @@ def test_threads_that_would_wait_are_told(monkeypatch):
     monkeypatch.setattr("sim2cam.learn.device._measure_busy_cores", lambda: 0.2)
     assert describe_oversubscription(2) is None
     assert describe_oversubscription(3) == (
-        "3 threads on the 2 cores that this process may use wait for one another. Give --workers 2."
+        "3 threads exceed the 2 cores that this process may use. Use --workers 2."
     )
     monkeypatch.setattr("sim2cam.learn.device._measure_busy_cores", lambda: 3.1)
     assert describe_oversubscription(2) == (
-        "others keep 3.1 of this machine's 4 cores busy, for which what runs here waits. Give fewer "
-        "--workers, or wait."
+        "other processes use 3.1 of the 4 cores of this machine. Use fewer --workers, or wait."
     )
 
 
@@ -103,9 +102,9 @@ def test_the_machines_full_memory_is_told(fill):
     with pytest.raises(BackendError) as caught, explain_out_of_memory():
         fill()
     assert str(caught.value) == (
-        "this machine's memory is full. Where others fill it, free it and go on with --resume, which keeps "
-        "all that is whole; else give fewer --workers or, to train, set a smaller batch, more parts of it, or "
-        "smaller crops or patches in the recipe and train again with --overwrite."
+        "memory is full. If other processes use it, free it and run again with --resume, which keeps "
+        "finished work. Otherwise use fewer --workers or, for training, set a smaller batch, more batch parts, "
+        "or smaller crops or patches in the recipe and train again with --overwrite."
     )
 
 
@@ -119,7 +118,7 @@ def test_the_machines_full_memory_is_told(fill):
 )
 def test_a_gpu_that_others_have_filled_is_told_like_one_that_is_full(said):
     with (
-        pytest.raises(BackendError, match=r"^the GPU's memory is full\. "),
+        pytest.raises(BackendError, match=r"^GPU memory is full\. "),
         explain_out_of_memory(),
     ):
         raise RuntimeError(said)
@@ -141,7 +140,7 @@ def test_that_torch_cannot_compile_is_told(monkeypatch):
     with pytest.raises(BackendError) as caught:
         device.check_torch_compile(torch.device("cpu"))
     assert str(caught.value) == (
-        "torch cannot compile here (No working C++ compiler found). Install a compiler of C++, or set "
+        "torch.compile fails (No working C++ compiler found). Install a C++ compiler, or set "
         "compile = false."
     )
 

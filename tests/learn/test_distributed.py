@@ -239,11 +239,11 @@ def two(monkeypatch):
 @pytest.mark.parametrize(
     ("device", "kind", "message"),
     [
-        ("cuda:1", UsageError, "--device cuda:1: of 2 processes, each takes a GPU of its own. Give "
-         "--device cuda."),
-        ("cuda", BackendError, "torchrun has started 2 processes on this machine, which shows 1 CUDA "
-         "devices. Give --nproc-per-node as many as there are, or --device cpu."),
-        ("gpu", UsageError, "--device gpu is not known. Allowed: cpu, cuda, cuda:0, cuda:1, ..."),
+        ("cuda:1", UsageError, "--device cuda:1: each of 2 processes uses its own GPU. Use --device "
+         "cuda."),
+        ("cuda", BackendError, "torchrun started 2 processes on this machine, which has 1 CUDA "
+         "devices. Set --nproc-per-node to their number, or use --device cpu."),
+        ("gpu", UsageError, "--device gpu is unknown. Allowed: cpu, cuda, cuda:0, cuda:1, ..."),
     ],
 )  # fmt: skip
 def test_devices_that_processes_cannot_have(two, monkeypatch, device, kind, message):
@@ -261,18 +261,18 @@ def test_a_batch_is_divided_evenly_or_not_at_all(monkeypatch):
     with pytest.raises(UsageError) as caught:
         slice_batch(4)
     assert str(caught.value) == (
-        "a batch of 4 cannot be divided among 3 processes. Set batch to a multiple of 3 in the recipe, "
-        "or give torchrun another --nproc-per-node."
+        "batch 4 cannot be divided among 3 processes. Set batch in the recipe to a multiple of 3, or "
+        "change --nproc-per-node of torchrun."
     )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["check", "data"], "torchrun has started 2 processes, but only train and adapt train share "
-         "their work among them. Run this command without torchrun."),
+        (["check", "data"], "torchrun started 2 processes, but only train and adapt train are "
+         "distributed. Run this command without torchrun."),
         (["adapt", "train", "--sim", "PHOTOS", "--real", "PHOTOS", "--out", "run", "--method", "mkl"],
-         "mkl is fitted, by one process. Run it without torchrun."),
+         "mkl is fitted by one process. Run it without torchrun."),
     ],
 )  # fmt: skip
 def test_commands_that_cannot_be_shared(two, photos, capsys, arguments, message):

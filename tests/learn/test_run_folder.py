@@ -65,7 +65,7 @@ def test_a_runaway_loss_names_the_cure(tmp_path):
     with pytest.raises(Sim2CamError) as caught:
         measured.take_means(20)
     assert str(caught.value) == (
-        "the loss is no longer finite at step 20 ({'heat': 1.0, 'box': inf}). "
+        "the loss is not finite at step 20 ({'heat': 1.0, 'box': inf}). "
         "Lower rate_a and rate_b, then train again with --overwrite."
     )
 
@@ -95,8 +95,8 @@ def test_another_record_is_refused(tmp_path, text):
     for read in (read_metrics_log, lambda *given: open_run(given[0], {}, given[1], resume=True)):
         with pytest.raises(InputError) as caught:
             read(tmp_path, Moment)
-        assert str(caught.value).startswith(f"{path}: not the record of this kind of training (")
-        assert str(caught.value).endswith("run with --resume; only the curves so far are lost.")
+        assert str(caught.value).startswith(f"{path}: not a metrics log of this kind of training (")
+        assert str(caught.value).endswith("run with --resume; only earlier curves are lost.")
     assert path.read_text() == text
 
 
@@ -139,7 +139,7 @@ def test_a_training_is_not_overwritten(tmp_path, name):
     with pytest.raises(OutputError) as caught:
         open_run(tmp_path, {}, Moment, resume=False)
     assert str(caught.value) == (
-        f"{tmp_path}: holds a training. Go on with --resume or choose another --out."
+        f"{tmp_path}: contains a training. Continue with --resume or choose another --out."
     )
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [(name, "mine")]
 
@@ -150,7 +150,9 @@ def test_only_a_training_is_removed(tmp_path):
         (tmp_path / name).touch()
     (tmp_path / f"{WEIGHTS}.part").touch()
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(OutputError, match=r"holds 'notes\.txt', which is no part of a training"):
+    with pytest.raises(
+        OutputError, match=r"contains 'notes\.txt', which is not part of a training"
+    ):
         clear_run_folder(tmp_path)
     assert len(list(tmp_path.iterdir())) == len(RUN_FILES) + 2
     (tmp_path / "notes.txt").unlink()

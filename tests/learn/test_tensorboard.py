@@ -63,5 +63,5 @@ def test_without_the_extra_it_says_how_to_get_it(tmp_path, monkeypatch, name):
     with pytest.raises(UsageError) as caught:
         TensorBoardLogger(tmp_path)
     assert str(caught.value) == (
-        '--tensorboard needs an extra. Run: pip install "sim2cam[tensorboard]".'
+        '--tensorboard requires an extra. Run: pip install "sim2cam[tensorboard]".'
     )

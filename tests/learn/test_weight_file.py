@@ -27,11 +27,11 @@ def test_what_cannot_be_loaded_says_why(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         load_weights(tmp_path / "w.pt")
     assert str(caught.value) == (
-        f"{tmp_path / 'w.pt'}: weights end in .safetensors, not in '.pt'. Nothing else is opened."
+        f"{tmp_path / 'w.pt'}: weights must end in .safetensors, not '.pt'."
     )
     save_weights(path, {"a": torch.zeros(50)}, {})
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"not a whole safetensors file .*"):
+    with pytest.raises(CheckpointError, match=r"damaged safetensors file .*"):
         load_weights(path)
     save_weights(path, {"a": torch.zeros(50)}, {})
     for text in ("{", "[]", "\x00"):
@@ -44,7 +44,7 @@ def test_what_cannot_be_loaded_says_why(tmp_path):
 
 
 def test_only_safetensors_are_written(tmp_path):
-    with pytest.raises(CheckpointError, match=r"weights end in .safetensors, not in '.pth'"):
+    with pytest.raises(CheckpointError, match=r"weights must end in .safetensors, not '.pth'"):
         save_weights(tmp_path / "w.pth", {}, {})
 
 
@@ -58,7 +58,7 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
 def test_numbers_that_files_do_not_hold_are_refused_before_anything_is_written(tmp_path, number):
     path = tmp_path / "w.safetensors"
     tensors = {"a": torch.zeros(2), "b": torch.tensor([0.0, number])}
-    with pytest.raises(CheckpointError, match="'b' would hold numbers that are not finite"):
+    with pytest.raises(CheckpointError, match="'b' contains values that are not finite"):
         save_weights(path, tensors, {})
     assert list(tmp_path.iterdir()) == []
 
@@ -90,7 +90,7 @@ def test_a_network_is_at_most_as_large_as_its_tensors(tmp_path):
     tensors = {"a": torch.zeros(4, 9), "b": torch.zeros(2), "nothing": torch.zeros(10**9, 0)}
     check_sizes(tmp_path, tensors, layers={"n": 2}, widths={"n": 6}, channels={"n": 9})
     for kind, most in (("layers", 2), ("widths", 6), ("channels", 9)):
-        with pytest.raises(CheckpointError, match=rf"n = {most + 1}, .* \({most} at most\)"):
+        with pytest.raises(CheckpointError, match=rf"n = {most + 1}, .* at most {most}\."):
             check_sizes(tmp_path, tensors, **{kind: {"n": most + 1}})
-    with pytest.raises(CheckpointError, match="0 at most"):
+    with pytest.raises(CheckpointError, match="at most 0"):
         check_sizes(tmp_path, {}, layers={"n": 1})

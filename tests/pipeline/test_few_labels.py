@@ -71,7 +71,7 @@ def test_it_is_said_that_boxes_are_not_widened_as_before(sim, coco, recipe, tmp_
     save_detector(weights, before.network.state_dict(), card, before.feature_distribution)
     flags = ["--data", str(coco), "--from", str(weights), "--out", str(tmp_path / "run")]
     assert main(["train", str(recipe()), *flags, "--workers", "1"]) == 0
-    assert "boxes of --from are widened by 11.6% of a side on each side" in capsys.readouterr().err
+    assert "--from uses a box expansion of 11.6% of the side." in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def test_categories_that_no_object_has_are_told(recipe, renamed, tmp_path, capsy
     command = ["train", str(recipe()), "--data", str(photos), "--workers", "1", "--out"]
     assert main([*command, str(tmp_path / "out")]) == 0
     assert (
-        "warning: no object is of category dice-x, 9, which the detector will tell apart all the same. "
-        "Take what is none off the data's list of categories.\n"
+        "warning: no objects of category dice-x, 9, which the detector will still predict. "
+        "Remove unused names from the categories of the data.\n"
     ) in capsys.readouterr().err
     card = load_detector(tmp_path / "out" / "weights.safetensors").card
     assert card.categories == ("dice-x", *"123456", "9")
@@ -164,7 +164,7 @@ def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, 
     )
     start = out / "weights.safetensors"
     assert train(plain, out, "--data", sim.root, "--from", start, "--overwrite") == 2
-    told = f"--from {start}: lies in --out, where it would be replaced. Choose another."
+    told = f"--from {start} is in --out and would be replaced. Choose another --out."
     assert told in capsys.readouterr().err
 
 

@@ -93,7 +93,7 @@ def test_two_processes_on_one_folder_leave_it_whole(plain, tmp_path):
     words = [child.communicate(timeout=300)[1] for child in pair]
     refused = [child.returncode for child in pair].index(1)
     assert pair[1 - refused].returncode == 0
-    assert f"{root}: is in use: process {pair[1 - refused].pid} on" in words[refused]
+    assert f"{root}: is in use by process {pair[1 - refused].pid} on" in words[refused]
     assert bytes_of(root) == bytes_of(plain)
 
 

@@ -109,7 +109,7 @@ def test_a_picture_that_changed_is_refused(folder):
     (folder / "photos/oak.png").write_bytes(quarters() + b"more")
     load_linear_image.cache_clear()
     texture = Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
-    with pytest.raises(InputError, match="is not what it was when it was brought in"):
+    with pytest.raises(InputError, match="changed since it was imported"):
         make_color_sampler(texture)
     with pytest.raises(ValueError, match=re.escape("'../../etc' is no SHA-256")):
         ImageFile("x.png", "../../etc")

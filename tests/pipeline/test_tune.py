@@ -81,7 +81,7 @@ def test_few_captures_leave_confidences_as_they_were(
     card = load_detector(tmp_path / "out/weights.safetensors").card
     assert card.input_scale == 4.0
     assert card.score_calibration == load_detector(weights).card.score_calibration
-    assert "18 pictures are fewer than 19: how far confidences" in capsys.readouterr().err
+    assert "18 images are fewer than 19: the calibration of confidences" in capsys.readouterr().err
 
 
 def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monkeypatch, capsys):
@@ -90,9 +90,9 @@ def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monk
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
     told = capsys.readouterr()
     assert not json.loads(told.out)["calibrated"]
-    assert "too few objects are found: magnification and box margin are as they were." in told.err
-    assert "too little is found to calibrate confidences: they are as they were." in told.err
-    assert "which pictures are unlike is not known of these weights." in told.err
+    assert "too few detections: input scale and box expansion are unchanged." in told.err
+    assert "too few detections to calibrate confidences: they are unchanged." in told.err
+    assert "these weights have no OOD detection." in told.err
     card = load_detector(tmp_path / "out/weights.safetensors").card
     assert card == replace(load_detector(weights).card, metrics={})
 
@@ -133,7 +133,7 @@ def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path
         ((weights, changed("told", _labelled_by_itself)), 1, "a detector labelled image "),
         ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
         (("dyce", coco), 2, "no weights 'dyce' ship"),
-        ((weights, "--map", "1=1"), 2, "no captures are named. Name them right after the weights."),
+        ((weights, "--map", "1=1"), 2, "give labelled images after the weights."),
     ]
     for (detector, captures, *flags), code, message in cases:
         out = tmp_path / "out"

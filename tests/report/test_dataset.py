@@ -210,7 +210,7 @@ def test_rejected_scenes(make_dataset, label, tmp_path, read_page):
 @pytest.mark.parametrize("record", [{"scene_index": 0}, [], {"scene_index": 0, "rejections": 3}])
 def test_a_broken_record_is_named(tmp_path, record):
     scenes(tmp_path, record)
-    with pytest.raises(InputError, match=r"scenes\.jsonl: line 1: broken scene"):
+    with pytest.raises(InputError, match=r"scenes\.jsonl: line 1: damaged scene"):
         read_rejection_stats(tmp_path)
 
 

@@ -636,7 +636,7 @@ def test_the_lens_is_that_of_photos_in_which_the_camera_was_held_one_way(tmp_pat
     assert found.get_estimate("lens.cx_px").value == pytest.approx(230, abs=6)
     assert found.get_estimate("lens.cy_px").value == pytest.approx(130, abs=6)
     assert (
-        "left out of the lens: 3 photos of a board, as the camera was held another way (EXIF orientation): "
+        "excluded from the lens fit: 3 board photos with another EXIF orientation: "
         "01.jpg (3), 04.jpg (3), 08.jpg (3)"
     ) in _describe_fit(found)
     write_camera(tmp_path / "camera.json", found)
@@ -647,8 +647,8 @@ def test_models_that_do_not_see_the_whole_picture_are_named():
     blind = dataclasses.replace(lens(k1=-0.1), partial_view_models=("rational",))
     (line,) = (line for line in _describe_fit(fit(blind)) if line.startswith("lens: "))
     assert line == (
-        "lens: brown_conrady, 0.200 px; on photos left out: brown_conrady 0.300, rational does not see the "
-        "whole picture"
+        "lens: brown_conrady, 0.200 px; on held-out photos: brown_conrady 0.300, rational does not cover the "
+        "whole image"
     )
 
 

@@ -128,7 +128,7 @@ def test_where_most_photos_are_broken_the_others_are_looked_at(tmp_path):
     )
     assert set(seen.skipped) == {"b0.jpg", "b1.jpg", "b2.jpg"}
     (tmp_path / "a.jpg").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"b0\.jpg: not a whole image"):
+    with pytest.raises(InputError, match=r"b0\.jpg: damaged image"):
         measure_one_camera(list_photo_files(tmp_path)[0], None, silent)
 
 
@@ -178,9 +178,9 @@ ODD = {
     "a.heic": (b"\0" * 40, "HEIC is not read. Export it as JPEG, unedited."),
     "b.jpg": (
         b"\xff\xd8\xff",
-        "not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read).",
+        "not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000.",
     ),
-    "c.png": (b"", "not an image (JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000 can be read)."),
+    "c.png": (b"", "not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000."),
 }
 
 
@@ -247,7 +247,7 @@ def test_a_file_that_ends_early_is_left_out_when_it_is_read(tmp_path):
     (tmp_path / "a.jpg").write_bytes(whole[: len(whole) // 2])
     photos, refused = measure_photos(list_photo_files(tmp_path)[0], None, silent)
     assert photos == []
-    assert refused["a.jpg"].startswith("not a whole image")
+    assert refused["a.jpg"].startswith("damaged image")
 
 
 def test_photos_of_one_file_name_in_two_folders_are_not_taken_for_one_another(tmp_path):

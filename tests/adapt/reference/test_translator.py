@@ -108,5 +108,5 @@ def test_a_card_that_asks_for_more_than_its_tensors_hold_is_refused(tmp_path, na
     words = json.loads(path.with_suffix(".json").read_text())
     words["config"][name] = number
     path.with_suffix(".json").write_text(json.dumps(words))
-    with pytest.raises(CheckpointError, match=rf"its card asks for config\.{name} = 1000000"):
+    with pytest.raises(CheckpointError, match=rf"the card has config\.{name} = 1000000"):
         load_reference(path)

@@ -164,7 +164,7 @@ def test_a_selection_says_why(many_sim, many_real):
 
 def test_a_folder_without_an_ending_is_told(tmp_path):
     (tmp_path / "weights.json").write_text("{}")
-    with pytest.raises(CheckpointError, match="not the card of a translator: selection"):
+    with pytest.raises(CheckpointError, match="not a card of a translator: selection"):
         read_training_outcome(tmp_path)
 
 

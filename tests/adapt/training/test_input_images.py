@@ -54,9 +54,9 @@ def test_the_same_pictures_and_checkpoints_that_do_not_say_are_gone_on_with(run,
 
 def test_only_of_pictures_it_is_told_what_to_do():
     with pytest.raises(InputError) as caught, explain_unreadable_images():
-        raise InputError("a.jpg", "not a whole image.")
+        raise InputError("a.jpg", "damaged image.")
     assert str(caught.value) == (
-        "a.jpg: not a whole image. Restore the file and continue with --resume; progress so far is kept."
+        "a.jpg: damaged image. Restore the file and continue with --resume; progress so far is kept."
     )
     with pytest.raises(OutputError, match=r"^a: full$"), explain_unreadable_images():
         raise OutputError("a", "full")

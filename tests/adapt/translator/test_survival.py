@@ -53,7 +53,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         for path, content in whole.items():
             path.write_bytes(content[: len(content) // 2])
 
-    with pytest.raises(InputError, match="not a whole image") as broken:
+    with pytest.raises(InputError, match="damaged image") as broken:
         train_translator(sim, captures, config, run, progress=cut_files, checkpoint_s=0.0)
     assert broken.value.path in whole
     assert str(broken.value).endswith(
@@ -77,9 +77,9 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(
         with pytest.raises(BackendError) as told:
             train_translator(sim, captures, config, run, resume=True)
     assert str(told.value) == (
-        "the GPU's memory is full. Where others fill it, free it and go on with --resume, which keeps all that "
-        "is whole; else name --device cpu or, to train, set a smaller batch, more parts of it, or smaller "
-        "crops or patches in the recipe and train again with --overwrite."
+        "GPU memory is full. If other processes use it, free it and run again with --resume, which keeps "
+        "finished work. Otherwise use --device cpu or, for training, set a smaller batch, more batch parts, or "
+        "smaller crops or patches in the recipe and train again with --overwrite."
     )
 
     train_translator(sim, captures, config, run, resume=True)

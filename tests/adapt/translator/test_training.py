@@ -192,11 +192,11 @@ def test_cache_does_not_decide_the_result(sim, real, tiny, tmp_path):
 
 def test_occupied_folder_is_refused(sim, real, tiny, tmp_path):
     train_translator(sim, real, replace(tiny, steps=1), tmp_path)
-    with pytest.raises(OutputError, match="holds a training"):
+    with pytest.raises(OutputError, match="contains a training"):
         train_translator(sim, real, replace(tiny, steps=1), tmp_path)
     (tmp_path / CHECKPOINT).unlink()
     before = (tmp_path / WEIGHTS).read_bytes()
-    with pytest.raises(OutputError, match="holds a training"):
+    with pytest.raises(OutputError, match="contains a training"):
         train_translator(sim, real, replace(tiny, steps=1, seed=1), tmp_path)
     assert (tmp_path / WEIGHTS).read_bytes() == before
 
@@ -238,7 +238,7 @@ def test_runaway_training_stops_with_a_cure_and_keeps_the_batch(
         train_translator(sim, real, tiny, tmp_path)
     assert error.value.step == 4
     said = str(error.value)
-    assert "no longer finite at step 4 (" in said
+    assert "not finite at step 4 (" in said
     assert "Lower learning_rate_generator and learning_rate_discriminator, then train again" in said
     assert said.endswith(f"The batch of that step is in {tmp_path / BATCH_FILE}.")
     kept = load_file(tmp_path / BATCH_FILE)

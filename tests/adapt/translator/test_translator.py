@@ -208,18 +208,18 @@ def test_folder_and_file_load_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "sim2cam detector"}, "not the card of a translator: kind:"),
+        ({"kind": "sim2cam detector"}, "not a card of a translator: kind:"),
         (
             {"buffers": ["light"]},
             "unknown buffer 'light'. Allowed: coordinates, depth, normals, objects",
         ),
         ({"buffers": ["depht"]}, "Did you mean 'depth'?"),
         ({"config": {"local_bound": 0.9}}, "local_bound must be above 0 and at most 0.3, not 0.9"),
-        ({"config": {"width": 16}}, "its card asks for"),
-        ({"config": {"blocks": 10**9}}, "its card asks for config.blocks = 1000000000, for which"),
-        ({"config": {"width": 10**6}}, "its card asks for config.width = 1000000, for which"),
-        ({"config": {"width": 10**30}}, "its card asks for config.width = 1000000000000"),
-        ({"buffers": ["depth"] * 9999}, "its card asks for buffers (channels) = 9999, for which"),
+        ({"config": {"width": 16}}, "the card requires"),
+        ({"config": {"blocks": 10**9}}, "the card has config.blocks = 1000000000, but"),
+        ({"config": {"width": 10**6}}, "the card has config.width = 1000000, but"),
+        ({"config": {"width": 10**30}}, "the card has config.width = 1000000000000"),
+        ({"buffers": ["depth"] * 9999}, "the card has buffers (channels) = 9999, but"),
     ],
 )
 def test_card_that_does_not_fit_is_refused(tmp_path, change, message):

@@ -55,7 +55,7 @@ def test_a_truncated_file_is_found(native):
     path.write_bytes(path.read_bytes()[:60])
     hashed, opened = whats(native)
     assert hashed[1] == "ids/000001.png is not the file that was written: another SHA-256"
-    assert "not a whole image" in opened[1]
+    assert "damaged image" in opened[1]
 
 
 def test_a_changed_line_is_found(native, tiny):

@@ -196,20 +196,20 @@ def test_the_command_shows_the_licence_and_asks(lmo, tmp_path, monkeypatch, caps
     said = capsys.readouterr().err
     assert "Licence: CC BY-SA 4.0." in said
     assert said.endswith(
-        "sim2cam: --accept-licence is needed to fetch lmo (CC BY-SA 4.0) where nobody can be asked.\n"
+        "sim2cam: add --accept-licence to download lmo (CC BY-SA 4.0) without a terminal.\n"
     )
     for answer, code in (("\n", 2), ("no\n", 2), ("y\n", 0)):
         terminal = io.StringIO(answer)
         terminal.isatty = lambda: True
         monkeypatch.setattr("sys.stdin", terminal)
         assert main(["fetch", "lmo"]) == code
-    assert "not compared with anything, kept for next time" in capsys.readouterr().err
+    assert "not verified, stored for the next download" in capsys.readouterr().err
     assert main(["fetch", "lmo", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["folder"] == str(tmp_path / "lmo")
     assert main(["fetch", "lmo", "--overwrite", "--accept-licence"]) == 0
-    assert "as known" in capsys.readouterr().err
+    assert "verified" in capsys.readouterr().err
     assert main(["fetch", "dize"]) == 2
-    said = "no data set is called 'dize'. Did you mean 'dice'? Allowed: dice, icbin, lm"
+    said = "unknown dataset 'dize'. Did you mean 'dice'? Allowed: dice, icbin, lm"
     assert said in capsys.readouterr().err
 
 

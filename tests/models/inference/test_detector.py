@@ -208,7 +208,7 @@ def test_card_and_tensors_must_fit(weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(weights)
     assert str(caught.value) == (
-        f"{weights}: tensor class_head.1.bias has the shape (2,), but its card asks for (3,)."
+        f"{weights}: tensor class_head.1.bias has the shape (2,), but the card requires (3,)."
     )
     card.write_text(json.dumps(words | {"architecture": "smal"}))
     with pytest.raises(CheckpointError) as caught:
@@ -217,14 +217,14 @@ def test_card_and_tensors_must_fit(weights):
         f"{card}: architecture 'smal' is not known. Did you mean 'small'? Allowed: base, deeplab"
     )
     card.write_text(json.dumps({k: v for k, v in words.items() if k != "categories"}))
-    with pytest.raises(CheckpointError, match="not the card of a detector: categories: Field req"):
+    with pytest.raises(CheckpointError, match="not a card of a detector: categories: Field req"):
         load_detector(weights)
     for name, number in (("input_scale", 1e9), ("input_scale", 0), ("box_expansion", -0.6)):
         card.write_text(json.dumps(words | {name: number}))
         with pytest.raises(CheckpointError, match=rf"{name} must be .*, not {float(number)}"):
             load_detector(weights)
     card.write_text(json.dumps(words | {"categories": [str(n) for n in range(9999)]}))
-    with pytest.raises(CheckpointError, match=r"its card asks for categories \(number\) = 9999"):
+    with pytest.raises(CheckpointError, match=r"the card has categories \(number\) = 9999"):
         load_detector(weights)
     card.write_text(json.dumps(words | {"categories": ["1", "a\nb"]}))
     with pytest.raises(CheckpointError, match=r"a\\nb\" holds a control character"):
@@ -237,13 +237,13 @@ def test_card_and_tensors_must_fit(weights):
 def test_tensors_must_be_all_there_and_finite(weights):
     tensors = load_file(weights)
     save_file({n: v for n, v in tensors.items() if n != "mean"}, weights)
-    with pytest.raises(CheckpointError, match="tensor mean is missing, which its card asks for"):
+    with pytest.raises(CheckpointError, match="tensor mean of the card is missing"):
         load_detector(weights)
     save_file(tensors | {"more": torch.zeros(1)}, weights)
-    with pytest.raises(CheckpointError, match="tensor more is not part of what its card descr"):
+    with pytest.raises(CheckpointError, match="tensor more is not in the card"):
         load_detector(weights)
     save_file(tensors | {"mean": tensors["mean"] * float("nan")}, weights)
-    with pytest.raises(CheckpointError, match="tensor mean holds values that are not finite"):
+    with pytest.raises(CheckpointError, match="tensor mean contains values that are not finite"):
         load_detector(weights)
 
 

@@ -446,7 +446,7 @@ def test_what_is_found_in_tiles_is_told_once_in_pixels_of_the_picture(bright, si
         assert mask[y0:y1, x0:x1].all()
         assert mask.sum() == (x1 - x0) * (y1 - y0)
     assert seen.category_masks["thing"].decode().sum() == (rgb[..., 0] > 0).sum()
-    sizes = {(128, 128)} if side else {(800, 896)} if magnification == 1 else {(400, 600)}
+    sizes = {(128, 128)} if side else {(800, 896)} if input_scale == 1 else {(400, 600)}
     assert sizes <= set(model.seen)
     assert not predict_image(
         TorchvisionDetector(TorchvisionObjectNetwork(model, 128), card), rgb, score_floor=0.8

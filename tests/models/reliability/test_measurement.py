@@ -262,6 +262,6 @@ def test_a_card_without_its_tensors_and_tensors_without_a_card(trained, tmp_path
     bare = replace(detector.card, ood_threshold=None)
     save_detector(path, detector.network.state_dict(), bare, detector.feature_distribution)
     with pytest.raises(
-        CheckpointError, match=r"tensor feature_distribution\.mean is not part of what its card"
+        CheckpointError, match=r"tensor feature_distribution\.mean is not in the card"
     ):
         load_detector(path)

@@ -278,25 +278,25 @@ def test_another_training_is_not_resumed(make_dataset, tmp_path):
     with pytest.raises(CheckpointError) as caught:
         train_detector(((data, 1.0),), TINY, run, resume=True)
     assert str(caught.value) == (
-        f"{path}: belongs to another training: config.steps was 2 and is now 6. Give what it "
-        "was, or run with --overwrite to start again."
+        f"{path}: belongs to another training: config.steps was 2 and is now 6. Restore the "
+        "old value, or run with --overwrite to start again."
     )
     fewer = replace(data, samples=data.samples[1:])
     with pytest.raises(CheckpointError, match=r"data\.dataset 1\.digest was '[0-9a-f]{64}' and is"):
         train_detector(((fewer, 1.0),), replace(TINY, steps=2), run, resume=True)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(CheckpointError, match=r"not a whole checkpoint \(.*--overwrite to start"):
+    with pytest.raises(CheckpointError, match=r"damaged checkpoint \(.*--overwrite to start"):
         train_detector(((data, 1.0),), replace(TINY, steps=2), run, resume=True)
 
 
 def test_a_training_is_not_overwritten(make_dataset, tmp_path):
     parts, run = ((make_dataset(), 1.0),), tmp_path / "run"
     train_detector(parts, replace(TINY, steps=1), run)
-    with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
+    with pytest.raises(OutputError, match=r"contains a training. Continue with --resume"):
         train_detector(parts, replace(TINY, steps=1), run)
     (run / "checkpoint.safetensors").unlink()
     before = (run / "weights.safetensors").read_bytes()
-    with pytest.raises(OutputError, match=r"holds a training. Go on with --resume"):
+    with pytest.raises(OutputError, match=r"contains a training. Continue with --resume"):
         train_detector(parts, replace(TINY, steps=2), run)
     assert (run / "weights.safetensors").read_bytes() == before
 
@@ -340,7 +340,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
             for path, content in whole.items():
                 path.write_bytes(content[: len(content) // 2])
 
-    with pytest.raises(InputError, match="not a whole image") as broken:
+    with pytest.raises(InputError, match="damaged image") as broken:
         train_detector(
             parts, config, run, log_interval_steps=2, checkpoint_interval_s=0, progress=cut_files
         )
@@ -357,7 +357,7 @@ def test_broken_files_full_disks_and_full_gpus_lose_nothing(make_dataset, tmp_pa
     with monkeypatch.context() as patch:
         patch.setattr("sim2cam.models.training.training.detector_losses", out_of_memory)
         with pytest.raises(
-            BackendError, match=r"the GPU's memory is full\. Where others fill it, free it"
+            BackendError, match=r"GPU memory is full\. If other processes use it, free it"
         ):
             train_detector(parts, config, run, resume=True)
     train_detector(parts, config, run, resume=True, log_interval_steps=2)
@@ -384,7 +384,7 @@ def out_of_memory(*_given):
 
 def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     monkeypatch.setitem(losses.LOSS_WEIGHTS, "heatmap", float("nan"))
-    with pytest.raises(Sim2CamError, match=r"no longer finite at step 1 .* Lower learning_rate"):
+    with pytest.raises(Sim2CamError, match=r"not finite at step 1 .* Lower learning_rate"):
         train_detector(((make_dataset(), 1.0),), TINY, tmp_path / "run", log_interval_steps=2)
     assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 

@@ -119,5 +119,5 @@ def test_the_card_of_a_tuned_weights_file_says_so_and_the_weights_stay(
     tune_weights(path, make_dataset())
     assert load_detector(path).card.box_expansion == pytest.approx(0.125, abs=1e-3)
     assert path.read_bytes() == before
-    with pytest.raises(UsageError, match="--device gpu is not known"):
+    with pytest.raises(UsageError, match="--device gpu is unknown"):
         tune_weights(path, make_dataset(), device="gpu")

@@ -211,7 +211,7 @@ BAD_MASKS = {
     "colours": (
         numbered(_1=(4, 8, 2, 12)),
         "RGB",
-        "expected a picture with a palette, found mode RGB.",
+        "expected a palette image, found mode RGB.",
     ),
 }
 
