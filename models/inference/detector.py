@@ -53,9 +53,7 @@ Floats = NDArray[np.float64]
 SHIPPED_WEIGHTS = Path(__file__).parents[1] / "weights"
 
 _MIN_OBJECTNESS = 0.5  # for confident objects of any category
-_MIN_UNCERTAINTY = (
-    0.01  # lowest plausible uncertainty of a surface point, relative to the object's size
-)
+_MIN_UNCERTAINTY = 0.01  # lowest plausible one of a surface point, relative to the object's size
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,8 @@ _MIN_LINES = 6
 _SEARCH_RADIUS, _LINE_HALF_LENGTH = 8, 12  # in line steps
 _AMPLITUDE, _SLOPE = 0.36, 1.3  # of the smoothed step function (SRT3D, equation 10)
 _COLOUR_BINS = 16  # per channel
-_CONTOUR_GAP_PX, _BACKGROUND_BAND_PX = (
-    2,
-    25,
-)  # pixels near the contour, and background for histograms
+_CONTOUR_GAP_PX = 2  # pixels this near the contour enter no histogram
+_BACKGROUND_BAND_PX = 25  # width of the band around the object for the background histogram
 _MIN_VISIBLE_PX = 50
 _VISIBLE_DILATION_PX = 9  # predicted surfaces may end short of the contour
 _MIN_PROBABILITY = 0.01  # of either class at any pixel

@@ -117,9 +117,8 @@ class TrainProgress:
     Attributes:
         step: number of completed steps.
         steps: total number of steps.
-        losses: means since the previous line by name: ``heat box category total``; with poses also
-            ``outline surface``, with an RoI classifier ``roi_category``, with masks ``shown votes``, with
-            target images the losses of ``adaptation_losses``. Torchvision models keep torchvision's names.
+        losses: mean losses since the previous line: ``total``, the names in ``LOSS_WEIGHTS`` that the tasks
+            need, and those of ``adaptation_losses``. Torchvision models keep torchvision's names.
         learning_rate: learning rate of the last step.
         step_s: mean seconds per step since the previous line, including waiting for data.
         wait_s: part of ``step_s`` spent waiting for the batch.

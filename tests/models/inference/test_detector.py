@@ -455,7 +455,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(posed_weights)
     assert str(caught.value) == (
-        f"{card}: objects are 1, but categories 1, 2. Copy both files again."
+        f"{card}: objects are given for 1, but categories are 1, 2. Copy both files again."
     )
     plain = weights.with_suffix(".json")
     plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
