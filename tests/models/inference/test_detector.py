@@ -501,7 +501,7 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(path)
     assert str(caught.value) == (
-        f"{card}: keypoints are 1, but categories 1, 2. Copy both files again."
+        f"{card}: keypoints are given for 1, but categories are 1, 2. Copy both files again."
     )
     card.write_text(json.dumps(words | {"keypoints": {"1": ["head"], "2": []}}))
     with pytest.raises(
