@@ -1,4 +1,4 @@
-"""What is told of a detector beside its weights."""
+"""Model card of a detector, stored next to its weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sim2cam.models.training.config import (
 from sim2cam.models.training.datasets import DatasetRecord
 
 _MAX_ENLARGEMENT = 32
-"""Times by which a card may have images or boxes enlarged."""
+"""Largest allowed scale of images or boxes in a card."""
 
 _RENAMED_KEYS = {
     "magnification": "input_scale",
@@ -42,22 +42,20 @@ _RENAMED_KEYS = {
     "sizes_px": "box_size_range_px",
     "novelty": "ood_threshold",
 }
-"""Keys of cards of earlier versions, and what they are called now. Tensors were renamed with them."""
+"""Renamed keys of cards from earlier versions. Tensor names changed with them."""
 
 
 @dataclass(frozen=True)
 class OodThreshold:
-    """From where on a picture is called unlike what was trained on.
+    """Thresholds of the statistics that mark an image as out-of-distribution.
 
     Attributes:
-        distance: of ``novelty.distance``; further pictures are unlike.
-        false_positive_rate: share of familiar pictures that show an object, at most, that lie beyond one of the
-            limits.
-        images: how many it was measured on.
-        measured_on: what these are: of the data trained on, but held out, or development captures.
+        distance: threshold of ``compute_feature_distance``.
+        false_positive_rate: largest share of in-distribution images with an object that exceed a threshold.
+        images: number of images that the thresholds were measured on.
+        measured_on: kind of these images: held out from the training data, or a validation set.
         tile_px: side of the training crops.
-        uncertainty: of ``novelty.doubt``; pictures whose surest object is less sure are unlike. None where too
-            few of the pictures show an object.
+        uncertainty: threshold of ``compute_uncertainty``; None if too few of the images show an object.
     """
 
     distance: float
@@ -68,30 +66,26 @@ class OodThreshold:
     uncertainty: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse limits that pictures cannot be held against.
-
-        Raises:
-            UsageError: naming the value.
-        """
+        """Raise ``UsageError`` if a threshold is not positive."""
         for name in ("distance", "tile_px", "uncertainty"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"ood_threshold.{name} must be above 0, not {value}")
 
     def compute_ood_score(self, statistics: OodStatistics) -> float:
-        """Return how unlike a picture is: the larger of what it has over the limit of that."""
-        of_doubt = 0.0 if self.uncertainty is None else statistics.uncertainty / self.uncertainty
-        return max(statistics.distance / self.distance, of_doubt)
+        """Return the larger ratio of a statistic to its threshold; above 1 means out-of-distribution."""
+        uncertainty = 0.0 if self.uncertainty is None else statistics.uncertainty / self.uncertainty
+        return max(statistics.distance / self.distance, uncertainty)
 
 
 @dataclass(frozen=True)
 class InitialWeightsRecord:
-    """What a card says of the weights that a training began with.
+    """Record of a training's initial weights in a card.
 
     Attributes:
-        name: of their file.
-        digest: SHA-256 of that file.
-        data: what they were trained on, and before that the weights with which that began.
+        name: name of the file.
+        digest: SHA-256 of the file.
+        data: datasets of their training, after those of their own initial weights.
     """
 
     name: str
@@ -101,43 +95,40 @@ class InitialWeightsRecord:
 
 @dataclass(frozen=True)
 class DetectorCard:
-    """A detector in words.
+    """Model card of a detector.
 
     Attributes:
-        architecture: a key of ``ARCHITECTURES``, or one of torchvision's models.
+        architecture: key of ``ARCHITECTURES``, or name of a torchvision model.
         categories: names in the order of class indices.
-        steps: training steps done.
-        config: the training's configuration.
-        data: what it was trained on.
-        licence: of what the scenes that it learned from are made of, as an SPDX expression; empty where none is
-            known.
-        metrics: scores by what was scored, in the form of ``bench --json``.
-        input_scale: images are enlarged by this before the network, chosen on development images.
-        box_expansion: boxes are widened on each side by this share of their own side, because people
-            draw boxes looser than masks are; measured on development images.
-        objects: by category, those whose poses it finds; empty of one that finds none.
-        keypoints: by category, the names of those it finds; empty of one that finds none.
-        masks: whether it finds masks.
-        residual: whether a small head corrects what the others say.
-        roi_classifier: whether categories are read again from close-ups.
-        initial_weights: weights that its training began with; None where it began anew.
-        target_images: what its features were brought to, without labels; None without.
-        background_images: pictures that its objects were also seen before; None without.
-        evaluations: steps, and the AP50 of the weights after them on development captures, of which the best
-            are here; empty of a training with a fixed number of steps.
-        score_calibration: what calibrates confidences, measured on development images or held-out pictures; None
-            where it was not.
-        image_digests: the lowest digests of those trained on, as ``parts.lowest_digests`` has them; empty where
-            unknown.
-        box_size_range_px: longer sides of the boxes trained on, at the network's scale, from the 5 % smallest
-            to the 5 % largest; None where unknown.
-        ood_threshold: from where on a picture is unlike what was trained on; None where not measured. What
-            it is held against stands beside the weights.
-        kind, format: what the file is.
-        version: of sim2cam.
+        steps: number of training steps.
+        config: settings of the training.
+        data: records of the training datasets.
+        licence: licences of the assets in the training scenes as an SPDX expression; empty if unknown.
+        metrics: scores by test set, in the format of ``bench --json``.
+        input_scale: scale of images before the network, tuned on a validation set.
+        box_expansion: expansion of boxes on each side relative to their width or height, tuned on a validation
+            set because people draw boxes looser than masks.
+        objects: geometry by category for poses; empty without poses.
+        keypoints: keypoint names by category; empty without keypoints.
+        masks: whether the detector predicts masks.
+        residual: whether the detector has a residual head.
+        roi_classifier: whether categories are predicted from RoI crops.
+        initial_weights: record of the initial weights; None for training from scratch.
+        target_images: record of the unlabelled images of domain adaptation; None without.
+        background_images: record of the background images; None without.
+        evaluations: steps and AP50 on the validation set, of which the best weights were kept; empty for
+            training with a fixed number of steps.
+        score_calibration: calibration of confidences; None if not calibrated.
+        image_digests: lowest digests of the training images (``sketch_digests``); empty if unknown.
+        box_size_range_px: 5th and 95th percentile of the longer box sides in training, in pixels at the
+            network's scale; None if unknown.
+        ood_threshold: thresholds of OOD detection; None if not measured. The feature distribution is stored
+            with the weights.
+        kind, format: type and format version of the file.
+        version: version of sim2cam.
         stored_as: type of the floating-point tensors in the file.
-        stride_px: side of a cell of its maps.
-        mean_rgb, std_rgb: normalisation of 8-bit pixels; buffers of the network hold the same.
+        stride_px: side of a cell of the maps.
+        mean_rgb, std_rgb: normalization of 8-bit pixels, equal to the network's buffers.
     """
 
     architecture: str
@@ -172,67 +163,71 @@ class DetectorCard:
 
     @property
     def trained_input_scale(self) -> float:
-        """At which images are as the crops of its training were."""
+        """Input scale at which full images match the training crops."""
         return compute_trained_input_scale(self.config.get("scale_range", (1.0, 1.0)))
 
     @property
     def is_amodal(self) -> bool:
-        """Whether its boxes are of whole objects, with what is hidden of them."""
+        """Whether boxes include hidden parts of objects."""
         return bool(self.config.get("amodal", TrainConfig.amodal))
 
     @property
     def roi_views(self) -> tuple[RoiView, ...]:
-        """How each object is looked at that is read."""
+        """Views of each object for the RoI classifier."""
         flips = bool(self.config.get("flips", TrainConfig.flips))
         return select_roi_views(poses=bool(self.objects), flips=flips)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the card as JSON values, without later keys that it does not use."""
-        return {n: v for n, v in asdict(self).items() if v or n not in OMITTED_WHEN_UNSET}
+        """Return the card as JSON values, without recent keys that are not used."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value or name not in OMITTED_WHEN_UNSET
+        }
 
 
 def card_from_json(path: Path, card: dict[str, Any]) -> DetectorCard:
-    """Return the card that a JSON file holds.
+    """Parse and check the card in a JSON file.
 
     Args:
-        path: the file, for the errors.
+        path: the file, for error messages.
         card: its content.
 
     Raises:
-        CheckpointError: not a detector's card, a card of an earlier version, a key missing or of the wrong
-            type, an unknown architecture, a scaling that cannot be, or objects or keypoints that are not those of
-            the categories.
+        CheckpointError: if it is not a detector's card, is of an earlier version, lacks a key or has one of the
+            wrong type, names an unknown architecture, or has an invalid calibration or objects or keypoints of
+            other categories.
     """
     _check_renamed_keys(path, card)
-    read = parse_card(path, card, DetectorCard, "a detector")
-    if read.architecture not in ARCHITECTURES:
-        _check_torchvision_card(path, read)
-    _check_numbers(path, read)
-    if not read.categories or len(set(read.categories)) != len(read.categories):
-        raise CheckpointError(path, f"categories must be different names, not {read.categories}.")
-    for problem in filter(None, map(find_category_problem, read.categories)):
+    parsed = parse_card(path, card, DetectorCard, "a detector")
+    if parsed.architecture not in ARCHITECTURES:
+        _check_torchvision_card(path, parsed)
+    _check_numbers(path, parsed)
+    if not parsed.categories or len(set(parsed.categories)) != len(parsed.categories):
+        raise CheckpointError(path, f"categories must be different names, not {parsed.categories}.")
+    for problem in filter(None, map(find_category_problem, parsed.categories)):
         raise CheckpointError(path, problem)
-    for what in ("objects", "keypoints"):
-        found = getattr(read, what)
-        if found and set(found) != set(read.categories):
+    for field_name in ("objects", "keypoints"):
+        values = getattr(parsed, field_name)
+        if values and set(values) != set(parsed.categories):
             raise CheckpointError(
                 path,
-                f"{what} are {', '.join(found)}, but categories {', '.join(read.categories)}. "
+                f"{field_name} are given for {', '.join(values)}, but categories are {', '.join(parsed.categories)}. "
                 "Copy both files again.",
             )
-    if read.score_calibration is not None:
-        _check_score_calibration(path, read.score_calibration, read.categories)
-    return read
+    if parsed.score_calibration is not None:
+        _check_score_calibration(path, parsed.score_calibration, parsed.categories)
+    return parsed
 
 
 def _check_renamed_keys(path: Path, card: dict[str, Any]) -> None:
-    """Refuse the card of an earlier version, whose old keys would otherwise be ignored."""
+    """Raise ``CheckpointError`` for keys of earlier versions, which would otherwise be ignored."""
     old = next((key for key in _RENAMED_KEYS if key in card), None)
     if old is not None:
         raise CheckpointError(
             path,
-            f"key '{old}' is of an earlier version of sim2cam, which now has '{_RENAMED_KEYS[old]}': download "
-            "or convert the weights again.",
+            f"key '{old}' is of an earlier version of sim2cam, now '{_RENAMED_KEYS[old]}'. Download or convert "
+            "the weights again.",
         )
 
 
@@ -245,12 +240,12 @@ def _check_torchvision_card(path: Path, card: DetectorCard) -> None:
     if not isinstance(crop_px, int) or crop_px < MIN_CROP_PX:
         raise CheckpointError(
             path,
-            f"config.crop_px must be the side of the crops trained on, not {crop_px}. Copy both files again.",
+            f"config.crop_px must be the side of the training crops, not {crop_px}. Copy both files again.",
         )
 
 
 def _check_numbers(path: Path, card: DetectorCard) -> None:
-    """Refuse numbers with which images or boxes would have impossible sizes."""
+    """Raise ``CheckpointError`` if images or boxes would get impossible sizes."""
     bounds = {
         "input_scale": (1 / _MAX_ENLARGEMENT, _MAX_ENLARGEMENT),
         "box_expansion": (-0.5, _MAX_ENLARGEMENT),
@@ -273,7 +268,7 @@ def _check_score_calibration(
     if set(calibration.offsets) != set(categories):
         raise CheckpointError(
             path,
-            f"score_calibration.offsets are of {', '.join(calibration.offsets)}, but must be of each category: "
+            f"score_calibration.offsets are given for {', '.join(calibration.offsets)}, but must be given for "
             f"{', '.join(categories)}.",
         )
     if not all(map(math.isfinite, calibration.offsets.values())):

@@ -1,8 +1,8 @@
 """The only import of torchvision.
 
-Beside a CPU build of torch the compiled operators of a CUDA build of torchvision cannot load, and
-then ``import torchvision`` itself fails, because it describes ``nms`` to the compiler whether or
-not the operator exists. Naming them is enough to import it; what needs them asks `named.check_operators`.
+The compiled operators of a CUDA build of torchvision do not load with a CPU build of torch. Then
+``import torchvision`` fails because it registers a meta kernel of ``nms`` in any case. Defining the operators'
+schemas makes the import work; ``check_operators`` refuses models that call them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPERATOR_SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-_libraries: list[torch.library.Library] = []  # an operator lives as long as its library
+_libraries: list[torch.library.Library] = []  # operators exist as long as their library object
 
 
 def _import_torchvision() -> None:
@@ -32,9 +32,9 @@ def _import_torchvision() -> None:
         if "does not exist" not in str(error):
             raise BackendError(
                 f"torchvision does not fit torch {torch.__version__} ({error}). "
-                "Install the pair that constraints.txt names."
+                "Install the versions in constraints.txt."
             ) from error
-        for name in [n for n in sys.modules if n.split(".")[0] == "torchvision"]:
+        for name in [module for module in sys.modules if module.split(".")[0] == "torchvision"]:
             del sys.modules[name]
         _define_operators()
         importlib.import_module("torchvision")
@@ -69,5 +69,5 @@ __all__ = [
 
 
 def has_operators() -> bool:
-    """Return whether torchvision's compiled operators load, which its detection models need."""
+    """Return whether torchvision's compiled operators load; its detection models need them."""
     return bool(sys.modules["torchvision"].extension._has_ops())

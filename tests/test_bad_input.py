@@ -249,9 +249,8 @@ BAD = {
     "category that other training data lacks": (
         renders_and_captures,
         train_with_captures,
-        "/photos: categories six are not those of {folder}/data: 1, 2. Rename them with --map, "
-        "leave out others with --ignore-unmatched, or add those that no picture shows to the data's list of "
-        "categories.",
+        "/photos: categories six differ from those of {folder}/data: 1, 2. Rename them with --map, drop others "
+        "with --ignore-unmatched, or add categories without objects to the dataset's list.",
     ),
     "category that the data set does not list": (
         lambda folder: data_set(folder, "7"),

@@ -1,8 +1,7 @@
-"""Objects in other shades of their colours.
+"""Instance colour jitter.
 
-The colours of a scan are what its camera made of them, under its light and with its idea of grey: as a rule they are
-duller than what another camera sees. Shades of all pictures together (``augment``) leave objects as dull beside what
-surrounds them as they were.
+Textures of scans carry the colours of their camera, light and white balance, usually duller than those of another
+camera. Photometric augmentation of whole images keeps objects dull relative to their surroundings.
 """
 
 from __future__ import annotations
@@ -17,43 +16,43 @@ from sim2cam.images import LUMA_WEIGHTS
 from sim2cam.models.augment.overlay import composite
 from sim2cam.models.training.images import AnnotatedImage, get_complete_instance_map
 
-JITTER_PROBABILITY = 0.75  # of the objects
+JITTER_PROBABILITY = 0.75  # per object
 
-_CHROMA_RANGE = (0.5, 2.5)  # how far colours lie from grey, as a share of how far they lay
-_GAIN_RANGE = (0.8, 1.25)  # of each channel
-_GAMMA_RANGE = (0.7, 1.5)  # power of all values, dark to light
+_CHROMA_RANGE = (0.5, 2.5)  # factor on the distance from grey
+_GAIN_RANGE = (0.8, 1.25)  # per channel
+_GAMMA_RANGE = (0.7, 1.5)
 
 
 def jitter_instance_colours(image: AnnotatedImage, rng: np.random.Generator) -> AnnotatedImage:
-    """Return a picture with some of its objects in other shades, each in its own.
+    """Return an image with the colours of some objects changed, each independently.
 
-    One of which it is not known which pixels show objects is returned as it is.
+    An image without a complete instance map is returned unchanged.
 
     Args:
-        image: as it was rendered.
-        rng: source of chance.
+        image: annotated image.
+        rng: random generator.
     """
-    owners = get_complete_instance_map(image)
-    if owners is None:
+    instance_map = get_complete_instance_map(image)
+    if instance_map is None:
         return image
     count = len(image.outlines)
     is_changed = np.concatenate([[False], rng.random(count) < JITTER_PROBABILITY])
     chroma, gamma = (
-        _sample_log_uniform(rng, around, (count, 1)) for around in (_CHROMA_RANGE, _GAMMA_RANGE)
+        _sample_log_uniform(rng, bounds, (count, 1)) for bounds in (_CHROMA_RANGE, _GAMMA_RANGE)
     )
     gains = _sample_log_uniform(rng, _GAIN_RANGE, (count, 3))
-    where = is_changed[owners]
-    of = owners[where] - 1
-    values = image.rgb[where].astype(np.float32) / 255
+    mask = is_changed[instance_map]
+    indices = instance_map[mask] - 1
+    values = image.rgb[mask].astype(np.float32) / 255
     grey = values @ np.array(LUMA_WEIGHTS, np.float32)[:, None]
-    shaded = (grey + chroma[of] * (values - grey)) * gains[of]
-    changed = image.rgb.copy()
-    changed[where] = np.round(255 * shaded.clip(0, 1) ** gamma[of])
-    return replace(image, rgb=composite(image.rgb, changed, where))
+    jittered = (grey + chroma[indices] * (values - grey)) * gains[indices]
+    rgb = image.rgb.copy()
+    rgb[mask] = np.round(255 * jittered.clip(0, 1) ** gamma[indices])
+    return replace(image, rgb=composite(image.rgb, rgb, mask))
 
 
 def _sample_log_uniform(
     rng: np.random.Generator, bounds: tuple[float, float], shape: tuple[int, int]
 ) -> NDArray[np.float32]:
-    """Return draws whose logarithm is uniform."""
+    """Return log-uniform samples."""
     return np.exp(rng.uniform(log(bounds[0]), log(bounds[1]), shape)).astype(np.float32)

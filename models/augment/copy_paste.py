@@ -1,8 +1,7 @@
-"""Objects of other pictures laid before those of a picture: crowds that were not rendered.
+"""Copy-paste augmentation.
 
-Scenes in which many objects hide one another take long to settle. Objects that are cut out of some pictures and
-laid into others hide these in more ways, for nothing (Ghiasi et al. 2021, "Simple Copy-Paste is a Strong Data
-Augmentation Method for Instance Segmentation").
+Physics simulation of cluttered scenes is slow. Pasting objects into other images gives more occlusions at no cost
+(Ghiasi et al. 2021, "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation").
 """
 
 from __future__ import annotations
@@ -22,57 +21,68 @@ from sim2cam.models.training.images import (
 )
 
 MAX_PASTED_IMAGES = 2
-"""Pictures whose objects are laid into one, at most; each number is as frequent as the others."""
+"""Largest number of images pasted into one; the number is uniform from 0."""
 
 T = TypeVar("T", bound=np.generic)
 
-_MAX_CENTRE_OFFSET = (
-    0.6  # at most, of an object from the one that it is laid at, in its longer sides
-)
+_MAX_CENTRE_OFFSET = 0.6  # between objects of both images, in longer sides
 
 
 def paste_objects(
     image: AnnotatedImage, source_image: AnnotatedImage, rng: np.random.Generator, *, amodal: bool
 ) -> AnnotatedImage:
-    """Return a picture with the objects of another one before its own, one of them at one of these.
+    """Return an image with the objects of another one pasted in front of its own.
 
-    They are as they were, all moved alike, by whole pixels. Where either picture has no objects, or it is not
-    known which pixels show them, it is returned as it is.
+    All pasted objects move by the same number of whole pixels, so that one of them is at an object of the image.
+    If an image has no objects or no complete instance map, the first one is returned unchanged.
 
     Args:
-        image: whose objects lie behind.
-        source_image: whose objects are cut out.
-        rng: source of chance.
-        amodal: whether boxes are of whole objects, and stay as they are where something hides these.
+        image: image to paste into.
+        source_image: image whose objects are pasted.
+        rng: random generator.
+        amodal: whether boxes include hidden parts, so that occlusion does not change them.
     """
-    behind, before = get_complete_instance_map(image), get_complete_instance_map(source_image)
-    if behind is None or before is None or not (image.outlines and source_image.outlines):
+    instance_map = get_complete_instance_map(image)
+    source_instance_map = get_complete_instance_map(source_image)
+    if (
+        instance_map is None
+        or source_instance_map is None
+        or not (image.outlines and source_image.outlines)
+    ):
         return image
     shift = _sample_shift(image, source_image, rng)
-    owners = _shift_image(before, shift, behind.shape, np.uint16(0))
-    rgb = _shift_image(source_image.rgb, shift, behind.shape, np.uint8(0))
-    is_laid = owners > 0
-    back = occlude(image, behind, is_laid, amodal=amodal)
-    front = _shift_labels(source_image, before, owners, shift, amodal=amodal)
-    assert back.instance_map is not None
-    points = image.object_coordinates
-    if points is not None and source_image.object_coordinates is not None:
-        moved = _shift_image(
-            source_image.object_coordinates, shift, behind.shape, np.float16(np.nan)
+    shifted_instance_map = _shift_image(
+        source_instance_map, shift, instance_map.shape, np.uint16(0)
+    )
+    rgb = _shift_image(source_image.rgb, shift, instance_map.shape, np.uint8(0))
+    is_pasted = shifted_instance_map > 0
+    occluded = occlude(image, instance_map, is_pasted, amodal=amodal)
+    pasted = _shift_labels(
+        source_image, source_instance_map, shifted_instance_map, shift, amodal=amodal
+    )
+    assert occluded.instance_map is not None
+    object_coordinates = image.object_coordinates
+    if object_coordinates is not None and source_image.object_coordinates is not None:
+        shifted_coordinates = _shift_image(
+            source_image.object_coordinates, shift, instance_map.shape, np.float16(np.nan)
         )
-        points = points.copy()
-        points[is_laid] = moved[is_laid]
+        object_coordinates = object_coordinates.copy()
+        object_coordinates[is_pasted] = shifted_coordinates[is_pasted]
     return AnnotatedImage(
-        rgb=composite(image.rgb, rgb, is_laid),
-        outlines=(*back.outlines, *front.outlines),
-        categories=np.concatenate([back.categories, front.categories]),
-        ignored=np.concatenate([back.ignored, front.ignored]),
-        visible_fractions=np.concatenate([back.visible_fractions, front.visible_fractions]),
-        inside_fractions=np.concatenate([back.inside_fractions, front.inside_fractions]),
+        rgb=composite(image.rgb, rgb, is_pasted),
+        outlines=(*occluded.outlines, *pasted.outlines),
+        categories=np.concatenate([occluded.categories, pasted.categories]),
+        ignored=np.concatenate([occluded.ignored, pasted.ignored]),
+        visible_fractions=np.concatenate([occluded.visible_fractions, pasted.visible_fractions]),
+        inside_fractions=np.concatenate([occluded.inside_fractions, pasted.inside_fractions]),
         is_rotatable=image.is_rotatable and source_image.is_rotatable,
-        keypoints=_concatenate_keypoints(back.keypoints, front.keypoints),
-        instance_map=np.where(is_laid, owners + np.uint16(len(back.categories)), back.instance_map),
-        object_coordinates=points,
+        keypoints=_concatenate_keypoints(occluded.keypoints, pasted.keypoints),
+        instance_map=np.where(
+            is_pasted,
+            shifted_instance_map + np.uint16(len(occluded.categories)),
+            occluded.instance_map,
+        ),
+        object_coordinates=object_coordinates,
         is_fully_labelled=image.is_fully_labelled and source_image.is_fully_labelled,
     )
 
@@ -80,41 +90,49 @@ def paste_objects(
 def _sample_shift(
     image: AnnotatedImage, source_image: AnnotatedImage, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Return by how many pixels (x, y) the objects of the other picture are moved."""
-    there, here = (
-        one.outlines[int(rng.integers(len(one.outlines)))] for one in (image, source_image)
+    """Sample the shift of the pasted objects in pixels (x, y)."""
+    target_outline, source_outline = (
+        annotated.outlines[int(rng.integers(len(annotated.outlines)))]
+        for annotated in (image, source_image)
     )
-    (low, high), (own_low, own_high) = ((o.min(axis=0), o.max(axis=0)) for o in (there, here))
-    off = rng.uniform(-_MAX_CENTRE_OFFSET, _MAX_CENTRE_OFFSET, 2) * float((high - low).max())
-    return np.asarray(np.round((low + high - own_low - own_high) / 2 + off), np.int64)
+    (low, high), (source_low, source_high) = (
+        (outline.min(axis=0), outline.max(axis=0)) for outline in (target_outline, source_outline)
+    )
+    offset = rng.uniform(-_MAX_CENTRE_OFFSET, _MAX_CENTRE_OFFSET, 2) * float((high - low).max())
+    return np.asarray(np.round((low + high - source_low - source_high) / 2 + offset), np.int64)
 
 
 def _shift_image(
     values: NDArray[T], shift: NDArray[np.int64], shape: tuple[int, ...], fill_value: T
 ) -> NDArray[T]:
-    """Return an image (h, w, ...) moved over one of another shape (h, w), with a filling where it does not lie."""
-    moved = np.full((*shape, *values.shape[2:]), fill_value, values.dtype)
+    """Return an image (h, w, ...) moved inside a frame of another shape (h, w), padded with a value."""
+    shifted = np.full((*shape, *values.shape[2:]), fill_value, values.dtype)
     (left, top), (height, width) = shift, values.shape[:2]
     rows = slice(max(top, 0), max(min(top + height, shape[0]), 0))
     columns = slice(max(left, 0), max(min(left + width, shape[1]), 0))
-    moved[rows, columns] = values[
+    shifted[rows, columns] = values[
         rows.start - top : max(rows.stop - top, 0),
         columns.start - left : max(columns.stop - left, 0),
     ]
-    return moved
+    return shifted
 
 
 def _shift_labels(
-    source_image: AnnotatedImage, source_instance_map: NDArray[np.uint16], shifted_instance_map: NDArray[np.uint16], shift: NDArray[np.int64], *, amodal: bool
-) -> AnnotatedImage:  # fmt: skip
-    """Return the labels of objects that were moved; what is cut off is as hidden as what others hide."""
+    source_image: AnnotatedImage,
+    source_instance_map: NDArray[np.uint16],
+    shifted_instance_map: NDArray[np.uint16],
+    shift: NDArray[np.int64],
+    *,
+    amodal: bool,
+) -> AnnotatedImage:
+    """Return the labels of shifted objects; truncation counts as occlusion."""
     count = len(source_image.categories) + 1
-    had, has = (
-        np.bincount(o.ravel(), minlength=count)[1:]
-        for o in (source_instance_map, shifted_instance_map)
+    pixels_before, pixels_after = (
+        np.bincount(instance_map.ravel(), minlength=count)[1:]
+        for instance_map in (source_instance_map, shifted_instance_map)
     )
     outlines = [outline + shift for outline in source_image.outlines]
-    for index in np.flatnonzero((has < had) & (has > 0) & (not amodal)):
+    for index in np.flatnonzero((pixels_after < pixels_before) & (pixels_after > 0) & (not amodal)):
         hull = compute_hull(shifted_instance_map == index + 1)
         assert hull is not None
         outlines[index] = hull
@@ -126,10 +144,10 @@ def _shift_labels(
         outlines=tuple(outlines),
         visible_fractions=source_image.visible_fractions
         * source_image.inside_fractions
-        * has
-        / np.maximum(had, 1),
+        * pixels_after
+        / np.maximum(pixels_before, 1),
         inside_fractions=np.ones(len(source_image.inside_fractions)),
-        ignored=source_image.ignored | ((had > 0) & (has == 0)),
+        ignored=source_image.ignored | ((pixels_before > 0) & (pixels_after == 0)),
         keypoints=keypoints,
     )
 

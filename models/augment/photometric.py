@@ -1,38 +1,38 @@
-"""How a crop's colours, sharpness and noise are varied; the only use of albumentations."""
+"""Photometric augmentation of crops; the only use of albumentations."""
 
 from __future__ import annotations
 
 import os
-import random  # noqa: TID251 albumentations draws from one as well
+import random  # noqa: TID251 albumentations needs a generator of this type too
 import threading
 
 import numpy as np
 from numpy.typing import NDArray
 
-os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # it asks the network at import otherwise
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # no network access at import
 
 import albumentations as A  # noqa: N812, TID251
 import cv2
 
 
 class PhotometricAugmentation:
-    """Draws and applies a change of look that moves nothing; may be used by several threads."""
+    """Photometric augmentation, which keeps geometry; thread-safe."""
 
     def __init__(self) -> None:
         self._local = threading.local()
 
     def __call__(self, rgb: NDArray[np.uint8], seed: int) -> NDArray[np.uint8]:
-        """Return the changed image (height, width, 3); equal seeds give equal changes."""
+        """Return the augmented image (h, w, 3); equal seeds give equal results."""
         if not hasattr(self._local, "compose"):
             self._local.compose = _build_pipeline()
         compose: A.Compose = self._local.compose
-        # one state for all: set_random_seed would start every transform from the same numbers
+        # one shared generator: set_random_seed would give each transform the same numbers
         compose.set_random_state(np.random.default_rng(seed), random.Random(seed))
         return np.asarray(compose(image=rgb)["image"], dtype=np.uint8)
 
 
 def _build_pipeline() -> A.Compose:
-    """Return the changes in the order in which a camera makes them."""
+    """Return the transforms in the order of image formation."""
     return A.Compose(
         [
             *_lighting_transforms(),
@@ -57,13 +57,13 @@ def _lighting_transforms() -> list[A.BasicTransform | A.BaseCompose]:
 
 
 def _optics_transforms() -> list[A.BasicTransform | A.BaseCompose]:
-    softer = {"downscale": cv2.INTER_AREA, "upscale": cv2.INTER_LINEAR}
+    interpolation = {"downscale": cv2.INTER_AREA, "upscale": cv2.INTER_LINEAR}
     return [
         A.OneOf(
             [
                 A.GaussianBlur(blur_limit=0, sigma_limit=(0.3, 1.5), p=1),
                 A.MotionBlur(blur_limit=(3, 5), allow_shifted=False, p=0.5),
-                A.Downscale(scale_range=(0.5, 0.9), interpolation_pair=softer, p=0.5),
+                A.Downscale(scale_range=(0.5, 0.9), interpolation_pair=interpolation, p=0.5),
             ],
             p=0.35,
         )

@@ -1,4 +1,4 @@
-"""What a detector says of a picture, and the steps to it that all detectors have in common."""
+"""Predictions of a detector, and processing steps that all detectors share."""
 
 from __future__ import annotations
 
@@ -20,28 +20,25 @@ from sim2cam.models.training.images import PIXEL_CENTRE_OFFSET
 Floats = NDArray[np.float64]
 
 SCORE_FLOOR = 0.05
-"""Before calibration; enough for a precision-recall curve. Users choose a higher one."""
+"""Lowest score before calibration, low enough for a precision-recall curve."""
 
 MAX_DETECTIONS = 300
 NMS_IOU = 0.6
 NMS_COVERAGE = 0.8
-"""Share of a box's area in another one, from which on it is mostly inside."""
+"""Share of a box's area inside another box from which on it counts as contained."""
 MIN_SURFACE_POINTS = 4
-"""Of a surface, that tell how it lies."""
-_MIN_VIEW_COSINE = (
-    0.05  # cosine to the middle of the points, below which a plane before it is of no use
-)
+"""Points that a pose needs."""
+_MIN_VIEW_COSINE = 0.05  # smallest cosine between a ray and the mean ray for a central projection
 
 
 @dataclass(frozen=True, eq=False)
 class SurfacePoints:
-    """Which points of an object's surface a detector sees, and where.
+    """Points of an object's surface with their predicted image positions.
 
     Attributes:
-        object_points_m: in the object's frame (n, 3).
-        image_points: pixels as boxes have them (n, 2).
-        uncertainties_px: how far off they are (n,), the scale of a Laplace distribution of either
-            coordinate.
+        object_points_m: points in the object frame (n, 3).
+        image_points: positions in pixels, box coordinates (n, 2).
+        uncertainties_px: scale of the Laplace distribution of each coordinate (n,).
     """
 
     object_points_m: Floats
@@ -49,40 +46,44 @@ class SurfacePoints:
     uncertainties_px: Floats
 
     def project_to_plane(self, lens: CentralLens) -> NormalizedPoints | None:
-        """Return what is seen before a camera that is turned to its middle, where any lens will do.
+        """Project the points to the plane z = 1 of a camera that is rotated towards them.
 
-        None where fewer than ``MIN_SURFACE_POINTS`` are told that the lens meets, they lie in one place, or too far
-        apart for a plane.
+        Return None if the lens unprojects fewer than ``MIN_SURFACE_POINTS`` points, or if the points coincide or
+        are too far apart for a plane.
 
         Args:
-            lens: through which it is seen.
+            lens: lens of the image.
         """
         pixels = self.image_points - PIXEL_CENTRE_OFFSET
-        met = np.asarray(np.isfinite(np.hstack([pixels, self.object_points_m])).all(axis=1))
-        met[met] = lens.can_unproject(pixels[met])
-        if met.sum() < MIN_SURFACE_POINTS:
+        is_valid = np.asarray(np.isfinite(np.hstack([pixels, self.object_points_m])).all(axis=1))
+        is_valid[is_valid] = lens.can_unproject(pixels[is_valid])
+        if is_valid.sum() < MIN_SURFACE_POINTS:
             return None
-        rays = lens.unproject(pixels[met])
-        middle = rays.mean(axis=0)
-        if (rays @ middle).min() < _MIN_VIEW_COSINE * np.linalg.norm(middle):
+        rays = lens.unproject(pixels[is_valid])
+        mean_ray = rays.mean(axis=0)
+        if (rays @ mean_ray).min() < _MIN_VIEW_COSINE * np.linalg.norm(mean_ray):
             return None
-        ahead, places = center_rays(rays)
-        in_pixels, in_plane = (np.linalg.norm(np.ptp(on, axis=0)) for on in (pixels[met], places))
-        if not min(in_pixels, in_plane) > 0:
+        camera_rotation, plane_points = center_rays(rays)
+        span_px, span = (
+            np.linalg.norm(np.ptp(points, axis=0)) for points in (pixels[is_valid], plane_points)
+        )
+        if not min(span_px, span) > 0:
             return None
-        spreads = self.uncertainties_px[met] * in_plane / in_pixels
-        return NormalizedPoints(ahead, self.object_points_m[met], places, spreads)
+        uncertainties = self.uncertainties_px[is_valid] * span / span_px
+        return NormalizedPoints(
+            camera_rotation, self.object_points_m[is_valid], plane_points, uncertainties
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class NormalizedPoints:
-    """A surface, seen in the plane z = 1 before a camera that is turned to its middle.
+    """Surface points in the plane z = 1 of a camera that is rotated towards them.
 
     Attributes:
-        camera_rotation: turns the camera's frame into the one of that camera.
-        object_points_m: in the object's frame (n, 3).
-        plane_points: in the plane (n, 2).
-        uncertainties: how far off these are (n,), in the plane.
+        camera_rotation: rotation from the camera frame to that of the rotated camera.
+        object_points_m: points in the object frame (n, 3).
+        plane_points: points in the plane (n, 2).
+        uncertainties: uncertainties of the plane points (n,), in the plane.
     """
 
     camera_rotation: Rotation
@@ -93,17 +94,15 @@ class NormalizedPoints:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a detector says of an image.
+    """Prediction of a detector for one image.
 
     Attributes:
-        detections: what lies in it, surest first.
-        ood_score: how unlike what the detector was trained on it is, over the limits of its card; None
-            where not measured.
-        ood_statistics: what that was told from.
-        surfaces: what is seen of that of each detection; None without poses.
-        category_masks: the pixels that show each category, by its name; None without masks.
-        category_probabilities: probabilities (n, c) of the categories of what surely is an object; None of models of
-            torchvision.
+        detections: detections by falling score.
+        ood_score: OOD score relative to the threshold of the card, above 1 for OOD; None without a threshold.
+        ood_statistics: statistics behind the OOD score.
+        surfaces: surface points of each detection; None without poses.
+        category_masks: mask of each category by name; None without masks.
+        category_probabilities: category probabilities (n, c) of confident objects; None for torchvision models.
     """
 
     detections: tuple[Detection, ...]
@@ -115,45 +114,44 @@ class Prediction:
 
     @property
     def is_ood(self) -> bool:
-        """Whether the image is beyond a limit, so that what is said of it may be worth nothing."""
+        """Whether the image is out-of-distribution, so that the prediction may be worthless."""
         return self.ood_score is not None and self.ood_score > 1
 
 
 def rescale_image(rgb: NDArray[np.uint8], input_scale: float) -> NDArray[np.uint8]:
-    """Return a picture magnified; its sides have a pixel at least."""
+    """Return an image resized by ``input_scale``, at least one pixel wide and high."""
     if input_scale == 1.0:
         return rgb
-    smooth = cv2.INTER_AREA if input_scale < 1 else cv2.INTER_LINEAR
+    interpolation = cv2.INTER_AREA if input_scale < 1 else cv2.INTER_LINEAR
     height, width = (round(side * input_scale) for side in rgb.shape[:2])
     if not (height and width):  # OpenCV refuses a side of 0
         size = max(1, width), max(1, height)
-        return np.asarray(cv2.resize(rgb, size, interpolation=smooth), np.uint8)
+        return np.asarray(cv2.resize(rgb, size, interpolation=interpolation), np.uint8)
     return np.asarray(
-        cv2.resize(rgb, None, fx=input_scale, fy=input_scale, interpolation=smooth), np.uint8
+        cv2.resize(rgb, None, fx=input_scale, fy=input_scale, interpolation=interpolation), np.uint8
     )
 
 
 def suppress_non_maxima(
     boxes_xyxy: Floats, input_scales: Sequence[float], categories: Sequence[int] | None = None
 ) -> list[int]:
-    """Return which boxes, sorted by falling score, are not mostly a surer one's.
+    """Return the indices of boxes that non-maximum suppression keeps.
 
-    Nor does one lie mostly inside, or mostly around, a surer one that was found at another magnification:
-    parts of an object, and groups of objects, look like objects of another size.
+    A box is also suppressed if it is contained in, or contains, a better box from another input scale: parts
+    and groups of objects resemble objects of another size.
 
     Args:
-        boxes_xyxy: (n, 4).
-        input_scales: at which they were found (n,).
-        categories: class indices (n,) where boxes are of whole objects: what hides an object lies inside its
-            box then, so that only one of the same category goes for being inside or around. None where boxes
-            are of what is seen.
+        boxes_xyxy: (n, 4), by falling score.
+        input_scales: input scale at which each box was detected (n,).
+        categories: class indices (n,) of amodal boxes: occluders lie inside the box of a hidden object, so
+            containment counts only within a category. None for boxes of visible parts.
     """
     is_duplicate = pairwise_iou(boxes_xyxy, boxes_xyxy) > NMS_IOU
-    inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > NMS_COVERAGE
-    apart = np.not_equal.outer(input_scales, input_scales)
+    is_inside = pairwise_coverage(boxes_xyxy, boxes_xyxy) > NMS_COVERAGE
+    is_across_scales = np.not_equal.outer(input_scales, input_scales)
     if categories is not None:
-        apart &= np.equal.outer(categories, categories)
-    is_duplicate |= apart & (inside | inside.T)
+        is_across_scales &= np.equal.outer(categories, categories)
+    is_duplicate |= is_across_scales & (is_inside | is_inside.T)
     kept: list[int] = []
     for index in range(len(boxes_xyxy)):
         if not is_duplicate[index, kept].any():

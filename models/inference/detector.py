@@ -1,4 +1,4 @@
-"""From a photo to what lies in it, with weights from a file."""
+"""Detector with weights from a file: from an image to detections."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ Floats = NDArray[np.float64]
 
 SHIPPED_WEIGHTS = Path(__file__).parents[1] / "weights"
 
-_MIN_OBJECTNESS = 0.5  # probability of there being an object, whatever it is
-_MIN_UNCERTAINTY = 0.01  # of a point of a surface, over the reach: less is not to be believed
+_MIN_OBJECTNESS = 0.5  # for confident objects of any category
+_MIN_UNCERTAINTY = 0.01  # lowest plausible one of a surface point, relative to the object's size
 
 
 @dataclass(frozen=True)
 class NativeDetector:
-    """A detector that is ready to predict.
+    """Detector with a network of this project, ready for prediction.
 
     Attributes:
-        network: in evaluation mode, on its device.
-        card: what it is.
-        feature_distribution: what its training crops look like; None where not measured.
+        network: network in evaluation mode, on its device.
+        card: card of the weights.
+        feature_distribution: features of training crops for OOD detection; None if not measured.
     """
 
     network: DetectorNetwork
@@ -72,7 +72,7 @@ class NativeDetector:
 
     @functools.cached_property
     def fused_network(self) -> DetectorNetwork:
-        """What predicts: the network as it is when this is first asked for, made faster."""
+        """Network with fused batch norms for prediction, a copy made at the first access."""
         return fuse_batch_norm(self.network)
 
     def predict(
@@ -82,23 +82,20 @@ class NativeDetector:
         score_floor: float | None = None,
         input_scale: float | None = None,
     ) -> Prediction:
-        """Return what lies in an image; arguments are those of the function ``look``."""
+        """Predict one image; see ``predict_image``."""
         return _predict_native(self, rgb, score_floor, input_scale)
 
 
 AnyDetector = NativeDetector | TorchvisionDetector
-"""What says what lies in a picture, with a network of our own or with a model of torchvision."""
+"""Detector with a network of this project or a torchvision model."""
 
 
 def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetector:
-    """Return a detector with a network of our own, which can do what torchvision's models cannot.
+    """Return the detector, or raise ``UsageError`` if it is a torchvision model.
 
     Args:
-        detector: any.
-        feature: of ``named.LACKS``, for the error.
-
-    Raises:
-        UsageError: it is a model of torchvision.
+        detector: any detector.
+        feature: feature that torchvision models lack, for the message.
     """
     if isinstance(detector, TorchvisionDetector):
         raise make_unsupported_error(detector.card.architecture, feature)
@@ -106,46 +103,47 @@ def require_native_detector(detector: AnyDetector, feature: str) -> NativeDetect
 
 
 def load_detector(path: Path, *, device: str = "cpu") -> AnyDetector:
-    """Return the detector that a weights file and its card describe.
+    """Load a detector from a weights file and its card.
 
     Raises:
-        CheckpointError: a file is missing or broken, or card and weights do not fit.
-        UsageError, BackendError: there is no such device, or operators that it needs do not load.
+        CheckpointError: if a file is missing or broken, or card and weights do not fit.
+        UsageError, BackendError: if the device does not exist, or operators of the network do not load.
     """
-    tensors, words = load_weights(path)
-    card = card_from_json(get_card_path(path), words)
-    place, keypoints = find_device(device), max(map(len, card.keypoints.values()), default=0)
-    counts = {"categories (number)": len(card.categories), "keypoints (of a category)": keypoints}
+    tensors, card_json = load_weights(path)
+    card = card_from_json(get_card_path(path), card_json)
+    torch_device = find_device(device)
+    n_keypoints = max(map(len, card.keypoints.values()), default=0)
+    counts = {"categories (number)": len(card.categories), "keypoints (of a category)": n_keypoints}
     check_sizes(path, tensors, channels=counts)
     if card.architecture not in ARCHITECTURES:
         check_operators(card.architecture)
-        named = build_torchvision_network(
+        torchvision_network = build_torchvision_network(
             card.architecture,
             len(card.categories),
             torch.Generator(),
-            n_keypoints=keypoints,
+            n_keypoints=n_keypoints,
             crop_px=card.config["crop_px"],
         )
-        load_into_network(path, named, tensors)
-        return TorchvisionDetector(named.eval().to(place), card)
-    familiar = None
+        load_into_network(path, torchvision_network, tensors)
+        return TorchvisionDetector(torchvision_network.eval().to(torch_device), card)
+    feature_distribution = None
     if card.ood_threshold is not None:
         channels = ARCHITECTURES[card.architecture].head_channels
-        tensors, familiar = split_feature_distribution(path, tensors, channels)
+        tensors, feature_distribution = split_feature_distribution(path, tensors, channels)
     network = DetectorNetwork(
         card.architecture,
         len(card.categories),
         torch.Generator(),
         poses=bool(card.objects),
-        n_keypoints=keypoints,
+        n_keypoints=n_keypoints,
         masks=card.masks,
         residual=card.residual,
         roi_classifier=card.roi_classifier,
     )
     load_into_network(path, network, tensors)
-    network.eval().to(place)
+    network.eval().to(torch_device)
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return NativeDetector(network, card, familiar)
+    return NativeDetector(network, card, feature_distribution)
 
 
 def save_detector(
@@ -154,20 +152,20 @@ def save_detector(
     card: DetectorCard,
     feature_distribution: FeatureDistribution | None = None,
 ) -> None:
-    """Write weights, in half precision, and their card.
+    """Write weights in half precision, and their card.
 
     Args:
-        path: the weights file; the card lies beside it.
-        tensors: of the network.
-        card: what it is.
-        feature_distribution: what its training crops look like, where the card has a limit for it.
+        path: the weights file; the card is written next to it.
+        tensors: state dict of the network.
+        card: card of the weights.
+        feature_distribution: features of training crops, if the card has an OOD threshold.
 
     Raises:
-        CheckpointError: the name does not end in ``.safetensors``.
-        OutputError: the folder cannot be written.
+        CheckpointError: if the name does not end in ``.safetensors``.
+        OutputError: if the folder cannot be written.
     """
-    more = {} if feature_distribution is None else feature_distribution.to_tensors()
-    save_weights(path, {**tensors, **more}, card.to_json())
+    ood_tensors = {} if feature_distribution is None else feature_distribution.to_tensors()
+    save_weights(path, {**tensors, **ood_tensors}, card.to_json())
 
 
 def detect_objects(
@@ -177,7 +175,7 @@ def detect_objects(
     score_floor: float | None = None,
     input_scale: float | None = None,
 ) -> tuple[Detection, ...]:
-    """Return what lies in an image of any size, surest first; arguments are those of ``look``."""
+    """Return the detections in an image by falling score; see ``predict_image``."""
     return predict_image(detector, rgb, score_floor=score_floor, input_scale=input_scale).detections
 
 
@@ -188,16 +186,15 @@ def predict_image(
     score_floor: float | None = None,
     input_scale: float | None = None,
 ) -> Prediction:
-    """Return what lies in an image of any size, and how unlike what was trained on the image is.
+    """Predict one image of any size.
 
     Args:
-        detector: from ``load_detector``.
-        rgb: (height, width, 3) uint8.
-        score_floor: less sure ones are left out; when None, those below ``SCORE_FLOOR`` before
-            calibration, which keeps the order of those of one category.
-        input_scale: the only magnification before the network. When None the picture is looked at with the
-            card's and, as long as larger objects than those trained on would have room in it, ever
-            halved ones: see ``pyramid``. Pixels and probabilities of categories are those of the first.
+        detector: detector from ``load_detector``.
+        rgb: (h, w, 3) uint8.
+        score_floor: lowest score. None keeps detections from ``SCORE_FLOOR`` before calibration.
+        input_scale: the only input scale. None uses that of the card, then halved ones as long as the image
+            has room for larger objects than the training data (``build_pyramid``). Masks of categories come
+            from the first scale.
     """
     return detector.predict(rgb, score_floor=score_floor, input_scale=input_scale)
 
@@ -212,57 +209,61 @@ def _predict_native(
     levels = build_pyramid(card.input_scale, card.box_size_range_px, max(size))
     if input_scale is not None:
         levels = (PyramidLevel(input_scale),)
-    glances = [_predict_level(detector, rgb, level, score_floor) for level in levels]
-    found = [(glance, i) for glance in glances for i in range(len(glance.boxes))]
-    found.sort(key=lambda one: one[0].scores[one[1]], reverse=True)
-    boxes = np.array([glance.boxes[i] for glance, i in found]).reshape(-1, 4)
-    kinds = [int(glance.decoded.categories[i]) for glance, i in found] if card.is_amodal else None
-    kept = suppress_non_maxima(boxes, [glance.input_scale for glance, _ in found], kinds)
-    found, boxes = [found[i] for i in kept], boxes[kept]
-    masks = _make_masks(found, boxes, size) if card.masks else {}
-    first = glances[0]
-    strangeness = _compute_ood_statistics(detector, glances)
+    level_predictions = [
+        _predict_level(detector, rgb, pyramid_level, score_floor) for pyramid_level in levels
+    ]
+    candidates = [(level, i) for level in level_predictions for i in range(len(level.boxes))]
+    candidates.sort(key=lambda candidate: candidate[0].scores[candidate[1]], reverse=True)
+    boxes = np.array([level.boxes[i] for level, i in candidates]).reshape(-1, 4)
+    categories = (
+        [int(level.decoded.categories[i]) for level, i in candidates] if card.is_amodal else None
+    )
+    kept = suppress_non_maxima(boxes, [level.input_scale for level, _ in candidates], categories)
+    candidates, boxes = [candidates[i] for i in kept], boxes[kept]
+    masks = _make_masks(candidates, boxes, size) if card.masks else {}
+    first_level = level_predictions[0]
+    ood_statistics = _compute_ood_statistics(detector, level_predictions)
     return Prediction(
         tuple(
-            _make_detection(card, glance, i, masks.get(number))
-            for number, (glance, i) in enumerate(found)
+            _make_detection(card, level, i, masks.get(number))
+            for number, (level, i) in enumerate(candidates)
         ),
-        card.ood_threshold.compute_ood_score(strangeness)
-        if card.ood_threshold and strangeness
+        card.ood_threshold.compute_ood_score(ood_statistics)
+        if card.ood_threshold and ood_statistics
         else None,
-        strangeness,
-        tuple(_make_surface_points(card, glance, i) for glance, i in found)
+        ood_statistics,
+        tuple(_make_surface_points(card, level, i) for level, i in candidates)
         if card.objects
         else None,
-        compute_category_masks(first.maps, card.categories, size, first.input_scale)
+        compute_category_masks(first_level.maps, card.categories, size, first_level.input_scale)
         if card.masks
         else None,
-        _collect_category_probabilities(card, found),
+        _collect_category_probabilities(card, candidates),
     )
 
 
 def _collect_category_probabilities(
     card: DetectorCard, candidates: Sequence[tuple[_LevelPrediction, int]]
 ) -> Floats:
-    """Return the probabilities (n, c) of the categories of what surely is an object."""
-    sure = [
-        glance.decoded.probabilities[i]
-        for glance, i in candidates
-        if glance.decoded.objectness[i] >= _MIN_OBJECTNESS
+    """Return the category probabilities (n, c) of confident objects."""
+    probabilities = [
+        level.decoded.probabilities[i]
+        for level, i in candidates
+        if level.decoded.objectness[i] >= _MIN_OBJECTNESS
     ]
-    return np.array(sure, np.float64).reshape(len(sure), len(card.categories))
+    return np.array(probabilities, np.float64).reshape(len(probabilities), len(card.categories))
 
 
 @dataclass(frozen=True, eq=False)
 class _LevelPrediction:
-    """What a detector says of a picture at one magnification.
+    """Prediction at one input scale.
 
     Attributes:
-        input_scale: the magnification.
-        maps, features: as ``compute_maps`` returns them.
-        decoded: what the maps say.
-        boxes: pixels of the picture, inside it (n, 4).
-        scores: (n,) the surest first.
+        input_scale: the input scale.
+        maps, features: outputs of ``compute_maps``.
+        decoded: detections decoded from the maps.
+        boxes: boxes in pixels of the image, clipped to it (n, 4).
+        scores: falling scores (n,).
     """
 
     input_scale: float
@@ -276,32 +277,38 @@ class _LevelPrediction:
 def _predict_level(
     detector: NativeDetector, rgb: NDArray[np.uint8], level: PyramidLevel, score_floor: float | None
 ) -> _LevelPrediction:
-    """Return what a detector says of a picture at one level, of objects that count there."""
+    """Return the prediction at one pyramid level, of objects in its size range."""
     card = detector.card
     height, width = rgb.shape[:2]
     maps, features = compute_maps(detector.fused_network, rgb, level.input_scale)
-    is_read_again = detector.fused_network.roi_network is not None
-    scaling = stack_calibration(card.score_calibration, card.categories)
-    said = decode_maps(maps, None if is_read_again else score_floor, scaling)
-    longer_px = (said.boxes[:, 2:] - said.boxes[:, :2]).amax(1)
-    said = said.select((longer_px >= level.min_side_px) & (longer_px <= level.max_side_px))
-    if is_read_again:
-        if score_floor is not None:  # what no close-up can make sure enough is not looked at again
-            said = said.select(_compute_max_scores(said.objectness, scaling) >= score_floor)
-        said = (
-            _classify_crops(detector, rgb, said, level.input_scale, score_floor)
-            if len(said.boxes)
-            else said
+    has_roi_classifier = detector.fused_network.roi_network is not None
+    calibration = stack_calibration(card.score_calibration, card.categories)
+    decoded = decode_maps(maps, None if has_roi_classifier else score_floor, calibration)
+    longer_sides_px = (decoded.boxes[:, 2:] - decoded.boxes[:, :2]).amax(1)
+    decoded = decoded.select(
+        (longer_sides_px >= level.min_side_px) & (longer_sides_px <= level.max_side_px)
+    )
+    if has_roi_classifier:
+        if score_floor is not None:  # skip boxes whose score cannot reach the floor
+            decoded = decoded.select(
+                _compute_max_scores(decoded.objectness, calibration) >= score_floor
+            )
+        decoded = (
+            _classify_crops(detector, rgb, decoded, level.input_scale, score_floor)
+            if len(decoded.boxes)
+            else decoded
         )
     boxes = expand_boxes(
-        said.boxes.numpy().astype(np.float64) / level.input_scale, card.box_expansion
+        decoded.boxes.numpy().astype(np.float64) / level.input_scale, card.box_expansion
     )
     boxes = boxes.clip(0, (width, height, width, height))
-    return _LevelPrediction(level.input_scale, maps, features, said, boxes, said.scores.tolist())
+    return _LevelPrediction(
+        level.input_scale, maps, features, decoded, boxes, decoded.scores.tolist()
+    )
 
 
 def _compute_max_scores(heatmap: Tensor, calibration: Tensor | None) -> Tensor:
-    """Return the highest scores (n,) that reading the categories again may lead to."""
+    """Return the highest scores (n,) that the RoI classifier can lead to."""
     scores = heatmap.sqrt()
     return scores if calibration is None else calibrate_scores(scores[:, None], calibration).amax(1)
 
@@ -313,29 +320,31 @@ def _classify_crops(
     input_scale: float,
     score_floor: float | None,
 ) -> DecodedDetections:
-    """Return what is said of objects with what their close-ups show.
+    """Return the detections with categories and surfaces of the RoI classifier.
 
     Args:
-        detector: from ``load_detector``.
-        rgb: the picture.
-        decoded: what its maps say, at a scale.
-        input_scale: the magnification.
-        score_floor: as for ``look``.
+        detector: detector from ``load_detector``.
+        rgb: the image.
+        decoded: detections at an input scale.
+        input_scale: the input scale.
+        score_floor: lowest score.
     """
-    side, ways = get_roi_side_px(poses=bool(detector.card.objects)), detector.card.roi_views
+    side, views = get_roi_side_px(poses=bool(detector.card.objects)), detector.card.roi_views
     boxes = decoded.boxes.numpy().astype(np.float64) / input_scale
-    close_ups = np.stack([crop_roi(rgb, box, side, way) for way in ways for box in boxes])
+    crops = np.stack([crop_roi(rgb, box, side, view) for view in views for box in boxes])
     network, device = detector.fused_network, detector.fused_network.mean.device
     with autocast(device, on_cpu=True):
-        reading = network.classify_crops(torch.from_numpy(close_ups).permute(0, 3, 1, 2).to(device))
-    if reading.category_logits is not None:
-        shares = reading.category_logits.softmax(1).reshape(len(ways), len(boxes), -1).mean(0)
-        decoded = _update_categories(detector, decoded, shares.cpu())
-    if reading.features is not None:
-        mine = network.predict_surfaces(reading.features, decoded.categories.to(device))
-        points, off = mine.decode_coordinates()
-        surfaces = torch.cat([mine.mask_logits[:, None], points, off[:, None]], 1)
-        decoded = decoded._replace(surface_maps=surfaces.cpu())
+        predictions = network.classify_crops(torch.from_numpy(crops).permute(0, 3, 1, 2).to(device))
+    if predictions.category_logits is not None:
+        probabilities = (
+            predictions.category_logits.softmax(1).reshape(len(views), len(boxes), -1).mean(0)
+        )
+        decoded = _update_categories(detector, decoded, probabilities.cpu())
+    if predictions.features is not None:
+        surfaces = network.predict_surfaces(predictions.features, decoded.categories.to(device))
+        points, uncertainties = surfaces.decode_coordinates()
+        surface_maps = torch.cat([surfaces.mask_logits[:, None], points, uncertainties[:, None]], 1)
+        decoded = decoded._replace(surface_maps=surface_maps.cpu())
     order = decoded.scores.argsort(descending=True, stable=True)
     decoded = decoded.select(order)
     return decoded if score_floor is None else decoded.select(decoded.scores >= score_floor)
@@ -344,18 +353,12 @@ def _classify_crops(
 def _update_categories(
     detector: NativeDetector, decoded: DecodedDetections, category_probabilities: Tensor
 ) -> DecodedDetections:
-    """Return what is said of objects with other categories and scores; their order is as it was.
-
-    Args:
-        detector: from ``load_detector``.
-        decoded: what its maps say.
-        category_probabilities: probabilities of the categories (n, c).
-    """
+    """Return the detections with new categories and scores, in the same order."""
     probability, category = category_probabilities.max(1)
     scores = (decoded.objectness * probability).sqrt()
-    scaling = stack_calibration(detector.card.score_calibration, detector.card.categories)
-    if scaling is not None:
-        scores = calibrate_scores(scores, scaling[category])
+    calibration = stack_calibration(detector.card.score_calibration, detector.card.categories)
+    if calibration is not None:
+        scores = calibrate_scores(scores, calibration[category])
     return decoded._replace(
         scores=scores, categories=category, probabilities=category_probabilities
     )
@@ -364,9 +367,9 @@ def _update_categories(
 def _make_surface_points(
     card: DetectorCard, level_prediction: _LevelPrediction, detection_index: int
 ) -> SurfacePoints:
-    """Return what is seen of a detection's surface: the cells that show it."""
+    """Return the surface points of a detection from the cells that show the object."""
     assert level_prediction.decoded.surface_maps is not None
-    reach_m = card.objects[
+    max_coordinate_m = card.objects[
         card.categories[int(level_prediction.decoded.categories[detection_index])]
     ].max_coordinate_m
     box = (
@@ -375,11 +378,15 @@ def _make_surface_points(
     )
     corner, side = compute_roi_square(box)
     maps = level_prediction.decoded.surface_maps[detection_index].numpy().astype(np.float64)
-    shown, points, spread = maps[0], maps[1:4], maps[4].clip(_MIN_UNCERTAINTY)
-    row, column = np.nonzero(shown > 0)
-    places = corner + (np.stack([column, row], 1) + 0.5) * side / len(shown)
-    half_px = (box[2:] - box[:2]).max() / 2  # about as many pixels as the object reaches
-    return SurfacePoints(reach_m * points[:, row, column].T, places, half_px * spread[row, column])
+    mask_logits, points, uncertainties = maps[0], maps[1:4], maps[4].clip(_MIN_UNCERTAINTY)
+    row, column = np.nonzero(mask_logits > 0)
+    image_points = corner + (np.stack([column, row], 1) + 0.5) * side / len(mask_logits)
+    object_radius_px = (box[2:] - box[:2]).max() / 2  # about max_coordinate_m in the image
+    return SurfacePoints(
+        max_coordinate_m * points[:, row, column].T,
+        image_points,
+        object_radius_px * uncertainties[row, column],
+    )
 
 
 def _make_detection(
@@ -388,13 +395,13 @@ def _make_detection(
     detection_index: int,
     mask: RleMask | None,
 ) -> Detection:
-    said = level_prediction.decoded
+    decoded = level_prediction.decoded
     x0, y0, x1, y1 = level_prediction.boxes[detection_index].tolist()
     return Detection(
-        category=card.categories[int(said.categories[detection_index])],
+        category=card.categories[int(decoded.categories[detection_index])],
         box_xyxy=(x0, y0, x1, y1),
         score=level_prediction.scores[detection_index],
-        keypoints=_make_keypoints(card, said, detection_index, level_prediction.input_scale),
+        keypoints=_make_keypoints(card, decoded, detection_index, level_prediction.input_scale),
         mask=mask,
     )
 
@@ -402,33 +409,33 @@ def _make_detection(
 def _make_masks(
     candidates: Sequence[tuple[_LevelPrediction, int]], boxes: Floats, size: tuple[int, int]
 ) -> dict[int, RleMask]:
-    """Return the mask of each detection, from the maps of the glance that found it."""
-    scores = np.array([glance.scores[i] for glance, i in candidates])
+    """Return the mask of each detection from the maps of its level."""
+    scores = np.array([level.scores[i] for level, i in candidates])
     masks: dict[int, RleMask] = {}
-    for glance in {id(glance): glance for glance, _ in candidates}.values():
-        mine = [number for number, (other, _) in enumerate(candidates) if other is glance]
-        cut = compute_instance_masks(
-            glance.maps, boxes, scores, size, glance.input_scale, indices=mine
+    for level in {id(level): level for level, _ in candidates}.values():
+        indices = [
+            index for index, (other_level, _) in enumerate(candidates) if other_level is level
+        ]
+        instance_masks = compute_instance_masks(
+            level.maps, boxes, scores, size, level.input_scale, indices=indices
         )
-        masks |= dict(zip(mine, cut, strict=True))
+        masks |= dict(zip(indices, instance_masks, strict=True))
     return masks
 
 
 def _compute_ood_statistics(
     detector: NativeDetector, level_predictions: Sequence[_LevelPrediction]
 ) -> OodStatistics | None:
-    """Return how far a picture is from training crops and how little sure its surest object; None where
-    it is not known what training crops look like.
-    """
+    """Return feature distance and uncertainty of an image; None without a feature distribution."""
     if detector.feature_distribution is None:
         return None
-    away = compute_feature_distance(
+    distance = compute_feature_distance(
         detector.feature_distribution,
         level_predictions[0].features,
         detector.card.config["crop_px"],
     )
     return OodStatistics(
-        away, min(compute_uncertainty(glance.maps.heatmap) for glance in level_predictions)
+        distance, min(compute_uncertainty(level.maps.heatmap) for level in level_predictions)
     )
 
 
@@ -442,10 +449,10 @@ def _make_keypoints(
         DetectedKeypoint(
             name,
             (x / input_scale - PIXEL_CENTRE_OFFSET, y / input_scale - PIXEL_CENTRE_OFFSET),
-            seen,
-            spread / input_scale,
+            visibility,
+            uncertainty / input_scale,
         )
-        for name, (x, y, spread, seen) in zip(
+        for name, (x, y, uncertainty, visibility) in zip(
             names, decoded.keypoints[detection_index].tolist(), strict=False
         )
     )
@@ -459,21 +466,21 @@ def detect_dataset(
     input_scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, tuple[Detection, ...]]:
-    """Return what lies in every image of a data set, by the sample's name.
+    """Return the detections in each image of a dataset by sample name.
 
     Args:
-        detector: from ``load_detector``.
-        dataset: labels are not looked at.
-        score_floor, input_scale: as for ``predict``.
-        progress: is told how many images of how many are done.
+        detector: detector from ``load_detector``.
+        dataset: dataset; its labels are not used.
+        score_floor, input_scale: see ``predict_image``.
+        progress: called with the numbers of finished and of all images.
 
     Raises:
-        InputError: an image cannot be read.
+        InputError: if an image cannot be read.
     """
-    seen = predict_samples(
+    predictions = predict_samples(
         detector, dataset, score_floor=score_floor, input_scale=input_scale, progress=progress
     )
-    return {name: prediction.detections for name, prediction in seen.items()}
+    return {name: prediction.detections for name, prediction in predictions.items()}
 
 
 def predict_samples(
@@ -484,16 +491,15 @@ def predict_samples(
     input_scale: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Prediction]:
-    """Return what ``look`` says of every image of a data set, by the sample's name, short of surfaces: those of
-    a thousand images would fill the memory.
+    """Return the prediction for each image of a dataset by sample name, without surfaces to save memory.
 
-    Its arguments and errors are those of ``detect_dataset``.
+    See ``detect_dataset`` for arguments and errors.
     """
-    seen = {}
+    predictions = {}
     for done, sample in enumerate(dataset.samples, 1):
         rgb = read_rgb(sample.rgb)
-        found = predict_image(detector, rgb, score_floor=score_floor, input_scale=input_scale)
-        seen[sample.name] = replace(found, surfaces=None)
+        prediction = predict_image(detector, rgb, score_floor=score_floor, input_scale=input_scale)
+        predictions[sample.name] = replace(prediction, surfaces=None)
         if progress is not None:
             progress(done, len(dataset.samples))
-    return seen
+    return predictions

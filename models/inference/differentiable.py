@@ -1,4 +1,4 @@
-"""What a detector says of pictures that something else still learns to make."""
+"""Detector outputs with gradients for the input images."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNe
 
 
 def compute_differentiable_maps(detector: NativeDetector, rgb: Tensor) -> DetectionMaps:
-    """Return the maps of pictures (n, 3, h, w), 0 to 1, as they are seen at the card's magnification.
+    """Return the network's maps of images (n, 3, h, w), 0 to 1, at the card's input scale.
 
-    Gradients reach the pictures; the detector's weights get some too, unless they are frozen.
+    Gradients reach the images and, unless frozen, the detector's weights.
     """
     image = resize_images(rgb * 255.0, detector.card.input_scale)
     rows, columns = (-(-side // STRIDE_PX) for side in image.shape[2:])
     with autocast(rgb.device):
         maps = detector.network(pad_images(detector.network, image))
-    cut = {n: v[..., :rows, :columns] for n, v in maps._asdict().items() if v is not None}
-    return DetectionMaps(**cut)
+    cropped = {
+        name: value[..., :rows, :columns]
+        for name, value in maps._asdict().items()
+        if value is not None
+    }
+    return DetectionMaps(**cropped)
 
 
 def resize_images(images: Tensor, scale: float) -> Tensor:
-    """Return images (n, 3, h, w) that are larger or smaller."""
+    """Return images (n, 3, h, w) resized by ``scale``."""
     if scale == 1:
         return images
     if scale < 1:
@@ -39,27 +43,28 @@ def resize_images(images: Tensor, scale: float) -> Tensor:
 
 
 def _resize_axis_by_area(images: Tensor, scale: float, axis: int) -> Tensor:
-    """Return images of which an axis is shorter: pixels are means of what they cover, as ``seen.scaled`` has them.
+    """Shrink images along an axis; pixels are area means as with ``cv2.INTER_AREA``.
 
-    It is written in steps that ONNX has too, which knows no such means.
+    ONNX has no area interpolation, so the means are summed explicitly.
     """
     size = images.shape[axis]
     low = torch.arange(floor(size * scale + 0.5), device=images.device) / scale
     high = (low + 1 / scale).clamp(max=size)
-    along = [-1 if number == axis else 1 for number in range(images.ndim)]
-    found, covered = torch.zeros(()), torch.zeros(())
-    for number in range(ceil(1 / scale) + 1):
-        pixel = low.floor() + number
-        share = (torch.minimum(pixel + 1, high) - torch.maximum(pixel, low)).clamp(min=0)
-        piece = images.index_select(axis, pixel.long().clamp(max=size - 1))
-        found, covered = found + piece * share.view(along), covered + share
-    return found / covered.view(along)
+    broadcast_shape = [-1 if index == axis else 1 for index in range(images.ndim)]
+    total, weight = torch.zeros(()), torch.zeros(())
+    for offset in range(ceil(1 / scale) + 1):
+        pixel = low.floor() + offset
+        overlap = (torch.minimum(pixel + 1, high) - torch.maximum(pixel, low)).clamp(min=0)
+        pixels = images.index_select(axis, pixel.long().clamp(max=size - 1))
+        total, weight = total + pixels * overlap.view(broadcast_shape), weight + overlap
+    return total / weight.view(broadcast_shape)
 
 
 def pad_images(network: DetectorNetwork, images: Tensor) -> Tensor:
-    """Return images (n, 3, h, w), 0 to 255, with sides of multiples of ``PAD_TO_PX``, filled up to the
-    right and below with the mean colour.
+    """Pad images (n, 3, h, w), 0 to 255, at the right and bottom with the mean colour.
+
+    The sides become multiples of ``PAD_TO_PX``.
     """
-    # torch.export knows no remainder of a negative size
-    down, right = (PAD_TO_PX - 1 - (side - 1) % PAD_TO_PX for side in images.shape[2:])
-    return functional.pad(images - network.mean, (0, right, 0, down)) + network.mean
+    # torch.export does not support the remainder of a negative size
+    bottom, right = (PAD_TO_PX - 1 - (side - 1) % PAD_TO_PX for side in images.shape[2:])
+    return functional.pad(images - network.mean, (0, right, 0, bottom)) + network.mean

@@ -1,4 +1,4 @@
-"""The magnifications at which a picture is looked at, so that larger objects are seen as those trained on."""
+"""Image pyramid for objects that are larger than those in the training data."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import math
 from dataclasses import dataclass
 
 MIN_SIDE_RATIO = 0.4
-"""Of the largest side trained on, from which on objects count at a smaller magnification. A half would leave
-none out if two levels said the same of its size."""
+"""Smallest side of objects at a coarser level, relative to the largest trained one.
+
+0.5 would leave no gap if two levels predicted the same size; 0.4 leaves a margin.
+"""
 
 
 @dataclass(frozen=True)
 class PyramidLevel:
-    """One magnification, and which objects count that are found at it.
+    """Input scale of a pyramid level, with the object sizes it detects.
 
     Attributes:
-        input_scale: the magnification.
-        min_side_px, max_side_px: longer sides of their boxes, at that scale.
+        input_scale: the input scale.
+        min_side_px, max_side_px: range of the longer box side, in pixels at this scale.
     """
 
     input_scale: float
@@ -27,27 +29,26 @@ class PyramidLevel:
 def build_pyramid(
     input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
 ) -> tuple[PyramidLevel, ...]:
-    """Return the levels at which a picture is looked at, each half as large as the one before.
+    """Return the levels of an image pyramid, each half the size of the previous one.
 
-    The first one is that of the magnification. There are more as long as the picture has room for an
-    object that is larger than those trained on. At each level objects count that are as large as the larger
-    ones of those, at the first also smaller ones and at the last also larger ones (Singh and Davis 2018,
-    "An analysis of scale invariance in object detection: SNIP").
+    Levels are added as long as the image has room for objects larger than the trained ones. Each level accepts
+    the upper part of the trained sizes, the first also smaller and the last also larger objects (Singh and
+    Davis 2018, "An analysis of scale invariance in object detection: SNIP").
 
     Args:
-        input_scale: at which the smallest objects are looked at.
-        trained_sizes_px: longer sides of the boxes trained on, from small to large; one level when None.
-        image_side_px: the picture's longer side.
+        input_scale: input scale of the first level.
+        trained_sizes_px: smallest and largest longer box side in the training data; None for one level.
+        image_side_px: longer side of the image.
     """
     if trained_sizes_px is None:
         return (PyramidLevel(input_scale),)
-    _, high = trained_sizes_px
-    halvings = max(0, math.ceil(math.log2(image_side_px * input_scale / high)))
+    _, max_side_px = trained_sizes_px
+    halvings = max(0, math.ceil(math.log2(image_side_px * input_scale / max_side_px)))
     return tuple(
         PyramidLevel(
-            input_scale / 2**number,
-            MIN_SIDE_RATIO * high if number else 0.0,
-            high if number < halvings else math.inf,
+            input_scale / 2**level,
+            MIN_SIDE_RATIO * max_side_px if level else 0.0,
+            max_side_px if level < halvings else math.inf,
         )
-        for number in range(halvings + 1)
+        for level in range(halvings + 1)
     )

@@ -1,4 +1,4 @@
-"""From the points of an object's surface that are seen to its pose."""
+"""Estimation of object poses from predicted surface points."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ Floats = NDArray[np.float64]
 
 NO_MESHES: Mapping[str, Floats] = MappingProxyType({})
 
-_RANSAC_THRESHOLD_SCALES = 3.0  # spreads of the middle point, within which points agree on a pose
-_COST_TOLERANCE = 1e-5  # relative change of the sum, at which it has come to rest
-_MIN_DEPTH_RATIO = 1e-3  # of the first distance, to which no point comes on the way
+_RANSAC_THRESHOLD_SCALES = 3.0  # inlier threshold of RANSAC, in median uncertainties
+_COST_TOLERANCE = 1e-5  # relative change of the cost at convergence
+_MIN_DEPTH_RATIO = 1e-3  # lowest depth during optimization, relative to the initial one
 
 
 @dataclass(frozen=True)
 class PoseDetection:
-    """An object that was found, and how it lies.
+    """Detection with its pose.
 
     Attributes:
-        detection: what it is and where in the picture.
-        pose: its frame in the camera frame; None where what is seen of it fits no pose.
+        detection: the detection.
+        pose: pose of the object in the camera frame; None if no pose fits.
     """
 
     detection: Detection
     pose: Pose | None
 
     def project_corners(self, corners_m: Floats, lens: CentralLens) -> Floats | None:
-        """Return where the corners (8, 2) of its box in space are, pixels as boxes have them.
+        """Project the corners of the object's 3D box to pixels (8, 2), box coordinates.
 
-        None without a pose, and where the lens does not see all of them.
+        Return None without a pose, or if the lens does not see all corners.
 
         Args:
-            corners_m: in the object's frame (8, 3).
-            lens: through which they are seen.
+            corners_m: corners in the object frame (8, 3).
+            lens: lens of the image.
         """
         points = None if self.pose is None else self.pose.apply(corners_m)
         if points is None or not lens.can_project(points).all():
@@ -63,16 +63,18 @@ def estimate_poses(
     lens: CentralLens,
     meshes: Mapping[str, Floats] = NO_MESHES,
 ) -> tuple[PoseDetection, ...]:
-    """Return what was seen in an image, with its poses, surest first.
+    """Return the detections in an image with their poses, by falling score.
 
     Args:
-        prediction: by a detector that was trained with poses, in an image taken through the lens.
-        rgb, lens, meshes: as ``placed`` takes them.
+        prediction: prediction of a detector that was trained with poses.
+        rgb, lens, meshes: see ``estimate_pose``.
     """
-    assert prediction.surfaces is not None  # of all that a detector with objects finds
+    assert prediction.surfaces is not None  # a detector with poses always predicts them
     return tuple(
-        estimate_pose(one, surface, rgb, lens, meshes)
-        for one, surface in zip(prediction.detections, prediction.surfaces, strict=True)
+        estimate_pose(detection, surface_points, rgb, lens, meshes)
+        for detection, surface_points in zip(
+            prediction.detections, prediction.surfaces, strict=True
+        )
     )
 
 
@@ -83,15 +85,15 @@ def estimate_pose(
     lens: CentralLens,
     meshes: Mapping[str, Floats] = NO_MESHES,
 ) -> PoseDetection:
-    """Return an object that was found, with its pose.
+    """Return a detection with its pose.
 
     Args:
-        detection: the object.
-        surface_points: what is seen of it.
-        rgb: the image (height, width, 3).
-        lens: through which it was taken.
-        meshes: triangles (n, 3, 3) of objects in their own frames, by category, metres. Of these, poses are
-            brought to where their outlines fit the image (``refine_pose``).
+        detection: the detection.
+        surface_points: predicted surface points of the object.
+        rgb: image (h, w, 3).
+        lens: lens of the image.
+        meshes: triangles (n, 3, 3) in metres, object frame, by category. Poses of these categories are refined
+            with ``refine_pose``.
     """
     pose = solve_pose(surface_points, lens)
     if pose is not None and detection.category in meshes:
@@ -100,75 +102,72 @@ def estimate_pose(
 
 
 def check_poses(detector: AnyDetector) -> None:
-    """Refuse a detector that finds no poses.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Raise ``UsageError`` if a detector predicts no poses."""
     if not detector.card.objects:
         raise UsageError(
-            "the weights find boxes alone. Train them with poses = true in the recipe's [train]."
+            "the weights predict no poses. Train with poses = true in the recipe's [train]."
         )
 
 
 def solve_pose(surface_points: SurfacePoints, lens: CentralLens) -> Pose | None:
-    """Return the pose that explains where points of an object are seen; None where none does.
+    """Solve the pose from surface points; return None if none fits.
 
-    It starts with SQPnP (Terzakis and Lourakis 2020) on the points that agree, by RANSAC, and ends at
-    the least of a robust sum over all of them of residuals, each over its point's spread: what the
-    detector is not sure of counts little, and a point that is far off does not pull the others with it.
+    RANSAC with SQPnP (Terzakis and Lourakis 2020) gives the initial pose. A robust least-squares fit then
+    minimizes the reprojection errors of all points, each divided by its uncertainty.
 
     Args:
-        surface_points: what is seen.
-        lens: through which it is.
+        surface_points: predicted surface points.
+        lens: lens of the image.
     """
-    plane = surface_points.project_to_plane(lens)
-    found = None if plane is None else _refine_plane_pose(plane)
-    if plane is None or found is None:
+    normalized_points = surface_points.project_to_plane(lens)
+    solution = None if normalized_points is None else _refine_plane_pose(normalized_points)
+    if normalized_points is None or solution is None:
         return None
-    back = plane.camera_rotation.inv()
-    return Pose(quaternion(back * found[0]), vec3(back.apply(found[1])))
+    inverse_rotation = normalized_points.camera_rotation.inv()
+    return Pose(
+        quaternion(inverse_rotation * solution[0]), vec3(inverse_rotation.apply(solution[1]))
+    )
 
 
 def _refine_plane_pose(normalized_points: NormalizedPoints) -> tuple[Rotation, Floats] | None:
-    """Return where the points are nearest to their places, over their spreads."""
+    """Return rotation and position that minimize the robust reprojection error; None if that fails."""
     points_m = normalized_points.object_points_m
-    start, first = _solve_initial_pose(
+    initial_rotation, initial_position = _solve_initial_pose(
         points_m,
         normalized_points.plane_points,
         _RANSAC_THRESHOLD_SCALES * float(np.median(normalized_points.uncertainties)),
     )
-    begun = start.apply(points_m) + first
-    if not _is_in_front(begun):
+    initial_points = initial_rotation.apply(points_m) + initial_position
+    if not _is_in_front(initial_points):
         return None
 
     def apply_step(step: Floats) -> tuple[Rotation, Floats]:
-        return Rotation.from_rotvec(step[:3]) * start, first + step[3:]
+        return Rotation.from_rotvec(step[:3]) * initial_rotation, initial_position + step[3:]
 
     def compute_residuals(step: Floats) -> Floats:
         rotation, position = apply_step(step)
-        seen = rotation.apply(points_m) + position
-        off = (
-            seen[:, :2] / np.maximum(seen[:, 2:], _MIN_DEPTH_RATIO * begun[:, 2].min())
+        points = rotation.apply(points_m) + position
+        residuals = (
+            points[:, :2] / np.maximum(points[:, 2:], _MIN_DEPTH_RATIO * initial_points[:, 2].min())
             - normalized_points.plane_points
         )
-        return np.asarray(off / normalized_points.uncertainties[:, None]).ravel()
+        return np.asarray(residuals / normalized_points.uncertainties[:, None]).ravel()
 
-    found = apply_step(
+    solution = apply_step(
         least_squares(
             compute_residuals, np.zeros(6), loss="cauchy", x_scale="jac", ftol=_COST_TOLERANCE
         ).x
     )
-    return found if _is_in_front(found[0].apply(points_m) + found[1]) else None
+    return solution if _is_in_front(solution[0].apply(points_m) + solution[1]) else None
 
 
 def _solve_initial_pose(
     points_m: Floats, plane_points: Floats, reprojection_error: float
 ) -> tuple[Rotation, Floats]:
-    """Return about where points are, from those whose places agree to a reach, or else from all."""
+    """Return an approximate pose, from RANSAC inliers or else from all points."""
     for method in (cv2.SOLVEPNP_SQPNP, cv2.SOLVEPNP_EPNP):
         try:
-            agreed, turn, shift, _ = cv2.solvePnPRansac(
+            is_solved, rotation_vector, translation, _ = cv2.solvePnPRansac(
                 points_m,
                 plane_points,
                 np.eye(3),
@@ -176,15 +175,17 @@ def _solve_initial_pose(
                 reprojectionError=reprojection_error,
                 flags=method,
             )
-            if not agreed:
-                agreed, turn, shift = cv2.solvePnP(
+            if not is_solved:
+                is_solved, rotation_vector, translation = cv2.solvePnP(
                     points_m, plane_points, np.eye(3), None, flags=method
                 )
-        except cv2.error:  # the first refuses places that are nearly one, as of what is far away
+        except cv2.error:  # SQPnP refuses nearly coincident points, as of distant objects
             continue
-        if not agreed:
+        if not is_solved:
             continue
-        return Rotation.from_rotvec(turn.ravel()), np.asarray(shift, np.float64).reshape(3)
+        return Rotation.from_rotvec(rotation_vector.ravel()), np.asarray(
+            translation, np.float64
+        ).reshape(3)
     return Rotation.identity(), np.full(3, np.nan)
 
 

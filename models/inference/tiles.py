@@ -1,4 +1,4 @@
-"""What a network says of pictures too large for memory, tile by tile."""
+"""Tiled inference for images too large for memory."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNe
 
 PAD_TO_PX = 32
 TILE_PX = 1536
-"""Sides, at the network's scale, of what is looked at in one go: larger pictures would not fit into memory."""
+"""Side of a tile at the network's scale, limited by memory."""
 
 CONTEXT_PX = 128
-"""What a tile's network sees around it, beyond which ``nano`` sees nothing and the larger ones hardly anything."""
+"""Context around a tile. It covers the receptive field of ``nano`` and nearly that of the larger networks."""
 
 
 @torch.inference_mode()
 def compute_maps(
     network: DetectorNetwork, rgb: NDArray[np.uint8], input_scale: float
 ) -> tuple[DetectionMaps, Tensor]:
-    """Return the maps of an image, and the features (1, c, h/4, w/4) that they are read from.
+    """Return the maps of an image, and the features (1, c, h/4, w/4) that the heads use.
 
-    What categories and keypoints are is said at the peaks alone, as ``Detector.read`` has it. Large
-    pictures are looked at in tiles, which makes no difference but to memory.
+    Categories and keypoints are computed at peaks only, see ``DetectorNetwork.apply_heads``. Large images are
+    processed in tiles, which saves memory and does not change the maps.
 
     Args:
-        network: what predicts.
-        rgb: (height, width, 3) uint8.
-        input_scale: magnification before the network.
+        network: the network.
+        rgb: (h, w, 3) uint8.
+        input_scale: scale of the image before the network.
     """
     rgb = rescale_image(rgb, input_scale)
     height, width = rgb.shape[:2]
@@ -55,18 +55,18 @@ def compute_maps(
 def _compute_tile_maps(
     network: DetectorNetwork, rgb: NDArray[np.uint8], corner: tuple[int, int]
 ) -> tuple[DetectionMaps, Tensor]:
-    """Return maps and features of a square of ``TILE_PX`` of a picture, or what there is of it.
+    """Return maps and features of a tile of ``TILE_PX``, clipped to the image.
 
     Args:
-        network: what predicts.
-        rgb: the picture.
-        corner: row and column of the square's upper left pixel.
+        network: the network.
+        rgb: the image.
+        corner: row and column of the tile's upper left pixel.
     """
     y, x = (max(start - CONTEXT_PX, 0) for start in corner)
-    piece = rgb[y : corner[0] + TILE_PX + CONTEXT_PX, x : corner[1] + TILE_PX + CONTEXT_PX]
-    height, width = piece.shape[:2]
+    tile = rgb[y : corner[0] + TILE_PX + CONTEXT_PX, x : corner[1] + TILE_PX + CONTEXT_PX]
+    height, width = tile.shape[:2]
     device = network.mean.device
-    image = torch.from_numpy(np.array(piece)).to(device).permute(2, 0, 1)[None]
+    image = torch.from_numpy(np.array(tile)).to(device).permute(2, 0, 1)[None]
     padded = network.mean.expand(1, 3, _round_up_side(height), _round_up_side(width)).clone(
         memory_format=torch.channels_last
     )
@@ -75,15 +75,19 @@ def _compute_tile_maps(
         features = network.extract_features(padded)
         maps = network.apply_heads(features, (-(-height // STRIDE_PX), -(-width // STRIDE_PX)))
     rows, columns = (
-        slice((start - begun) // STRIDE_PX, -(-min(start + TILE_PX - begun, side) // STRIDE_PX))
-        for start, begun, side in zip(corner, (y, x), (height, width), strict=True)
+        slice((start - offset) // STRIDE_PX, -(-min(start + TILE_PX - offset, side) // STRIDE_PX))
+        for start, offset, side in zip(corner, (y, x), (height, width), strict=True)
     )
-    cut = {n: v[..., rows, columns] for n, v in maps._asdict().items() if v is not None}
-    return maps._replace(**cut), features[..., rows, columns]
+    cropped = {
+        name: value[..., rows, columns]
+        for name, value in maps._asdict().items()
+        if value is not None
+    }
+    return maps._replace(**cropped), features[..., rows, columns]
 
 
 def _join_tiles(rows: list[list[Tensor]]) -> Tensor:
-    """Return the map of a picture (..., h, w) from those of its tiles."""
+    """Join maps of tiles to the map of the image (..., h, w)."""
     return torch.cat([torch.cat(row, dim=-1) for row in rows], dim=-2)
 
 

@@ -1,4 +1,4 @@
-"""From a photo to what lies in it, with a model of torchvision."""
+"""Detector with a torchvision model: from an image to detections."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from sim2cam.models.training.images import PIXEL_CENTRE_OFFSET
 Floats = NDArray[np.float64]
 
 MIN_SEGMENT_SCORE = 0.5
-"""Score from which on the pixels of an object count as its category's."""
+"""Lowest score of instances that contribute to the category masks."""
 
 
 @dataclass(frozen=True)
 class TorchvisionDetector:
-    """A model of torchvision that is ready to predict.
+    """Detector with a torchvision model, ready for prediction.
 
     Attributes:
-        network: in evaluation mode, on its device.
-        card: what it is.
-        feature_distribution: None: novelty is not measured.
+        network: network in evaluation mode, on its device.
+        card: card of the weights.
+        feature_distribution: None, since OOD detection is not supported.
     """
 
     network: TorchvisionNetwork
@@ -56,64 +56,67 @@ class TorchvisionDetector:
         score_floor: float | None = None,
         input_scale: float | None = None,
     ) -> Prediction:
-        """Return what lies in an image of any size; arguments are those of ``prediction.look``."""
+        """Predict one image of any size; see ``predict_image``."""
         card, size = self.card, (rgb.shape[0], rgb.shape[1])
         levels = self.network.select_levels(card.input_scale, card.box_size_range_px, max(size))
         if input_scale is not None:
             levels = (PyramidLevel(input_scale),)
-        sightings = [
-            self.network.predict(rescale_image(rgb, level.input_scale)) for level in levels
+        outputs = [self.network.predict(rescale_image(rgb, level.input_scale)) for level in levels]
+        candidates = [
+            candidate
+            for level, level_outputs in zip(levels, outputs, strict=True)
+            for candidate in self._iter_candidates(level, level_outputs, score_floor)
         ]
-        found = [
-            one
-            for level, sighting in zip(levels, sightings, strict=True)
-            for one in self._iter_candidates(level, sighting, score_floor)
-        ]
-        found.sort(key=lambda one: one.score, reverse=True)
-        boxes = np.array([one.box for one in found]).reshape(-1, 4)
-        kinds = [one.category for one in found] if card.is_amodal else None
-        kept = suppress_non_maxima(boxes, [one.input_scale for one in found], kinds)
+        candidates.sort(key=lambda candidate: candidate.score, reverse=True)
+        boxes = np.array([candidate.box for candidate in candidates]).reshape(-1, 4)
+        categories = [candidate.category for candidate in candidates] if card.is_amodal else None
+        kept = suppress_non_maxima(
+            boxes, [candidate.input_scale for candidate in candidates], categories
+        )
         boxes = expand_boxes(boxes[kept], card.box_expansion).clip(0, (*size[::-1], *size[::-1]))
-        found = [found[i] for i in kept]
+        candidates = [candidates[i] for i in kept]
         masks = [
-            None if one.mask_window is None else paste_mask(one.mask_window, size, one.input_scale)
-            for one in found
+            None
+            if candidate.mask_window is None
+            else paste_mask(candidate.mask_window, size, candidate.input_scale)
+            for candidate in candidates
         ]
         detections = tuple(
-            self._make_detection(*each) for each in zip(found, boxes.tolist(), masks, strict=True)
+            self._make_detection(candidate, box, mask)
+            for candidate, box, mask in zip(candidates, boxes.tolist(), masks, strict=True)
         )
-        segments = None
+        category_masks = None
         if card.masks:
-            segments = _merge_category_masks(detections, card.categories, size)
-            if sightings[0].pixel_logits is not None:
-                segments = _decode_category_masks(
-                    sightings[0].pixel_logits, card.categories, size, levels[0].input_scale
+            category_masks = _merge_category_masks(detections, card.categories, size)
+            if outputs[0].pixel_logits is not None:
+                category_masks = _decode_category_masks(
+                    outputs[0].pixel_logits, card.categories, size, levels[0].input_scale
                 )
-        return Prediction(detections, None, None, None, segments)
+        return Prediction(detections, None, None, None, category_masks)
 
     def _iter_candidates(
         self, level: PyramidLevel, outputs: TorchvisionOutputs, score_floor: float | None
     ) -> Iterator[_Candidate]:
-        """Yield the objects that count at a level, with calibrated scores, in pixels of the picture."""
-        scores, least = outputs.scores, SCORE_FLOOR if score_floor is None else score_floor
-        kept = scores >= min(SCORE_FLOOR, least)
-        scaling = stack_calibration(self.card.score_calibration, self.card.categories)
-        if scaling is not None:
-            rows = scaling[torch.from_numpy(outputs.categories)]
-            scores = calibrate_scores(torch.from_numpy(scores), rows.double()).numpy()
+        """Yield the objects in the size range of a level, with calibrated scores."""
+        scores, lowest_score = outputs.scores, SCORE_FLOOR if score_floor is None else score_floor
+        kept = scores >= min(SCORE_FLOOR, lowest_score)
+        calibration = stack_calibration(self.card.score_calibration, self.card.categories)
+        if calibration is not None:
+            coefficients = calibration[torch.from_numpy(outputs.categories)]
+            scores = calibrate_scores(torch.from_numpy(scores), coefficients.double()).numpy()
         if score_floor is not None:
             kept = scores >= score_floor
-        longer_px = (outputs.boxes[:, 2:] - outputs.boxes[:, :2]).max(axis=1, initial=0)
-        kept &= (longer_px >= level.min_side_px) & (longer_px <= level.max_side_px)
-        for number in np.flatnonzero(kept).tolist():
-            points = None if outputs.keypoints is None else outputs.keypoints[number]
+        longer_sides_px = (outputs.boxes[:, 2:] - outputs.boxes[:, :2]).max(axis=1, initial=0)
+        kept &= (longer_sides_px >= level.min_side_px) & (longer_sides_px <= level.max_side_px)
+        for index in np.flatnonzero(kept).tolist():
+            keypoints = None if outputs.keypoints is None else outputs.keypoints[index]
             yield _Candidate(
                 level.input_scale,
-                outputs.boxes[number] / level.input_scale,
-                float(scores[number]),
-                int(outputs.categories[number]),
-                None if points is None else points / level.input_scale - PIXEL_CENTRE_OFFSET,
-                None if outputs.mask_windows is None else outputs.mask_windows[number],
+                outputs.boxes[index] / level.input_scale,
+                float(scores[index]),
+                int(outputs.categories[index]),
+                None if keypoints is None else keypoints / level.input_scale - PIXEL_CENTRE_OFFSET,
+                None if outputs.mask_windows is None else outputs.mask_windows[index],
             )
 
     def _make_detection(
@@ -123,8 +126,8 @@ class TorchvisionDetector:
         keypoints = None
         if candidate.keypoints is not None:
             names = self.card.keypoints[category]
-            places = zip(names, candidate.keypoints.tolist(), strict=False)
-            keypoints = tuple(DetectedKeypoint(name, (x, y)) for name, (x, y) in places)
+            named_points = zip(names, candidate.keypoints.tolist(), strict=False)
+            keypoints = tuple(DetectedKeypoint(name, (x, y)) for name, (x, y) in named_points)
         x0, y0, x1, y1 = box
         return Detection(
             category, (x0, y0, x1, y1), candidate.score, keypoints=keypoints, mask=mask
@@ -133,7 +136,7 @@ class TorchvisionDetector:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """An object, in pixels of the picture but for its window, which is as it was looked at."""
+    """Object in pixels of the image; ``mask_window`` is in pixels at ``input_scale``."""
 
     input_scale: float
     box: Floats
@@ -144,35 +147,37 @@ class _Candidate:
 
 
 def paste_mask(mask_window: MaskWindow, size: tuple[int, int], input_scale: float) -> RleMask:
-    """Return the mask of an object in a picture.
+    """Return the mask of an object in the image.
 
     Args:
-        mask_window: what shows it, in the pixels of the magnified picture.
-        size: height and width of the picture.
-        input_scale: the magnification.
+        mask_window: mask in pixels of the resized image.
+        size: height and width of the image.
+        input_scale: scale of the resized image.
     """
-    canvas = np.zeros(size, np.bool_, order="F")  # as run lengths go
+    canvas = np.zeros(size, np.bool_, order="F")  # column-major, as in run-length encoding
     height, width = mask_window.probabilities.shape
     low = np.floor(mask_window.corner_xy / input_scale).astype(int).clip(0)
     high = np.ceil((mask_window.corner_xy + np.array([width, height])) / input_scale).astype(int)
     high = np.minimum(high, size[::-1])
     if (high > low).all():
-        # pixels beyond the window do not show it
-        shares = np.pad(mask_window.probabilities, 1).astype(np.float64)
-        said = upsample_window(shares, low, high, mask_window.corner_xy - 1, 1 / input_scale)
-        canvas[low[1] : high[1], low[0] : high[0]] = said > 0.5
+        # pixels outside the window do not belong to the object
+        probabilities = np.pad(mask_window.probabilities, 1).astype(np.float64)
+        upsampled = upsample_window(
+            probabilities, low, high, mask_window.corner_xy - 1, 1 / input_scale
+        )
+        canvas[low[1] : high[1], low[0] : high[0]] = upsampled > 0.5
     return RleMask.from_mask(canvas)
 
 
 def _merge_category_masks(
     detections: Sequence[Detection], categories: Sequence[str], size: tuple[int, int]
 ) -> dict[str, RleMask]:
-    """Return the pixels of each category: those of sure objects, the surer ones before the others."""
-    shown = np.full(size, -1)
-    for one in reversed(detections):
-        if one.mask is not None and one.score >= MIN_SEGMENT_SCORE:
-            shown[one.mask.decode()] = categories.index(one.category)
-    return {name: RleMask.from_mask(shown == number) for number, name in enumerate(categories)}
+    """Return the union of confident instances per category; higher scores cover lower ones."""
+    class_map = np.full(size, -1)
+    for detection in reversed(detections):
+        if detection.mask is not None and detection.score >= MIN_SEGMENT_SCORE:
+            class_map[detection.mask.decode()] = categories.index(detection.category)
+    return {name: RleMask.from_mask(class_map == index) for index, name in enumerate(categories)}
 
 
 def _decode_category_masks(
@@ -181,10 +186,10 @@ def _decode_category_masks(
     size: tuple[int, int],
     input_scale: float,
 ) -> dict[str, RleMask]:
-    """Return the pixels of each category of a picture, from those of the magnified one."""
+    """Return the mask of each category from the logits of the resized image."""
     origin, end = np.zeros(2, np.int64), np.array(size[::-1])
-    said = np.stack(
-        [upsample_window(one, origin, end, origin, 1 / input_scale) for one in pixel_logits]
+    upsampled = np.stack(
+        [upsample_window(values, origin, end, origin, 1 / input_scale) for values in pixel_logits]
     )
-    shown = said.argmax(axis=0)
-    return {name: RleMask.from_mask(shown == number) for number, name in enumerate(categories, 1)}
+    class_map = upsampled.argmax(axis=0)
+    return {name: RleMask.from_mask(class_map == index) for index, name in enumerate(categories, 1)}

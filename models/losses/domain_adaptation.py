@@ -1,4 +1,4 @@
-"""Bringing what a detector sees in captures without labels to what it sees in labelled data."""
+"""Losses of unsupervised domain adaptation, and AdaBN."""
 
 from __future__ import annotations
 
@@ -18,30 +18,28 @@ from sim2cam.models.network.decoding import decode_maps
 from sim2cam.models.network.detector import STRIDE_PX, DetectionMaps, DetectorNetwork, is_peak
 from sim2cam.models.network.targets import DetectorTargets, make_targets, stack_targets
 
-OBJECTS_PER_CROP = 8  # of each crop, that the critic judges
+OBJECTS_PER_CROP = 8  # for the instance-level discriminator
 DISCRIMINATOR_CHANNELS = 32
-ADABN_CROPS = 512  # on which statistics of batch normalization are measured, at least
+ADABN_CROPS = 512  # at least, for batch-norm statistics
 CORAL_WEIGHT = 10.0
-GRADIENT_REVERSAL_SCALE = (
-    0.1  # of the critic's gradient that reaches the features, as Chen and others have it
-)
+GRADIENT_REVERSAL_SCALE = 0.1  # as in Chen et al. 2018
 
 MIN_TEACHER_SCORE = 0.6
-"""Score from which on what the teacher finds is learned."""
+"""Score from which a teacher's detection becomes a label."""
 
 MIN_TEACHER_IGNORE_SCORE = 0.1
-"""Score from which on what it finds is not unlearned."""
+"""Score from which a teacher's detection becomes an ignored region."""
 
 
 class DomainDiscriminator(nn.Module):
-    """Tells features of captures from those of labelled data, cell by cell and object by object.
+    """Discriminator of target and labelled images, per cell and per object.
 
-    The image and the instance level of Chen and others (2018, "Domain Adaptive Faster R-CNN"), without
-    their consistency.
+    Image and instance level of Chen et al. (2018, "Domain Adaptive Faster R-CNN") without consistency
+    regularization.
 
     Args:
-        channels: of the features.
-        generator: source of the initial weights, on the CPU.
+        channels: channels of the features.
+        generator: random generator of the initial weights, on the CPU.
     """
 
     def __init__(self, channels: int, generator: torch.Generator) -> None:
@@ -57,24 +55,24 @@ class DomainDiscriminator(nn.Module):
     def losses(
         self, features: Tensor, heatmap: Tensor, n_labelled: int, strength: float
     ) -> dict[str, Tensor]:
-        """Return how badly domains are told, ``domain_image`` and ``domain_instance``: mean cross-entropies.
+        """Return the mean cross-entropies ``domain_image`` and ``domain_instance`` of the discriminator.
 
-        The critic learns to tell them, and the features the opposite (Ganin and others 2016,
-        "Domain-Adversarial Training of Neural Networks").
+        The gradient is reversed for the features (Ganin et al. 2016, "Domain-Adversarial Training of Neural
+        Networks").
 
         Args:
-            features: of images (n, c, h, w).
-            heatmap: logits of objects' centres (n, h, w), whose highest peaks are taken for objects.
-            n_labelled: how many of the images, at the front, are labelled; the others are captures.
-            strength: of the gradient that reaches the features.
+            features: features of images (n, c, h, w).
+            heatmap: heatmap logits (n, h, w), whose highest peaks count as objects.
+            n_labelled: number of labelled images, which come first; the others are target images.
+            strength: scale of the reversed gradient.
         """
-        shown = reverse_gradient(features, strength)
-        objects = gather_peak_features(shown, heatmap)
-        judged = {
-            "domain_image": self.image_head(shown),
+        reversed_features = reverse_gradient(features, strength)
+        objects = gather_peak_features(reversed_features, heatmap)
+        logits_by_name = {
+            "domain_image": self.image_head(reversed_features),
             "domain_instance": self.instance_head(objects),
         }
-        return {name: _domain_loss(logits, n_labelled) for name, logits in judged.items()}
+        return {name: _domain_loss(logits, n_labelled) for name, logits in logits_by_name.items()}
 
 
 def adaptation_losses(
@@ -86,16 +84,17 @@ def adaptation_losses(
     discriminator: DomainDiscriminator | None,
     teacher_maps: DetectionMaps | None,
 ) -> dict[str, Tensor]:
-    """Return what captures add to the loss of a step: ``domain_image`` and
-    ``domain_instance``, ``teacher`` or ``coral``.
+    """Return the adaptation losses of a step.
+
+    These are ``domain_image`` and ``domain_instance``, or ``teacher``, or ``coral``.
 
     Args:
-        features: of images, of which the first are labelled and the others captures (n, c, h, w).
-        maps: of the same.
-        n_labelled: how many are.
-        strength: of the adaptation.
-        discriminator: of domain-adversarial training; None otherwise.
-        teacher_maps: what the teacher says of the captures; None without one.
+        features: features of labelled images, then of target images (n, c, h, w).
+        maps: output maps of the same images.
+        n_labelled: number of labelled images.
+        strength: weight of the adaptation.
+        discriminator: discriminator of domain-adversarial training; None without.
+        teacher_maps: output maps of the mean teacher for the target images; None without.
     """
     if discriminator is not None:
         return discriminator.losses(
@@ -105,13 +104,14 @@ def adaptation_losses(
         return {
             "teacher": strength * teacher_loss(maps.select(slice(n_labelled, None)), teacher_maps)
         }
-    first, second = flatten_cells(features[:n_labelled]), flatten_cells(features[n_labelled:])
-    return {"coral": CORAL_WEIGHT * strength * coral_loss(first, second)}
+    source, target = flatten_cells(features[:n_labelled]), flatten_cells(features[n_labelled:])
+    return {"coral": CORAL_WEIGHT * strength * coral_loss(source, target)}
 
 
 def compute_strength(step: int, steps: int) -> float:
-    """Return how much of an adaptation's full weight a step has, 0 at first, nearly 1 from a third on:
-    2 / (1 + exp(-10 p)) - 1 after a share p of the steps (Ganin and others 2016).
+    """Return the weight of the adaptation at a step, rising from 0 to nearly 1 in the first half.
+
+    It is 2 / (1 + exp(-10 p)) - 1 at progress p (Ganin et al. 2016).
     """
     return 2 / (1 + math.exp(-10 * step / steps)) - 1
 
@@ -119,99 +119,103 @@ def compute_strength(step: int, steps: int) -> float:
 def coral_loss(source_features: Tensor, target_features: Tensor) -> Tensor:
     """Return the distance between the covariances of two sets of features (n, d) and (m, d).
 
-    It is their squared Frobenius distance over 4 d² (Sun and Saenko 2016, "Deep CORAL", eq. 1).
+    It is the squared Frobenius distance divided by 4 d² (Sun and Saenko 2016, "Deep CORAL", equation 1).
     """
-    apart = _compute_covariance(source_features) - _compute_covariance(target_features)
-    return apart.square().sum() / (4 * source_features.shape[1] ** 2)
+    difference = _compute_covariance(source_features) - _compute_covariance(target_features)
+    return difference.square().sum() / (4 * source_features.shape[1] ** 2)
 
 
 def flatten_cells(features: Tensor) -> Tensor:
-    """Return the features (n h w, c) of all cells of images (n, c, h, w)."""
+    """Flatten the features of images (n, c, h, w) to those of cells (n h w, c)."""
     return features.permute(0, 2, 3, 1).flatten(0, 2)
 
 
 def reverse_gradient(values: Tensor, strength: float) -> Tensor:
-    """Return equal values through which gradients go turned around, times ``strength``."""
+    """Return the same values with gradients multiplied by ``-strength``."""
     return (1 + strength) * values.detach() - strength * values
 
 
 def gather_peak_features(features: Tensor, heatmap: Tensor) -> Tensor:
-    """Return the features (n, c, ``OBJECTS_PER_CROP``, 1) of images (n, c, h, w) where heat (n, h, w) peaks
-    highest.
+    """Return the features at the highest heatmap peaks of each image, (n, c, ``OBJECTS_PER_CROP``, 1).
+
+    Args:
+        features: features of images (n, c, h, w).
+        heatmap: heatmap logits (n, h, w).
     """
     heatmap = heatmap.detach()
-    height = torch.where(is_peak(heatmap), heatmap, -torch.inf).flatten(1)
-    where = height.topk(OBJECTS_PER_CROP).indices[:, None].expand(-1, features.shape[1], -1)
-    return features.flatten(2).gather(2, where)[..., None]
+    peak_values = torch.where(is_peak(heatmap), heatmap, -torch.inf).flatten(1)
+    indices = peak_values.topk(OBJECTS_PER_CROP).indices[:, None].expand(-1, features.shape[1], -1)
+    return features.flatten(2).gather(2, indices)[..., None]
 
 
 def teacher_loss(student_maps: DetectionMaps, teacher_maps: DetectionMaps) -> Tensor:
-    """Return how far maps are from what a teacher found in other views of the same crops.
+    """Return the loss of a student's maps against a teacher's detections in other views of the same crops.
 
-    Boxes and categories of which it is sure are learned as labels are, what it is not sure of is not
-    unlearned, and crops in which it is sure of nothing teach nothing: the mean teacher of Tarvainen
-    and Valpola (2017) with pseudo-labels for detection, as in Deng and others (2021, "Unbiased Mean
-    Teacher").
+    Confident boxes and categories are labels, uncertain ones are ignored, and crops without a confident detection
+    have no loss. Mean teacher (Tarvainen and Valpola 2017) with pseudo-labels for detection (Deng et al. 2021,
+    "Unbiased Mean Teacher").
 
     Args:
-        student_maps: of the student.
-        teacher_maps: of the teacher; no gradient comes here.
+        student_maps: output maps of the student.
+        teacher_maps: output maps of the teacher; they get no gradient.
     """
     count, height, width = student_maps.heatmap.shape
     size_px = (height * STRIDE_PX, width * STRIDE_PX)
-    lessons = [
+    crop_targets = [
         make_teacher_targets(teacher_maps.select(slice(i, i + 1)), size_px) for i in range(count)
     ]
-    targets = TargetTensors.from_targets(stack_targets(lessons), student_maps.heatmap.device)
+    targets = TargetTensors.from_targets(stack_targets(crop_targets), student_maps.heatmap.device)
     return total_loss(detector_losses(student_maps, targets))
 
 
 @torch.no_grad()
 def make_teacher_targets(maps: DetectionMaps, size_px: tuple[int, int]) -> DetectorTargets:
-    """Return what a teacher's maps of one crop teach.
+    """Return the targets for one crop from a teacher's maps.
 
     Args:
-        maps: of one image.
+        maps: maps of one image.
         size_px: height and width of the crop.
     """
-    found = decode_maps(maps)
-    edges = np.tile(size_px[::-1], 2)
-    boxes = found.boxes.double().numpy().clip(0, edges)
-    scores = found.scores.numpy()
-    is_sure = scores >= MIN_TEACHER_SCORE
-    ignored = boxes[~is_sure & (scores >= MIN_TEACHER_IGNORE_SCORE)]
-    if not is_sure.any():
-        ignored = np.array([[0, 0, *edges[:2]]], np.float64)
-    return make_targets(boxes[is_sure], found.categories.numpy()[is_sure], ignored, size_px)
+    detections = decode_maps(maps)
+    limits = np.tile(size_px[::-1], 2)
+    boxes = detections.boxes.double().numpy().clip(0, limits)
+    scores = detections.scores.numpy()
+    is_confident = scores >= MIN_TEACHER_SCORE
+    ignored = boxes[~is_confident & (scores >= MIN_TEACHER_IGNORE_SCORE)]
+    if not is_confident.any():
+        ignored = np.array([[0, 0, *limits[:2]]], np.float64)
+    return make_targets(
+        boxes[is_confident], detections.categories.numpy()[is_confident], ignored, size_px
+    )
 
 
 @torch.no_grad()
 def adapt_batch_norm(
     network: DetectorNetwork, crops: Iterable[NDArray[np.uint8]]
 ) -> dict[str, Tensor]:
-    """Return a network's state with statistics of batch normalization that are those of captures.
+    """Return the state dict of a network with batch-norm statistics of target images.
 
-    That is AdaBN (Li and others 2016, "Revisiting Batch Normalization for Practical Domain
-    Adaptation"), with means over batches; nothing else changes, the network itself neither.
+    AdaBN (Li et al. 2016, "Revisiting Batch Normalization for Practical Domain Adaptation") with means over
+    batches. The network itself does not change.
 
     Args:
-        network: the detector.
-        crops: batches of captures (n, h, w, 3), RGB.
+        network: the network.
+        crops: batches of target crops (n, h, w, 3), RGB.
     """
-    measured = copy.deepcopy(network).train()
-    if measured.roi_network is not None:
-        measured.roi_network.eval()  # it sees no crops
-    for module in measured.modules():
+    adapted = copy.deepcopy(network).train()
+    if adapted.roi_network is not None:
+        adapted.roi_network.eval()  # not applied here
+    for module in adapted.modules():
         if isinstance(module, nn.BatchNorm2d) and module.training:
             module.reset_running_stats()
-            module.momentum = None  # the mean of all batches
+            module.momentum = None  # cumulative mean over batches
     for rgb in crops:
-        measured(torch.from_numpy(rgb).to(network.mean.device).permute(0, 3, 1, 2))
-    return measured.state_dict()
+        adapted(torch.from_numpy(rgb).to(network.mean.device).permute(0, 3, 1, 2))
+    return adapted.state_dict()
 
 
 def _compute_covariance(features: Tensor) -> Tensor:
-    """Return the covariance (d, d) of features (n, d), in all processes together."""
+    """Return the covariance (d, d) of features (n, d) over all processes."""
     if get_group_size() == 1:
         return torch.cov(features.T)
     count = len(features) * get_group_size()
@@ -228,7 +232,7 @@ def _build_discriminator_head(channels: int) -> nn.Sequential:
 
 
 def _domain_loss(logits: Tensor, n_labelled: int) -> Tensor:
-    """Return the mean cross-entropy of logits (n, ...) of captures, of which the first are none."""
-    is_capture = torch.zeros_like(logits)
-    is_capture[n_labelled:] = 1
-    return functional.binary_cross_entropy_with_logits(logits, is_capture)
+    """Return the mean cross-entropy of domain logits (n, ...), labelled images first."""
+    is_target = torch.zeros_like(logits)
+    is_target[n_labelled:] = 1
+    return functional.binary_cross_entropy_with_logits(logits, is_target)

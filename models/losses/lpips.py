@@ -1,4 +1,4 @@
-"""How different pictures look to networks that were trained on photos."""
+"""LPIPS: a perceptual distance between images."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ LPIPS_WEIGHTS = {
     "alex": "AlexNet_Weights.IMAGENET1K_V1",
     "squeeze": "SqueezeNet1_1_Weights.IMAGENET1K_V1",
 }
-"""What torchvision calls the weights of each network."""
+"""Torchvision's name of each network's weights."""
 
 
 def check_lpips(network: str) -> None:
-    """Refuse to go on without what LPIPS takes; downloads its weights where they are not in the cache of torch.
+    """Raise ``BackendError`` if LPIPS cannot run; download its weights if needed.
 
     Args:
-        network: of ``LPIPS_WEIGHTS``.
-
-    Raises:
-        BackendError: the package ``lpips`` is missing, or the weights are and cannot be downloaded.
+        network: key of ``LPIPS_WEIGHTS``.
     """
     try:
         import lpips  # noqa: F401
@@ -38,22 +35,22 @@ def check_lpips(network: str) -> None:
 
 
 def make_lpips_distance(network: str, device: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return what gives the distances (n,), 0 or more, of pictures (n, 3, h, w), 0 to 1, from others (Zhang et
-    al., 2018, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric", version 0.1).
+    """Return a function for the LPIPS distances (n,) of two batches of images (n, 3, h, w), 0 to 1.
 
-    Gradients go through it to the pictures, and none to the network.
+    Zhang et al. (2018, "The Unreasonable Effectiveness of Deep Features as a Perceptual Metric"), version 0.1.
+    Gradients reach the images but not the network.
 
     Args:
-        network: of ``LPIPS_WEIGHTS``.
-        device: of the network and the pictures.
+        network: key of ``LPIPS_WEIGHTS``.
+        device: device of network and images.
 
     Raises:
-        BackendError: as ``check_lpips``.
+        BackendError: see ``check_lpips``.
     """
     check_lpips(network)
     import lpips
 
-    with warnings.catch_warnings():  # it names weights as torchvision did in 2021
+    with warnings.catch_warnings():  # lpips uses a deprecated argument of torchvision
         warnings.filterwarnings("ignore", category=UserWarning, module="torchvision")
         model = lpips.LPIPS(net=network, verbose=False)
     model.requires_grad_(requires_grad=False).to(device)

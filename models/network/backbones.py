@@ -1,6 +1,4 @@
-"""The trunk of a detector: a torchvision residual network, cut where its cells become coarse, or a plain
-stack of convolutions.
-"""
+"""Backbones: a torchvision residual network without its last stage, and a plain stack of convolutions."""
 
 from __future__ import annotations
 
@@ -11,17 +9,17 @@ from torch.nn import functional
 
 from sim2cam.models.compat import BasicBlock, ResNet
 
-BACKBONE_CHANNELS = (64, 128, 256)  # at stride 4, 8 and 16
+BACKBONE_CHANNELS = (64, 128, 256)  # at strides 4, 8 and 16
 
 
 class ResNetBackbone(nn.Module):
-    """Features of an image at strides 4, 8 and 16, of ``BACKBONE_CHANNELS`` channels."""
+    """Residual backbone with features at strides 4, 8 and 16 of ``BACKBONE_CHANNELS`` channels."""
 
     def __init__(self, blocks: tuple[int, int, int]) -> None:
         super().__init__()
         resnet = ResNet(BasicBlock, [*blocks, 1])
-        # Marks of two or three pixels do not survive a strided 7x7 kernel and a pooling: small
-        # kernels instead, as in ResNet-C (He et al. 2019), and a strided one for the pooling.
+        # Marks of two or three pixels do not survive a strided 7x7 convolution and pooling. Small
+        # kernels instead, as in ResNet-C (He et al. 2019), and a strided one instead of pooling.
         self.stem = nn.Sequential(
             build_conv_block(3, 32, stride=2),
             build_conv_block(32, 32),
@@ -30,7 +28,7 @@ class ResNetBackbone(nn.Module):
         self.stages = nn.ModuleList([resnet.layer1, resnet.layer2, resnet.layer3])
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        """Return the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
+        """Return the features (n, c, h/s, w/s) of images (n, 3, h, w), fine to coarse."""
         features = [self.stem(image)]
         for stage in self.stages:
             features.append(stage(features[-1]))
@@ -38,13 +36,13 @@ class ResNetBackbone(nn.Module):
 
 
 class DilatedBackbone(nn.Module):
-    """Features of an image at strides 4 and 8: no residual blocks, no pyramid.
+    """Plain backbone with features at strides 4 and 8.
 
-    Dilated convolutions see around a cell (Yu and Koltun 2016) where a pyramid would go on to coarser ones.
+    Dilated convolutions (Yu and Koltun 2016) give the receptive field of coarser levels.
 
     Args:
-        channels: at stride 2, 4 and 8.
-        dilations: of the convolutions at stride 8.
+        channels: channels at strides 2, 4 and 8.
+        dilations: dilations of the convolutions at stride 8.
     """
 
     def __init__(self, channels: tuple[int, int, int], dilations: tuple[int, ...]) -> None:
@@ -61,17 +59,17 @@ class DilatedBackbone(nn.Module):
         )
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        """Return the features (n, c, h/s, w/s) of images (n, 3, h, w), from fine to coarse."""
+        """Return the features (n, c, h/s, w/s) of images (n, 3, h, w), fine to coarse."""
         fine = self.fine(image)
         return [fine, self.coarse(fine)]
 
 
 class Neck(nn.Module):
-    """Features (n, outputs, h/4, w/4) of those of a ``ResNetBackbone``.
+    """Feature pyramid neck of a ``ResNetBackbone``, with outputs (n, out_channels, h/4, w/4).
 
     Args:
-        channels: to which all strides are brought.
-        out_channels: channels.
+        channels: channels of the fused strides.
+        out_channels: channels of the output.
     """
 
     def __init__(self, channels: int, out_channels: int) -> None:
@@ -81,7 +79,7 @@ class Neck(nn.Module):
         self.merge_4 = build_conv_block(channels, out_channels)
 
     def forward(self, features: list[Tensor]) -> Tensor:
-        """Return the features."""
+        """Return the fused features."""
         fine, middle, coarse = features
         x = self.lateral[1](middle) + upsample_2x(self.lateral[2](coarse))
         x = self.lateral[0](fine) + upsample_2x(self.merge_8(x))
@@ -89,7 +87,7 @@ class Neck(nn.Module):
 
 
 def upsample_2x(features: Tensor) -> Tensor:
-    """Return features at twice the size."""
+    """Return features at twice the size, by nearest-neighbour interpolation."""
     return functional.interpolate(features, scale_factor=2.0)
 
 

@@ -1,4 +1,4 @@
-"""Networks for prediction alone: normalization as a part of the convolutions before it."""
+"""Batch-norm fusion: networks for inference with batch norms merged into convolutions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from sim2cam.models.network.detector import DetectorNetwork
 
 
 def fuse_batch_norm(network: DetectorNetwork) -> DetectorNetwork:
-    """Return a copy of a detector that says the same but for rounding, and sooner.
+    """Return a copy of a detector network with batch norms merged into the convolutions, for faster inference.
 
-    In evaluation mode batch normalization multiplies and adds numbers that do not change, which the
-    kernels and biases of convolutions can do as well (Jacob et al. 2018, "Quantization and training of
-    neural networks", section 3.2). So the copy cannot be trained, and has another state.
+    Outputs are equal up to rounding (Jacob et al. 2018, "Quantization and training of neural networks", section
+    3.2). The copy cannot be trained and has another state dict.
 
     Args:
-        network: in evaluation mode.
+        network: network in evaluation mode.
     """
     copied = copy.deepcopy(network)
     with torch.no_grad():
@@ -30,7 +29,7 @@ def fuse_batch_norm(network: DetectorNetwork) -> DetectorNetwork:
 
 
 def _fuse_children(module: nn.Module) -> None:
-    """Replace convolutions and the normalization that follows each; children stand as they are used."""
+    """Fuse each convolution with the batch norm after it; children must be in order of use."""
     children = list(module.named_children())
     for (name, child), (next_name, following) in itertools.pairwise(children):
         if isinstance(child, nn.Conv2d) and isinstance(following, nn.BatchNorm2d):

@@ -1,4 +1,4 @@
-"""What the maps of a picture say, in pixels and probabilities."""
+"""Decoding of network outputs to boxes and probabilities."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from sim2cam.models.reliability.confidence import calibrate_scores
 
 
 class DecodedDetections(NamedTuple):
-    """What the maps of one image say.
+    """Detections decoded from the maps of one image.
 
     Attributes:
-        boxes: (n, 4) pixels.
-        scores: (n,) the surest first.
+        boxes: (n, 4) in pixels.
+        scores: (n,) falling.
         categories: class indices (n,).
-        objectness: probability of there being an object (n,).
-        probabilities: of the categories (n, c).
-        keypoints: places, spreads and how sure it is that each is seen (n, k, 4), pixels; None without
-            keypoints.
-        surface_maps: of every cell of their close-ups, the logit of its showing the object, which point, and how
-            far off that is, as ``SurfaceMaps`` has them (n, 5, h, w); None without poses.
+        objectness: probability of any object (n,).
+        probabilities: category probabilities (n, c).
+        keypoints: x, y, uncertainty in pixels and probability of visibility (n, k, 4); None without keypoints.
+        surface_maps: mask logit, object coordinates and uncertainty of each cell of the RoI crops (n, 5, h, w),
+            see ``SurfaceMaps``; None without poses.
     """
 
     boxes: Tensor
@@ -42,48 +41,57 @@ class DecodedDetections(NamedTuple):
     surface_maps: Tensor | None = None
 
     def select(self, indices: Tensor) -> DecodedDetections:
-        """Return what is said of some objects, which a mask (n,) or their numbers choose."""
-        cut = {name: each[indices] for name, each in self._asdict().items() if each is not None}
-        return self._replace(**cut)
+        """Return the detections that a mask (n,) or indices select."""
+        selected = {
+            name: values[indices] for name, values in self._asdict().items() if values is not None
+        }
+        return self._replace(**selected)
 
 
 def decode_maps(
     maps: DetectionMaps, score_floor: float | None = None, calibration: Tensor | None = None
 ) -> DecodedDetections:
-    """Return what lies at the peaks of the maps of one image.
+    """Return the detections at the peaks of the heatmap of one image.
 
-    A score is the geometric mean of the probabilities of there being an object and of its category,
-    calibrated where that is known how.
+    The score is the geometric mean of objectness and category probability, calibrated if a calibration is given.
 
     Args:
-        maps: of one image.
-        score_floor: as for ``look``.
-        calibration: slopes and offsets of logits, for each category (c, 2); scores stay when None.
+        maps: maps of one image.
+        score_floor: lowest score; None keeps detections from ``SCORE_FLOOR`` before calibration.
+        calibration: slope and offset of the logits of each category (c, 2); None for uncalibrated scores.
     """
     heat = maps.heatmap[0].float().sigmoid()  # (h, w)
     probabilities = maps.class_logits[0].float().softmax(0)  # (c, h, w)
     probability, category = probabilities.max(0)  # (h, w) each
     scores = (heat * probability).sqrt()
-    least = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
-    is_found = is_peak(heat) & (scores >= least)
+    lowest_score = SCORE_FLOOR if score_floor is None else min(SCORE_FLOOR, score_floor)
+    is_detected = is_peak(heat) & (scores >= lowest_score)
     if calibration is not None:
         scores = calibrate_scores(scores, calibration.to(scores.device)[category])
-    scores = torch.where(is_found, scores, torch.zeros_like(heat)).flatten()
-    best, where = scores.topk(min(MAX_DETECTIONS, scores.numel()))
-    kept = is_found.flatten()[where]
+    scores = torch.where(is_detected, scores, torch.zeros_like(heat)).flatten()
+    top_scores, indices = scores.topk(min(MAX_DETECTIONS, scores.numel()))
+    kept = is_detected.flatten()[indices]
     if score_floor is not None:
-        kept &= best >= score_floor
-    where, best = where[kept], best[kept]
+        kept &= top_scores >= score_floor
+    indices, top_scores = indices[kept], top_scores[kept]
     columns = heat.shape[1]
-    centre = torch.stack([where % columns, where // columns], 1) * STRIDE_PX + STRIDE_PX / 2
-    log_sides = maps.log_sides[0].float().flatten(1)[:, where].T  # (n, 4)
+    centres = torch.stack([indices % columns, indices // columns], 1) * STRIDE_PX + STRIDE_PX / 2
+    log_sides = maps.log_sides[0].float().flatten(1)[:, indices].T  # (n, 4)
     sides = log_sides.exp() * UNIT_PX
-    boxes = torch.cat([centre - sides[:, :2], centre + sides[:, 2:]], 1)
-    chosen = category.flatten()[where]
-    keypoints = _decode_keypoints(maps.keypoints, chosen, where, log_sides, centre)
-    hot, shares = heat.flatten()[where], probabilities.flatten(1)[:, where].T
+    boxes = torch.cat([centres - sides[:, :2], centres + sides[:, 2:]], 1)
+    categories = category.flatten()[indices]
+    keypoints = _decode_keypoints(maps.keypoints, categories, indices, log_sides, centres)
+    objectness, category_probabilities = (
+        heat.flatten()[indices],
+        probabilities.flatten(1)[:, indices].T,
+    )
     return DecodedDetections(
-        boxes.cpu(), best.cpu(), chosen.cpu(), hot.cpu(), shares.cpu(), keypoints
+        boxes.cpu(),
+        top_scores.cpu(),
+        categories.cpu(),
+        objectness.cpu(),
+        category_probabilities.cpu(),
+        keypoints,
     )
 
 
@@ -94,9 +102,9 @@ def _decode_keypoints(
     log_sides: Tensor,
     centres: Tensor,
 ) -> Tensor | None:
-    """Return places and spreads of keypoints in some cells (n,), and how surely each is seen (n, k, 4)."""
+    """Return x, y, uncertainty and visibility of the keypoints in cells (n,), (n, k, 4)."""
     if keypoint_maps is None:
         return None
-    points = keypoint_maps[0].float().flatten(3)[categories, :, :, cells]
-    places, spreads, _ = decode_points(points, log_sides, centres)
-    return torch.cat([places, spreads[..., None], points[..., 3:].sigmoid()], 2).cpu()
+    outputs = keypoint_maps[0].float().flatten(3)[categories, :, :, cells]
+    points_xy, uncertainties, _ = decode_points(outputs, log_sides, centres)
+    return torch.cat([points_xy, uncertainties[..., None], outputs[..., 3:].sigmoid()], 2).cpu()

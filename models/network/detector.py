@@ -1,4 +1,4 @@
-"""The detector: what lies where, from the peaks of a heat map, without anchors."""
+"""Anchor-free detector network that predicts objects at the peaks of a heatmap."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from sim2cam.models.network.roi_classifier import (
 from sim2cam.models.training.config import ARCHITECTURES, DilatedArchitecture
 
 STRIDE_PX = 4
-UNIT_PX = 16.0  # a side of exp(0) units
-MAX_LOG_SIDE = 4.0  # sides from 0.3 to 870 px
-MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit values
+UNIT_PX = 16.0  # side at a log side of 0
+MAX_LOG_SIDE = 4.0  # for sides from 0.3 to 870 px
+MEAN_RGB = (123.7, 116.3, 103.5)  # of 8-bit pixels
 STD_RGB = (58.4, 57.1, 57.4)
 LOG_SCALE_RANGE = (-6.0, 3.0)
-BOX_CHANNELS = 5  # heat and the logarithms of four sides
-OBJECT_PRIOR = 0.01  # probability of an object's centre that an untrained detector gives every cell
+BOX_CHANNELS = 5  # heatmap and four log sides
+OBJECT_PRIOR = 0.01  # initial objectness of each cell
 
 
 class DetectionMaps(NamedTuple):
-    """What the detector says of every cell of ``STRIDE_PX`` pixels.
+    """Output maps of the detector network, in cells of ``STRIDE_PX`` pixels.
 
     Attributes:
-        heatmap: logit of the middle of what is seen of an object being here (n, h/4, w/4).
-        log_sides: natural logarithm of the distances in ``UNIT_PX`` from the cell's centre to the
-            left, upper, right and lower edge of the object (n, 4, h/4, w/4).
+        heatmap: logit of the centre of an object's visible part (n, h/4, w/4).
+        log_sides: natural logarithm of the distances from the cell centre to the left, upper, right and lower
+            edge of the object, in ``UNIT_PX`` (n, 4, h/4, w/4).
         class_logits: logits of the categories (n, c, h/4, w/4).
-        keypoints: for each category, where its named points are from the cell's centre, x and y, and the
-            natural logarithm of how far off that is, in the unit of ``decode_points``, and the logit of each
-            being seen (n, c, k, 4, h/4, w/4), where a category that has fewer is never taught the last; None
-            without any.
-        segmentation: logits of the cell showing nothing that is labelled, then each category (n, 1 + c, h/4, w/4);
-            None without masks.
-        centre_offsets: where the centre of the object is that it shows, x and y from the cell's centre in ``UNIT_PX``
+        keypoints: for each category and keypoint the offset x, y from the cell centre, the natural logarithm of
+            its uncertainty, both in the unit of ``decode_points``, and the logit of its visibility
+            (n, c, k, 4, h/4, w/4). Entries beyond a category's number of keypoints are untrained. None without
+            keypoints.
+        segmentation: logits of background and of each category (n, 1 + c, h/4, w/4); None without masks.
+        centre_offsets: offset x, y from the cell centre to the centre of its object, in ``UNIT_PX``
             (n, 2, h/4, w/4); None without masks.
     """
 
@@ -54,25 +53,25 @@ class DetectionMaps(NamedTuple):
     centre_offsets: Tensor | None = None
 
     def select(self, images: slice) -> DetectionMaps:
-        """Return the maps of some of the images."""
-        cut = {name: each[images] for name, each in self._asdict().items() if each is not None}
-        return self._replace(**cut)
+        """Return the maps of a slice of the images."""
+        selected = {
+            name: values[images] for name, values in self._asdict().items() if values is not None
+        }
+        return self._replace(**selected)
 
 
 class DetectorNetwork(nn.Module):
-    """Maps of a batch of images, of any size that 16 divides.
+    """Detector network for images whose sides are multiples of 16.
 
     Args:
-        architecture: a key of ``ARCHITECTURES``.
-        n_categories: how many categories it tells apart.
-        generator: source of the initial weights, on the CPU.
-        poses: whether the points of surfaces are read from close-ups, which ``classify_crops`` does.
-        n_keypoints: how many named points a category has at most; 0 finds none.
-        masks: whether it says what every cell shows, and where the centre of that is (Cheng et al. 2020,
-            "Panoptic-DeepLab").
-        residual: whether a small head corrects boxes and categories that the others say; it says nothing
-            at first.
-        roi_classifier: whether categories are read from close-ups too.
+        architecture: key of ``ARCHITECTURES``.
+        n_categories: number of categories.
+        generator: random generator of the initial weights, on the CPU.
+        poses: predict surface points from RoI crops.
+        n_keypoints: largest number of keypoints of a category; 0 for no keypoints.
+        masks: predict segmentation and centre offsets (Cheng et al. 2020, "Panoptic-DeepLab").
+        residual: add a small head, initially zero, that corrects boxes and categories.
+        roi_classifier: predict categories from RoI crops.
     """
 
     mean: Tensor
@@ -91,17 +90,17 @@ class DetectorNetwork(nn.Module):
         roi_classifier: bool = False,
     ) -> None:
         super().__init__()
-        numbers = ARCHITECTURES[architecture]
-        head = numbers.head_channels
+        layout = ARCHITECTURES[architecture]
+        head = layout.head_channels
         self.register_buffer("mean", torch.tensor(MEAN_RGB).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
         self.backbone: ResNetBackbone | DilatedBackbone
-        if isinstance(numbers, DilatedArchitecture):
-            self.backbone = DilatedBackbone(numbers.channels, numbers.dilations)
-            self.upsampling = _build_upsampling(numbers.channels[-1], head)
+        if isinstance(layout, DilatedArchitecture):
+            self.backbone = DilatedBackbone(layout.channels, layout.dilations)
+            self.upsampling = _build_upsampling(layout.channels[-1], head)
         else:
-            self.backbone = ResNetBackbone(numbers.blocks)
-            self.neck = Neck(numbers.neck_channels, head)
+            self.backbone = ResNetBackbone(layout.blocks)
+            self.neck = Neck(layout.neck_channels, head)
         self.box_head = nn.Sequential(
             build_conv_block(head, head), nn.Conv2d(head, BOX_CHANNELS, 1)
         )
@@ -123,96 +122,93 @@ class DetectorNetwork(nn.Module):
         _initialize_weights(self, generator)
 
     def forward(self, rgb: Tensor) -> DetectionMaps:
-        """Return the maps of images (n, 3, h, w), RGB, 0 to 255, in floats or bytes."""
+        """Return the maps of RGB images (n, 3, h, w), 0 to 255, float or uint8."""
         return self.apply_heads(self.extract_features(rgb))
 
     def extract_features(self, rgb: Tensor) -> Tensor:
-        """Return what the heads read (n, c, h/4, w/4) of images as ``forward`` takes them."""
+        """Return the features (n, c, h/4, w/4) of images for the heads; see ``forward``."""
         image = (rgb - self.mean) / self.std
         if isinstance(self.backbone, DilatedBackbone):
             return cast("Tensor", self.upsampling(self.backbone(image)[-1]))
         return cast("Tensor", self.neck(self.backbone(image)))
 
     def classify_crops(self, rgb: Tensor) -> RoiOutputs:
-        """Return what close-ups show, which are as ``forward`` takes images."""
+        """Return the outputs of the RoI network for RoI crops; see ``forward`` for the format."""
         assert self.roi_network is not None
         return cast("RoiOutputs", self.roi_network((rgb - self.mean) / self.std))
 
     def predict_surfaces(self, features: Tensor, categories: Tensor) -> SurfaceMaps:
-        """Return what close-ups show of the surfaces of objects.
+        """Return the surface maps of RoI crops.
 
         Args:
-            features: ``Reading.features``.
-            categories: class index of each close-up (n,).
+            features: ``RoiOutputs.features``.
+            categories: class index of each crop (n,).
         """
         assert self.roi_network is not None
         assert self.roi_network.surface_head is not None
         return cast("SurfaceMaps", self.roi_network.surface_head(features, categories))
 
     def apply_heads(self, features: Tensor, cells: tuple[int, int] | None = None) -> DetectionMaps:
-        """Return the maps that the heads make of ``features``.
+        """Return the output maps for features.
 
         Args:
-            features: of images.
-            cells: rows and columns that count, the first ones. What categories and keypoints
-                are is then said at the peaks among them alone, which is several times cheaper and all that
-                is found; elsewhere their maps hold nothing of use. When None, of all cells, everywhere.
+            features: features of images.
+            cells: number of valid rows and columns, from the first ones. Categories and keypoints are then
+                computed only at peaks in these cells, which is several times cheaper; other cells of these maps
+                are undefined. None for all cells.
         """
-        where = self._apply_box_head(features)
-        more = None if self.residual_head is None else self.residual_head(features)
-        if more is not None:
-            where = where + more[:, :BOX_CHANNELS]
-        rows, columns = cells or where.shape[2:]
-        where = where[..., :rows, :columns]
-        peaks = None if cells is None else is_peak(where[:, 0].float().sigmoid())
+        boxes = self._apply_box_head(features)
+        corrections = None if self.residual_head is None else self.residual_head(features)
+        if corrections is not None:
+            boxes = boxes + corrections[:, :BOX_CHANNELS]
+        rows, columns = cells or boxes.shape[2:]
+        boxes = boxes[..., :rows, :columns]
+        peaks = None if cells is None else is_peak(boxes[:, 0].float().sigmoid())
         classes = _apply_head(self.class_head, features, peaks)
-        if more is not None:
-            classes = classes + more[:, BOX_CHANNELS:, :rows, :columns]
+        if corrections is not None:
+            classes = classes + corrections[:, BOX_CHANNELS:, :rows, :columns]
         keypoints = _apply_keypoint_head(self.keypoint_head, features, peaks)
-        log_sides = where[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
-        found = DetectionMaps(where[:, 0], log_sides, classes, keypoints)
+        log_sides = boxes[:, 1:].clamp(-MAX_LOG_SIDE, MAX_LOG_SIDE)
+        maps = DetectionMaps(boxes[:, 0], log_sides, classes, keypoints)
         if self.mask_head is None:
-            return found
-        shown = self.mask_head(features)[..., :rows, :columns]
-        return found._replace(segmentation=shown[:, :-2], centre_offsets=shown[:, -2:])
+            return maps
+        outputs = self.mask_head(features)[..., :rows, :columns]
+        return maps._replace(segmentation=outputs[:, :-2], centre_offsets=outputs[:, -2:])
 
     def _apply_box_head(self, features: Tensor) -> Tensor:
         hidden, outputs = self.box_head
-        read = hidden(features)
-        # bfloat16 has steps of 3 px at the side of an object of 400
+        activations = hidden(features)
+        # the resolution of bfloat16 is 3 px for a side of 400 px
         with torch.autocast(features.device.type, enabled=False):
-            return cast("Tensor", outputs(read.float()))
+            return cast("Tensor", outputs(activations.float()))
 
 
 def is_peak(heatmap: Tensor) -> Tensor:
-    """Return where no neighbour of a cell is hotter, in a map (h, w) or in several (n, h, w)."""
+    """Return a mask of the local maxima in 3x3 neighbourhoods, of a map (h, w) or maps (n, h, w)."""
     return functional.max_pool2d(heatmap[None], 3, stride=1, padding=1)[0] == heatmap
 
 
 def decode_points(
     points: Tensor, log_sides: Tensor, centres: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return places of points (k, p, 2), how far off they are (k, p), and the unit of both (k, 1).
+    """Decode keypoint outputs: positions (k, p, 2), uncertainties (k, p) and their unit (k, 1), in pixels.
 
-    All are in pixels. How far off is the scale of a Laplace distribution of either coordinate. The unit
-    is the geometric mean of the distances to the four edges, about half a side of the box, so that an
-    object has the same numbers near and far.
+    The uncertainty is the scale of a Laplace distribution of each coordinate. The unit is the geometric mean of
+    the distances to the four edges, about half the side of the box, so that outputs do not depend on the object's
+    size in the image.
 
     Args:
-        points: what the detector says of keypoints in some cells of one category each (k, p, 4), as in
-            ``Maps``.
-        log_sides: what it says there (k, 4).
-        centres: of the cells (k, 2), pixels.
+        points: keypoint outputs of cells with one category each (k, p, 4), see ``DetectionMaps``.
+        log_sides: log sides of the cells (k, 4).
+        centres: centres of the cells (k, 2) in pixels.
     """
     unit_px = log_sides.mean(1, keepdim=True).exp() * UNIT_PX
-    places = centres[:, None] + points[..., :2] * unit_px[..., None]
-    return places, points[..., 2].clamp(*LOG_SCALE_RANGE).exp() * unit_px, unit_px
+    positions = centres[:, None] + points[..., :2] * unit_px[..., None]
+    return positions, points[..., 2].clamp(*LOG_SCALE_RANGE).exp() * unit_px, unit_px
 
 
 def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
-    """Return the layers by which a cell of 8 pixels speaks for the four of ``STRIDE_PX`` in it (Shi et al.
-    2016).
-    """
+    """Return the layers that upsample stride 8 to ``STRIDE_PX`` (Shi et al. 2016)."""
     return nn.Sequential(
         nn.Conv2d(in_channels, 4 * out_channels, 1, bias=False),
         nn.BatchNorm2d(4 * out_channels),
@@ -222,7 +218,7 @@ def _build_upsampling(in_channels: int, out_channels: int) -> nn.Sequential:
 
 
 def _build_keypoint_head(in_channels: int, shape: tuple[int, int, int]) -> nn.Sequential:
-    """Return the layers that say numbers of points of categories in every cell."""
+    """Return the head for the keypoint outputs of each cell."""
     outputs = nn.Conv2d(in_channels, math.prod(shape), 1)
     return nn.Sequential(
         build_conv_block(in_channels, in_channels), outputs, nn.Unflatten(1, shape)
@@ -230,14 +226,14 @@ def _build_keypoint_head(in_channels: int, shape: tuple[int, int, int]) -> nn.Se
 
 
 def _build_mask_head(in_channels: int, n_categories: int) -> nn.Sequential:
-    """Return the layers that say what every cell shows: nothing or a category, and two of a vote."""
+    """Return the head for background, categories and centre offset of each cell."""
     return nn.Sequential(
         build_conv_block(in_channels, in_channels), nn.Conv2d(in_channels, 1 + n_categories + 2, 1)
     )
 
 
 def _build_residual_head(in_channels: int, out_channels: int) -> nn.Sequential:
-    """Return the layers that correct what others say; without batch normalization, for few pictures."""
+    """Return the residual head; without batch norm, which is unreliable for few images."""
     return nn.Sequential(
         nn.Conv2d(in_channels, RESIDUAL_CHANNELS, 3, padding=1),
         nn.ReLU(inplace=True),
@@ -250,39 +246,39 @@ def _apply_keypoint_head(
 ) -> Tensor | None:
     if head is None:
         return None
-    # bfloat16 has steps of half a pixel at the edge of an object of 100
+    # the resolution of bfloat16 is half a pixel at the edge of an object of 100 px
     with torch.autocast(features.device.type, enabled=False):
         return _apply_head(head, features.float(), peaks)
 
 
 def _apply_head(head: nn.Sequential, features: Tensor, peaks: Tensor | None) -> Tensor:
-    """Return what a head of a 3x3 convolution and more of 1x1 says: everywhere, or at peaks and 0 elsewhere.
+    """Apply a head of a 3x3 and 1x1 convolutions, everywhere or only at peaks (0 elsewhere).
 
     Args:
         head: the layers.
-        features: that it reads (n, c, h, w).
-        peaks: cells (n, rows, columns), of the first rows and columns; None for all.
+        features: features (n, c, h, w).
+        peaks: mask (n, rows, columns) of the first rows and columns; None for all cells.
     """
     if peaks is None:
         return cast("Tensor", head(features))
     image, row, column = peaks.nonzero(as_tuple=True)
-    around = functional.pad(features, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
-    patches = around.permute(0, 2, 3, 1, 4, 5)[image, row, column]  # (k, c, 3, 3)
-    first, *others = head
+    neighbourhoods = functional.pad(features, (1, 1, 1, 1)).unfold(2, 3, 1).unfold(3, 3, 1)
+    patches = neighbourhoods.permute(0, 2, 3, 1, 4, 5)[image, row, column]  # (k, c, 3, 3)
+    first, *remaining = head
     assert isinstance(first, nn.Sequential)
-    kernel, *after = first
-    assert isinstance(kernel, nn.Conv2d)
-    said = functional.conv2d(patches, kernel.weight, kernel.bias)
-    for layer in (*after, *others):
-        said = layer(said)
-    said = said[..., 0, 0]  # (k, ...)
-    maps = said.new_zeros(*peaks.shape, *said.shape[1:])
-    maps[image, row, column] = said
+    convolution, *block_layers = first
+    assert isinstance(convolution, nn.Conv2d)
+    outputs = functional.conv2d(patches, convolution.weight, convolution.bias)
+    for layer in (*block_layers, *remaining):
+        outputs = layer(outputs)
+    outputs = outputs[..., 0, 0]  # (k, ...)
+    maps = outputs.new_zeros(*peaks.shape, *outputs.shape[1:])
+    maps[image, row, column] = outputs
     return maps.movedim((1, 2), (-2, -1))
 
 
 def list_residual_heads(detector: DetectorNetwork) -> list[nn.Sequential]:
-    """Return the small heads of a detector that correct what others say; none where it has none."""
+    """Return the residual heads of a detector network; empty if it has none."""
     roi_head = None if detector.roi_network is None else detector.roi_network.residual_head
     return [head for head in (detector.residual_head, roi_head) if head is not None]
 
@@ -295,25 +291,29 @@ def _initialize_weights(detector: DetectorNetwork, generator: torch.Generator) -
             )
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
-    later = (detector.keypoint_head, detector.mask_head)
-    heads = (detector.box_head, detector.class_head, *(head for head in later if head is not None))
+    optional_heads = (detector.keypoint_head, detector.mask_head)
+    heads = (
+        detector.box_head,
+        detector.class_head,
+        *(head for head in optional_heads if head is not None),
+    )
     roi_network = detector.roi_network
-    last = [head[1] for head in heads]
+    output_layers = [head[1] for head in heads]
     if roi_network is not None:
-        last += [] if roi_network.class_head is None else [roi_network.class_head]
-    for outputs in last:
+        output_layers += [] if roi_network.class_head is None else [roi_network.class_head]
+    for outputs in output_layers:
         nn.init.normal_(cast("Tensor", outputs.weight), std=0.01, generator=generator)
         nn.init.zeros_(cast("Tensor", outputs.bias))
     if roi_network is not None and roi_network.surface_head is not None:
         nn.init.normal_(roi_network.surface_head.outputs.weight, std=0.01, generator=generator)
     for layer in detector.modules():
-        if isinstance(layer, nn.Linear) and layer not in last:
+        if isinstance(layer, nn.Linear) and layer not in output_layers:
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
             nn.init.zeros_(layer.bias)
     heat_bias = detector.box_head[1].bias
     assert isinstance(heat_bias, Tensor)
     with torch.no_grad():
         heat_bias[0] = -math.log((1 - OBJECT_PRIOR) / OBJECT_PRIOR)
-    for corrects in list_residual_heads(detector):
-        nn.init.zeros_(cast("Tensor", corrects[2].weight))
-        nn.init.zeros_(cast("Tensor", corrects[2].bias))
+    for residual_head in list_residual_heads(detector):
+        nn.init.zeros_(cast("Tensor", residual_head[2].weight))
+        nn.init.zeros_(cast("Tensor", residual_head[2].bias))

@@ -1,4 +1,4 @@
-"""Weights that networks begin with: those that torchvision publishes, or a file of others."""
+"""Pretrained weights from torchvision or from a file."""
 
 from __future__ import annotations
 
@@ -20,93 +20,96 @@ _PREFIX_MAPS = (
     {"features.": "backbone."}, {"features.": "backbone.body."},
     {"layer1.": "backbone.stages.0.", "layer2.": "backbone.stages.1.", "layer3.": "backbone.stages.2."},
 )  # fmt: skip
-"""What names of tensors begin with in a file, and in the network: all of one, a classifier as its backbone, or a
-residual network's stages as those of an own architecture, whose stem is another."""
+"""Prefixes of tensor names in a file, and those in the network.
 
-_MIN_MATCHED_SHARE = 0.5  # of the backbone's numbers: a pyramid above it may be new
+In order: a full model, a classifier as backbone of a detection model, and the stages of a residual network for an
+architecture of this project, which has its own stem.
+"""
+
+_MIN_MATCHED_SHARE = 0.5  # of the backbone's parameters; a feature pyramid may be missing
 
 
 def check_pretrained(pretrained: str) -> None:
-    """Refuse what names neither a file nor weights of torchvision.
-
-    Raises:
-        UsageError: telling what does.
-    """
+    """Raise ``UsageError`` if a name is neither a weights file nor weights of torchvision."""
     if pretrained.endswith(WEIGHTS_SUFFIX):
         return
     try:
         get_weight(pretrained)
     except (ValueError, KeyError) as error:
         raise UsageError(
-            f"pretrained '{pretrained}' is not known. Give a {WEIGHTS_SUFFIX} file, or a name of torchvision's, as "
-            "FCOS_ResNet50_FPN_Weights.COCO_V1 or, of a backbone, ResNet50_Weights.IMAGENET1K_V2"
+            f"pretrained '{pretrained}' is not known. Give a {WEIGHTS_SUFFIX} file, or a torchvision name such as "
+            "FCOS_ResNet50_FPN_Weights.COCO_V1 or, for a backbone, ResNet50_Weights.IMAGENET1K_V2"
         ) from error
 
 
 def load_pretrained(model: nn.Module, pretrained: str) -> None:
-    """Give a network the pretrained tensors whose names and shapes are its own.
+    """Load the pretrained tensors whose names and shapes match those of a network.
 
-    The others stay as they are: heads for other categories, and all but the backbone where the weights are
-    a classifier's.
+    Other tensors keep their values: heads for other categories, and everything but the backbone if the weights
+    are those of a classifier.
 
     Args:
-        model: as torchvision makes it, or an own ``DetectorNetwork``.
-        pretrained: as ``check_pretrained`` lets it pass.
+        model: torchvision model or ``DetectorNetwork``.
+        pretrained: name or file, see ``check_pretrained``.
 
     Raises:
-        BackendError: they cannot be downloaded.
-        CheckpointError: the file is missing or broken, or the weights are of another backbone.
+        BackendError: if the weights cannot be downloaded.
+        CheckpointError: if the file is missing or broken, or the weights are of another backbone.
     """
-    given = (
+    pretrained_state = (
         _read_tensors(Path(pretrained))
         if pretrained.endswith(WEIGHTS_SUFFIX)
         else download_weights(pretrained)
     )
-    own = model.state_dict()
-    taken = max(
-        (_select_matching(given, own, place) for place in _PREFIX_MAPS), key=_count_elements
+    model_state = model.state_dict()
+    matching = max(
+        (
+            _select_matching(pretrained_state, model_state, prefix_map)
+            for prefix_map in _PREFIX_MAPS
+        ),
+        key=_count_elements,
     )
     prefix = "backbone.stages." if isinstance(model, DetectorNetwork) else "backbone."
-    backbone = {name: value for name, value in own.items() if name.startswith(prefix)}
-    found = _count_elements({name: taken[name] for name in backbone if name in taken})
-    if found <= _MIN_MATCHED_SHARE * _count_elements(backbone):
+    backbone = {name: value for name, value in model_state.items() if name.startswith(prefix)}
+    n_matched = _count_elements({name: matching[name] for name in backbone if name in matching})
+    if n_matched <= _MIN_MATCHED_SHARE * _count_elements(backbone):
         raise CheckpointError(
             Path(pretrained),
-            "less than half of the architecture's backbone is in these weights. Take those of the whole model, "
-            "or of the backbone in its name; of nano and small ResNet18_Weights, of base ResNet34_Weights.",
+            "less than half of the architecture's backbone matches these weights. Use weights of the same model "
+            "or of its backbone: ResNet18_Weights for nano and small, ResNet34_Weights for base.",
         )
-    model.load_state_dict(taken, strict=False)
+    model.load_state_dict(matching, strict=False)
 
 
 def _read_tensors(path: Path) -> Mapping[str, Tensor]:
     if not path.is_file():
-        raise CheckpointError(path, "no such weights. Check the path.")
+        raise CheckpointError(path, "file does not exist. Check the path.")
     try:
-        found: Mapping[str, Tensor] = load_file(path)
+        tensors: Mapping[str, Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
-            path, f"not a whole safetensors file ({error}). Copy or write it again."
+            path, f"not a complete safetensors file ({error}). Copy or write it again."
         ) from error
-    return found
+    return tensors
 
 
 def download_weights(name: str) -> Mapping[str, Tensor]:
-    """Return the tensors of weights that torchvision publishes, which are kept in the cache of torch.
+    """Return the tensors of published torchvision weights, downloaded or from the cache of torch.
 
     Raises:
-        BackendError: they are not there and cannot be downloaded.
+        BackendError: if the weights cannot be downloaded.
     """
     weights = get_weight(name)
     try:
-        found: Mapping[str, Tensor] = weights.get_state_dict(
+        tensors: Mapping[str, Tensor] = weights.get_state_dict(
             progress=False, check_hash=True, weights_only=True
         )
     except (OSError, RuntimeError) as error:
         raise BackendError(
-            f"pretrained {name} cannot be downloaded ({error}). Download {weights.url} where there is a "
-            f"network, and put it into {Path(torch.hub.get_dir(), 'checkpoints')}."
+            f"pretrained {name} cannot be downloaded ({error}). Download {weights.url} on a machine with network "
+            f"access, and copy it to {Path(torch.hub.get_dir(), 'checkpoints')}."
         ) from error
-    return found
+    return tensors
 
 
 def _select_matching(
@@ -114,15 +117,17 @@ def _select_matching(
     model_state: Mapping[str, Tensor],
     prefix_map: Mapping[str, str],
 ) -> dict[str, Tensor]:
-    """Return the given tensors that fit, by their own names, where prefixes stand for others."""
+    """Return the pretrained tensors that match the model, after replacing prefixes of their names."""
     renamed = {
-        after + name.removeprefix(before): value
-        for before, after in prefix_map.items()
+        new_prefix + name.removeprefix(old_prefix): value
+        for old_prefix, new_prefix in prefix_map.items()
         for name, value in pretrained_state.items()
-        if name.startswith(before)
+        if name.startswith(old_prefix)
     }
     return {
-        n: v for n, v in renamed.items() if n in model_state and model_state[n].shape == v.shape
+        name: value
+        for name, value in renamed.items()
+        if name in model_state and model_state[name].shape == value.shape
     }
 
 

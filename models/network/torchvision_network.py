@@ -1,4 +1,4 @@
-"""Networks of torchvision as trainings and detectors use them: losses of crops, and what lies in a picture."""
+"""Torchvision networks behind one interface: training losses and predictions of full images."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Floats = NDArray[np.float64]
 Rgb = NDArray[np.uint8]
 
 TILE_CORE_PX, TILE_CONTEXT_PX = 768, 128
-"""Of a tile, the side of what it speaks for, and what is seen around that."""
+"""Side of the area that a tile is responsible for, and context around it."""
 
 IGNORE_INDEX = -1
-"""What a pixel shows of which nothing is learned."""
+"""Class index of pixels that are not learned."""
 
 
 class MaskWindow(NamedTuple):
-    """A part of a picture that shows an object.
+    """Mask of an object in a window of the image.
 
     Attributes:
-        corner_xy: its upper left pixel, x and y (2,).
-        probabilities: how sure each pixel is to show it, 0 to 1 (h, w).
+        corner_xy: upper left pixel of the window (2,).
+        probabilities: probability of each pixel showing the object (h, w).
     """
 
     corner_xy: NDArray[np.int64]
@@ -49,16 +49,15 @@ class MaskWindow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TorchvisionOutputs:
-    """What a network says of a picture, in its pixels.
+    """Outputs for an image, in its pixels.
 
     Attributes:
         boxes: x0, y0, x1, y1 (n, 4).
-        scores: 0 to 1 (n,), surest first.
+        scores: falling scores, 0 to 1 (n,).
         categories: class indices (n,).
-        keypoints: places of the named points of each (n, k, 2), pixels as boxes have them; None without.
-        mask_windows: what shows each; None without masks.
-        pixel_logits: logits of every pixel showing nothing that is labelled, then each category (1 + c, h, w);
-            None of a network that tells objects apart.
+        keypoints: keypoint positions (n, k, 2), box coordinates; None without keypoints.
+        mask_windows: mask of each object; None without masks.
+        pixel_logits: logits of background and of each category (1 + c, h, w); None for instance models.
     """
 
     boxes: Floats
@@ -70,10 +69,10 @@ class TorchvisionOutputs:
 
 
 class TorchvisionNetwork(nn.Module, ABC):
-    """A model of torchvision.
+    """Interface of torchvision models.
 
     Args:
-        model: as torchvision makes it.
+        model: model from torchvision.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -82,39 +81,38 @@ class TorchvisionNetwork(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     @abstractmethod
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
-        """Return the losses, by the names that torchvision gives them, of which the sum is learned.
+        """Return the losses by torchvision's names; their sum is minimized.
 
         Args:
-            rgb: crops (n, 3, h, w), 0 to 255, on its device.
-            crops: their labels.
+            rgb: crops (n, 3, h, w), 0 to 255, on the model's device.
+            crops: labels of the crops.
         """
 
     @abstractmethod
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
-        """Return what it says of a picture (h, w, 3) of any size, at the magnification of its crops."""
+        """Predict an image (h, w, 3) of any size, at the scale of the training crops."""
 
     @abstractmethod
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
-        """Return at which magnifications a picture is looked at; arguments are those of ``pyramid``."""
+        """Return the pyramid levels for an image; see ``build_pyramid``."""
 
 
 class TorchvisionObjectNetwork(TorchvisionNetwork):
-    """A model that finds objects: their boxes and, as it was made, masks or keypoints.
+    """Detection model with boxes and, depending on the model, masks or keypoints.
 
-    It sees crops and pictures in the pixels in which they are given to it: torchvision's own enlarging to
-    800 pixels would show objects of crops larger than those of pictures. Models that see squares of one
-    size alone (SSD) look at pictures in tiles of the crops' size.
+    Crops and images are not resized: torchvision's resizing to 800 pixels would enlarge objects in crops more
+    than in images. Models with a fixed square input (SSD) process images in tiles of the crop size.
 
     Args:
-        model: as torchvision makes it.
-        crop_px: side of the crops.
+        model: model from torchvision.
+        crop_px: side of the training crops.
     """
 
     def __init__(self, model: nn.Module, crop_px: int) -> None:
@@ -126,55 +124,55 @@ class TorchvisionObjectNetwork(TorchvisionNetwork):
             self._core_px, self._context_px = crop_px // 2, crop_px // 4
         else:
             model.transform = _NormalizeOnlyTransform(
-                0, 0, [m / 255 for m in MEAN_RGB], [s / 255 for s in STD_RGB]
+                0, 0, [mean / 255 for mean in MEAN_RGB], [std / 255 for std in STD_RGB]
             )
 
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
-        """Return the losses of crops, as torchvision's models have them.
+        """Return torchvision's losses of crops.
 
-        These know of no regions to leave out, so regions of which nothing is known are painted over with
-        the mean colour, but for the boxes of objects that are learned. Objects without a mask teach none.
+        Torchvision does not support ignored regions, so these are filled with the mean colour, except inside boxes
+        of learned objects. Objects without a mask have no mask loss.
         """
         images = rgb.float() / 255
         mean = images.new_tensor(MEAN_RGB).view(3, 1, 1) / 255
-        hidden = torch.from_numpy(np.stack([find_ignored_pixels(crop) for crop in crops]))
-        images = torch.where(hidden[:, None].to(images.device), mean, images)
+        is_ignored = torch.from_numpy(np.stack([find_ignored_pixels(crop) for crop in crops]))
+        images = torch.where(is_ignored[:, None].to(images.device), mean, images)
         targets = [
             {name: value.to(images.device) for name, value in make_torchvision_target(crop).items()}
             for crop in crops
         ]
         with _ignore_missing_masks():
-            found: dict[str, Tensor] = self.model(list(images), targets)
-        return found
+            losses: dict[str, Tensor] = self.model(list(images), targets)
+        return losses
 
     @torch.inference_mode()
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
-        """Return what it finds; of objects at the borders of tiles, that tile speaks that has their middle."""
+        """Predict an image in tiles; an object belongs to the tile with its centre."""
         height, width = rgb.shape[:2]
-        found = []
+        outputs = []
         for tile in _iter_tiles(height, width, self._core_px, self._context_px):
-            piece = tile.crop_padded(rgb) if self._is_square else tile.crop(rgb)
+            image = tile.crop_padded(rgb) if self._is_square else tile.crop(rgb)
             corner = tile.corner if self._is_square else np.maximum(tile.corner, 0)
-            (said,) = self.model([_to_tensor(piece, self.device)[0] / 255])
-            boxes = said["boxes"].double().cpu().numpy() + np.tile(corner, 2)
-            mine = np.flatnonzero(
+            (prediction,) = self.model([_to_tensor(image, self.device)[0] / 255])
+            boxes = prediction["boxes"].double().cpu().numpy() + np.tile(corner, 2)
+            indices = np.flatnonzero(
                 tile.contains_centres(boxes) & _select_inside(boxes, width, height)
             )
-            found.append(_make_tile_outputs(said, mine, boxes[mine], corner))
-        return _merge_tile_outputs(found)
+            outputs.append(_make_tile_outputs(prediction, indices, boxes[indices], corner))
+        return _merge_tile_outputs(outputs)
 
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
-        """Return the levels of ``pyramid``."""
+        """Return the levels of ``build_pyramid``."""
         return build_pyramid(input_scale, trained_sizes_px, image_side_px)
 
 
 class TorchvisionSegmentationNetwork(TorchvisionNetwork):
-    """A model that says what every pixel shows: pixels that hang together count as one object.
+    """Segmentation model; connected regions of a category count as objects.
 
     Args:
-        model: as torchvision makes it.
+        model: model from torchvision.
     """
 
     mean: Tensor
@@ -186,22 +184,24 @@ class TorchvisionSegmentationNetwork(TorchvisionNetwork):
         self.register_buffer("std", torch.tensor(STD_RGB).view(1, 3, 1, 1))
 
     def losses(self, rgb: Tensor, crops: Sequence[Crop]) -> dict[str, Tensor]:
-        """Return the cross-entropy of all pixels of which it is known what they show."""
-        shown = torch.from_numpy(np.stack([_get_segmentation(crop).semantic for crop in crops])).to(
-            rgb.device
-        )
+        """Return the cross-entropy over the pixels with known categories."""
+        classes = torch.from_numpy(
+            np.stack([_get_segmentation(crop).semantic for crop in crops])
+        ).to(rgb.device)
         logits = self._compute_logits(rgb)
-        lost = functional.cross_entropy(logits, shown, ignore_index=IGNORE_INDEX, reduction="sum")
-        return {"semantic": lost / (shown != IGNORE_INDEX).sum().clamp(min=1)}
+        total = functional.cross_entropy(
+            logits, classes, ignore_index=IGNORE_INDEX, reduction="sum"
+        )
+        return {"semantic": total / (classes != IGNORE_INDEX).sum().clamp(min=1)}
 
     @torch.inference_mode()
     def predict(self, rgb: Rgb) -> TorchvisionOutputs:
-        """Return what every pixel shows, and the regions of one category as objects."""
+        """Predict the category of each pixel, and connected regions as objects."""
         height, width = rgb.shape[:2]
         rows: dict[int, list[NDArray[np.float32]]] = {}
         for tile in _iter_tiles(height, width, TILE_CORE_PX, TILE_CONTEXT_PX):
-            said = self._compute_logits(_to_tensor(tile.crop(rgb), self.device))[0].cpu().numpy()
-            rows.setdefault(int(tile.core_start[1]), []).append(tile.crop_core(said))
+            logits = self._compute_logits(_to_tensor(tile.crop(rgb), self.device))[0].cpu().numpy()
+            rows.setdefault(int(tile.core_start[1]), []).append(tile.crop_core(logits))
         return _extract_regions(
             np.concatenate([np.concatenate(row, 2) for row in rows.values()], 1)
         )
@@ -209,21 +209,21 @@ class TorchvisionSegmentationNetwork(TorchvisionNetwork):
     def select_levels(
         self, input_scale: float, trained_sizes_px: tuple[float, float] | None, image_side_px: int
     ) -> tuple[PyramidLevel, ...]:
-        """Return one level: pixels of larger objects are pixels as well."""
+        """Return one level, since large objects need no coarser scale."""
         return (PyramidLevel(input_scale),)
 
     def _compute_logits(self, rgb: Tensor) -> Tensor:
-        said: Tensor = self.model((rgb - self.mean) / self.std)["out"]
-        return said.float()
+        logits: Tensor = self.model((rgb - self.mean) / self.std)["out"]
+        return logits.float()
 
 
 def build_torchvision_network(
     name: str, n_categories: int, generator: torch.Generator, *, n_keypoints: int, crop_px: int
 ) -> TorchvisionNetwork:
-    """Return a model of torchvision by its name; arguments are those of ``build_torchvision_model`` and of the networks.
+    """Build a torchvision network by name; see ``build_torchvision_model`` for the arguments.
 
     Raises:
-        BackendError: the compiled operators that it needs do not load.
+        BackendError: if compiled operators of the model do not load.
     """
     model = build_torchvision_model(name, n_categories, generator, n_keypoints=n_keypoints)
     return (
@@ -235,99 +235,98 @@ def build_torchvision_network(
 
 @contextmanager
 def seed_global_rng(seed: int, device: torch.device) -> Iterator[None]:
-    """Let torch's global generators, from which torchvision draws proposals, begin anew, and leaves them as
-    they were.
-    """
-    places = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=places):
+    """Seed torch's global generators, which torchvision uses for proposals, and restore them at exit."""
+    cuda_devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda_devices):
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
-        for place in places:
-            torch.cuda.set_rng_state(torch.Generator(place).manual_seed(seed).get_state(), place)
+        for cuda_device in cuda_devices:
+            torch.cuda.set_rng_state(
+                torch.Generator(cuda_device).manual_seed(seed).get_state(), cuda_device
+            )
         yield
 
 
 @contextmanager
 def _ignore_missing_masks() -> Iterator[None]:
-    """Leave objects without a pixel out of torchvision's loss of masks: what shows them is not known, and it
-    would learn that nothing does.
-    """
-    of_all = roi_heads.maskrcnn_loss
+    """Exclude objects without a mask from torchvision's mask loss, which would learn empty masks."""
+    original_loss = roi_heads.maskrcnn_loss
 
-    def compute_known_loss(
+    def compute_masked_loss(
         logits: Tensor,
         boxes: Sequence[Tensor],
         masks: Sequence[Tensor],
         categories: Sequence[Tensor],
         objects: Sequence[Tensor],
     ) -> Tensor:
-        known = [
-            (mask > 0).flatten(1).any(1)[mine] for mask, mine in zip(masks, objects, strict=True)
+        has_mask = [
+            (mask > 0).flatten(1).any(1)[matched]
+            for mask, matched in zip(masks, objects, strict=True)
         ]
         boxes, objects = (
-            [of_image[keep] for of_image, keep in zip(each, known, strict=True)]
-            for each in (boxes, objects)
+            [values[keep] for values, keep in zip(per_image, has_mask, strict=True)]
+            for per_image in (boxes, objects)
         )
-        lost: Tensor = of_all(logits[torch.cat(known)], boxes, masks, categories, objects)
-        return lost
+        loss: Tensor = original_loss(logits[torch.cat(has_mask)], boxes, masks, categories, objects)
+        return loss
 
-    roi_heads.maskrcnn_loss = compute_known_loss
+    roi_heads.maskrcnn_loss = compute_masked_loss
     try:
         yield
     finally:
-        roi_heads.maskrcnn_loss = of_all
+        roi_heads.maskrcnn_loss = original_loss
 
 
 def find_ignored_pixels(crop: Crop) -> NDArray[np.bool_]:
-    """Return which pixels (h, w) of a crop are of regions of which nothing is known, and of no object."""
-    hidden = np.zeros(crop.rgb.shape[:2], np.bool_)
+    """Return a mask (h, w) of the crop's pixels in ignored regions and outside objects."""
+    is_ignored = np.zeros(crop.rgb.shape[:2], np.bool_)
     for boxes, value in ((crop.ignored_boxes_xyxy, True), (crop.boxes_xyxy, False)):
         for box in boxes:
             (x0, y0), (x1, y1) = np.floor(box[:2]).astype(int), np.ceil(box[2:]).astype(int)
-            hidden[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)] = value
-    return hidden
+            is_ignored[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)] = value
+    return is_ignored
 
 
 def make_torchvision_target(crop: Crop) -> dict[str, Tensor]:
-    """Return what torchvision's models learn of a crop.
+    """Return torchvision's training target of a crop.
 
-    ``boxes`` float32 (n, 4), ``labels`` int64 (n,) from 1; where the crop has them, ``keypoints``
-    float32 (n, k, 3) with 1 where the place is known and 0 where not, and ``masks`` uint8 (n, h, w).
+    It has ``boxes`` float32 (n, 4) and ``labels`` int64 (n,) from 1. If the crop has them, also ``keypoints``
+    float32 (n, k, 3), with 1 for known and 0 for unknown positions, and ``masks`` uint8 (n, h, w).
     """
     target = {
         "boxes": torch.from_numpy(crop.boxes_xyxy).float(),
         "labels": torch.from_numpy(crop.categories + 1),
     }
     if crop.keypoints is not None:
-        places = crop.keypoints.points_xy
-        is_known = np.isfinite(places).all(-1, keepdims=True)
-        points = np.concatenate([np.where(is_known, places, 0), is_known], -1)
+        points_xy = crop.keypoints.points_xy
+        is_known = np.isfinite(points_xy).all(-1, keepdims=True)
+        points = np.concatenate([np.where(is_known, points_xy, 0), is_known], -1)
         target["keypoints"] = torch.from_numpy(points).float()
     if crop.segmentation is not None:
-        numbers = np.arange(len(crop.boxes_xyxy))[:, None, None]
+        indices = np.arange(len(crop.boxes_xyxy))[:, None, None]
         target["masks"] = torch.from_numpy(
-            (crop.segmentation.object_indices == numbers).astype(np.uint8)
+            (crop.segmentation.object_indices == indices).astype(np.uint8)
         )
     return target
 
 
 class _NormalizeOnlyTransform(GeneralizedRCNNTransform):  # type: ignore[misc]
-    """Normalizes pictures and brings them into one batch, but does not resize them."""
+    """Transform that normalizes and batches images without resizing them."""
 
     def resize(
         self, image: Tensor, target: dict[str, Tensor] | None = None
     ) -> tuple[Tensor, dict[str, Tensor] | None]:
-        """Return both as they are."""
+        """Return image and target unchanged."""
         return image, target
 
 
 @dataclass(frozen=True, eq=False)
 class _Tile:
-    """A square of a picture.
+    """Square tile of an image.
 
     Attributes:
-        core_start: of what it speaks for, x and y (2,).
-        core_px: side of that.
-        context_px: what is seen around it.
+        core_start: upper left pixel (x, y) of the area that the tile is responsible for.
+        core_px: side of this area.
+        context_px: width of the context around it.
     """
 
     core_start: NDArray[np.int64]
@@ -336,32 +335,32 @@ class _Tile:
 
     @property
     def corner(self) -> NDArray[np.int64]:
-        """Its upper left pixel, which may lie outside the picture."""
+        """Upper left pixel of the tile, possibly outside the image."""
         return self.core_start - self.context_px
 
     def crop(self, rgb: Rgb) -> Rgb:
-        """Return what there is of it."""
+        """Return the part of the tile inside the image."""
         x0, y0 = np.maximum(self.corner, 0)
         x1, y1 = self.core_start + self.core_px + self.context_px
         return rgb[y0:y1, x0:x1]
 
     def crop_padded(self, rgb: Rgb) -> Rgb:
-        """Return all of it, with the mean colour outside the picture, as crops have it."""
+        """Return the full tile, with the mean colour outside the image as in training crops."""
         side = self.core_px + 2 * self.context_px
-        whole = np.empty((side, side, 3), np.uint8)
-        whole[:] = np.round(MEAN_RGB)
-        piece = self.crop(rgb)
+        padded = np.empty((side, side, 3), np.uint8)
+        padded[:] = np.round(MEAN_RGB)
+        inner = self.crop(rgb)
         x, y = np.maximum(-self.corner, 0)
-        whole[y : y + piece.shape[0], x : x + piece.shape[1]] = piece
-        return whole
+        padded[y : y + inner.shape[0], x : x + inner.shape[1]] = inner
+        return padded
 
     def crop_core(self, maps: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Return what it speaks for of maps (c, h, w) of ``cut``."""
+        """Return the core area of maps (c, h, w) that were computed from ``crop``."""
         x, y = self.core_start - np.maximum(self.corner, 0)
         return maps[:, y : y + self.core_px, x : x + self.core_px]
 
     def contains_centres(self, boxes: Floats) -> NDArray[np.bool_]:
-        """Return for which boxes (n, 4) of the picture it speaks: those whose middle is in what it does."""
+        """Return a mask (n,) of the boxes (n, 4) with centres in the core area."""
         return np.asarray(
             (_compute_centres(boxes) // self.core_px * self.core_px == self.core_start).all(axis=1)
         )
@@ -378,13 +377,13 @@ def _compute_centres(boxes: Floats) -> Floats:
 
 
 def _select_inside(boxes: Floats, width: int, height: int) -> NDArray[np.bool_]:
-    """Return which boxes (n, 4) have an area, and their middle in the picture."""
-    middles, sides = _compute_centres(boxes), boxes[:, 2:] - boxes[:, :2]
-    return np.asarray(((middles >= 0) & (middles < (width, height)) & (sides > 0)).all(axis=1))
+    """Return a mask (n,) of the boxes (n, 4) with positive area and centre inside the image."""
+    centres, sides = _compute_centres(boxes), boxes[:, 2:] - boxes[:, :2]
+    return np.asarray(((centres >= 0) & (centres < (width, height)) & (sides > 0)).all(axis=1))
 
 
 def _to_tensor(rgb: Rgb, device: torch.device) -> Tensor:
-    """Return a picture (1, 3, h, w), 0 to 255."""
+    """Return an image as a float tensor (1, 3, h, w), 0 to 255."""
     return torch.from_numpy(np.array(rgb)).to(device).permute(2, 0, 1)[None].float()
 
 
@@ -394,17 +393,17 @@ def _make_tile_outputs(
     boxes: Floats,
     corner: NDArray[np.int64],
 ) -> TorchvisionOutputs:
-    """Return what a tile says of the objects that it speaks for."""
+    """Return the outputs of a tile for selected objects."""
     keypoints: Floats | None = None
     windows = None
     if "keypoints" in model_outputs:
-        places: Floats = model_outputs["keypoints"].double().cpu().numpy()[indices, :, :2]
-        keypoints = places + corner
+        points_xy: Floats = model_outputs["keypoints"].double().cpu().numpy()[indices, :, :2]
+        keypoints = points_xy + corner
     if "masks" in model_outputs:
         masks = model_outputs["masks"][:, 0]
         windows = tuple(
-            _crop_mask_window(masks[number].float().cpu().numpy(), box - np.tile(corner, 2), corner)
-            for number, box in zip(indices.tolist(), boxes, strict=True)
+            _crop_mask_window(masks[index].float().cpu().numpy(), box - np.tile(corner, 2), corner)
+            for index, box in zip(indices.tolist(), boxes, strict=True)
         )
     scores = model_outputs["scores"].double().cpu().numpy()[indices]
     return TorchvisionOutputs(
@@ -415,46 +414,46 @@ def _make_tile_outputs(
 def _crop_mask_window(
     probabilities: NDArray[np.float32], box: NDArray[np.float64], corner: NDArray[np.int64]
 ) -> MaskWindow:
-    """Return the part of a map (h, w) that a box surrounds, with the map's corner in the picture."""
+    """Return the window of a mask (h, w) inside a box; ``corner`` is the mask's corner in the image."""
     low = np.floor(box[:2]).astype(int).clip(0)
     x1, y1 = np.maximum(np.ceil(box[2:]).astype(int), low + 1)
     return MaskWindow(corner + low, probabilities[low[1] : y1, low[0] : x1])
 
 
 def _merge_tile_outputs(tile_outputs: Sequence[TorchvisionOutputs]) -> TorchvisionOutputs:
-    """Return what all tiles of a picture say, surest first."""
-    scores = np.concatenate([one.scores for one in tile_outputs])
+    """Merge the outputs of all tiles of an image by falling score."""
+    scores = np.concatenate([outputs.scores for outputs in tile_outputs])
     order = np.argsort(-scores, kind="stable")[:MAX_DETECTIONS]
-    keypoints = [one.keypoints for one in tile_outputs if one.keypoints is not None]
-    windows = [window for one in tile_outputs for window in one.mask_windows or ()]
+    keypoints = [outputs.keypoints for outputs in tile_outputs if outputs.keypoints is not None]
+    windows = [window for outputs in tile_outputs for window in outputs.mask_windows or ()]
     return TorchvisionOutputs(
-        np.concatenate([one.boxes for one in tile_outputs])[order],
+        np.concatenate([outputs.boxes for outputs in tile_outputs])[order],
         scores[order],
-        np.concatenate([one.categories for one in tile_outputs])[order],
+        np.concatenate([outputs.categories for outputs in tile_outputs])[order],
         np.concatenate(keypoints)[order] if keypoints else None,
         None if tile_outputs[0].mask_windows is None else tuple(windows[i] for i in order),
     )
 
 
 def _extract_regions(pixel_logits: NDArray[np.float32]) -> TorchvisionOutputs:
-    """Return the regions of one category that hang together, each as sure as its pixels in the mean."""
-    shares = torch.from_numpy(pixel_logits).softmax(0).numpy()
-    shown = pixel_logits.argmax(axis=0)
+    """Return the connected regions of each category, scored by their mean probability."""
+    probabilities = torch.from_numpy(pixel_logits).softmax(0).numpy()
+    classes = pixel_logits.argmax(axis=0)
     boxes, scores, categories, windows = [], [], [], []
-    for number in range(1, len(pixel_logits)):
-        count, regions, facts, _ = cv2.connectedComponentsWithStats(
-            (shown == number).astype(np.uint8)
+    for category_index in range(1, len(pixel_logits)):
+        count, regions, stats, _ = cv2.connectedComponentsWithStats(
+            (classes == category_index).astype(np.uint8)
         )
         for region in range(1, count):
-            x, y, width, height, _ = facts[region].tolist()
+            x, y, width, height, _ = stats[region].tolist()
             if min(width, height) < MIN_OBJECT_SIDE_PX:
                 continue
-            where = np.s_[y : y + height, x : x + width]
-            mine = regions[where] == region
+            window = np.s_[y : y + height, x : x + width]
+            is_region = regions[window] == region
             boxes.append((x, y, x + width, y + height))
-            scores.append(float(shares[number][where][mine].mean()))
-            categories.append(number - 1)
-            windows.append(MaskWindow(np.array([x, y]), mine.astype(np.float32)))
+            scores.append(float(probabilities[category_index][window][is_region].mean()))
+            categories.append(category_index - 1)
+            windows.append(MaskWindow(np.array([x, y]), is_region.astype(np.float32)))
     order = np.argsort(-np.array(scores), kind="stable")[:MAX_DETECTIONS]
     return TorchvisionOutputs(
         np.array(boxes, np.float64).reshape(-1, 4)[order],
@@ -466,5 +465,5 @@ def _extract_regions(pixel_logits: NDArray[np.float32]) -> TorchvisionOutputs:
 
 
 def _get_segmentation(crop: Crop) -> SegmentationLabels:
-    assert crop.segmentation is not None  # of all that are learned with masks
+    assert crop.segmentation is not None  # training with masks always has it
     return crop.segmentation

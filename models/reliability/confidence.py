@@ -1,9 +1,8 @@
-"""Bringing a detector's confidences to the share of detections that are right.
+"""Calibration of a detector's confidences.
 
-Platt's scaling of the logits (1999, "Probabilistic outputs for support vector machines"), with one
-temperature for all and an offset for each category. A temperature alone (Guo and others 2017, "On
-calibration of modern neural networks") does not do for detectors: it leaves 0.5 where it is (Kuzucu
-and others 2024, "On calibration of object detectors").
+Platt scaling of the logits (1999, "Probabilistic outputs for support vector machines") with a common temperature and
+an offset per category. Temperature alone (Guo et al. 2017, "On calibration of modern neural networks") cannot
+calibrate detectors, since it keeps 0.5 fixed (Kuzucu et al. 2024, "On calibration of object detectors").
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from torch import Tensor
 from sim2cam.metrics.calibration import ScoredDetections
 
 MIN_PER_OUTCOME = 20
-"""Right and wrong detections that a scaling is measured on, at least."""
+"""Smallest number of correct and of wrong detections for a fit."""
 
-_SLOPE_BOUNDS = (0.05, 20.0)  # 1 / temperature, at least and at most
+_SLOPE_BOUNDS = (0.05, 20.0)  # of 1 / temperature
 _OFFSET_BOUNDS = (-20.0, 20.0)
-_SCORE_EPSILON = 1e-7  # to 0 and 1: what single precision tells from them
+_SCORE_EPSILON = 1e-7  # distance from 0 and 1 that single precision resolves
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ScoreCalibration:
-    """What the logits of confidences are divided by, and what is added then.
+    """Platt scaling of confidences: logits are divided by the temperature, then the offset is added.
 
     Attributes:
-        temperature: of all categories.
-        offsets: of each category.
+        temperature: temperature of all categories.
+        offsets: offset of each category.
     """
 
     temperature: float
@@ -46,34 +45,36 @@ class ScoreCalibration:
 def fit_score_calibration(
     confidences: ScoredDetections, categories: Sequence[str]
 ) -> ScoreCalibration | None:
-    """Return the scaling that makes what is known of detections likeliest.
+    """Fit the calibration with the highest likelihood.
 
-    A category of which fewer than ``MIN_PER_OUTCOME`` are right, or wrong, has the offset of all together;
-    None where all together are as few.
+    A category with fewer than ``MIN_PER_OUTCOME`` correct or wrong detections gets the common offset. Return None if
+    all categories together have too few.
 
     Args:
-        confidences: detections whose scores no scaling has changed.
-        categories: names of all that the detector tells apart.
+        confidences: detections with uncalibrated scores.
+        categories: all categories of the detector.
     """
     if not _has_enough_outcomes(confidences.is_true_positive):
         return None
-    temperature, common = fit_platt_scaling(confidences.scores, confidences.is_true_positive)
-    offsets = dict.fromkeys(categories, common)
+    temperature, common_offset = fit_platt_scaling(confidences.scores, confidences.is_true_positive)
+    offsets = dict.fromkeys(categories, common_offset)
     for name in categories:
-        mine = confidences.categories == name
-        if _has_enough_outcomes(confidences.is_true_positive[mine]):
+        is_category = confidences.categories == name
+        if _has_enough_outcomes(confidences.is_true_positive[is_category]):
             offsets[name] = _fit_offset(
-                confidences.scores[mine], confidences.is_true_positive[mine], temperature
+                confidences.scores[is_category],
+                confidences.is_true_positive[is_category],
+                temperature,
             )
     return ScoreCalibration(temperature, offsets)
 
 
 def fit_platt_scaling(scores: Floats, is_correct: NDArray[np.bool_]) -> tuple[float, float]:
-    """Return temperature and offset of the least negative log-likelihood, which has one minimum.
+    """Return temperature and offset with the lowest negative log-likelihood, a convex problem.
 
     Args:
         scores: confidences (n,), 0 to 1.
-        is_correct: whether each detection is (n,).
+        is_correct: whether each detection is correct (n,).
     """
     logits, sign = _compute_logits(scores), np.where(is_correct, 1, -1)
     fit = minimize(
@@ -88,10 +89,7 @@ def fit_platt_scaling(scores: Floats, is_correct: NDArray[np.bool_]) -> tuple[fl
 def stack_calibration(
     calibration: ScoreCalibration | None, categories: Sequence[str]
 ) -> Tensor | None:
-    """Return what logits are multiplied by and what is added (c, 2), in the order of class indices.
-
-    None without a scaling.
-    """
+    """Return slope and offset of the logits of each category (c, 2); None without a calibration."""
     if calibration is None:
         return None
     rows = [(1 / calibration.temperature, calibration.offsets[name]) for name in categories]
@@ -102,8 +100,8 @@ def calibrate_scores(scores: Tensor, slopes_offsets: Tensor) -> Tensor:
     """Return calibrated scores.
 
     Args:
-        scores: 0 to 1, of any shape.
-        slopes_offsets: slope and offset for each score, in one more axis.
+        scores: scores of any shape, 0 to 1.
+        slopes_offsets: slope and offset for each score, in one additional axis.
     """
     return torch.sigmoid(torch.logit(scores) * slopes_offsets[..., 0] + slopes_offsets[..., 1])
 
@@ -111,10 +109,10 @@ def calibrate_scores(scores: Tensor, slopes_offsets: Tensor) -> Tensor:
 def undo_calibration(
     confidences: ScoredDetections, calibration: ScoreCalibration
 ) -> ScoredDetections:
-    """Return the same detections with the scores that they had before ``calibrated``."""
+    """Return the detections with the scores before calibration."""
     offsets = np.array([calibration.offsets[name] for name in confidences.categories], np.float64)
-    before = (_compute_logits(confidences.scores) - offsets) * calibration.temperature
-    return replace(confidences, scores=expit(before))
+    logits = (_compute_logits(confidences.scores) - offsets) * calibration.temperature
+    return replace(confidences, scores=expit(logits))
 
 
 def _fit_offset(scores: Floats, is_correct: NDArray[np.bool_], temperature: float) -> float:

@@ -1,4 +1,4 @@
-"""When a detector is not to be trusted: measured after its training; its weights stay."""
+"""Measurement of confidence calibration and OOD thresholds after training; weights stay unchanged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sim2cam.models.training.images import Tasks
 from sim2cam.models.training.training import build_batch_maker
 
 REFERENCE_CROPS = 512
-"""Training crops that pictures are held against, at least."""
+"""Smallest number of training crops for the feature distribution."""
 
 CalibrationSource = Literal["held-out images", "validation images"]
 
@@ -50,54 +50,59 @@ def measure_reliability(
     *,
     device: str = "cpu",
 ) -> AnyDetector:
-    """Return the detector of a weights file with calibrated confidences and, but for torchvision's models,
-    a limit of novelty; file and card hold what that takes.
+    """Calibrate confidences and measure OOD thresholds of a weights file, and update file and card.
+
+    Torchvision models get no OOD thresholds.
 
     Args:
         path: the weights file.
-        datasets: what it was trained on.
-        config: of the training.
-        images: labelled, none of them trained on, at least ``novelty.LEAST_PICTURES``.
-        source: what these are. Held-out pictures are looked at as crops were, development captures with
-            the card's magnification and margin.
+        datasets: its training datasets.
+        config: its training settings.
+        images: labelled images that were not used for training, at least ``MIN_CALIBRATION_IMAGES``.
+        source: kind of the images. Held-out images are predicted at the scale of training crops, validation images
+            with the card's input scale and box expansion.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
 
     Raises:
-        InputError: a picture cannot be read.
-        CheckpointError, OutputError: the file cannot be read or written.
-        UsageError, BackendError: there is no such device.
+        InputError: if an image cannot be read.
+        CheckpointError, OutputError: if the file cannot be read or written.
+        UsageError, BackendError: if the device does not exist.
     """
     datasets = tuple(
         (select_boxes(dataset, amodal=config.amodal), weight) for dataset, weight in datasets
     )
     images = select_boxes(images, amodal=config.amodal)
     detector = load_detector(path, device=device)
-    if isinstance(detector, NativeDetector):  # the others have no features of one place
+    if isinstance(detector, NativeDetector):  # torchvision models have no common feature map
         detector = replace(
             detector, feature_distribution=fit_training_distribution(detector, datasets, config)
         )
-    trusted = calibrate_detector(detector, images, source)
-    save_detector(path, trusted.network.state_dict(), trusted.card, trusted.feature_distribution)
-    return trusted
+    calibrated = calibrate_detector(detector, images, source)
+    save_detector(
+        path, calibrated.network.state_dict(), calibrated.card, calibrated.feature_distribution
+    )
+    return calibrated
 
 
 def fit_training_distribution(
     detector: NativeDetector, datasets: WeightedDatasets, config: TrainConfig
 ) -> FeatureDistribution:
-    """Return what training crops look like: those of the steps that would have come next, before their
-    looks are varied. Varied ones are so different that noise is among them.
+    """Fit the feature distribution of training crops.
+
+    Crops are those of the steps after training, without photometric augmentation, since augmented crops are so
+    varied that they include noise.
 
     Args:
-        detector: after its training.
-        datasets: what it was trained on.
-        config: of the training.
+        detector: trained detector.
+        datasets: its training datasets.
+        config: its training settings.
 
     Raises:
-        InputError: a picture cannot be read.
+        InputError: if an image cannot be read.
     """
     tasks = Tasks(amodal=config.amodal)
-    plain = replace(config, photometric=False)
-    make = build_batch_maker(datasets, detector.card.categories, tasks, plain).make
+    plain_config = replace(config, photometric=False)
+    make = build_batch_maker(datasets, detector.card.categories, tasks, plain_config).make
     steps = range(config.steps, config.steps - (-REFERENCE_CROPS // config.batch))
     return fit_feature_distribution(
         torch.cat([extract_crop_features(detector.network, make(step).rgb) for step in steps])
@@ -107,25 +112,27 @@ def fit_training_distribution(
 def calibrate_detector(
     detector: AnyDetector, images: Dataset, source: CalibrationSource
 ) -> AnyDetector:
-    """Return the detector with the scaling of confidences and the limits of novelty that pictures tell.
+    """Return the detector with calibrated confidences and OOD thresholds measured on images.
 
     Args:
-        detector: what its card says of both is replaced; without ``familiar`` it has no limit.
-        images, source: as ``measure_reliability`` has them.
+        detector: detector; without a feature distribution it gets no OOD thresholds.
+        images, source: see ``measure_reliability``.
 
     Raises:
-        InputError: a picture cannot be read.
+        InputError: if an image cannot be read.
     """
     card = replace(detector.card, score_calibration=None, ood_threshold=None)
-    as_used = card
+    prediction_card = card
     if source == "held-out images":
-        as_used = replace(card, input_scale=card.trained_input_scale, box_expansion=0.0)
-    seen = predict_samples(replace(detector, card=as_used), images)
-    found = collect_scored_detections(images, {name: one.detections for name, one in seen.items()})
+        prediction_card = replace(card, input_scale=card.trained_input_scale, box_expansion=0.0)
+    predictions = predict_samples(replace(detector, card=prediction_card), images)
+    scored = collect_scored_detections(
+        images, {name: prediction.detections for name, prediction in predictions.items()}
+    )
     card = replace(
         card,
-        score_calibration=fit_score_calibration(found, card.categories),
-        ood_threshold=fit_ood_threshold(images, seen, source, card),
+        score_calibration=fit_score_calibration(scored, card.categories),
+        ood_threshold=fit_ood_threshold(images, predictions, source, card),
     )
     return replace(detector, card=card)
 
@@ -136,34 +143,41 @@ def fit_ood_threshold(
     source: CalibrationSource,
     card: DetectorCard,
 ) -> OodThreshold | None:
-    """Return from where on pictures are unlike; None where it is not known what they are held against.
+    """Return OOD thresholds from predictions of in-distribution images; None without OOD statistics.
 
     Args:
-        images: labelled, at least ``novelty.LEAST_PICTURES``.
-        predictions: what the detector says of each, by its name.
-        source: what these are.
-        card: of the detector.
+        images: labelled images, at least ``MIN_CALIBRATION_IMAGES``.
+        predictions: prediction of each image by name.
+        source: kind of the images.
+        card: card of the detector.
     """
-    strange = {
-        name: one.ood_statistics
-        for name, one in predictions.items()
-        if one.ood_statistics is not None
+    statistics = {
+        name: prediction.ood_statistics
+        for name, prediction in predictions.items()
+        if prediction.ood_statistics is not None
     }
-    if not strange:
+    if not statistics:
         return None
-    distance, false_alarms = compute_conformal_threshold([one.distance for one in strange.values()])
-    shown = [s.name for s in images.samples if any(not o.is_crowd for o in s.objects or ())]
-    doubt = None
-    if (
-        len(shown) >= MIN_CALIBRATION_IMAGES
-    ):  # pictures of nothing leave a detector in doubt, and rightly so
-        doubt, more = compute_conformal_threshold([strange[name].uncertainty for name in shown])
-        false_alarms += more
+    distance, false_positive_rate = compute_conformal_threshold(
+        [values.distance for values in statistics.values()]
+    )
+    # without objects uncertainty is high and correct
+    names = [
+        sample.name
+        for sample in images.samples
+        if any(not label.is_crowd for label in sample.objects or ())
+    ]
+    uncertainty = None
+    if len(names) >= MIN_CALIBRATION_IMAGES:
+        uncertainty, uncertainty_rate = compute_conformal_threshold(
+            [statistics[name].uncertainty for name in names]
+        )
+        false_positive_rate += uncertainty_rate
     return OodThreshold(
         DISTANCE_SLACK * distance,
-        round(false_alarms, 4),
-        len(strange),
+        round(false_positive_rate, 4),
+        len(statistics),
         source,
         card.config["crop_px"],
-        doubt,
+        uncertainty,
     )

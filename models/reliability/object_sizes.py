@@ -1,4 +1,4 @@
-"""How large the objects were that a detector was trained on, and whether others are as large."""
+"""Object sizes in training data, and comparison with other images."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sim2cam.models.training.config import TrainConfig
 from sim2cam.models.training.datasets import WeightedDatasets
 
 RANGE_QUANTILES = (0.05, 0.95)
-"""Of the objects trained on, at which the range of sizes begins and ends."""
+"""Quantiles of the training objects that bound the size range."""
 
 MAX_SMALLER_SHARE = 0.25
-"""Share of the objects below that range at which there is a warning: 0.05 are where all is alike."""
+"""Share of objects below the range that causes a warning; 0.05 is expected for equal data."""
 
-_SCALE_SAMPLES = 21  # of crops, evenly over the logarithm
+_SCALE_SAMPLES = 21  # crop scales, log-uniform
 
 
 @dataclass(frozen=True)
 class SizeComparison:
-    """Sizes of objects beside those trained on.
+    """Comparison of object sizes with those in the training data.
 
     Attributes:
-        objects: how many there are.
-        smaller_share, larger_share: shares of them below and above ``trained_sizes_px``. Larger ones are looked at again at
-            smaller magnifications (``pyramid``), so there is no harm in them.
-        trained_sizes_px: longer sides of boxes at the network's scale, from the 5 % smallest to the 5 %
-            largest that were seen whole.
+        objects: number of objects.
+        smaller_share, larger_share: shares below and above ``trained_sizes_px``. Larger objects do no harm, since the
+            image pyramid covers them (``build_pyramid``).
+        trained_sizes_px: 5th and 95th percentile of the longer box sides in training, in pixels at the network's
+            scale.
     """
 
     objects: int
@@ -40,19 +40,18 @@ class SizeComparison:
 
     @property
     def warning(self) -> str | None:
-        """What is wrong, and what to do; None where nothing is."""
+        """Warning about small objects and what to do; None if there are few."""
         if self.smaller_share <= MAX_SMALLER_SHARE:
             return None
         low, high = self.trained_sizes_px
         return (
-            f"{self.smaller_share:.0%} of {self.objects} objects are smaller than those trained on, nine "
-            f"tenths of which have longer sides of {low:.0f} to {high:.0f} px as the network sees them. "
-            "Let labelled captures choose the magnification (tune), or train on objects of such "
-            "sizes."
+            f"{self.smaller_share:.0%} of {self.objects} objects are smaller than the training objects (90 % have a "
+            f"longer side of {low:.0f} to {high:.0f} px at the network's scale). Tune the input scale on labelled "
+            "images (tune), or train on objects of these sizes."
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shares, the range and the number of objects as JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "objects": self.objects,
             "smaller_share": self.smaller_share,
@@ -64,14 +63,14 @@ class SizeComparison:
 def compute_box_size_range(
     datasets: WeightedDatasets, config: TrainConfig
 ) -> tuple[float, float] | None:
-    """Return the range of longer sides of boxes in crops, pixels, that ``RANGE_QUANTILES`` of them lie below.
+    """Return the longer box sides in training crops at ``RANGE_QUANTILES``, in pixels; None without objects.
 
-    Each counts by the share of places along its longer side in which a crop that shows its middle shows all of
-    it: of what is nearly always cut, a detector learns the sizes of pieces. None where no object fits.
+    Each object is weighted by the probability that a crop with its centre contains its full longer side, since a
+    detector learns the size of the parts of truncated objects.
 
     Args:
-        datasets: labelled data sets with their weights.
-        config: how crops are scaled, and what is too hidden to be learned.
+        datasets: labelled datasets and their weights.
+        config: crop scales and smallest visible fraction.
     """
     sides: list[float] = []
     weights: list[float] = []
@@ -88,24 +87,27 @@ def compute_box_size_range(
     if not sides:
         return None
     scales = np.geomspace(*config.scale_range, _SCALE_SAMPLES)
-    drawn = np.outer(sides, scales).ravel()
-    order = np.argsort(drawn, kind="stable")
-    whole = (1 - drawn / config.crop_px).clip(0)
-    below = np.cumsum((np.repeat(weights, _SCALE_SAMPLES) * whole)[order])
-    if not below[-1]:
+    scaled_sides = np.outer(sides, scales).ravel()
+    order = np.argsort(scaled_sides, kind="stable")
+    full_probability = (1 - scaled_sides / config.crop_px).clip(0)
+    cumulative = np.cumsum((np.repeat(weights, _SCALE_SAMPLES) * full_probability)[order])
+    if not cumulative[-1]:
         return None
-    low, high = (drawn[order[np.searchsorted(below, s * below[-1])]] for s in RANGE_QUANTILES)
+    low, high = (
+        scaled_sides[order[np.searchsorted(cumulative, quantile * cumulative[-1])]]
+        for quantile in RANGE_QUANTILES
+    )
     return round(float(low), 1), round(float(high), 1)
 
 
 def compare_sizes(
     sides_px: Sequence[float], trained_sizes_px: tuple[float, float] | None
 ) -> SizeComparison | None:
-    """Return how objects of these longer sides lie to those trained on; None where either is unknown.
+    """Compare object sizes with those in the training data; return None if either is unknown.
 
     Args:
-        sides_px: at the network's scale.
-        trained_sizes_px: as ``compute_box_size_range`` returns it.
+        sides_px: longer box sides in pixels at the network's scale.
+        trained_sizes_px: range from ``compute_box_size_range``.
     """
     if trained_sizes_px is None or not sides_px:
         return None

@@ -1,10 +1,8 @@
-"""How unlike a picture is to what a detector was trained on.
+"""Out-of-distribution statistics of images.
 
-Two things tell. The features that the heads read, averaged over tiles of a crop's size, are held
-against a normal distribution of those of training crops: the Mahalanobis distance of Lee and others
-(2018, "A simple unified framework for detecting out-of-distribution samples and adversarial attacks"),
-without classes, as a picture has none. And a detector is less sure even of the surest object of pictures
-that it does not know (Hendrycks and Gimpel 2017, "A baseline for detecting misclassified and
+Two statistics: the Mahalanobis distance of average-pooled features to the training crops (Lee et al. 2018, "A simple
+unified framework for detecting out-of-distribution samples and adversarial attacks"), without classes, and the
+uncertainty of the most confident object (Hendrycks and Gimpel 2017, "A baseline for detecting misclassified and
 out-of-distribution examples in neural networks").
 """
 
@@ -25,26 +23,25 @@ from sim2cam.errors import CheckpointError
 from sim2cam.models.network.detector import STRIDE_PX, DetectorNetwork
 
 MAX_FALSE_POSITIVE_RATE = 0.05
-"""Share of familiar pictures that is called unlike, at most, where there are enough of them to tell."""
+"""Target share of in-distribution images that count as OOD; needs ``MIN_CALIBRATION_IMAGES``."""
 
 MIN_CALIBRATION_IMAGES = math.ceil(1 / MAX_FALSE_POSITIVE_RATE) - 1
-"""With fewer, even the furthest is not far enough for either of the two limits to keep to
-``MAX_FALSE_POSITIVE_RATE``."""
+"""Smallest number of images for which both thresholds together can keep ``MAX_FALSE_POSITIVE_RATE``."""
 
 DISTANCE_SLACK = 1.1
-"""Of the limit of distances, which move a little from hour to hour with one camera."""
+"""Factor on the distance threshold, because distances of one camera drift over hours."""
 
-_RIDGE = 0.01  # of the mean variance: channels that never fire would have none
+_RIDGE = 0.01  # of the mean variance, for channels that are always 0
 _PREFIX = "feature_distribution."
 
 
 @dataclass(frozen=True)
 class OodStatistics:
-    """What of a picture is held against the limits of a card.
+    """OOD statistics of an image.
 
     Attributes:
-        distance: as ``distance`` returns it.
-        uncertainty: as ``uncertainty`` returns it.
+        distance: result of ``compute_feature_distance``.
+        uncertainty: result of ``compute_uncertainty``.
     """
 
     distance: float
@@ -53,64 +50,64 @@ class OodStatistics:
 
 @dataclass(frozen=True, eq=False)
 class FeatureDistribution:
-    """What training crops look like to a detector.
+    """Normal distribution of the features of training crops.
 
     Attributes:
-        mean: of their features (c,).
-        whitening: brings the features' differences from the mean to unit covariance (c, c).
+        mean: mean feature (c,).
+        whitening: matrix that maps differences from the mean to unit covariance (c, c).
     """
 
     mean: Tensor
     whitening: Tensor
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """Return what a weights file holds of it, by name."""
+        """Return the tensors of the distribution by their names in a weights file."""
         return {f"{_PREFIX}mean": self.mean, f"{_PREFIX}whitening": self.whitening}
 
 
 def split_feature_distribution(
     path: Path, tensors: Mapping[str, Tensor], channels: int
 ) -> tuple[dict[str, Tensor], FeatureDistribution]:
-    """Return the tensors of the network alone, and what its training crops look like.
+    """Split the tensors of a weights file into network and feature distribution.
 
     Args:
-        path: the weights file, for the errors.
-        tensors: all that it holds.
-        channels: of the features that the heads read.
+        path: the weights file, for error messages.
+        tensors: all tensors of the file.
+        channels: channels of the features.
 
     Raises:
-        CheckpointError: a tensor is missing, not finite or of another shape.
+        CheckpointError: if a tensor is missing, not finite or of another shape.
     """
-    rest = dict(tensors)
-    wanted = FeatureDistribution(
+    network_tensors = dict(tensors)
+    expected = FeatureDistribution(
         torch.zeros(channels), torch.zeros(channels, channels)
     ).to_tensors()
-    for name, like in wanted.items():
-        if name not in rest:
-            raise CheckpointError(path, f"tensor {name} is missing, which its card asks for.")
-        found = rest.pop(name)
-        if found.shape != like.shape:
+    for name, template in expected.items():
+        if name not in network_tensors:
+            raise CheckpointError(path, f"tensor {name} is missing, but the card requires it.")
+        tensor = network_tensors.pop(name)
+        if tensor.shape != template.shape:
             raise CheckpointError(
                 path,
-                f"tensor {name} has the shape {tuple(found.shape)}, but its card asks for "
-                f"{tuple(like.shape)}.",
+                f"tensor {name} has the shape {tuple(tensor.shape)}, but the card requires "
+                f"{tuple(template.shape)}.",
             )
-        if not torch.isfinite(found).all():
+        if not torch.isfinite(tensor).all():
             raise CheckpointError(path, f"tensor {name} holds values that are not finite.")
-        wanted[name] = found
-    return rest, FeatureDistribution(*wanted.values())
+        expected[name] = tensor
+    return network_tensors, FeatureDistribution(*expected.values())
 
 
 def fit_feature_distribution(features: Tensor) -> FeatureDistribution:
-    """Return the normal distribution of the features (n, c) of training crops, in half precision.
+    """Fit the normal distribution of features (n, c) of training crops, rounded to half precision.
 
-    That is how weights are stored, so what is measured with it holds for the file.
+    Weights are stored in half precision, so thresholds measured with the result are valid for the file.
     """
     values = features.double()
     mean = values.mean(dim=0)
-    spread = (values - mean).T @ (values - mean) / len(values)
-    ridge = _RIDGE * spread.diagonal().mean() * torch.eye(len(mean), dtype=torch.double)
-    factor = torch.linalg.cholesky(spread + ridge)
+    covariance = (values - mean).T @ (values - mean) / len(values)
+    ridge = _RIDGE * covariance.diagonal().mean() * torch.eye(len(mean), dtype=torch.double)
+    factor = torch.linalg.cholesky(covariance + ridge)
     identity = torch.eye(len(mean), dtype=torch.double)
     whitening = torch.linalg.solve_triangular(factor, identity, upper=False)
     return FeatureDistribution(mean.half().float(), whitening.half().float())
@@ -119,40 +116,40 @@ def fit_feature_distribution(features: Tensor) -> FeatureDistribution:
 def compute_feature_distance(
     feature_distribution: FeatureDistribution, features: Tensor, tile_px: int
 ) -> float:
-    """Return how far a picture is from training crops: about 1 for one like them, 0 or more.
+    """Return the feature distance of an image to training crops, about 1 for in-distribution images.
 
-    It is the root of the mean squared Mahalanobis distance of its tiles, over that of a crop.
+    It is the root mean square Mahalanobis distance of the image's tiles per channel.
 
     Args:
-        feature_distribution: of the training crops.
-        features: of the picture (1, c, h/4, w/4), at the network's scale.
+        feature_distribution: distribution of the training crops.
+        features: features of the image (1, c, h/4, w/4) at the network's scale.
         tile_px: side of the training crops.
     """
     cells = tile_px / STRIDE_PX
     rows, columns = (max(1, round(side / cells)) for side in features.shape[2:])
     tiles = functional.adaptive_avg_pool2d(features.float().cpu(), (rows, columns))
     means = tiles[0].flatten(1).T
-    white = (means - feature_distribution.mean) @ feature_distribution.whitening.T
-    return float(white.square().mean().sqrt())
+    whitened = (means - feature_distribution.mean) @ feature_distribution.whitening.T
+    return float(whitened.square().mean().sqrt())
 
 
 def compute_uncertainty(heatmap: Tensor) -> float:
-    """Return how little sure a detector is of the surest object, 0 to 1: 1 of a picture without any.
+    """Return the uncertainty of the most confident object, 0 to 1; near 1 without objects.
 
     Args:
-        heatmap: logits of an object's centre in each cell.
+        heatmap: heatmap logits.
     """
     return 1 - float(heatmap.float().max().sigmoid())
 
 
 def compute_conformal_threshold(values: Sequence[float]) -> tuple[float, float]:
-    """Return the value beyond which another picture of the kind lies with a chance of at most half of
-    ``MAX_FALSE_POSITIVE_RATE``, and that chance: the quantile of split conformal prediction (Vovk and others 2005).
+    """Return a threshold and the probability that another in-distribution image exceeds it.
 
-    Of few pictures it is the highest value, and the chance is higher.
+    The probability is at most half of ``MAX_FALSE_POSITIVE_RATE``, since there are two thresholds. Split conformal
+    prediction (Vovk et al. 2005); with few images the threshold is the highest value and the probability is higher.
 
     Args:
-        values: of pictures that decided nothing before, at least ``LEAST_PICTURES``.
+        values: statistics of images that were not used before, at least ``MIN_CALIBRATION_IMAGES``.
     """
     count = len(values) + 1
     rank = min(math.ceil(count * (1 - MAX_FALSE_POSITIVE_RATE / 2)), len(values))

@@ -1,4 +1,4 @@
-"""What a detector's own probabilities tell of it, without labels: scores by which detectors may be chosen."""
+"""Label-free scores of a detector from its own probabilities, for checkpoint selection."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from sim2cam.models.inference.detections import Prediction
 
 
 def compute_selection_scores(predictions: Iterable[Prediction]) -> SelectionScores | None:
-    """Return the scores of what a detector says of images, of which no labels are needed.
+    """Return label-free selection scores of a detector.
 
     Returns:
-        None where it found next to nothing, knows one category, or is a model of torchvision.
+        None if there are hardly any detections, only one category, or a torchvision model.
     """
-    votes = [
-        one.category_probabilities for one in predictions if one.category_probabilities is not None
+    probabilities = [
+        prediction.category_probabilities
+        for prediction in predictions
+        if prediction.category_probabilities is not None
     ]
-    return score_probabilities(np.concatenate(votes)) if votes else None
+    return score_probabilities(np.concatenate(probabilities)) if probabilities else None

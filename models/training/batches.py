@@ -1,4 +1,4 @@
-"""Batches of crops: what step k is trained on depends on nothing but the seed and k."""
+"""Training batches; seed and step number determine each one."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from sim2cam.seeds import derive_rng
 T = TypeVar("T")
 
 CROPS_PER_COMPOSITE = 2
-"""Of a picture that is put together from several ones, which takes longer than a crop of it."""
+"""Crops taken from one composed image, because composing takes longer than cropping."""
 
 
 @dataclass(frozen=True)
 class RoiCrops:
-    """Close-ups of objects.
+    """Batch of RoI crops.
 
     Attributes:
         rgb: (n, s, s, 3).
-        categories: class index of each (n,), -1 where a picture has none to be shown.
-        object_coordinates: the points that each shows (n, 3, s/8, s/8), as ``crop_object_coordinates`` returns them; None without
+        categories: class indices (n,), -1 if the image has no suitable object.
+        object_coordinates: object coordinates (n, 3, s/8, s/8) as in ``crop_object_coordinates``; None without
             poses.
     """
 
@@ -54,13 +54,13 @@ class RoiCrops:
 
 @dataclass(frozen=True)
 class DetectorBatch:
-    """One step's data.
+    """Data of one training step.
 
     Attributes:
         rgb: crops (n, h, w, 3).
-        targets: of them, stacked.
-        roi_crops: of objects; None without a reader.
-        crops: with their labels, before their looks are varied.
+        targets: stacked targets of the crops.
+        roi_crops: RoI crops of objects; None without an RoI classifier.
+        crops: crops with labels, before photometric augmentation.
     """
 
     rgb: NDArray[np.uint8]
@@ -71,26 +71,26 @@ class DetectorBatch:
 
 @dataclass(frozen=True)
 class TargetViews:
-    """One step's captures: crops as they are, and with another look of each (n, h, w, 3) uint8."""
+    """Unlabelled target crops of one step, plain and augmented, each (n, h, w, 3) uint8."""
 
     plain: NDArray[np.uint8]
     augmented: NDArray[np.uint8]
 
 
 class BatchMaker:
-    """Makes the batch of any step.
+    """Source of the training batch of any step.
 
     Args:
-        datasets: data sets; their weights do not count here.
-        image_cache: their pictures, with what the tasks need to know of them.
-        dataset_shares: returns the share of each of them in the crops of a step.
-        crop_config: how crops are drawn.
-        batch: crops a step.
-        photometric: whether looks are varied.
-        seed: the run's seed.
-        tasks: what is learned.
-        n_roi_crops: for each crop, of its picture.
-        background_augmentation: what objects are also seen before; None without any.
+        datasets: labelled datasets; their weights are not used.
+        image_cache: cache of their images.
+        dataset_shares: returns the share of each dataset in the crops of a step.
+        crop_config: how crops are sampled.
+        batch: crops per step.
+        photometric: augment colours, sharpness and noise.
+        seed: seed of the run.
+        tasks: what the detector learns besides boxes.
+        n_roi_crops: RoI crops per crop.
+        background_augmentation: backgrounds and occluders for objects; None without any.
     """
 
     def __init__(
@@ -128,63 +128,64 @@ class BatchMaker:
         self._photometric = PhotometricAugmentation() if photometric else None
 
     def preload(self, processes: int) -> None:
-        """Decode pictures and backdrops as ``PictureStore.fill`` does."""
+        """Decode images and background images into the caches, see ``ImageCache.preload``."""
         self._image_cache.preload(processes)
         if self._background_augmentation is not None:
             self._background_augmentation.preload(processes)
 
     def make(self, step: int) -> DetectorBatch:
-        """Return the batch of a step; of several processes, the part of this one.
+        """Return the batch of a step, or this process's part of it.
 
         Raises:
-            InputError: an image cannot be read.
+            InputError: if an image cannot be read.
         """
         crops: list[tuple[NDArray[np.uint8], DetectorTargets, Crop]] = []
-        shown: list[RoiCrops] = []
-        composed: AnnotatedImage | None = None
+        roi_crops: list[RoiCrops] = []
+        composite: AnnotatedImage | None = None
         for slot in self._slots:
             rng = derive_rng(self._seed, "batch", scene_index=step, attempt=slot)
             if self._uses_unmodified_images:
-                picture = self._sample_image(step, rng)
-            elif composed is None or slot % CROPS_PER_COMPOSITE == 0:
-                number = slot // CROPS_PER_COMPOSITE
-                chance = derive_rng(self._seed, "composed", scene_index=step, attempt=number)
-                picture = composed = self._sample_image(step, chance)
-            crops.append(self._make_crop(picture, rng))
-            shown += [self._make_roi_crop(picture, rng) for _ in range(self._n_roi_crops)]
-        rgb, targets, plain = zip(*crops, strict=True)
-        close_ups = _concatenate_roi_crops(shown) if shown else None
-        return DetectorBatch(np.stack(rgb), stack_targets(targets), close_ups, plain)
+                image = self._sample_image(step, rng)
+            elif composite is None or slot % CROPS_PER_COMPOSITE == 0:
+                group = slot // CROPS_PER_COMPOSITE
+                group_rng = derive_rng(self._seed, "composed", scene_index=step, attempt=group)
+                image = composite = self._sample_image(step, group_rng)
+            crops.append(self._make_crop(image, rng))
+            roi_crops += [self._make_roi_crop(image, rng) for _ in range(self._n_roi_crops)]
+        rgb, targets, plain_crops = zip(*crops, strict=True)
+        stacked_roi_crops = _concatenate_roi_crops(roi_crops) if roi_crops else None
+        return DetectorBatch(np.stack(rgb), stack_targets(targets), stacked_roi_crops, plain_crops)
 
     @property
     def _uses_unmodified_images(self) -> bool:
-        """Whether pictures are taken as they are."""
-        rules = self._crop_config
+        """Whether images are used without composing."""
+        config = self._crop_config
         return self._background_augmentation is None and not (
-            rules.copy_paste or rules.instance_colour_jitter
+            config.copy_paste or config.instance_colour_jitter
         )
 
     def _sample_image(self, step: int, rng: np.random.Generator) -> AnnotatedImage:
-        """Return a picture, its objects in other shades, with what others show laid before and behind them."""
-        part = int(rng.choice(len(self._dataset_sizes), p=self._dataset_shares(step)))
-        picture = self._image_cache.get(part, self._sample_image_index(part, rng))
+        """Sample an image, with copy-paste, colour jitter and background augmentation."""
+        dataset_index = int(rng.choice(len(self._dataset_sizes), p=self._dataset_shares(step)))
+        image = self._image_cache.get(dataset_index, self._sample_image_index(dataset_index, rng))
         for _ in range(
             int(rng.integers(MAX_PASTED_IMAGES + 1)) if self._crop_config.copy_paste else 0
         ):
-            other = self._image_cache.get(part, self._sample_image_index(part, rng))
-            picture = paste_objects(picture, other, rng, amodal=self._amodal)
+            source_image = self._image_cache.get(
+                dataset_index, self._sample_image_index(dataset_index, rng)
+            )
+            image = paste_objects(image, source_image, rng, amodal=self._amodal)
         if self._crop_config.instance_colour_jitter:
-            picture = jitter_instance_colours(picture, rng)
+            image = jitter_instance_colours(image, rng)
         if self._background_augmentation is not None:
-            picture = self._background_augmentation.apply(picture, rng)
-        return picture
+            image = self._background_augmentation.apply(image, rng)
+        return image
 
     def _sample_image_index(self, dataset_index: int, rng: np.random.Generator) -> int:
-        """Return the number of a picture of a part."""
-        chances = self._image_probabilities[dataset_index]
-        if chances is None:
+        probabilities = self._image_probabilities[dataset_index]
+        if probabilities is None:
             return int(rng.integers(self._dataset_sizes[dataset_index]))
-        return int(rng.choice(self._dataset_sizes[dataset_index], p=chances))
+        return int(rng.choice(self._dataset_sizes[dataset_index], p=probabilities))
 
     def _make_crop(
         self, image: AnnotatedImage, rng: np.random.Generator
@@ -205,22 +206,22 @@ class BatchMaker:
         return self._augment(crop.rgb, rng), targets, crop
 
     def _make_roi_crop(self, image: AnnotatedImage, rng: np.random.Generator) -> RoiCrops:
-        """Return a close-up of an object that is seen well enough, with a leading axis of 1."""
+        """Sample a RoI crop of a sufficiently visible object, with a leading axis of 1."""
         side = get_roi_side_px(poses=image.object_coordinates is not None)
         rgb = np.zeros((side, side, 3), np.uint8)
         cells = side // SURFACE_STRIDE_PX
-        surface = np.full((3, cells, cells), np.nan, np.float32)
+        coordinates = np.full((3, cells, cells), np.nan, np.float32)
         category = -1
-        seen = np.flatnonzero(select_classifiable(image, self._crop_config))
-        if len(seen):
-            index = int(rng.choice(seen))
+        candidates = np.flatnonzero(select_classifiable(image, self._crop_config))
+        if len(candidates):
+            index = int(rng.choice(candidates))
             category = int(image.categories[index])
             rgb, matrix = sample_roi_crop(image, index, self._crop_config, side, rng)
             rgb = self._augment(rgb, rng)
             if image.object_coordinates is not None:
-                surface = crop_object_coordinates(image, index, matrix, side)
-        surfaces = None if image.object_coordinates is None else surface[None]
-        return RoiCrops(rgb[None], np.array([category]), surfaces)
+                coordinates = crop_object_coordinates(image, index, matrix, side)
+        batched_coordinates = None if image.object_coordinates is None else coordinates[None]
+        return RoiCrops(rgb[None], np.array([category]), batched_coordinates)
 
     def _augment(self, rgb: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         if self._photometric is None:
@@ -229,24 +230,24 @@ class BatchMaker:
 
 
 def _concatenate_roi_crops(roi_crops: Sequence[RoiCrops]) -> RoiCrops:
-    surfaces = [one.object_coordinates for one in roi_crops if one.object_coordinates is not None]
+    coordinates = [c.object_coordinates for c in roi_crops if c.object_coordinates is not None]
     return RoiCrops(
-        np.concatenate([one.rgb for one in roi_crops]),
-        np.concatenate([one.categories for one in roi_crops]),
-        np.concatenate(surfaces) if surfaces else None,
+        np.concatenate([crop.rgb for crop in roi_crops]),
+        np.concatenate([crop.categories for crop in roi_crops]),
+        np.concatenate(coordinates) if coordinates else None,
     )
 
 
 class TargetViewMaker:
-    """Makes what any step sees of captures.
+    """Source of unlabelled target crops for any step.
 
     Args:
-        target_images: without labels.
-        crop_config: how crops are drawn.
-        batch: crops a step.
-        photometric: whether looks are varied; both views are the same otherwise.
-        seed: the run's seed.
-        cache_bytes: budget of decoded images.
+        target_images: unlabelled images.
+        crop_config: how crops are sampled.
+        batch: crops per step.
+        photometric: augment the second view; otherwise both views are equal.
+        seed: seed of the run.
+        cache_bytes: memory budget of decoded images.
     """
 
     def __init__(
@@ -267,38 +268,38 @@ class TargetViewMaker:
         self._photometric = PhotometricAugmentation() if photometric else None
 
     def make(self, step: int) -> TargetViews:
-        """Return the views of a step; of several processes, the part of this one.
+        """Return the target crops of a step, or this process's part of them.
 
         Raises:
-            InputError: an image cannot be read.
+            InputError: if an image cannot be read.
         """
-        plain, varied = zip(*(self._make_crop(step, slot) for slot in self._slots), strict=True)
-        return TargetViews(np.stack(plain), np.stack(varied))
+        plain, augmented = zip(*(self._make_crop(step, slot) for slot in self._slots), strict=True)
+        return TargetViews(np.stack(plain), np.stack(augmented))
 
     def _make_crop(self, step: int, slot: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         rng = derive_rng(self._seed, "captures", scene_index=step, attempt=slot)
-        picture = self._image_cache.get(0, int(rng.integers(self._n_images)))
-        rgb = sample_crop(picture, self._crop_config, rng).rgb
+        image = self._image_cache.get(0, int(rng.integers(self._n_images)))
+        rgb = sample_crop(image, self._crop_config, rng).rgb
         if self._photometric is None:
             return rgb, rgb
         return rgb, self._photometric(rgb, int(rng.integers(2**31)))
 
 
 class TimedIterator(Iterator[T]):
-    """What an iterator yields, and how long it was waited for."""
+    """Iterator that measures how long its consumer waits."""
 
     def __init__(self, iterator: Iterator[T]) -> None:
         self._iterator = iterator
         self._waits_s: list[float] = []
 
     def __next__(self) -> T:
-        since = time.perf_counter()
-        found = next(self._iterator)
-        self._waits_s.append(time.perf_counter() - since)
-        return found
+        start_s = time.perf_counter()
+        item = next(self._iterator)
+        self._waits_s.append(time.perf_counter() - start_s)
+        return item
 
     def pop_mean_wait_s(self) -> float:
-        """Return the mean wait for what was yielded since the last call, in seconds."""
+        """Return the mean wait per item since the last call, in seconds."""
         mean_s = sum(self._waits_s) / len(self._waits_s)
         self._waits_s.clear()
         return mean_s

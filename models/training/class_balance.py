@@ -1,4 +1,4 @@
-"""Chances of pictures to be drawn: what few of them hold comes up as often as what many do."""
+"""Sampling probabilities of images that balance rare and frequent objects."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from sim2cam.metrics.slices import SIZE_EDGES_PX, VISIBILITY_EDGES
 from sim2cam.models.training.config import BalanceCriterion
 
 BalanceBin = tuple[BalanceCriterion, str | int]
-"""What an object has in common with others, and in which respect."""
+"""Bin of an object: the criterion and its value."""
 
 
 def compute_image_probabilities(
     samples: Sequence[Sample], balance: Sequence[BalanceCriterion], min_visible: float
 ) -> NDArray[np.float64]:
-    """Return the chance of each picture to be drawn (n,); they sum to 1.
+    """Return the sampling probability of each image (n,); the sum is 1.
 
-    It is inverse to the number of pictures that hold what is rarest in this one, like the repeat factors of
-    Gupta et al. (2019, "LVIS"), but without their root, so that pictures of one object each come up
-    evenly. A picture in which nothing is learned counts as one that holds what all do.
+    It is inverse to the number of images that share the image's rarest bin, as the repeat factors of Gupta et
+    al. (2019, "LVIS") but without the square root. An image without learned objects has the weight of a bin
+    that is in all images.
 
     Args:
-        samples: labelled.
-        balance: by what objects are told apart.
-        min_visible: objects less visible than this are not learned, so they do not count.
+        samples: labelled samples.
+        balance: criteria that define the bins of objects.
+        min_visible: objects with a lower visible fraction are not learned and do not count.
     """
-    held = [set(_iter_sample_bins(sample, balance, min_visible)) for sample in samples]
-    pictures = Counter(one for bins in held for one in bins)
-    rarest = [min((pictures[one] for one in bins), default=len(samples)) for bins in held]
+    bins_by_image = [set(_iter_sample_bins(sample, balance, min_visible)) for sample in samples]
+    image_counts = Counter(bin_ for bins in bins_by_image for bin_ in bins)
+    rarest = [
+        min((image_counts[bin_] for bin_ in bins), default=len(samples)) for bins in bins_by_image
+    ]
     weights = 1 / np.array(rarest, np.float64)
     return np.asarray(weights / weights.sum())
 
@@ -44,7 +46,7 @@ def _iter_sample_bins(
     for label in sample.objects or ():
         visible = label.visible_fraction
         if not label.is_crowd and (visible is None or visible >= min_visible):
-            yield from (one for one in _iter_object_bins(label) if one[0] in balance)
+            yield from (bin_ for bin_ in _iter_object_bins(label) if bin_[0] in balance)
 
 
 def _iter_object_bins(label: ObjectLabel) -> Iterator[BalanceBin]:

@@ -1,4 +1,7 @@
-"""What a training of a detector is made of; plain values, so that reading a recipe needs no torch."""
+"""Configuration of a detector training.
+
+Plain values without torch, so that recipes load fast.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from sim2cam.learn.settings import check_minimums
 
 @dataclass(frozen=True)
 class Architecture:
-    """The numbers in which detectors differ.
+    """Size of a residual detector network.
 
     Attributes:
-        blocks: residual blocks at stride 4, 8 and 16.
-        neck_channels: channels of the features that all strides are brought to.
+        blocks: residual blocks at strides 4, 8 and 16.
+        neck_channels: channels of the fused feature maps.
         head_channels: channels of the last layer before the outputs.
     """
 
@@ -28,11 +31,11 @@ class Architecture:
 
 @dataclass(frozen=True)
 class DilatedArchitecture:
-    """A detector of another make: plain convolutions down to cells of 8 pixels, and no way back up.
+    """Size of a dilated detector network: plain convolutions down to stride 8, without upsampling.
 
     Attributes:
-        channels: at stride 2, 4 and 8.
-        dilations: of the convolutions that see around a cell of 8 pixels.
+        channels: channels at strides 2, 4 and 8.
+        dilations: dilations of the convolutions at stride 8.
         head_channels: channels of the last layer before the outputs.
     """
 
@@ -47,21 +50,22 @@ ARCHITECTURES: Mapping[str, Architecture | DilatedArchitecture] = {
     "base": Architecture(blocks=(3, 4, 6), neck_channels=128, head_channels=128),
     "scout": DilatedArchitecture(channels=(24, 48, 88), dilations=(1, 2, 4, 1), head_channels=64),
 }
-"""By size, and last one of another make, which is there to judge what the others see. The blocks of ``small``
-and ``base`` are those of residual networks of 18 and 34 layers (He et al. 2016), short of the last stage."""
+"""Networks of this project by name. ``scout`` differs in design and serves as a verifier detector.
+
+The blocks of ``small`` and ``base`` are those of ResNet-18 and ResNet-34 (He et al. 2016) without the last stage.
+"""
 
 
 @dataclass(frozen=True)
 class FineTuning:
-    """How a training goes on from the weights of another one.
+    """Settings for training that continues from other weights.
 
     Attributes:
-        head_lr_scale: learning rate of the heads, as a share of the training's.
-        layer_decay: what remains of the rate with each step away from the heads: the neck, then the
-            trunk's stages from coarse to fine, then its stem (Howard and Ruder 2018, "Universal
-            Language Model Fine-tuning", section 3.2).
-        residual: whether everything stays as it is but for a new small head, which corrects boxes and
-            categories and learns at the full rate.
+        head_lr_scale: learning rate of the heads relative to ``learning_rate``.
+        layer_decay: factor on the learning rate per group away from the heads: neck, backbone stages from
+            coarse to fine, stem (Howard and Ruder 2018, "Universal Language Model Fine-tuning", section 3.2).
+        residual: freeze everything and train only a small new head at the full learning rate; it corrects
+            boxes and categories.
     """
 
     head_lr_scale: float = 0.25
@@ -69,11 +73,7 @@ class FineTuning:
     residual: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse rates that are none.
-
-        Raises:
-            UsageError: naming the value.
-        """
+        """Raise ``UsageError`` if a value is out of range."""
         for name in ("head_lr_scale", "layer_decay"):
             if not 0 < getattr(self, name) <= 1:
                 raise UsageError(
@@ -82,29 +82,25 @@ class FineTuning:
 
 
 AdaptationMethod = Literal["adabn", "coral", "dann", "mean-teacher"]
-"""How a detector is brought to captures without labels."""
+"""Methods of unsupervised domain adaptation."""
 
 
 @dataclass(frozen=True)
 class AdaptationConfig:
-    """How a training takes in captures without labels.
+    """Settings of unsupervised domain adaptation to target images.
 
     Attributes:
-        method: ``adabn`` (statistics of batch normalization, after the last step), ``coral``
-            (covariances of features), ``dann`` (features that a critic cannot tell apart, of images and
-            of objects) or ``mean-teacher`` (what the averaged weights find).
-        weight: of what it adds, over what is usual; ``adabn`` adds nothing.
+        method: ``adabn`` (batch-norm statistics, after the last step), ``coral`` (covariances of features),
+            ``dann`` (adversarial alignment of image and object features) or ``mean-teacher`` (detections of
+            the averaged weights).
+        weight: factor on the method's losses; no effect with ``adabn``.
     """
 
     method: AdaptationMethod
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse what is no adaptation.
-
-        Raises:
-            UsageError: naming the value.
-        """
+        """Raise ``UsageError`` if a value is not allowed."""
         if self.method not in get_args(AdaptationMethod):
             hint = suggest_name(self.method, get_args(AdaptationMethod))
             raise UsageError(f"adapt.method '{self.method}' is not known. {hint}")
@@ -113,12 +109,12 @@ class AdaptationConfig:
 
     @property
     def adapts_during_training(self) -> bool:
-        """Whether every step sees captures; otherwise they come in after the last one."""
+        """Whether the method uses target images in each step, not only after the last one."""
         return self.method != "adabn"
 
 
 BalanceCriterion = Literal["category", "size", "visible"]
-"""By what objects are told apart, so that what is rare is drawn as often as what is not."""
+"""Properties of objects whose rare values can be sampled as often as frequent ones."""
 
 
 OMITTED_WHEN_UNSET = (
@@ -127,10 +123,10 @@ OMITTED_WHEN_UNSET = (
     "initial_weights", "target_images", "background_images", "evaluations", "balance", "pretrained",
     "copy_paste", "instance_colour_jitter", "dead_leaves",
 )  # fmt: skip
-"""Left out of files where they are not used: cards, checkpoints and results of before have none."""
+"""Settings that are left out of cards, checkpoints and results if not used; older files lack them."""
 
 MIN_CROP_PX = 32
-"""Side of the smallest crop, which divides those of all."""
+"""Smallest side of a crop; all sides are multiples of it."""
 
 _MINIMUMS = {
     "steps": 1, "seed": 0, "batch": 1, "warmup_steps": 0, "weight_decay": 0, "mix_steps": 0,
@@ -140,59 +136,57 @@ _MINIMUMS = {
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """What decides a training, besides its data.
+    """Settings that determine a training, besides its data.
 
     Attributes:
-        steps: how many batches.
-        seed: 0 or more.
-        architecture: a key of ``ARCHITECTURES``, or the name of one of torchvision's models for detection,
-            masks, keypoints or segmentation, which learns what it learns there.
-        pretrained: what the network begins with, where no other training goes on: a name of torchvision's
-            (``FCOS_ResNet50_FPN_Weights.COCO_V1`` or, of a backbone, ``ResNet50_Weights.IMAGENET1K_V2``; of an
-            own architecture ``ResNet18_Weights.IMAGENET1K_V1``), which it downloads, or a .safetensors file;
-            from scratch without.
-        batch: crops a step.
+        steps: number of batches.
+        seed: random seed, 0 or more.
+        architecture: key of ``ARCHITECTURES``, or name of a torchvision model for detection, instance masks,
+            keypoints or segmentation.
+        pretrained: weights to start from, unless another training is continued: a name of torchvision
+            (``FCOS_ResNet50_FPN_Weights.COCO_V1``; for a backbone ``ResNet50_Weights.IMAGENET1K_V2``; for a
+            network of this project ``ResNet18_Weights.IMAGENET1K_V1``), which is downloaded, or a
+            .safetensors file. Empty for random weights.
+        batch: crops per step.
         crop_px: side of a crop, a multiple of 32.
-        scale_range: smallest and largest magnification of a crop.
-        rotate_90, rotate_any, flips: as ``CropConfig`` has them. Turns are for objects that lie any way
-            round in pictures; a reader sees none of them turned.
-        min_visible: objects less visible than this are neither learned nor unlearned.
-        min_category_visible: of objects of which less is seen in a crop, the category is not learned, since what tells
-            it may be hidden.
-        roi_classifier: whether categories are read again from close-ups of what is found, all of one size, which
-            learns small marks from far fewer crops.
-        photometric: whether colours, sharpness and noise are varied.
-        copy_paste: whether objects of other pictures of a data set are laid before those of a picture, up to
-            two pictures' (``crowded``), where it is known which pixels show them.
-        instance_colour_jitter: whether objects are seen in other shades of their colours, each in its own (``recoloured``),
-            where it is known which pixels show them: those of scans are what another camera made of them.
-        dead_leaves: whether objects are also seen before collages and behind pieces of them (``collage``), as before
-            backdrops, where it is known which pixels show them.
-        amodal: whether boxes are of whole objects, with what is hidden of them, where labels know that;
-            then no crop is turned freely.
-        poses: whether poses are learned too, which takes objects that are all alike.
-        keypoints: whether the named points of objects are learned too.
-        masks: whether masks of objects and of categories are learned too.
-        learning_rate: at its highest, after the warm-up; it falls to 1 % along a cosine.
-        warmup_steps: rising linearly.
-        weight_decay: of kernels, decoupled.
-        clip_norm: largest norm of a gradient.
-        ema_decay: of the averaged weights, which are the result.
-        initial_mix: of the data sets at the first step, in their order, where they are others
-            than later: plain scenes first are learned from sooner (Bengio et al. 2009, "Curriculum
-            learning").
-        mix_steps: over which these turn, evenly, into the weights of the data sets.
-        balance: by what pictures of a data set are drawn so that the rare comes up as often as the frequent
-            (``compute_image_probabilities``): ``category``, ``size`` and ``visible``, or some of these; all pictures alike
-            without.
-        fine_tuning: how it goes on from the weights of another training; None where it begins anew.
-        adapt: how captures without labels are taken in; None without them.
-        patience: where labelled development captures are given, after how many of ``stopping.LOOKS``
-            that found nothing better the training ends, with the best weights; 0 for all of its steps.
-        bfloat16: whether convolutions are in bfloat16 on CPUs too that multiply it themselves, as they are on
-            CUDA; a step takes little more than half the time then.
-        cache_bytes: budget of decoded images in memory, of which they take no more than ``CACHE_MEMORY_SHARE``; it
-            decides speed only.
+        scale_range: smallest and largest input scale of a crop.
+        rotate_90, rotate_any, flips: see ``CropConfig``. Rotations are for objects without a preferred
+            orientation in images; they do not apply to RoI crops.
+        min_visible: objects with a lower visible fraction are ignored, neither positive nor negative.
+        min_category_visible: objects with a lower visible fraction in a crop do not train the category, since
+            its distinctive marks may be hidden.
+        roi_classifier: predict categories from RoI crops of one size, which learns small marks from far
+            fewer crops.
+        photometric: augment colours, sharpness and noise.
+        copy_paste: paste objects from up to two other images of the dataset (``paste_objects``).
+            Needs instance masks.
+        instance_colour_jitter: shift the colours of each object independently (``jitter_instance_colours``).
+            Needs instance masks. Compensates for scans that carry the colours of another camera.
+        dead_leaves: put dead-leaves backgrounds behind objects and occluders before them
+            (``render_dead_leaves``). Needs instance masks.
+        amodal: predict boxes of whole objects including hidden parts, where labels have them; disables free
+            rotation of crops.
+        poses: learn poses; all objects of a category must be identical.
+        keypoints: learn named keypoints of objects.
+        masks: learn instance and category masks.
+        learning_rate: maximum, reached after the warm-up; decays to 1 % along a cosine.
+        warmup_steps: steps of linear warm-up.
+        weight_decay: decoupled weight decay of kernels.
+        clip_norm: maximum gradient norm.
+        ema_decay: decay of the averaged weights, which are the result.
+        initial_mix: weights of the datasets at the first step, in their order, if they differ from the final
+            ones. Starting with easy scenes speeds up learning (Bengio et al. 2009, "Curriculum learning").
+        mix_steps: steps over which ``initial_mix`` changes linearly to the weights of the datasets.
+        balance: properties by which images are sampled so that rare values are as frequent as common ones
+            (``compute_image_probabilities``): any of ``category``, ``size``, ``visible``. Empty for uniform
+            sampling.
+        fine_tuning: how the initial weights are fine-tuned; None without initial weights.
+        adapt: unsupervised domain adaptation; None without.
+        patience: with a validation set, stop after this many evaluations without improvement and keep the
+            best weights; 0 runs all steps.
+        bfloat16: use bfloat16 convolutions also on CPUs that support it, as on CUDA; a step then takes
+            little more than half the time.
+        cache_bytes: memory budget of decoded images, limited by ``CACHE_MEMORY_SHARE``; affects speed only.
     """
 
     steps: int = 3000
@@ -231,40 +225,42 @@ class TrainConfig:
     cache_bytes: int = 3 << 30
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be trained with.
-
-        Raises:
-            UsageError: naming the value.
-        """
+        """Raise ``UsageError`` if a value is out of range or settings contradict each other."""
         self._check_architecture()
         if self.crop_px < MIN_CROP_PX or self.crop_px % MIN_CROP_PX:
             raise UsageError(f"crop_px must be a multiple of {MIN_CROP_PX}, not {self.crop_px}")
         check_minimums(self, _MINIMUMS)
         if self.poses and self.flips:
-            raise UsageError("poses need flips = false: what is mirrored has no pose")
+            raise UsageError("poses need flips = false: mirrored objects have no pose")
         if self.roi_classifier and self.keypoints:
             raise UsageError(
-                "roi_classifier needs keypoints = false: these are found for one category"
+                "roi_classifier needs keypoints = false: keypoints are not predicted per RoI category"
             )
         if self.masks and self.amodal:
-            raise UsageError("masks need amodal = false: what is hidden has no pixels")
+            raise UsageError("masks need amodal = false: hidden parts have no pixels")
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name} must be above 0, not {getattr(self, name)}")
         if not 0 < self.scale_range[0] <= self.scale_range[1]:
-            raise UsageError(f"scale_range must rise from above 0, not {self.scale_range}")
+            raise UsageError(
+                f"scale_range must be (low, high) with 0 < low <= high, not {self.scale_range}"
+            )
         self._check_fractions()
         self._check_mix()
         self._check_adapt()
 
     @property
     def is_torchvision(self) -> bool:
-        """Whether what is trained is a model of torchvision."""
+        """Whether the architecture is a torchvision model."""
         return self.architecture not in ARCHITECTURES
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as JSON values, without later ones that are not used."""
-        return {n: v for n, v in asdict(self).items() if v or n not in OMITTED_WHEN_UNSET}
+        """Return the settings as JSON values, without recent ones that are not used."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if value or name not in OMITTED_WHEN_UNSET
+        }
 
     def _check_architecture(self) -> None:
         if self.is_torchvision:
@@ -290,12 +286,12 @@ class TrainConfig:
                 raise UsageError(f"balance by '{name}' is not known. {hint}")
         if bool(self.initial_mix) != bool(self.mix_steps):
             raise UsageError(
-                "initial_mix says how data sets are mixed at the first step, and mix_steps in how many "
-                "steps that turns into their weights: give both or neither."
+                "initial_mix and mix_steps belong together: the mix of the datasets at the first step, and the "
+                "steps until it reaches their weights. Set both or neither."
             )
         if self.initial_mix and not (min(self.initial_mix) >= 0 < sum(self.initial_mix)):
             raise UsageError(
-                f"initial_mix must be 0 or more, and one above 0, not {self.initial_mix}"
+                f"initial_mix must have no negative and at least one positive value, not {self.initial_mix}"
             )
 
     def _check_adapt(self) -> None:
@@ -303,18 +299,18 @@ class TrainConfig:
             return
         if self.fine_tuning is not None and self.fine_tuning.residual:
             raise UsageError(
-                "fine_tuning.residual leaves all features as they are, so there is nothing to adapt: leave "
-                "out one of both."
+                "fine_tuning.residual freezes all features, so adapt has no effect. Remove one of them."
             )
         if self.adapt.method == "mean-teacher" and not self.photometric:
             raise UsageError(
-                "mean-teacher needs photometric = true: it learns from pictures whose look is varied"
+                "mean-teacher needs photometric = true: it compares predictions on augmented images"
             )
 
 
 def compute_trained_input_scale(scale_range: Sequence[float]) -> float:
-    """Return the magnification at which images are as crops of a training were: 1 where that is among
-    those drawn, else their middle.
+    """Return the input scale at which full images match training crops.
+
+    It is 1 if ``scale_range`` contains 1, else the geometric mean of the range.
     """
     low, high = scale_range
     return 1.0 if low <= 1 <= high else round(math.sqrt(low * high), 3)

@@ -1,4 +1,4 @@
-"""The data sets a model is trained on, each with its share of the crops."""
+"""Labelled training datasets with their shares of the crops."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from sim2cam.models.training.config import TrainConfig
 WeightedDatasets = tuple[tuple[Dataset, float], ...]
 
 MAX_SKETCH_DIGESTS = 64
-"""Of pictures trained on: where one in ten of them is scored too, that goes unnoticed once in 800 cases."""
+"""Digests in a sketch. An overlap of 10 % between two datasets stays unnoticed with probability 1/800."""
 
-_MAX_LISTED_NAMES = 4  # names of keypoints in a message
+_MAX_LISTED_NAMES = 4  # keypoint names in an error message
 
 
 @dataclass(frozen=True)
 class DatasetRecord:
-    """What a card says of one data set.
+    """Record of a dataset in a card.
 
     Attributes:
-        name: its folder's name.
-        images: how many images it holds.
-        origins: how many images of each origin.
-        weight: its share of the crops, 0 to 1; once it does not change any more.
+        name: name of the dataset's folder.
+        images: number of images.
+        origins: number of images of each origin.
+        weight: final share of the crops, 0 to 1.
         digest: SHA-256 over all images and labels.
-        licences: of the files that its scenes are made of, as far as they are known.
+        licences: known licences of the assets in its scenes.
     """
 
     name: str
@@ -49,15 +49,15 @@ class DatasetRecord:
 
 
 def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str, ...]:
-    """Return the categories, which all parts share.
+    """Check that the datasets can be trained on together, and return their categories.
 
     Raises:
-        UsageError: no part, or one that is never drawn from.
-        InputError: a part without images, with images without labels, or with other categories; or no
-            object in any of them.
+        UsageError: if there is no dataset, or one is never sampled.
+        InputError: if a dataset has no images, images without labels or other categories, or no dataset has
+            an object.
     """
     if not datasets:
-        raise UsageError("no data to train on. Name at least one data set.")
+        raise UsageError("no data to train on. Name at least one dataset.")
     _check_weights(datasets, config)
     first = datasets[0][0]
     for dataset, _ in datasets:
@@ -69,15 +69,15 @@ def check_datasets(datasets: WeightedDatasets, config: TrainConfig) -> tuple[str
         if set(dataset.categories) != set(first.categories):
             raise InputError(
                 dataset.root,
-                f"categories {', '.join(dataset.categories)} are not those of {first.root}: "
-                f"{', '.join(first.categories)}. Rename them with --map, leave out others with --ignore-unmatched, or "
-                "add those that no picture shows to the data's list of categories.",
+                f"categories {', '.join(dataset.categories)} differ from those of {first.root}: "
+                f"{', '.join(first.categories)}. Rename them with --map, drop others with --ignore-unmatched, or "
+                "add categories without objects to the dataset's list.",
             )
     samples = (sample for dataset, _ in datasets for sample in dataset.samples)
     if all(label.is_crowd for sample in samples for label in sample.objects or ()):
         raise InputError(
             first.root,
-            "no labelled object to train on (groups do not count). Label some, or add data that have them.",
+            "no labelled object to train on (groups do not count). Label objects, or add a dataset with labels.",
         )
     return first.categories
 
@@ -86,27 +86,27 @@ def _check_weights(datasets: WeightedDatasets, config: TrainConfig) -> None:
     initial_mix = config.initial_mix or (0.0,) * len(datasets)
     if len(initial_mix) != len(datasets):
         raise UsageError(
-            f"initial_mix has {len(initial_mix)} numbers for {len(datasets)} data sets; give one each."
+            f"initial_mix has {len(initial_mix)} values for {len(datasets)} datasets. Give one value each."
         )
-    for (dataset, weight), first in zip(datasets, initial_mix, strict=True):
-        if not (weight >= 0 and weight + first > 0):
+    for (dataset, weight), initial_weight in zip(datasets, initial_mix, strict=True):
+        if not (weight >= 0 and weight + initial_weight > 0):
             raise UsageError(f"the weight of {dataset.root} must be above 0, not {weight}")
     if not any(weight for _, weight in datasets):
-        raise UsageError("the weights must not all be 0: nothing is left to train on in the end.")
+        raise UsageError("at least one dataset must have a weight above 0.")
 
 
 def collect_keypoint_names(
     datasets: WeightedDatasets, config: TrainConfig
 ) -> dict[str, tuple[str, ...]]:
-    """Return the names of the keypoints that each category learns, by its name; empty without keypoints.
+    """Return the keypoint names of each category; empty without keypoint learning.
 
     Args:
-        datasets: of which some may have no keypoints, as photos with boxes.
-        config: of the training.
+        datasets: labelled datasets; some may lack keypoints, such as photos with boxes.
+        config: settings of the training.
 
     Raises:
-        InputError: nothing has keypoints.
-        UsageError: crops are to be mirrored, and names do not tell left from right.
+        InputError: if no object has keypoints.
+        UsageError: if crops are mirrored and keypoint names do not contain "left" and "right".
     """
     if not config.keypoints:
         return {}
@@ -114,14 +114,13 @@ def collect_keypoint_names(
     if not any(names.values()):
         raise InputError(
             datasets[0][0].root,
-            "no object has keypoints to learn. Render it with the channel keypoints among --channels, or "
-            "train without keypoints.",
+            "no object has keypoints to learn. Render with keypoints in --channels, or train without keypoints.",
         )
-    for category, ours in names.items():
-        if config.flips and ours and find_flip_indices(ours) is None:
+    for category, category_names in names.items():
+        if config.flips and category_names and find_flip_indices(category_names) is None:
             raise UsageError(
-                f"keypoints of category '{category}' ({_abbreviate_names(ours)}) do not say by the words left and "
-                "right which of them change places in a mirror. Set flips = false in the recipe's [train]."
+                f"keypoint names of category '{category}' ({_abbreviate_names(category_names)}) do not contain "
+                "left and right, which mirrored crops need. Set flips = false in the recipe's [train]."
             )
     return names
 
@@ -129,34 +128,34 @@ def collect_keypoint_names(
 def add_curriculum(
     easy_dataset: Dataset, datasets: WeightedDatasets, config: TrainConfig
 ) -> tuple[WeightedDatasets, TrainConfig]:
-    """Return parts and settings of the same training, begun with plain scenes.
+    """Return datasets and settings for a training that starts with easy scenes.
 
-    Their share falls from all of the crops to none in the first third of the steps, which of the
-    shares that were tried was the best one on photos (docs/decisions/0035-plain-scenes-first.md).
+    The share of the easy dataset falls from 1 to 0 over the first third of the steps, the best of the tested
+    schedules on photos (docs/decisions/0035-plain-scenes-first.md).
     """
-    first = (0.0,) * len(datasets) + (1.0,)
-    begun = replace(config, initial_mix=first, mix_steps=max(1, config.steps // 3))
-    return (*datasets, (easy_dataset, 0.0)), begun
+    initial_mix = (0.0,) * len(datasets) + (1.0,)
+    curriculum = replace(config, initial_mix=initial_mix, mix_steps=max(1, config.steps // 3))
+    return (*datasets, (easy_dataset, 0.0)), curriculum
 
 
 def compute_dataset_shares(
     step: int, datasets: WeightedDatasets, config: TrainConfig
 ) -> NDArray[np.float64]:
-    """Return the share of each part in the crops of a step, 0 for the first; they sum to 1."""
+    """Return the share of each dataset in the crops of a step (from 0), shape (n,); the sum is 1."""
     weights = np.array([weight for _, weight in datasets], np.float64)
-    later: NDArray[np.float64] = weights / weights.sum()
+    final: NDArray[np.float64] = weights / weights.sum()
     if step >= config.mix_steps:
-        return later
-    first = np.array(config.initial_mix) / np.sum(config.initial_mix)
-    done = step / config.mix_steps
-    return np.asarray((1 - done) * first + done * later)
+        return final
+    initial = np.array(config.initial_mix) / np.sum(config.initial_mix)
+    progress = step / config.mix_steps
+    return np.asarray((1 - progress) * initial + progress * final)
 
 
 def make_dataset_records(datasets: WeightedDatasets) -> tuple[DatasetRecord, ...]:
-    """Return what the card says of each part, in order.
+    """Return the card's record of each dataset, in order.
 
     Raises:
-        InputError: an image cannot be read.
+        InputError: if an image cannot be read.
     """
     total = sum(weight for _, weight in datasets)
     return tuple(
@@ -173,34 +172,34 @@ def make_dataset_records(datasets: WeightedDatasets) -> tuple[DatasetRecord, ...
 
 
 def _collect_licences(dataset: Dataset) -> tuple[str, ...]:
-    found = (read_licences(source.root).values() for source in dataset.list_sources())
-    return tuple(sorted(set().union(*found)))
+    licences = (read_licences(source.root).values() for source in dataset.list_sources())
+    return tuple(sorted(set().union(*licences)))
 
 
 def sketch_digests(samples: Iterable[Sample]) -> tuple[str, ...]:
-    """Return the lowest digests of samples, ``MAX_SKETCH_DIGESTS`` at most.
+    """Return the lowest sample digests, at most ``MAX_SKETCH_DIGESTS``.
 
-    Those of two sets show whether many pictures are in both, however large the sets are (Broder 1997,
+    Comparing the sketches of two datasets of any size shows whether they share many images (Broder 1997,
     "On the resemblance and containment of documents").
 
     Raises:
-        InputError: a photo cannot be read.
+        InputError: if a photo cannot be read.
     """
     return tuple(sorted({compute_sample_digest(sample) for sample in samples})[:MAX_SKETCH_DIGESTS])
 
 
 def compute_dataset_digest(dataset: Dataset) -> str:
-    """Return the SHA-256 over the names, images and labels of a data set, and its categories.
+    """Return the SHA-256 over names, images, labels and categories of a dataset.
 
     Raises:
-        InputError: an image cannot be read.
+        InputError: if an image cannot be read.
     """
-    total = hashlib.sha256(json.dumps(dataset.categories).encode())
+    digest = hashlib.sha256(json.dumps(dataset.categories).encode())
     for sample in dataset.samples:
-        total.update(
+        digest.update(
             f"{sample.name}\0{sample.digest or _compute_content_digest(sample)}\0".encode()
         )
-    return total.hexdigest()
+    return digest.hexdigest()
 
 
 def _abbreviate_names(names: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""When a training ends before its last step: labelled captures find nothing better any more."""
+"""Early stopping on a validation set."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 MAX_EVALUATIONS = 20
-"""How often the weights of a whole training are looked at."""
+"""Evaluations in a full training."""
 
 
 class EarlyStopping:
-    """How good weights were on captures after some steps, and the best of them.
+    """History of validation scores, with the best weights.
 
     Early stopping with patience (Prechelt 1998, "Early stopping: but when?").
 
     Args:
-        patience: looks without anything better after which the training is over.
-        evaluations: steps and scores of those before; ``best_weights`` belongs to them.
-        best_weights: the weights of the best one.
+        patience: evaluations without improvement after which training stops.
+        evaluations: steps and scores of earlier evaluations.
+        best_weights: weights of the best of these.
     """
 
     def __init__(
@@ -33,24 +33,24 @@ class EarlyStopping:
 
     @property
     def best_step(self) -> int:
-        """The step after which the weights were best; the first of equals."""
-        return max(self.evaluations, key=lambda look: look[1])[0]
+        """Step with the best score, the first among equals."""
+        return max(self.evaluations, key=lambda evaluation: evaluation[1])[0]
 
     @property
     def should_stop(self) -> bool:
-        """Whether enough looks found nothing better; never while nothing was found at all."""
+        """Whether the patience is used up; False as long as all scores are 0."""
         scores = [score for _, score in self.evaluations]
         if not scores or max(scores) <= 0:
             return False
         return len(scores) - 1 - scores.index(max(scores)) >= self._patience
 
     def update(self, step: int, score: float, weights: Mapping[str, Tensor]) -> None:
-        """Take in a look at the weights after a step; those of the best are kept."""
+        """Add an evaluation, and keep the weights if they are the best."""
         if not self.evaluations or score > max(score for _, score in self.evaluations):
             self.best_weights = {name: value.clone() for name, value in weights.items()}
         self.evaluations.append((step, score))
 
 
 def compute_evaluation_interval(steps: int) -> int:
-    """Return how many steps lie between two looks."""
+    """Return the number of steps between two evaluations."""
     return max(1, steps // MAX_EVALUATIONS)

@@ -1,4 +1,4 @@
-"""Going on from the weights of another training, on other data."""
+"""Fine-tuning from the weights of another training."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sim2cam.models.training.config import FineTuning, TrainConfig
 _LAYER_DEPTHS = {"neck": 1, "backbone.stages.2": 2, "backbone.stages.1": 3,
            "backbone.stages.0": 4, "backbone.stem": 5, "upsampling": 1, "backbone.coarse": 2, "backbone.fine": 3,
            "model.backbone": 1}  # fmt: skip
-"""How many steps below the heads layers are, by the beginnings of their names."""
+"""Distance of layers from the heads, by name prefix."""
 
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """Weights that a training begins with.
+    """Initial weights of a training.
 
     Attributes:
-        path: of their file.
-        detector: what they make.
-        record: what the card says of them.
+        path: file of the weights.
+        detector: detector with these weights.
+        record: their record for the card.
     """
 
     path: Path
@@ -38,51 +38,47 @@ class InitialWeights:
 
     @property
     def card(self) -> DetectorCard:
-        """What is known of the weights."""
+        """Card of the weights."""
         return self.detector.card
 
     def check_objects(
         self, objects: Mapping[str, ObjectGeometry], keypoints: Mapping[str, tuple[str, ...]]
     ) -> None:
-        """Refuse weights that find the poses or keypoints of other objects than the data have.
+        """Raise ``CheckpointError`` if poses or keypoints are of other objects than those in the data.
 
         Args:
-            objects: of the data, by category; empty without poses.
-            keypoints: of the data, by category; empty without keypoints.
-
-        Raises:
-            CheckpointError: naming the category.
+            objects: geometries in the data by category; empty without poses.
+            keypoints: keypoint names in the data by category; empty without keypoints.
         """
-        for category, known in objects.items():
-            if not known.matches(self.card.objects[category]):
+        for category, geometry in objects.items():
+            if not geometry.matches(self.card.objects[category]):
                 raise CheckpointError(
                     self.path,
-                    f"finds poses of objects of category '{category}' that are of another size than "
-                    "those of the data, or look the same after other turns. Name other weights.",
+                    f"predicts poses of category '{category}' for objects of another size or symmetry than "
+                    "those in the data. Choose other weights.",
                 )
         for category, names in keypoints.items():
-            found = self.card.keypoints[category]
-            if set(names) != set(found):
+            trained_names = self.card.keypoints[category]
+            if set(names) != set(trained_names):
                 raise CheckpointError(
                     self.path,
-                    f"finds the keypoints {', '.join(found) or 'none'} of category '{category}', but "
-                    f"the data have {', '.join(names) or 'none'}. Name other weights.",
+                    f"predicts the keypoints {', '.join(trained_names) or 'none'} of category '{category}', but "
+                    f"the data have {', '.join(names) or 'none'}. Choose other weights.",
                 )
 
 
 def load_initial_weights(
     path: Path, categories: tuple[str, ...], config: TrainConfig
 ) -> InitialWeights:
-    """Return the weights that a training begins with.
+    """Load the initial weights of a training.
 
     Args:
-        path: of the weights.
-        categories: of the data, in any order.
-        config: of the training.
+        path: file of the weights.
+        categories: categories of the data, in any order.
+        config: settings of the training.
 
     Raises:
-        CheckpointError: a file is missing or broken, or the weights are of another architecture, of
-            other categories, or learned something else.
+        CheckpointError: if a file is missing or broken, or architecture, categories or tasks differ.
     """
     detector = load_detector(path)
     card = detector.card
@@ -93,47 +89,51 @@ def load_initial_weights(
     if set(card.categories) != set(categories):
         raise CheckpointError(
             path,
-            f"finds {', '.join(card.categories)}, but the data are of {', '.join(categories)}. Rename them with "
-            "--map, leave out others with --ignore-unmatched, add those that no picture shows to the data's list of "
-            "categories, or name weights of the same categories.",
+            f"predicts {', '.join(card.categories)}, but the data have {', '.join(categories)}. Rename them with "
+            "--map, drop others with --ignore-unmatched, add categories without objects to the dataset's list, or "
+            "choose other weights.",
         )
-    learned = {
+    trained_tasks = {
         "poses": bool(card.objects),
         "keypoints": bool(card.keypoints),
         "masks": card.masks,
         "amodal": card.is_amodal,
         "roi_classifier": card.roi_classifier,
     }
-    for name, was in learned.items():
-        if was != getattr(config, name):
-            raise _make_mismatch_error(path, name, str(was).lower(), str(not was).lower())
+    for name, is_trained in trained_tasks.items():
+        if is_trained != getattr(config, name):
+            raise _make_mismatch_error(
+                path, name, str(is_trained).lower(), str(not is_trained).lower()
+            )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    before = card.initial_weights.data if card.initial_weights else ()
+    earlier_data = card.initial_weights.data if card.initial_weights else ()
     return InitialWeights(
-        path, detector, InitialWeightsRecord(path.name, digest, (*before, *card.data))
+        path, detector, InitialWeightsRecord(path.name, digest, (*earlier_data, *card.data))
     )
 
 
 def compute_lr_scale(name: str, fine_tuning: FineTuning | None) -> float:
-    """Return the learning rate of a parameter of the detector, as a share of the training's.
+    """Return the learning rate of a parameter relative to ``learning_rate``.
 
     Args:
-        name: of the parameter.
-        fine_tuning: None of a training that begins anew.
+        name: name of the parameter.
+        fine_tuning: fine-tuning settings; None for training from scratch.
     """
     if fine_tuning is None or fine_tuning.residual:
         return 1.0
-    depth = next((d for layer, d in _LAYER_DEPTHS.items() if name.startswith(f"{layer}.")), 0)
+    depth = next(
+        (depth for layer, depth in _LAYER_DEPTHS.items() if name.startswith(f"{layer}.")), 0
+    )
     return fine_tuning.head_lr_scale * fine_tuning.layer_decay**depth
 
 
 def copy_weights(network: nn.Module, source_network: nn.Module) -> None:
-    """Give a network the weights of another one; a residual head that that does not have stays."""
+    """Copy weights into a network; a residual head that the source lacks keeps its weights."""
     network.load_state_dict(network.state_dict() | source_network.state_dict())
 
 
 def freeze_except_residual(network: DetectorNetwork) -> None:
-    """Let nothing of a network learn but its residual heads."""
+    """Freeze all weights of a network except its residual heads."""
     network.requires_grad_(requires_grad=False)
     for head in list_residual_heads(network):
         head.requires_grad_(requires_grad=True)
@@ -144,6 +144,6 @@ def _make_mismatch_error(
 ) -> CheckpointError:
     return CheckpointError(
         path,
-        f"was trained with {name} = {trained_value}, not {configured_value}. Set {name} = {trained_value} in the recipe's [train], or "
-        "name other weights.",
+        f"was trained with {name} = {trained_value}, not {configured_value}. Set {name} = {trained_value} in "
+        "the recipe's [train], or choose other weights.",
     )

@@ -1,4 +1,4 @@
-"""Decoded images with what crops need of their labels, kept in memory up to a budget."""
+"""Annotated images of a training, decoded and cached in memory up to a budget."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from sim2cam.learn.prefetch import prefetch_in_processes
 Floats = NDArray[np.float64]
 
 PIXEL_CENTRE_OFFSET = 0.5
-"""Where boxes have a place that lenses have at 0: theirs are from the pixel's corner."""
+"""Offset from lens coordinates (pixel centres at integers) to box coordinates (pixel corners at integers)."""
 
 UNKNOWN_INSTANCE = 65535
-"""In ``Picture.owners``: there may be an object, or not."""
+"""Value in ``AnnotatedImage.instance_map`` for pixels that may or may not show an object."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
-    """What is learned of objects besides their boxes and categories.
+    """Learning tasks besides boxes and categories.
 
     Attributes:
-        coordinate_scales_m: the largest coordinate of a point of the object of every category (c,); None without
-            poses.
-        symmetry_rotations: the rotations that leave it as it is (c, s, 3, 3); None without poses.
-        amodal: whether boxes are of whole objects.
-        keypoints: names of the points of every category, by its name; empty without keypoints.
-        masks: whether masks are.
-        cutouts: whether objects are cut out of their pictures, which takes knowing their pixels.
+        coordinate_scales_m: largest object coordinate of each category, (c,) in metres; None without poses.
+        symmetry_rotations: symmetry rotations of each category (c, s, 3, 3); None without poses.
+        amodal: learn boxes of whole objects including hidden parts.
+        keypoints: keypoint names by category; empty without keypoints.
+        masks: learn masks.
+        cutouts: an augmentation cuts out objects, which needs instance masks.
     """
 
     coordinate_scales_m: Floats | None = None
@@ -54,23 +53,23 @@ class Tasks:
 
     @property
     def needs_instance_map(self) -> bool:
-        """Whether it must be known which object each pixel shows."""
+        """Whether the instance at each pixel must be known."""
         return self.masks or self.cutouts or self.amodal or self.coordinate_scales_m is not None
 
 
 BOXES_ONLY = Tasks()
-"""Boxes and categories alone."""
+"""Boxes and categories only."""
 
 
 @dataclass(frozen=True, eq=False)
 class Keypoints:
-    """Named points of several objects.
+    """Keypoints of several objects.
 
     Attributes:
-        points_xy: (n, k, 2) in the order in which the category of each has them, pixels as boxes have
-            them; NaN where they are not known and where it has fewer.
-        visibility: 1 where it is seen, 0 where it is hidden, NaN where neither is known (n, k).
-        flip_indices: which one a mirror shows in the place of each (n, k).
+        points_xy: (n, k, 2) in box coordinates, in the order of each object's category; NaN if unknown or
+            beyond the category's number of keypoints.
+        visibility: (n, k), 1 if visible, 0 if hidden, NaN if unknown.
+        flip_indices: index of the keypoint that takes each place after mirroring (n, k).
     """
 
     points_xy: Floats
@@ -80,24 +79,24 @@ class Keypoints:
 
 @dataclass(frozen=True)
 class AnnotatedImage:
-    """One decoded image.
+    """Decoded image with its annotations.
 
     Attributes:
-        rgb: (height, width, 3) uint8.
-        outlines: for every object, points whose bounding box is the object's box under any affine
-            map, (k, 2), pixels: the hull of its mask, or else the corners of its box.
+        rgb: (h, w, 3) uint8.
+        outlines: per object points (k, 2) in pixels whose bounding box is the object's box under any affine
+            transform: the hull of its mask, or else the corners of its box.
         categories: class indices (n,).
-        ignored: objects that are groups (n,).
-        visible_fractions: visible fractions of what lies inside the picture, 1 where unknown (n,).
-        inside_fractions: shares that lie there, 1 where unknown (n,).
-        is_rotatable: every outline is a hull, so boxes stay tight at any angle.
-        keypoints: of every object; None without keypoints.
-        instance_map: what each pixel shows: 0 nothing that is labelled, the number of an object from 1, or
-            ``UNKNOWN_INSTANCE`` in the box of one without a mask (h, w); None where no task needs them.
-        object_coordinates: which point of that object's surface, in its frame over its reach, NaN where it is not known
-            (h, w, 3) float16; None without poses.
-        is_fully_labelled: every object is labelled, so all else is background; a detector that labelled it may have
-            missed some.
+        ignored: whether an object is a group (n,).
+        visible_fractions: visible fraction of the part inside the image, 1 if unknown (n,).
+        inside_fractions: fraction of the object inside the image, 1 if unknown (n,).
+        is_rotatable: whether each outline is a hull, so that boxes stay tight at any angle.
+        keypoints: keypoints of each object; None without keypoint learning.
+        instance_map: object of each pixel (h, w): 0 for background, object number from 1, or
+            ``UNKNOWN_INSTANCE`` in the box of an object without a mask; None if no task needs it.
+        object_coordinates: surface point of each pixel in the object frame, divided by the category's
+            ``coordinate_scales_m`` (h, w, 3) float16, NaN if unknown; None without poses.
+        is_fully_labelled: whether each object is labelled, so that the rest is background; False for
+            pseudo-labels.
     """
 
     rgb: NDArray[np.uint8]
@@ -114,34 +113,35 @@ class AnnotatedImage:
 
     @property
     def nbytes(self) -> int:
-        """Memory that what is known of pixels takes; the other labels are few."""
-        kept = (self.rgb, self.instance_map, self.object_coordinates)
-        return sum(values.nbytes for values in kept if values is not None)
+        """Memory of the pixel arrays in bytes."""
+        arrays = (self.rgb, self.instance_map, self.object_coordinates)
+        return sum(values.nbytes for values in arrays if values is not None)
 
     @cached_property
     def visible_boxes_xyxy(self) -> Floats:
-        """Boxes of what is seen of the objects (n, 4), pixels: NaN where nothing is, and their own where it is
-        not known which pixels show them.
+        """Boxes of the visible parts of objects (n, 4) in pixels, NaN if an object is hidden.
+
+        Without a complete instance map these are the bounding boxes of the outlines.
         """
-        owners = get_complete_instance_map(self)
-        if owners is None:
+        instance_map = get_complete_instance_map(self)
+        if instance_map is None:
             return compute_bounding_boxes(self.outlines)
-        seen = np.full((len(self.outlines), 4), np.nan)
-        for box, window in zip(seen, find_objects(owners, len(seen)), strict=True):
+        boxes = np.full((len(self.outlines), 4), np.nan)
+        for box, window in zip(boxes, find_objects(instance_map, len(boxes)), strict=True):
             if window is not None:
                 rows, columns = window
                 box[:] = columns.start, rows.start, columns.stop, rows.stop
-        return seen
+        return boxes
 
 
 def get_complete_instance_map(image: AnnotatedImage) -> NDArray[np.uint16] | None:
-    """Return what each pixel of a picture shows (h, w); None where that is not known of all of them."""
-    owners = image.instance_map
-    return None if owners is None or UNKNOWN_INSTANCE in owners else owners
+    """Return the instance map of an image (h, w); None if pixels of an object are unknown."""
+    instance_map = image.instance_map
+    return None if instance_map is None or UNKNOWN_INSTANCE in instance_map else instance_map
 
 
 def compute_bounding_boxes(outlines: Iterable[Floats]) -> Floats:
-    """Return the bounding boxes (n, 4) of points (k, 2)."""
+    """Return the bounding boxes (n, 4) of sets of points (k, 2)."""
     boxes = [np.concatenate([points.min(axis=0), points.max(axis=0)]) for points in outlines]
     return np.array(boxes, np.float64).reshape(-1, 4)
 
@@ -149,15 +149,15 @@ def compute_bounding_boxes(outlines: Iterable[Floats]) -> Floats:
 def read_annotated_image(
     sample: Sample, categories: Sequence[str], tasks: Tasks = BOXES_ONLY
 ) -> AnnotatedImage:
-    """Return a labelled sample as crops need it.
+    """Read a labelled sample.
 
     Args:
         sample: the sample.
         categories: names in the order of class indices.
-        tasks: what is learned.
+        tasks: what the detector learns besides boxes.
 
     Raises:
-        InputError: an image cannot be read, or is not of the size that its labels are for.
+        InputError: if an image cannot be read, or its size differs from that of the labels.
     """
     objects = sample.objects or ()
     rgb = read_rgb(sample.rgb)
@@ -168,21 +168,29 @@ def read_annotated_image(
             f"{sample.width}x{sample.height}.",
         )
     ids = read_channel("ids", sample.channels["ids"]) if "ids" in sample.channels else None
-    seen = None if tasks.amodal else ids  # hulls are of what is seen
-    hulls = [None if seen is None else _compute_object_hull(label, seen) for label in objects]
+    hull_ids = None if tasks.amodal else ids  # hulls cover visible parts only
+    hulls = [
+        None if hull_ids is None else _compute_object_hull(label, hull_ids) for label in objects
+    ]
     return AnnotatedImage(
         rgb=rgb,
         outlines=tuple(
             _get_box_corners(label) if hull is None else hull
             for label, hull in zip(objects, hulls, strict=True)
         ),
-        categories=np.array([categories.index(o.category) for o in objects], np.int64),
-        ignored=np.array([o.is_crowd for o in objects], np.bool_),
+        categories=np.array([categories.index(label.category) for label in objects], np.int64),
+        ignored=np.array([label.is_crowd for label in objects], np.bool_),
         visible_fractions=np.array(
-            [1.0 if o.visible_fraction is None else o.visible_fraction for o in objects], np.float64
+            [
+                1.0 if label.visible_fraction is None else label.visible_fraction
+                for label in objects
+            ],
+            np.float64,
         ),
-        inside_fractions=np.array([1.0 - (o.truncation or 0.0) for o in objects], np.float64),
-        is_rotatable=seen is not None and all(hull is not None for hull in hulls),
+        inside_fractions=np.array(
+            [1.0 - (label.truncation or 0.0) for label in objects], np.float64
+        ),
+        is_rotatable=hull_ids is not None and all(hull is not None for hull in hulls),
         keypoints=_make_keypoints(objects, tasks.keypoints) if tasks.keypoints else None,
         instance_map=_make_instance_map(sample) if tasks.needs_instance_map else None,
         object_coordinates=None
@@ -195,13 +203,13 @@ def read_annotated_image(
 
 
 class ImageCache:
-    """Pictures by part and number, decoded once as long as the budget lasts; safe with threads.
+    """Cache of annotated images, thread-safe; images beyond the budget are decoded at each use.
 
     Args:
-        datasets: the samples of each part.
+        datasets: samples of each dataset.
         categories: names in the order of class indices.
-        budget_bytes: decoded images beyond this are decoded at every use.
-        tasks: what is learned.
+        budget_bytes: memory budget of decoded images.
+        tasks: what the detector learns besides boxes.
     """
 
     def __init__(
@@ -219,34 +227,37 @@ class ImageCache:
         self._lock = threading.Lock()
 
     def preload(self, processes: int) -> None:
-        """Decode pictures until the budget is used up, in several processes. Those forked later share them.
+        """Decode images in several processes until the budget is used up.
+
+        Processes that are forked later share the memory.
 
         Raises:
-            InputError: a file cannot be read.
+            InputError: if a file cannot be read.
         """
         keys = [
-            (part, n) for part, samples in enumerate(self._datasets) for n in range(len(samples))
+            (dataset_index, image_index)
+            for dataset_index, samples in enumerate(self._datasets)
+            for image_index in range(len(samples))
         ]
-        read = prefetch_in_processes(lambda i: self._read(*keys[i]), range(len(keys)), processes)
-        for key, picture in zip(keys, read, strict=True):
-            if not self._store_if_room(
-                key, copy.deepcopy(picture)
-            ):  # what is shared takes an open file
+        images = prefetch_in_processes(lambda i: self._read(*keys[i]), range(len(keys)), processes)
+        for key, image in zip(keys, images, strict=True):
+            # a copy, because each array in shared memory holds an open file
+            if not self._store_if_room(key, copy.deepcopy(image)):
                 break
 
     def get(self, dataset_index: int, image_index: int) -> AnnotatedImage:
-        """Return a picture.
+        """Return an image.
 
         Raises:
-            InputError: its files cannot be read.
+            InputError: if its files cannot be read.
         """
         key = (dataset_index, image_index)
-        kept = self._images.get(key)
-        if kept is not None:
-            return kept
-        picture = self._read(dataset_index, image_index)
-        self._store_if_room(key, picture)
-        return picture
+        cached = self._images.get(key)
+        if cached is not None:
+            return cached
+        image = self._read(dataset_index, image_index)
+        self._store_if_room(key, image)
+        return image
 
     def _read(self, dataset_index: int, image_index: int) -> AnnotatedImage:
         return read_annotated_image(
@@ -254,7 +265,7 @@ class ImageCache:
         )
 
     def _store_if_room(self, key: tuple[int, int], image: AnnotatedImage) -> bool:
-        """Keep a picture as far as there is room, and returns whether it is there."""
+        """Store an image if the budget allows; return whether it is stored."""
         size = image.nbytes
         with self._lock:
             if key not in self._images and size <= self._remaining_bytes:
@@ -271,52 +282,56 @@ def _get_box_corners(label: ObjectLabel) -> NDArray[np.float64]:
 def _read_object_coordinates(
     sample: Sample, ids: NDArray[np.uint16] | None, coordinate_scales_m: Mapping[str, float]
 ) -> NDArray[np.float16]:
-    """Return the ``points`` of a picture; of one without channels for them, none is known."""
-    points = np.full((sample.height, sample.width, 3), np.nan, np.float16)
+    """Return the object coordinates of an image; all NaN without the channels."""
+    coordinates = np.full((sample.height, sample.width, 3), np.nan, np.float16)
     if ids is None or "coordinates" not in sample.channels:
-        return points
-    shares = read_channel("coordinates", sample.channels["coordinates"])
+        return coordinates
+    fractions = read_channel("coordinates", sample.channels["coordinates"])
     for label in sample.objects or ():
         if label.extent_m is not None:
             low, high = np.array(label.extent_m)
-            mine = ids == label.instance_id
-            points[mine] = (low + shares[mine] * (high - low)) / coordinate_scales_m[label.category]
-    return points
+            mask = ids == label.instance_id
+            coordinates[mask] = (low + fractions[mask] * (high - low)) / coordinate_scales_m[
+                label.category
+            ]
+    return coordinates
 
 
 def _make_keypoints(
     objects: Sequence[ObjectLabel], names: Mapping[str, tuple[str, ...]]
 ) -> Keypoints:
-    most = max(map(len, names.values()))
-    places = np.full((len(objects), most, 2), np.nan)
-    seen = np.full((len(objects), most), np.nan)
-    others = np.tile(np.arange(most), (len(objects), 1))
+    n_keypoints = max(map(len, names.values()))
+    points_xy = np.full((len(objects), n_keypoints, 2), np.nan)
+    visibility = np.full((len(objects), n_keypoints), np.nan)
+    flip_indices = np.tile(np.arange(n_keypoints), (len(objects), 1))
     for row, label in enumerate(objects):
-        ours = names[label.category]
-        order = find_flip_indices(ours) or range(len(ours))
-        others[row, : len(ours)] = order
+        category_names = names[label.category]
+        order = find_flip_indices(category_names) or range(len(category_names))
+        flip_indices[row, : len(category_names)] = order
         for point in label.keypoints or ():
             if point.visibility > 0:
-                column = ours.index(point.name)
-                places[row, column] = np.add(point.xy, PIXEL_CENTRE_OFFSET)
-                seen[row, column] = point.visibility == 2
-    return Keypoints(places, seen, others)
+                column = category_names.index(point.name)
+                points_xy[row, column] = np.add(point.xy, PIXEL_CENTRE_OFFSET)
+                visibility[row, column] = point.visibility == 2
+    return Keypoints(points_xy, visibility, flip_indices)
 
 
 def _make_instance_map(sample: Sample) -> NDArray[np.uint16]:
     objects, masks = sample.objects or (), read_visible_masks(sample)
-    owners = np.zeros((sample.height, sample.width), np.uint16)
+    instance_map = np.zeros((sample.height, sample.width), np.uint16)
     for label, mask in zip(objects, masks, strict=True):
         if mask is None:
-            owners[RleMask.from_box(label.box_xyxy, owners.shape).decode()] = UNKNOWN_INSTANCE
+            instance_map[RleMask.from_box(label.box_xyxy, instance_map.shape).decode()] = (
+                UNKNOWN_INSTANCE
+            )
     for number, mask in enumerate(masks, 1):
         if mask is not None:
-            owners[mask] = number
-    return owners
+            instance_map[mask] = number
+    return instance_map
 
 
 def _compute_object_hull(label: ObjectLabel, ids: NDArray[np.uint16]) -> NDArray[np.float64] | None:
-    """Return the hull of the pixels that show the object; None when there are none."""
+    """Return the hull of the object's visible pixels; None if there are none."""
     x0, y0 = (max(int(np.floor(v)), 0) for v in label.box_xyxy[:2])
     x1, y1 = (int(np.ceil(v)) for v in label.box_xyxy[2:])
     if label.instance_id is None:
@@ -326,10 +341,10 @@ def _compute_object_hull(label: ObjectLabel, ids: NDArray[np.uint16]) -> NDArray
 
 
 def compute_hull(mask: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-    """Return the hull (k, 2) of the squares of the pixels of a mask (h, w); None when there are none."""
+    """Return the hull (k, 2) of the pixel squares of a mask (h, w); None for an empty mask."""
     rows, columns = np.nonzero(mask)
     if not len(rows):
         return None
-    corner = np.stack([columns, rows], axis=1)
-    squares = np.concatenate([corner + offset for offset in ((0, 0), (1, 0), (0, 1), (1, 1))])
+    corners = np.stack([columns, rows], axis=1)
+    squares = np.concatenate([corners + offset for offset in ((0, 0), (1, 0), (0, 1), (1, 1))])
     return np.asarray(cv2.convexHull(squares.astype(np.int32)), np.float64).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Labelling captures by what a detector finds in them, so that another one learns from them."""
+"""Pseudo-labels: detections in unlabelled images, used as labels for training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sim2cam.metrics.detection import Detection
 from sim2cam.models.inference.detector import AnyDetector, detect_dataset
 
 MIN_LABEL_SCORE = 0.5
-"""Score from which on what is found is a label."""
+"""Score from which a detection becomes a label."""
 
 MIN_IGNORE_SCORE = 0.1
-"""Score from which on what is found is labelled at all, as a crowd."""
+"""Score from which a detection becomes an ignored region."""
 
 
 def pseudo_label(
@@ -24,33 +24,32 @@ def pseudo_label(
     min_score: float = MIN_LABEL_SCORE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Dataset:
-    """Return captures with what a detector finds in them as their labels, to train on.
+    """Return the images with a detector's detections as labels, for self-training.
 
-    That is self-training with pseudo-labels (Lee 2013, "Pseudo-Label"). What it is not sure of is
-    labelled as a crowd, which is neither learned nor unlearned; nor is what lies outside the labels
-    (``Picture.is_complete``), where it may have missed objects. Boxes are as tight as those that it
-    learned: its margin, which fits them to how people draw theirs, is left out.
+    Pseudo-labels after Lee (2013, "Pseudo-Label"). Detections below ``min_score`` become ignored regions. The rest
+    of the image is ignored too (``AnnotatedImage.is_fully_labelled``), since the detector may miss objects. Boxes
+    are stored without the detector's box expansion.
 
     Args:
-        detector: whose categories they get. Its confidences are calibrated (``calibrate_detector``), or ``min_score``
-            is no probability.
-        images: pictures; labels of theirs are not looked at.
-        min_score: score from which on what is found is a label, ``UNSURE`` to 1.
-        progress: is told how many images of how many are done.
+        detector: detector with calibrated confidences (``calibrate_detector``); otherwise ``min_score`` is not a
+            probability.
+        images: images to label; existing labels are ignored.
+        min_score: score from which a detection becomes a label, ``MIN_IGNORE_SCORE`` to 1.
+        progress: called with the numbers of finished and of all images.
 
     Raises:
-        ValueError: ``min_score`` is out of range.
-        InputError: an image cannot be read.
+        ValueError: if ``min_score`` is out of range.
+        InputError: if an image cannot be read.
     """
     if not MIN_IGNORE_SCORE <= min_score <= 1:
-        raise ValueError(f"sure must be {MIN_IGNORE_SCORE} to 1, not {min_score}")
-    tight = replace(detector, card=replace(detector.card, box_expansion=0.0))
-    found = detect_dataset(tight, images, score_floor=MIN_IGNORE_SCORE, progress=progress)
+        raise ValueError(f"min_score must be {MIN_IGNORE_SCORE} to 1, not {min_score}")
+    unexpanded = replace(detector, card=replace(detector.card, box_expansion=0.0))
+    detections = detect_dataset(unexpanded, images, score_floor=MIN_IGNORE_SCORE, progress=progress)
     samples = tuple(
         replace(
             sample,
             objects=tuple(
-                filter(_has_area, (_make_label(one, min_score) for one in found[sample.name]))
+                filter(_has_area, (_make_label(d, min_score) for d in detections[sample.name]))
             ),
             origin=PSEUDO_LABELLED,
         )
@@ -62,9 +61,9 @@ def pseudo_label(
 def _make_label(detection: Detection, min_score: float) -> ObjectLabel:
     left, top, right, bottom = detection.box_xyxy
     area_px = (right - left) * (bottom - top)
-    is_unsure = detection.score < min_score
+    is_uncertain = detection.score < min_score
     return ObjectLabel(
-        detection.category, detection.box_xyxy, area_px, is_crowd=is_unsure, mask=detection.mask
+        detection.category, detection.box_xyxy, area_px, is_crowd=is_uncertain, mask=detection.mask
     )
 
 

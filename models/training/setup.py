@@ -1,4 +1,4 @@
-"""What a detector learns from what: labelled data, and what there is beside them."""
+"""Inputs of a training run, checked and prepared."""
 
 from __future__ import annotations
 
@@ -36,15 +36,13 @@ from sim2cam.models.training.images import Tasks
 
 @dataclass(frozen=True)
 class AuxiliaryData:
-    """What a training may have beside labelled data.
+    """Optional inputs of a training besides labelled data.
 
     Attributes:
-        initial_weights: file of the weights that it begins with.
-        target_images: what it is brought to; nothing but pixels of these is used.
-        background_images: pictures of anything else, that objects are cut out and laid before; nothing but their
-            pixels is used.
-        validation_set: labelled captures that choose after which step it ends, where it has ``patience``; they are
-            not trained on.
+        initial_weights: file of weights to fine-tune.
+        target_images: unlabelled images to adapt to; only their pixels are used.
+        background_images: images without objects of interest, pasted behind objects; only their pixels are used.
+        validation_set: labelled images for early stopping (``patience``); not used for training.
     """
 
     initial_weights: Path | None = None
@@ -54,24 +52,24 @@ class AuxiliaryData:
 
 
 NO_AUXILIARY_DATA = AuxiliaryData()
-"""Labelled data alone."""
+"""Training on labelled data only."""
 
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """What is learned from what.
+    """Checked inputs of a training run.
 
     Attributes:
-        datasets: labelled data sets with their weights, and with the boxes that are learned.
-        records: what the card says of them.
-        config: everything else that decides the result.
+        datasets: labelled datasets with the boxes that are learned, and their weights.
+        records: records of the datasets for the card.
+        config: all other settings.
         categories: names in the order of class indices.
-        objects: whose poses are learned, by category; empty without poses.
-        tasks: what is learned besides boxes.
-        initial_weights: weights that it begins with; None where it begins anew.
-        target_images: pictures alone, that it is brought to; None without.
-        background_images: pictures alone, that objects are also seen before; None without.
-        validation_set: what chooses after which step it ends; None of a fixed number of steps.
+        objects: geometry by category for pose learning; empty without poses.
+        tasks: what the detector learns besides boxes.
+        initial_weights: weights to fine-tune; None for training from scratch.
+        target_images: unlabelled images to adapt to; None without.
+        background_images: unlabelled background images; None without.
+        validation_set: labelled images for early stopping; None for a fixed number of steps.
     """
 
     datasets: WeightedDatasets
@@ -87,60 +85,62 @@ class TrainingSetup:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether nothing but a residual head learns."""
+        """Whether only a residual head is trained."""
         return self.config.fine_tuning is not None and self.config.fine_tuning.residual
 
     @property
     def has_residual(self) -> bool:
-        """Whether the detector has a residual head, from this training or the one before."""
+        """Whether the detector has a residual head, new or from the initial weights."""
         return self.is_frozen or (
             self.initial_weights is not None and self.initial_weights.card.residual
         )
 
     @functools.cached_property
     def target_images_record(self) -> DatasetRecord | None:
-        """What the card says of the captures; None without. It takes reading all of them.
+        """Record of the target images for the card; None without. Reads all of them.
 
         Raises:
-            InputError: a capture cannot be read.
+            InputError: if an image cannot be read.
         """
         return _make_record(self.target_images)
 
     @functools.cached_property
     def background_images_record(self) -> DatasetRecord | None:
-        """What the card says of the backdrops; None without. It takes reading all of them.
+        """Record of the background images for the card; None without. Reads all of them.
 
         Raises:
-            InputError: a backdrop cannot be read.
+            InputError: if an image cannot be read.
         """
         return _make_record(self.background_images)
 
     def identity(self) -> dict[str, Any]:
-        """Return all that decides the result, as JSON values.
+        """Return everything that determines the result, as JSON values.
 
         Raises:
-            InputError: a capture or a backdrop cannot be read.
+            InputError: if a target or background image cannot be read.
         """
-        decisive = {n: v for n, v in self.config.to_json().items() if n != "cache_bytes"}
-        records = [asdict(one) for one in self.records]
+        settings = {
+            name: value for name, value in self.config.to_json().items() if name != "cache_bytes"
+        }
+        records = [asdict(record) for record in self.records]
         for record in records:
             del record["licences"]
         data = {f"dataset {number}": record for number, record in enumerate(records, 1)}
-        start = None if self.initial_weights is None else self.initial_weights.record
-        aids = {
-            "initial_weights": start,
+        initial = None if self.initial_weights is None else self.initial_weights.record
+        auxiliary = {
+            "initial_weights": initial,
             "target_images": self.target_images_record,
             "background_images": self.background_images_record,
             "validation_set": _make_record(self.validation_set),
         }
-        digests = {name: one.digest for name, one in aids.items() if one is not None}
-        return {"config": decisive, "categories": self.categories, "data": data, **digests}
+        digests = {name: record.digest for name, record in auxiliary.items() if record is not None}
+        return {"config": settings, "categories": self.categories, "data": data, **digests}
 
     def make_card(self) -> DetectorCard:
-        """Return the card of the detector before its first step.
+        """Return the card of the untrained detector.
 
         Raises:
-            InputError: a capture or a backdrop cannot be read.
+            InputError: if a target or background image cannot be read.
         """
         return DetectorCard(
             self.config.architecture,
@@ -148,7 +148,7 @@ class TrainingSetup:
             0,
             self.config.to_json(),
             self.records,
-            licence=" AND ".join(sorted({name for one in self.records for name in one.licences})),
+            licence=" AND ".join(sorted({name for r in self.records for name in r.licences})),
             input_scale=self._compute_input_scale(),
             objects=dict(self.objects),
             keypoints=dict(self.tasks.keypoints),
@@ -163,44 +163,48 @@ class TrainingSetup:
         )
 
     def _compute_input_scale(self) -> float:
-        """Return by how much images are enlarged: over that of crops, as much as for the weights before."""
-        trained = compute_trained_input_scale(self.config.scale_range)
+        """Return the input scale of the trained detector, relative to that of the initial weights."""
+        input_scale = compute_trained_input_scale(self.config.scale_range)
         if self.initial_weights is None:
-            return trained
-        before = self.initial_weights.card
-        return round(trained * before.input_scale / before.trained_input_scale, 3)
+            return input_scale
+        initial_card = self.initial_weights.card
+        return round(input_scale * initial_card.input_scale / initial_card.trained_input_scale, 3)
 
     def _compute_box_size_range(self) -> tuple[float, float] | None:
-        """Return the range of sizes that are known, those of the weights before too."""
-        ours = compute_box_size_range(self.datasets, self.config)
-        before = (
+        """Return the range of box sizes in the training data and in that of the initial weights."""
+        own_range = compute_box_size_range(self.datasets, self.config)
+        initial_range = (
             None if self.initial_weights is None else self.initial_weights.card.box_size_range_px
         )
-        known = [sizes for sizes in (ours, before) if sizes is not None]
-        return (min(low for low, _ in known), max(high for _, high in known)) if known else None
+        ranges = [sizes for sizes in (own_range, initial_range) if sizes is not None]
+        return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
 
     def _compute_image_digests(self) -> tuple[str, ...]:
-        """Return what the card says of all pictures trained on, those of the weights before too."""
-        ours = sketch_digests(sample for dataset, _ in self.datasets for sample in dataset.samples)
-        before = () if self.initial_weights is None else self.initial_weights.card.image_digests
-        return tuple(sorted({*ours, *before})[:MAX_SKETCH_DIGESTS])
+        """Return a sketch of the training images' digests, including those of the initial weights."""
+        own_digests = sketch_digests(
+            sample for dataset, _ in self.datasets for sample in dataset.samples
+        )
+        initial_digests = (
+            () if self.initial_weights is None else self.initial_weights.card.image_digests
+        )
+        return tuple(sorted({*own_digests, *initial_digests})[:MAX_SKETCH_DIGESTS])
 
 
 def make_training_setup(
     datasets: WeightedDatasets, config: TrainConfig, auxiliary_data: AuxiliaryData
 ) -> TrainingSetup:
-    """Return what is learned from what.
+    """Check the inputs of a training and return them prepared.
 
     Args:
-        datasets: labelled data sets with their weights.
-        config: without settings of fine-tuning, the usual ones where it begins with weights.
-        auxiliary_data: what there is beside labelled data.
+        datasets: labelled datasets and their weights.
+        config: settings of the training; with initial weights, ``fine_tuning`` gets its defaults if unset.
+        auxiliary_data: initial weights, target images, background images, validation set.
 
     Raises:
-        InputError: the data cannot be trained on.
-        CheckpointError: the weights to begin with are broken, or do not fit.
-        UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
-            ask for what is not there, or the other way round.
+        InputError: if the data cannot be used for training.
+        CheckpointError: if the initial weights are broken or do not fit.
+        UsageError: if settings and data contradict each other, or mirrored crops need keypoint names with
+            "left" and "right".
     """
     categories = check_datasets(datasets, config)
     _check_auxiliary_data(config, auxiliary_data)
@@ -211,14 +215,14 @@ def make_training_setup(
     )
     objects = read_object_geometries([dataset for dataset, _ in datasets]) if config.poses else {}
     keypoints = collect_keypoint_names(datasets, config)
-    start = (
+    initial_weights = (
         None
         if auxiliary_data.initial_weights is None
         else load_initial_weights(auxiliary_data.initial_weights, categories, config)
     )
-    if start is not None:
-        start.check_objects(objects, keypoints)
-        categories, keypoints = start.card.categories, start.card.keypoints
+    if initial_weights is not None:
+        initial_weights.check_objects(objects, keypoints)
+        categories, keypoints = initial_weights.card.categories, initial_weights.card.keypoints
     tasks = Tasks(
         keypoints=keypoints,
         masks=config.masks,
@@ -229,26 +233,26 @@ def make_training_setup(
         or auxiliary_data.background_images is not None,
     )
     if auxiliary_data.background_images is not None:
-        _check_instance_masks(datasets, "laid before backdrops", "without --backgrounds")
+        _check_instance_masks(datasets, "put on background images", "without --backgrounds")
         if not auxiliary_data.background_images.samples:
             raise InputError(
-                auxiliary_data.background_images.root, "no images to lay objects before."
+                auxiliary_data.background_images.root, "contains no background images."
             )
     if config.copy_paste:
-        _check_instance_masks(datasets, "laid into other pictures", "with copy_paste = false")
+        _check_instance_masks(datasets, "pasted into other images", "with copy_paste = false")
     if config.dead_leaves:
-        _check_instance_masks(datasets, "laid before collages", "with dead_leaves = false")
-    if config.instance_colour_jitter:
         _check_instance_masks(
-            datasets, "seen in other shades", "with instance_colour_jitter = false"
+            datasets, "put on dead-leaves backgrounds", "with dead_leaves = false"
         )
+    if config.instance_colour_jitter:
+        _check_instance_masks(datasets, "jittered in colour", "with instance_colour_jitter = false")
     if objects:
         _check_object_coordinates(datasets)
-        known = [objects[name] for name in categories]
+        geometries = [objects[name] for name in categories]
         tasks = replace(
             tasks,
-            coordinate_scales_m=np.array([one.max_coordinate_m for one in known]),
-            symmetry_rotations=stack_symmetry_rotations(known),
+            coordinate_scales_m=np.array([geometry.max_coordinate_m for geometry in geometries]),
+            symmetry_rotations=stack_symmetry_rotations(geometries),
         )
     return TrainingSetup(
         datasets,
@@ -257,7 +261,7 @@ def make_training_setup(
         categories,
         objects,
         tasks,
-        start,
+        initial_weights,
         target_images=None
         if auxiliary_data.target_images is None
         else strip_annotations(auxiliary_data.target_images),
@@ -271,44 +275,44 @@ def make_training_setup(
 
 
 def _check_object_coordinates(datasets: WeightedDatasets) -> None:
-    """Refuse data of which none tell which points of objects their pixels show."""
-    wanted = {"ids", "coordinates"}
-    if not any(wanted <= sample.channels.keys() for d, _ in datasets for sample in d.samples):
+    """Raise ``InputError`` if no sample has object coordinates."""
+    required = {"ids", "coordinates"}
+    if not any(required <= sample.channels.keys() for d, _ in datasets for sample in d.samples):
         raise InputError(
             datasets[0][0].root,
-            "has no channels ids and coordinates, from which poses are learned. Render it again with both "
-            "among --channels, or train without poses.",
+            "has no channels ids and coordinates, which learning poses needs. Render with both in --channels, "
+            "or train without poses.",
         )
 
 
 def _check_instance_masks(datasets: WeightedDatasets, use: str, alternative: str) -> None:
-    """Refuse data of which no object can be cut out.
+    """Raise ``InputError`` if no sample has instance masks.
 
     Args:
-        datasets: labelled data sets.
-        use: what would be done with it.
-        alternative: how to train otherwise.
+        datasets: labelled datasets.
+        use: what needs the masks, for the message.
+        alternative: how to train without them, for the message.
     """
     samples = [sample for dataset, _ in datasets for sample in dataset.samples]
     if not any(
-        "ids" in s.channels or any(o.mask is not None for o in s.objects or ()) for s in samples
+        "ids" in sample.channels or any(label.mask is not None for label in sample.objects or ())
+        for sample in samples
     ):
         raise InputError(
             datasets[0][0].root,
-            f"does not say which pixels show objects, so they cannot be {use}. Render it again with ids among "
-            f"--channels, or train {alternative}.",
+            f"has no instance masks, so objects cannot be {use}. Render with ids in --channels, or train "
+            f"{alternative}.",
         )
 
 
 def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) -> None:
     if config.fine_tuning is not None and auxiliary_data.initial_weights is None:
         raise UsageError(
-            "fine_tuning needs weights to begin with. Name them with --from, or leave it out of the "
-            "recipe's [train]."
+            "fine_tuning needs initial weights. Add --from, or remove fine_tuning from the recipe's [train]."
         )
     if config.adapt is not None and auxiliary_data.target_images is None:
         raise UsageError(
-            "adapt needs captures. Name them with --captures, or leave it out of the recipe's [train]."
+            "adapt needs unlabelled target images. Add --captures, or remove adapt from the recipe's [train]."
         )
     for sample in (
         auxiliary_data.validation_set.samples
@@ -317,17 +321,17 @@ def _check_auxiliary_data(config: TrainConfig, auxiliary_data: AuxiliaryData) ->
     ):
         if sample.objects is None:
             raise InputError(
-                sample.rgb, "has no labels to tell by when to stop. Label it, or set patience = 0."
+                sample.rgb, "has no labels for early stopping. Label it, or set patience = 0."
             )
     if auxiliary_data.target_images is None:
         return
     if config.adapt is None:
         raise UsageError(
-            f"--captures {auxiliary_data.target_images.root}: nothing is done with them. Name a method in the recipe's "
-            "[train.adapt]."
+            f"--captures {auxiliary_data.target_images.root}: no adaptation method uses these images. Set one "
+            "in the recipe's [train.adapt]."
         )
     if not auxiliary_data.target_images.samples:
-        raise InputError(auxiliary_data.target_images.root, "no images to adapt to.")
+        raise InputError(auxiliary_data.target_images.root, "contains no images to adapt to.")
 
 
 def _make_record(dataset: Dataset | None) -> DatasetRecord | None:

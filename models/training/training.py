@@ -1,4 +1,7 @@
-"""Training a detector: a plain loop over batches that a seed and a step number decide."""
+"""Training loop of detectors.
+
+Seed and step number determine each batch, so a resumed run continues exactly.
+"""
 
 from __future__ import annotations
 
@@ -99,28 +102,26 @@ from sim2cam.seeds import derive_seed
 __all__ = ["WEIGHTS", "TrainProgress", "read_metrics", "train_detector"]
 
 CACHE_MEMORY_SHARE = 0.6
-"""Of the machine's memory that decoded images take at most."""
+"""Largest share of the machine's memory for decoded images."""
 
 BACKGROUND_CACHE_DIVISOR = 8
-"""The part of the memory of decoded images that backdrops take is one in so many."""
+"""Background images get 1 / BACKGROUND_CACHE_DIVISOR of the memory for decoded images."""
 
 Network = TypeVar("Network", bound=nn.Module)
 
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """A line of the training's record.
+    """One line of the training log.
 
     Attributes:
-        step: steps done.
-        steps: steps in all.
-        losses: means since the last line: ``heat box category total``, with poses
-            ``outline surface``, with a reader ``reading``, with keypoints ``keypoints seen``, with masks
-            ``shown votes``; with captures what ``adaptation_losses`` returns. Models of torchvision
-            have the names that it gives them.
-        learning_rate: of the last step.
-        step_s: seconds a step since the last line, waiting for data included.
-        wait_s: of these, the seconds in which a batch was not there yet.
+        step: number of completed steps.
+        steps: total number of steps.
+        losses: mean losses since the previous line: ``total``, the names in ``LOSS_WEIGHTS`` that the tasks
+            need, and those of ``adaptation_losses``. Torchvision models keep torchvision's names.
+        learning_rate: learning rate of the last step.
+        step_s: mean seconds per step since the previous line, including waiting for data.
+        wait_s: part of ``step_s`` spent waiting for the batch.
     """
 
     step: int
@@ -132,13 +133,13 @@ class TrainProgress:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What goes wrong, in words with what to do about it."""
-        # at first a teacher that begins from scratch is sure of nothing either
+        """Problems of the training and what to do about them."""
+        # a teacher without pretraining is not confident in the first half of the steps
         if self.losses.get("teacher") != 0.0 or 2 * self.step <= self.steps:
             return ()
         return (
-            "the mean teacher is sure of nothing in the captures, and teaches nothing. Begin with weights that "
-            "find something in them (--from), or take another method.",
+            "the mean teacher is not confident about any object in the target images, so it has no effect. "
+            "Start from weights that detect objects in them (--from), or use another method.",
         )
 
 
@@ -155,35 +156,35 @@ def train_detector(
     checkpoint_interval_s: float = 30.0,
     log_interval_steps: int = 20,
 ) -> AnyDetector:
-    """Return the detector whose averaged weights are then in ``run_dir/weights.safetensors``.
+    """Train a detector and return it with the averaged weights.
 
     Args:
-        datasets: labelled data sets with their weights.
-        config: everything else that decides the result.
-        run_dir: for checkpoint, weights, their card and ``metrics.jsonl``.
-        auxiliary_data: what there is beside labelled data.
-        resume: goes on from the checkpoint, where there is one.
+        datasets: labelled datasets and their weights.
+        config: all other settings.
+        run_dir: folder for checkpoint, weights, card and ``metrics.jsonl``.
+        auxiliary_data: initial weights, target images, background images, validation set.
+        resume: continue from the checkpoint if there is one.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
-        progress: is told of every line of the record.
+        progress: called with each line of the log.
         checkpoint_interval_s: seconds between checkpoints.
-        log_interval_steps: steps between lines of the record.
+        log_interval_steps: steps between lines of the log.
 
     Raises:
-        InputError: the data cannot be trained on.
-        CheckpointError: the checkpoint is broken or of another training, or the weights to begin with
+        InputError: if the data cannot be used for training.
+        CheckpointError: if the checkpoint is broken or belongs to another training, or the initial weights
             are broken or do not fit.
-        OutputError: the folder cannot be written, or holds a training and ``resume`` is False.
-        UsageError: names of keypoints do not tell left from right, which mirrored crops take; settings
-            ask for what is not there, or the other way round.
-        UsageError, BackendError: there is no such device, its memory is full, processes cannot share the
-            batch, or operators that the architecture needs do not load.
-        Sim2CamError: the loss is no longer finite.
+        OutputError: if the folder cannot be written, or holds a training and ``resume`` is False.
+        UsageError: if settings and data contradict each other, or mirrored crops need keypoint names with
+            "left" and "right".
+        BackendError: if the device is missing or out of memory, the processes cannot share the batch, or
+            operators of the architecture do not load.
+        Sim2CamError: if the loss is not finite.
     """
     check_operators(config.architecture)
-    with join_process_group(device) as place:
+    with join_process_group(device) as torch_device:
         _train(
             make_training_setup(datasets, config, auxiliary_data),
-            place,
+            torch_device,
             run_dir,
             resume=resume,
             progress=progress,
@@ -191,7 +192,7 @@ def train_detector(
             log_interval_steps=log_interval_steps,
         )
     release_memory()
-    return load_detector(run_dir / WEIGHTS, device=str(place))
+    return load_detector(run_dir / WEIGHTS, device=str(torch_device))
 
 
 def _train(
@@ -204,24 +205,25 @@ def _train(
     checkpoint_interval_s: float,
     log_interval_steps: int,
 ) -> None:
-    """Train to the last step and, in the first process, writes what came of it."""
     config, identity = setup.config, setup.identity()
     run = (_TorchvisionRun if config.is_torchvision else _NativeRun)(setup, device)
     record = MetricsLog(run_dir, "Lower learning_rate")
     if checkpoint := open_run(run_dir, identity, TrainProgress, resume=resume):
         record.resume(run.restore(checkpoint))
     card = setup.make_card()
-    batches, views = (
+    batch_maker, view_maker = (
         build_batch_maker(
             setup.datasets, card.categories, setup.tasks, config, setup.background_images
         ),
         _build_view_maker(setup),
     )
 
-    with open_checkpointer(run_dir / CHECKPOINT, checkpoint_interval_s) as keeper:
-        made = TimedIterator(prefetch_batches(batches, views, config, run.remaining_steps, device))
-        for batch, seen in made:
-            record.add(all_reduce_mean(run.train_step(batch, seen)))
+    with open_checkpointer(run_dir / CHECKPOINT, checkpoint_interval_s) as checkpointer:
+        timed_batches = TimedIterator(
+            prefetch_batches(batch_maker, view_maker, config, run.remaining_steps, device)
+        )
+        for batch, target_views in timed_batches:
+            record.add(all_reduce_mean(run.train_step(batch, target_views)))
             run.evaluate(card)
             line = None
             if run.step % log_interval_steps == 0 or run.is_done:
@@ -232,12 +234,12 @@ def _train(
                     losses,
                     run.learning_rate,
                     step_s,
-                    made.pop_mean_wait_s(),
+                    timed_batches.pop_mean_wait_s(),
                 )
             if is_main_process():
                 if line is not None:
                     record.write(line)
-                keeper.update(
+                checkpointer.update(
                     lambda: run.make_checkpoint(identity, record.pending), is_last=run.is_done
                 )
                 if line is not None and progress is not None:
@@ -245,7 +247,7 @@ def _train(
             if run.is_done:
                 break
     card = replace(card, steps=run.best_step, evaluations=tuple(run.early_stopping.evaluations))
-    weights = run.compute_weights(views)
+    weights = run.compute_weights(view_maker)
     if is_main_process():
         save_detector(run_dir / WEIGHTS, weights, card)
     wait_for_all()
@@ -258,14 +260,14 @@ def prefetch_batches(
     steps: range,
     device: torch.device,
 ) -> Iterator[tuple[DetectorBatch, TargetViews | None]]:
-    """Return what steps learn from, made while a network learns from that of those before."""
+    """Return an iterator over the batches of ``steps``, prepared ahead of their use."""
 
     def make(step: int) -> tuple[DetectorBatch, TargetViews | None]:
-        joins = config.adapt is not None and config.adapt.adapts_during_training
+        uses_target_images = config.adapt is not None and config.adapt.adapts_during_training
         batch = batch_maker.make(step)
         if not config.is_torchvision:
-            batch = replace(batch, crops=())  # from which they alone learn
-        return batch, view_maker.make(step) if view_maker and joins else None
+            batch = replace(batch, crops=())  # only torchvision models use them
+        return batch, view_maker.make(step) if view_maker and uses_target_images else None
 
     if device.type == "cpu" or not steps:
         return map(Prefetcher(make, steps.stop), steps)
@@ -275,7 +277,7 @@ def prefetch_batches(
 
 
 class _TrainingRun(ABC, Generic[Network]):
-    """A training between two steps."""
+    """State of a training between two steps."""
 
     def __init__(self, setup: TrainingSetup, device: torch.device) -> None:
         self._setup, self._config = setup, setup.config
@@ -301,18 +303,18 @@ class _TrainingRun(ABC, Generic[Network]):
 
     @property
     def is_done(self) -> bool:
-        """Whether no step is left."""
+        """Whether no steps remain."""
         return self.step == self._config.steps or self.early_stopping.should_stop
 
     @property
     def remaining_steps(self) -> range:
-        """The numbers of the steps that are left, unless looks end them before."""
+        """Numbers of the remaining steps, without early stopping."""
         return range(self.step, self.step if self.is_done else self._config.steps)
 
     def train_step(
         self, batch: DetectorBatch, target_views: TargetViews | None
     ) -> dict[str, Tensor]:
-        """Return the losses of one more step."""
+        """Run one step and return its losses."""
         self.learning_rate = _compute_learning_rate(self._config, self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate * group["share"]
@@ -328,55 +330,57 @@ class _TrainingRun(ABC, Generic[Network]):
 
     @abstractmethod
     def _build_network(self, generator: torch.Generator) -> Network:
-        """Return what is trained, with weights from scratch."""
+        """Return the network with random weights."""
 
     def _get_pretrainable(self) -> nn.Module:
-        """Return what may begin with published weights."""
+        """Return the module that pretrained weights are loaded into."""
         return self.network
 
     def _freeze(self) -> None:
-        """Let some layers be as they are."""
+        """Freeze the layers that are not trained."""
 
     @abstractmethod
     def _compute_losses(
         self, batch: DetectorBatch, target_views: TargetViews | None
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """Return the losses of a step by name, and what is learned of all of them."""
+        """Return the losses of a step by name, and their weighted sum."""
 
     @abstractmethod
     def _make_detector(self, card: DetectorCard) -> AnyDetector:
-        """Return what predicts with the averaged weights."""
+        """Return the detector with the averaged weights."""
 
     def evaluate(self, card: DetectorCard) -> None:
-        """Take in how good the averaged weights are on development captures, where it is time to.
+        """Evaluate the averaged weights on the validation set if an evaluation is due.
 
         Raises:
-            InputError: a capture cannot be read, or has no labels.
+            InputError: if an image cannot be read or has no labels.
         """
-        dev, steps = self._setup.validation_set, self._config.steps
-        if dev is None or (self.step % compute_evaluation_interval(steps) and self.step < steps):
+        validation_set, steps = self._setup.validation_set, self._config.steps
+        if validation_set is None or (
+            self.step % compute_evaluation_interval(steps) and self.step < steps
+        ):
             return
         detector = self._make_detector(card)
-        score = broadcast_from_main(lambda: compute_ap50(detector, dev), self._device)
+        score = broadcast_from_main(lambda: compute_ap50(detector, validation_set), self._device)
         self.early_stopping.update(self.step, score, self.weight_average.state)
 
     def compute_weights(self, view_maker: TargetViewMaker | None) -> dict[str, Tensor]:
-        """Return the averaged weights: the best of those looked at, or else the last.
+        """Return the averaged weights: the best evaluated ones, or else the last.
 
         Args:
-            view_maker: of captures that they are brought to; None without any.
+            view_maker: source of target images; None without any.
         """
         return self.early_stopping.best_weights or self.weight_average.state
 
     @property
     def best_step(self) -> int:
-        """The step after which the weights were those that are returned."""
+        """Step of the returned weights."""
         return self.early_stopping.best_step if self.early_stopping.evaluations else self.step
 
     def make_checkpoint(
         self, identity: Mapping[str, Any], pending_record: Mapping[str, Tensor]
     ) -> Checkpoint:
-        """Return all that the next step depends on, and what is ``pending_record`` in the record."""
+        """Return the state that the next step depends on, with the pending log values."""
         groups = {
             "network": self.network.state_dict(),
             "average": self.weight_average.state,
@@ -390,17 +394,19 @@ class _TrainingRun(ABC, Generic[Network]):
                 self._discriminator, self.optimizer
             )
         tensors = {
-            f"{g}:{name}": value for g, named in groups.items() for name, value in named.items()
+            f"{group}:{name}": value
+            for group, state in groups.items()
+            for name, value in state.items()
         }
-        facts = (
+        extra_state = (
             {"evaluations": self.early_stopping.evaluations}
             if self.early_stopping.evaluations
             else {}
         )
-        return Checkpoint(self.step, identity, tensors, facts)
+        return Checkpoint(self.step, identity, tensors, extra_state)
 
     def restore(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-        """Become the training that the checkpoint was taken of, and returns what was pending."""
+        """Restore the state of a checkpoint and return the pending log values."""
         groups: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for key, value in checkpoint.tensors.items():
             group, _, name = key.partition(":")
@@ -413,9 +419,9 @@ class _TrainingRun(ABC, Generic[Network]):
             restore_optimizer(
                 self._discriminator, self.optimizer, groups["discriminator optimizer"]
             )
-        best = {name: value.to(self._device) for name, value in groups["best"].items()}
+        best_weights = {name: value.to(self._device) for name, value in groups["best"].items()}
         self.early_stopping = EarlyStopping(
-            self._config.patience, checkpoint.extra_state.get("evaluations", ()), best
+            self._config.patience, checkpoint.extra_state.get("evaluations", ()), best_weights
         )
         self.step = checkpoint.step
         return groups["record"]
@@ -424,24 +430,24 @@ class _TrainingRun(ABC, Generic[Network]):
         return torch.from_numpy(rgb).to(self._device).permute(0, 3, 1, 2)
 
     def _copy_network(self, state: Mapping[str, Tensor]) -> Network:
-        """Return a network with some weights, in evaluation mode."""
+        """Return a copy of the network with the given weights, in evaluation mode."""
         network = copy.deepcopy(self.network).eval()
         network.load_state_dict(dict(state))
         return network
 
 
 class _NativeRun(_TrainingRun[DetectorNetwork]):
-    """A training of one of our own networks."""
+    """Training of one of this project's networks."""
 
     def __init__(self, setup: TrainingSetup, device: torch.device) -> None:
         super().__init__(setup, device)
-        turns = setup.tasks.symmetry_rotations
+        rotations = setup.tasks.symmetry_rotations
         self._symmetry_rotations = (
-            None if turns is None else torch.from_numpy(turns).float().to(device)
+            None if rotations is None else torch.from_numpy(rotations).float().to(device)
         )
 
     def compute_weights(self, view_maker: TargetViewMaker | None) -> dict[str, Tensor]:
-        """Return the averaged weights, with statistics of captures where the recipe asks for these."""
+        """Return the averaged weights; with AdaBN, with batch-norm statistics of the target images."""
         state = super().compute_weights(view_maker)
         if (
             view_maker is None
@@ -449,8 +455,8 @@ class _NativeRun(_TrainingRun[DetectorNetwork]):
             or self._config.adapt.adapts_during_training
         ):
             return state
-        first = self._config.steps
-        steps = range(first, first - (-ADABN_CROPS // self._config.batch))
+        first_step = self._config.steps
+        steps = range(first_step, first_step - (-ADABN_CROPS // self._config.batch))
         return adapt_batch_norm(
             self._copy_network(state), (view_maker.make(step).plain for step in steps)
         )
@@ -480,52 +486,52 @@ class _NativeRun(_TrainingRun[DetectorNetwork]):
         self, batch: DetectorBatch, target_views: TargetViews | None
     ) -> tuple[dict[str, Tensor], Tensor]:
         rgb = self._to_tensor(batch.rgb)
-        labelled = len(rgb)
+        n_labelled = len(rgb)
         targets = TargetTensors.from_targets(batch.targets, self._device)
-        taught = self._compute_teacher_maps(target_views)
+        teacher_maps = self._compute_teacher_maps(target_views)
         if target_views is not None:
             rgb = torch.cat([rgb, self._to_tensor(target_views.augmented)])
-        self.network.train(not self._setup.is_frozen)  # its statistics stay as well
+        self.network.train(not self._setup.is_frozen)  # freeze batch-norm statistics as well
         with autocast(self._device, on_cpu=self._config.bfloat16):
             features = self.network.extract_features(rgb)
             maps = self.network.apply_heads(features)
-        said = maps if target_views is None else maps.select(slice(labelled))
-        losses = detector_losses(said, targets)
+        labelled_maps = maps if target_views is None else maps.select(slice(n_labelled))
+        losses = detector_losses(labelled_maps, targets)
         if batch.roi_crops is not None:
             losses |= self._compute_roi_losses(batch.roi_crops)
         total = total_loss(losses)
         if self._config.adapt is not None and target_views is not None:
             strength = self._config.adapt.weight * compute_strength(self.step, self._config.steps)
-            more = adaptation_losses(
+            domain_losses = adaptation_losses(
                 features.float(),
                 maps,
-                labelled,
+                n_labelled,
                 strength=strength,
                 discriminator=self._discriminator,
-                teacher_maps=taught,
+                teacher_maps=teacher_maps,
             )
-            losses |= more
-            total = total + torch.stack(list(more.values())).sum()
+            losses |= domain_losses
+            total = total + torch.stack(list(domain_losses.values())).sum()
         return losses, total
 
     def _compute_roi_losses(self, roi_crops: RoiCrops) -> dict[str, Tensor]:
         with autocast(self._device, on_cpu=self._config.bfloat16):
-            reading = self.network.classify_crops(self._to_tensor(roi_crops.rgb))
+            predictions = self.network.classify_crops(self._to_tensor(roi_crops.rgb))
         categories = torch.from_numpy(roi_crops.categories).to(self._device)
         losses = {}
-        if reading.category_logits is not None:
-            losses["roi_category"] = roi_category_loss(reading.category_logits, categories)
-        if reading.features is not None and self._symmetry_rotations is not None:
+        if predictions.category_logits is not None:
+            losses["roi_category"] = roi_category_loss(predictions.category_logits, categories)
+        if predictions.features is not None and self._symmetry_rotations is not None:
             assert roi_crops.object_coordinates is not None
-            known = categories.clamp(min=0)
-            surfaces = self.network.predict_surfaces(reading.features, known)
-            truth = torch.from_numpy(roi_crops.object_coordinates).to(self._device)
-            losses |= surface_losses(surfaces, truth, self._symmetry_rotations[known])
+            classes = categories.clamp(min=0)
+            surfaces = self.network.predict_surfaces(predictions.features, classes)
+            coordinates = torch.from_numpy(roi_crops.object_coordinates).to(self._device)
+            losses |= surface_losses(surfaces, coordinates, self._symmetry_rotations[classes])
         return losses
 
     @torch.no_grad()
     def _compute_teacher_maps(self, target_views: TargetViews | None) -> DetectionMaps | None:
-        """Return what the averaged weights say of captures as they are; None where they do not teach."""
+        """Return the averaged weights' outputs for the target images; None without mean teacher."""
         if (
             target_views is None
             or self._config.adapt is None
@@ -541,7 +547,7 @@ class _NativeRun(_TrainingRun[DetectorNetwork]):
 
 
 class _TorchvisionRun(_TrainingRun[TorchvisionNetwork]):
-    """A training of a model of torchvision."""
+    """Training of a torchvision model."""
 
     def _build_network(self, generator: torch.Generator) -> TorchvisionNetwork:
         keypoints = self._setup.tasks.keypoints
@@ -562,11 +568,11 @@ class _TorchvisionRun(_TrainingRun[TorchvisionNetwork]):
     def _compute_losses(
         self, batch: DetectorBatch, target_views: TargetViews | None
     ) -> tuple[dict[str, Tensor], Tensor]:
-        assert target_views is None  # they do not adapt
+        assert target_views is None  # the configuration refuses domain adaptation
         self.network.train()
-        chance = derive_seed(self._config.seed, f"proposals/{self.step}")
+        proposal_seed = derive_seed(self._config.seed, f"proposals/{self.step}")
         with (
-            seed_global_rng(chance, self._device),
+            seed_global_rng(proposal_seed, self._device),
             autocast(self._device, on_cpu=self._config.bfloat16),
         ):
             losses = self.network.losses(self._to_tensor(batch.rgb), batch.crops)
@@ -574,16 +580,18 @@ class _TorchvisionRun(_TrainingRun[TorchvisionNetwork]):
 
 
 def read_metrics(run_dir: Path) -> tuple[TrainProgress, ...]:
-    """Return the training's record; empty when there is none, short of a line cut by a crash.
+    """Return the training log of a run; empty if there is none.
+
+    A last line cut off by a crash is left out.
 
     Raises:
-        InputError: it is not that of a detector's training.
+        InputError: if the log is not of a detector training.
     """
     return read_metrics_log(run_dir, TrainProgress)
 
 
 def _build_view_maker(setup: TrainingSetup) -> TargetViewMaker | None:
-    """Return what makes the captures of every step; None without any."""
+    """Return the source of target images for each step; None without target images."""
     if setup.target_images is None:
         return None
     config = setup.config
@@ -604,22 +612,20 @@ def build_batch_maker(
     config: TrainConfig,
     background_images: Dataset | None = None,
 ) -> BatchMaker:
-    """Return what makes the batches of a training.
+    """Return the source of a training's batches.
 
     Args:
-        datasets: labelled data sets with their weights.
+        datasets: labelled datasets and their weights.
         categories: names in the order of class indices.
-        tasks: what is learned.
-        config: how crops are drawn.
-        background_images: what objects are also seen before; None without any.
+        tasks: what the detector learns besides boxes.
+        config: settings of the training.
+        background_images: background images for objects; None without any.
     """
-    behind, cache_bytes = (
-        None,
-        int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes())),
-    )
+    background_augmentation = None
+    cache_bytes = int(min(config.cache_bytes, CACHE_MEMORY_SHARE * get_memory_bytes()))
     if background_images is not None or config.dead_leaves:
         share = 0 if background_images is None else cache_bytes // BACKGROUND_CACHE_DIVISOR
-        behind = BackgroundAugmentation(
+        background_augmentation = BackgroundAugmentation(
             background_images, share, amodal=tasks.amodal, dead_leaves=config.dead_leaves
         )
         cache_bytes -= share
@@ -636,7 +642,7 @@ def build_batch_maker(
         n_roi_crops=count_roi_crops(
             roi_classifier=config.roi_classifier, poses=tasks.symmetry_rotations is not None
         ),
-        background_augmentation=behind,
+        background_augmentation=background_augmentation,
     )
 
 
@@ -658,7 +664,7 @@ def _make_crop_config(config: TrainConfig) -> CropConfig:
 
 
 def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
-    """Return the critic of domain-adversarial training; None without it."""
+    """Return the domain discriminator of domain-adversarial training; None without it."""
     if config.adapt is None or config.adapt.method != "dann":
         return None
     generator = torch.Generator().manual_seed(derive_seed(config.seed, "critic"))
@@ -668,16 +674,16 @@ def _build_discriminator(config: TrainConfig) -> DomainDiscriminator | None:
 def _build_optimizer(
     network: nn.Module, discriminator: DomainDiscriminator | None, config: TrainConfig
 ) -> torch.optim.Optimizer:
-    """Return the optimizer; each of its groups has a ``share`` of the learning rate."""
-    learned = [
+    """Return the optimizer; each parameter group has a ``share`` of the learning rate."""
+    parameters = [
         (compute_lr_scale(name, config.fine_tuning), parameter)
         for name, parameter in network.named_parameters()
         if parameter.requires_grad
     ]
     if discriminator is not None:
-        learned += [(1.0, parameter) for parameter in discriminator.parameters()]
+        parameters += [(1.0, parameter) for parameter in discriminator.parameters()]
     groups: dict[tuple[float, bool], list[nn.Parameter]] = defaultdict(list)
-    for share, parameter in learned:
+    for share, parameter in parameters:
         groups[share, parameter.ndim > 1].append(parameter)
     return torch.optim.AdamW(
         [
@@ -693,5 +699,5 @@ def _compute_learning_rate(config: TrainConfig, step: int) -> float:
     warmup = min(config.warmup_steps, config.steps // 2)
     if step < warmup:
         return config.learning_rate * (step + 1) / warmup
-    share = (step - warmup) / max(config.steps - warmup, 1)
-    return config.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * share)))
+    progress = (step - warmup) / max(config.steps - warmup, 1)
+    return config.learning_rate * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * progress)))

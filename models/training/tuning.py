@@ -1,4 +1,4 @@
-"""The two numbers of a detector that labelled development images choose; its weights stay."""
+"""Tuning of a detector's input scale and box expansion on a validation set; its weights stay unchanged."""
 
 from __future__ import annotations
 
@@ -22,40 +22,43 @@ INPUT_SCALE_FACTORS = (1.0, 1.25, 1.5)
 
 
 def tune_detector(detector: AnyDetector, validation_set: Dataset) -> AnyDetector:
-    """Return the detector with the box margin measured and the magnification chosen on images.
+    """Return the detector with input scale and box expansion tuned on labelled images.
 
-    The margin is what brings the median side of found boxes to that of the labels, because people
-    draw boxes looser than masks are; it is measured at each magnification, as what a detector finds of an
-    object depends on its size. The magnification is the one with the best AP50 of ``INPUT_SCALE_FACTORS``, over
-    that of the training. Where too few objects are found to measure a margin, both stay as they are.
+    The box expansion matches the median side of detected boxes to that of the labels, because people draw boxes
+    looser than masks. It is estimated for each input scale. The input scale is the one of
+    ``INPUT_SCALE_FACTORS`` times that of the training with the best AP50. With too few detections to estimate a
+    box expansion, both stay unchanged.
 
     Args:
-        detector: what its card says of both is replaced.
-        validation_set: labelled images that are neither trained on nor reported as a test.
+        detector: detector to tune.
+        validation_set: labelled images that are used neither for training nor for testing.
 
     Raises:
-        InputError: the images have no labels, or none of an object.
+        InputError: if the images have no labels or no objects.
     """
-    trained = detector.card.trained_input_scale
-    labelled = select_boxes(validation_set, amodal=detector.card.is_amodal)
-    count_objects(labelled)  # which refuses images without labels
-    tried = [_try_input_scale(detector, trained * more, labelled) for more in INPUT_SCALE_FACTORS]
-    measured = [one for one in tried if one is not None]
-    return max(measured, key=lambda one: one[1])[0] if measured else detector
+    input_scale = detector.card.trained_input_scale
+    validation_set = select_boxes(validation_set, amodal=detector.card.is_amodal)
+    count_objects(validation_set)  # raises an error for images without labels
+    trials = [
+        _try_input_scale(detector, input_scale * factor, validation_set)
+        for factor in INPUT_SCALE_FACTORS
+    ]
+    measured = [trial for trial in trials if trial is not None]
+    return max(measured, key=lambda trial: trial[1])[0] if measured else detector
 
 
 def tune_weights(path: Path, validation_set: Dataset, *, device: str = "cpu") -> AnyDetector:
-    """Return the detector of a weights file after ``tuned``; the card beside the file says so.
+    """Tune the detector of a weights file with ``tune_detector`` and update its card.
 
     Args:
         path: the weights file.
-        validation_set: as ``tuned`` takes it.
+        validation_set: see ``tune_detector``.
         device: ``cpu``, ``cuda`` or ``cuda:i``.
 
     Raises:
-        InputError: as ``tuned``.
-        CheckpointError, OutputError: the file cannot be read or written.
-        UsageError, BackendError: there is no such device.
+        InputError: if the images have no labels or no objects.
+        CheckpointError, OutputError: if the file cannot be read or written.
+        UsageError, BackendError: if the device does not exist.
     """
     detector = tune_detector(load_detector(path, device=device), validation_set)
     save_detector(path, detector.network.state_dict(), detector.card, detector.feature_distribution)
@@ -65,29 +68,27 @@ def tune_weights(path: Path, validation_set: Dataset, *, device: str = "cpu") ->
 def _try_input_scale(
     detector: AnyDetector, input_scale: float, validation_set: Dataset
 ) -> tuple[AnyDetector, float] | None:
-    """Return the detector that magnifies so much, with the margin of what it then finds, and its AP50; None where
-    that is too little for a margin.
+    """Return the detector with an input scale and its box expansion, and its AP50.
 
-    The images are looked at once: the boxes found without a margin are widened by it. Confidences are those before
-    they are calibrated, so that a detector may be tuned again.
+    Each image is processed once: detections without expansion are expanded afterwards. Scores are uncalibrated,
+    so that a detector can be tuned again. None if there are too few detections for a box expansion.
     """
     card = replace(detector.card, input_scale=input_scale)
-    plain = replace(card, box_expansion=0.0, score_calibration=None)
-    found = detect_dataset(replace(detector, card=plain), validation_set)
-    margin = estimate_box_expansion(found, validation_set)
-    if margin is None:
+    untuned_card = replace(card, box_expansion=0.0, score_calibration=None)
+    detections = detect_dataset(replace(detector, card=untuned_card), validation_set)
+    box_expansion = estimate_box_expansion(detections, validation_set)
+    if box_expansion is None:
         return None
-    wide = expand_predictions(found, validation_set, margin)
-    return replace(detector, card=replace(card, box_expansion=margin)), _evaluate_ap50(
-        wide, validation_set
-    )
+    expanded = expand_predictions(detections, validation_set, box_expansion)
+    tuned = replace(detector, card=replace(card, box_expansion=box_expansion))
+    return tuned, _evaluate_ap50(expanded, validation_set)
 
 
 def compute_ap50(detector: AnyDetector, validation_set: Dataset) -> float:
-    """Return the AP50 of a detector on labelled images, 0 to 1.
+    """Compute the AP50 of a detector on labelled images, 0 to 1.
 
     Raises:
-        InputError: the images have no labels, or none of an object.
+        InputError: if the images have no labels or no objects.
     """
     return _evaluate_ap50(
         detect_dataset(detector, validation_set),

@@ -206,7 +206,7 @@ def test_poses_are_brought_to_outlines_of_meshes(posed, photos, tmp_path, monkey
     assert asked
     assert [pose["position_m"][2] for pose in poses] == list(range(1, len(asked) + 1))
     assert predict(photos, "--refine", meshes) == 2
-    assert "the weights find boxes alone. Train them with poses = true" in capsys.readouterr().err
+    assert "the weights predict no poses. Train with poses = true" in capsys.readouterr().err
 
 
 def test_keypoints_and_masks_are_told_and_drawn(photos, tmp_path, capsys):
@@ -247,7 +247,7 @@ def test_cameras_that_cannot_have_taken_the_pictures(posed, photos, tmp_path, ca
         assert main(["predict", str(posed), str(photos), "--camera", str(path)]) == 1
         assert f"{path}: {text}" in capsys.readouterr().err
     assert predict(photos, "--camera", path) == 2
-    assert "the weights find boxes alone. Train them with poses = true" in capsys.readouterr().err
+    assert "the weights predict no poses. Train with poses = true" in capsys.readouterr().err
 
 
 def test_cameras_of_other_tools_place_objects_as_ours_do(posed, photos, tmp_path, capsys):

@@ -452,7 +452,7 @@ def test_two_objects_of_one_category_are_refused(boxes):
 
 
 def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
-    with pytest.raises(UsageError, match="the weights find boxes alone"):
+    with pytest.raises(UsageError, match="the weights predict no poses"):
         estimate_poses(NativeDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
     with pytest.raises(InputError, match="no BOP data set, which poses are scored on"):
         estimate_poses(detector(), tmp_path)

@@ -189,7 +189,7 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
 
 
 NO_POINTS = (
-    "randomized: no object has keypoints to learn. Render it with the channel keypoints among"
+    "randomized: no object has keypoints to learn. Render with keypoints in --channels"
 )
 
 

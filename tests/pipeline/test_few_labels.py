@@ -159,7 +159,7 @@ def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, 
     plain, out = recipe(), tmp_path / "out"
     assert train(plain, out, "--data", sim.root, "--captures", coco) == 2
     assert (
-        "nothing is done with them. Name a method in the recipe's [train.adapt]"
+        "no adaptation method uses these images. Set one in the recipe's [train.adapt]"
         in capsys.readouterr().err
     )
     start = out / "weights.safetensors"

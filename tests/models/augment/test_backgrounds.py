@@ -221,11 +221,11 @@ def test_what_cannot_be_laid_before_backdrops_is_refused(make_dataset, pictures,
     data, photos = make_dataset(), make_dataset("photos", with_ids=False)
     none = Dataset(tmp_path / "none", (), ())
     table = [
-        (data, none, f"{none.root}: no images to lay objects before."),
+        (data, none, f"{none.root}: contains no background images."),
         (
             photos, pictures((20, 20)),
-            f"{photos.root}: does not say which pixels show objects, so they cannot be laid before "
-            "backdrops. Render it again with ids among --channels, or train without --backgrounds.",
+            f"{photos.root}: has no instance masks, so objects cannot be put on background images. "
+            "Render with ids in --channels, or train without --backgrounds.",
         ),
     ]  # fmt: skip
     for labelled, backdrops, message in table:

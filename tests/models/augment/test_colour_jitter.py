@@ -126,6 +126,6 @@ def test_data_that_do_not_tell_pixels_are_refused(make_dataset):
     with pytest.raises(InputError) as caught:
         make_training_setup(((photos, 1.0),), CONFIG, AuxiliaryData())
     assert str(caught.value).endswith(
-        "does not say which pixels show objects, so they cannot be seen in other shades. Render it again with "
-        "ids among --channels, or train with instance_colour_jitter = false."
+        "has no instance masks, so objects cannot be jittered in colour. Render with ids in --channels, or "
+        "train with instance_colour_jitter = false."
     )

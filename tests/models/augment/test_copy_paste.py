@@ -201,6 +201,6 @@ def test_objects_that_cannot_be_cut_out_are_refused(make_dataset, tmp_path):
     with pytest.raises(InputError) as caught:
         train_detector(((photos, 1.0),), CONFIG, tmp_path / "run")
     assert str(caught.value) == (
-        f"{photos.root}: does not say which pixels show objects, so they cannot be laid into other pictures. "
-        "Render it again with ids among --channels, or train with copy_paste = false."
+        f"{photos.root}: has no instance masks, so objects cannot be pasted into other images. Render with ids "
+        "in --channels, or train with copy_paste = false."
     )

@@ -455,7 +455,7 @@ def test_objects_and_tensors_must_fit(posed_weights, weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(posed_weights)
     assert str(caught.value) == (
-        f"{card}: objects are 1, but categories 1, 2. Copy both files again."
+        f"{card}: objects are given for 1, but categories are 1, 2. Copy both files again."
     )
     plain = weights.with_suffix(".json")
     plain.write_text(json.dumps(json.loads(plain.read_text()) | {"objects": words["objects"]}))
@@ -501,7 +501,7 @@ def test_weights_with_keypoints_come_back_with_their_names(tmp_path, weights):
     with pytest.raises(CheckpointError) as caught:
         load_detector(path)
     assert str(caught.value) == (
-        f"{card}: keypoints are 1, but categories 1, 2. Copy both files again."
+        f"{card}: keypoints are given for 1, but categories are 1, 2. Copy both files again."
     )
     card.write_text(json.dumps(words | {"keypoints": {"1": ["head"], "2": []}}))
     with pytest.raises(

@@ -116,7 +116,7 @@ FOUND = [
     ],
 )
 def test_detections_are_compared_whatever_their_order_by_how_sure_they_are(fault, lost):
-    wanted = f"{lost} of the scores are of other detections" if lost else ""
+    wanted = f"{lost} of the score sum has no matching detection" if lost else ""
     ours, theirs = (
         dict(zip(("boxes", "scores", "labels"), found, strict=True))
         for found in (FOUND, fault(*FOUND))
@@ -195,7 +195,7 @@ def test_keypoints_and_masks_stay_out_of_the_graph_which_is_told(tmp_path, capsy
     save_detector(weights, network.state_dict(), card)
     assert main(["export", str(weights), "--format", "onnx", "--out", str(path), "--json"]) == 0
     told = capsys.readouterr()
-    rest = "not in the graph, which tells boxes, scores and labels alone; predict does"
+    rest = "not in the graph, which returns boxes, scores and labels only; predict has it"
     assert json.loads(told.out)["omissions"] == [f"masks: {rest}", f"keypoints: {rest}"]
     assert f"masks: {rest}.\nkeypoints: {rest}." in told.err
     names = {one.name for one in onnx.load(path).graph.initializer}
@@ -240,7 +240,7 @@ def test_a_graph_of_all_that_a_detector_tells_lacks_nothing():
     limit = OodThreshold(3.0, 0.05, 19, "held-out images", 160)
     more = export._list_missing_outputs(replace(card, objects={"a": known}, ood_threshold=limit))
     assert [words.split(":")[0] for words in more] == [
-        "poses", "how unlike what was trained on a picture is"
+        "poses", "OOD score"
     ]  # fmt: skip
 
 

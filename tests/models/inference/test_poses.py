@@ -228,5 +228,5 @@ def test_a_detector_of_boxes_has_no_poses():
     with pytest.raises(UsageError) as caught:
         check_poses(detector)
     assert str(caught.value) == (
-        "the weights find boxes alone. Train them with poses = true in the recipe's [train]."
+        "the weights predict no poses. Train with poses = true in the recipe's [train]."
     )

@@ -163,8 +163,8 @@ def maps_of_boxes(boxes, scores, categories, side=16):
 
 
 TAUGHT_NOTHING = (
-    "the mean teacher is sure of nothing in the captures, and teaches nothing. Begin with weights that find "
-    "something in them (--from), or take another method.",
+    "the mean teacher is not confident about any object in the target images, so it has no effect. Start from "
+    "weights that detect objects in them (--from), or use another method.",
 )
 
 
@@ -344,25 +344,24 @@ def test_settings_and_what_they_need_go_together(make_dataset, tmp_path):
     table = [
         (
             {"adapt": AdaptationConfig("coral")}, AuxiliaryData(), UsageError,
-            "adapt needs captures. Name them with --captures, or leave it out of the recipe's [train].",
+            "adapt needs unlabelled target images. Add --captures, or remove adapt from the recipe's [train].",
         ),
         (
             {}, AuxiliaryData(target_images=data), UsageError,
-            f"--captures {data.root}: nothing is done with them. Name a method in the recipe's "
-            "[train.adapt].",
+            f"--captures {data.root}: no adaptation method uses these images. Set one in the "
+            "recipe's [train.adapt].",
         ),
         (
             {"adapt": AdaptationConfig("adabn")}, AuxiliaryData(target_images=none), InputError,
-            f"{data.root}: no images to adapt to.",
+            f"{data.root}: contains no images to adapt to.",
         ),
         (
             {"patience": 2}, AuxiliaryData(validation_set=replace(data, samples=(unlabelled,))), InputError,
-            f"{unlabelled.rgb}: has no labels to tell by when to stop. Label it, or set patience = 0.",
+            f"{unlabelled.rgb}: has no labels for early stopping. Label it, or set patience = 0.",
         ),
         (
             {"fine_tuning": FineTuning()}, AuxiliaryData(), UsageError,
-            "fine_tuning needs weights to begin with. Name them with --from, or leave it out of the "
-            "recipe's [train].",
+            "fine_tuning needs initial weights. Add --from, or remove fine_tuning from the recipe's [train].",
         ),
     ]  # fmt: skip
     for settings, aids, kind, message in table:

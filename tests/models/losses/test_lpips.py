@@ -85,7 +85,7 @@ def test_what_it_needs_is_told(monkeypatch, tmp_path):
         make_lpips_distance("vgg", "cpu")
     assert str(caught.value) == (
         "pretrained VGG16_Weights.IMAGENET1K_V1 cannot be downloaded (<urlopen error no route to host>). Download "
-        "https://download.pytorch.org/models/vgg16-397923af.pth where there is a network, and put it into "
+        "https://download.pytorch.org/models/vgg16-397923af.pth on a machine with network access, and copy it to "
         f"{tmp_path}/hub/checkpoints."
     )
     monkeypatch.setitem(sys.modules, "lpips", None)

@@ -534,14 +534,14 @@ def test_a_training_begins_with_pretrained_weights(data, tmp_path, whole):
 
 def test_pretrained_weights_that_do_not_fit_are_refused(tmp_path):
     model, path = build_torchvision_model("fcn_tiny", 2, generator()), tmp_path / "w.safetensors"
-    with pytest.raises(CheckpointError, match=r"w\.safetensors: no such weights\. Check the path"):
+    with pytest.raises(CheckpointError, match=r"w\.safetensors: file does not exist\. Check the path"):
         load_pretrained(model, str(path))
     path.write_bytes(b"nothing")
-    with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+    with pytest.raises(CheckpointError, match="not a complete safetensors file"):
         load_pretrained(model, str(path))
     save_file({"backbone.0.weight": torch.zeros(16, 3, 3, 3)}, path)
     with pytest.raises(
-        CheckpointError, match="less than half of the architecture's backbone is in"
+        CheckpointError, match="less than half of the architecture's backbone matches"
     ):
         load_pretrained(model, str(path))
 
@@ -558,7 +558,7 @@ def test_without_a_network_the_file_to_download_is_told(monkeypatch, tmp_path):
         )
     assert str(caught.value) == (
         "pretrained ResNet50_Weights.IMAGENET1K_V2 cannot be downloaded (<urlopen error no route to host>). Download "
-        "https://download.pytorch.org/models/resnet50-11ad3fa6.pth where there is a network, and put it into "
+        "https://download.pytorch.org/models/resnet50-11ad3fa6.pth on a machine with network access, and copy it to "
         f"{tmp_path}/hub/checkpoints."
     )
 
@@ -578,19 +578,19 @@ def test_weights_come_from_the_generator_alone():
     [
         ({"architecture": "fcos_resnet51_fpn"},
          "architecture 'fcos_resnet51_fpn' is not known. Did you mean 'fcos_resnet50_fpn'? Allowed: base, deeplab"),
-        ({"poses": True, "flips": False}, "poses: fcos_resnet50_fpn is a model of torchvision, which has no head "
-         "for points of surfaces. Leave it out, or take one of sim2cam's own architectures."),
-        ({"roi_classifier": True}, "roi_classifier: fcos_resnet50_fpn is a model of torchvision, which reads no close-ups. L"),
-        ({"min_category_visible": 0.8}, "min_category_visible: fcos_resnet50_fpn is a model of torchvision, which learns no box without"),
-        ({"adapt": AdaptationConfig("coral")}, "adapt: fcos_resnet50_fpn is a model of torchvision, which has no cells"),
-        ({"fine_tuning": FineTuning(residual=True)}, "fine_tuning.residual: fcos_resnet50_fpn is a model of "),
-        ({"masks": True}, "fcos_resnet50_fpn learns no masks: set masks = false in the recipe's [train], or take"),
-        ({"architecture": PIXELS}, f"{PIXELS} learns masks: set masks = true in the recipe's [train], or take "
+        ({"poses": True, "flips": False}, "poses is not supported by fcos_resnet50_fpn: torchvision models have no "
+         "head for surface points. Remove it, or use one of sim2cam's architectures."),
+        ({"roi_classifier": True}, "roi_classifier is not supported by fcos_resnet50_fpn: torchvision models do not use RoI crops. R"),
+        ({"min_category_visible": 0.8}, "min_category_visible is not supported by fcos_resnet50_fpn: torchvision models cannot learn boxes without"),
+        ({"adapt": AdaptationConfig("coral")}, "adapt is not supported by fcos_resnet50_fpn: torchvision models have no feature maps"),
+        ({"fine_tuning": FineTuning(residual=True)}, "fine_tuning.residual is not supported by fcos_resnet50_fpn: "),
+        ({"masks": True}, "fcos_resnet50_fpn learns no masks. Set masks = false in the recipe's [train], or use"),
+        ({"architecture": PIXELS}, f"{PIXELS} learns masks. Set masks = true in the recipe's [train], or use "
          "another architecture"),
-        ({"architecture": "keypointrcnn_resnet50_fpn"}, "keypointrcnn_resnet50_fpn learns keypoints: set key"),
-        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file, or a name of"),
+        ({"architecture": "keypointrcnn_resnet50_fpn"}, "keypointrcnn_resnet50_fpn learns keypoints. Set key"),
+        ({"pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file, or a torchvision name"),
         ({"architecture": "nano", "pretrained": "COCO_V1"}, "pretrained 'COCO_V1' is not known. Give a .safetensors file"),
-        ({"batch": 1}, "fcos_resnet50_fpn normalizes over batches: batch must be 2 or more, not 1"),
+        ({"batch": 1}, "fcos_resnet50_fpn uses batch normalization: batch must be 2 or more, not 1"),
     ],
 )  # fmt: skip
 def test_what_they_cannot_learn_is_refused(values, message):
@@ -604,14 +604,14 @@ def test_what_their_detectors_cannot_do_is_refused(data):
         TorchvisionObjectNetwork(Bright(), 128), card_of("maskrcnn_tiny")
     )
     with pytest.raises(
-        UsageError, match=r"^scores without labels: maskrcnn_tiny is a model of torch"
+        UsageError, match=r"^scores without labels is not supported by maskrcnn_tiny: torch"
     ):
         bench_unlabelled(detector, data)
     with pytest.raises(UsageError) as caught:
         require_native_detector(detector, "--format onnx")
     assert str(caught.value) == (
-        "--format onnx: maskrcnn_tiny is a model of torchvision, which is no graph that onnxruntime is known to "
-        "compute alike. Leave it out, or take one of sim2cam's own architectures."
+        "--format onnx is not supported by maskrcnn_tiny: torchvision models have no verified ONNX graph. Remove "
+        "it, or use one of sim2cam's architectures."
     )
 
 
@@ -620,9 +620,9 @@ def test_missing_operators_are_told_before_anything_is_read(monkeypatch, tmp_pat
     with pytest.raises(BackendError) as caught:
         train_detector((), settings("maskrcnn_resnet50_fpn"), tmp_path)
     assert str(caught.value).startswith(
-        "maskrcnn_resnet50_fpn needs torchvision's compiled operators nms and roi_align, which do not load beside "
-        f"torch {torch.__version__}. Take both packages from one index, in a new environment: make setup "
-        "TORCH_INDEX=URL; or take one of sim2cam's own architectures, or deeplabv3_mobilenet_v3_large, "
+        "maskrcnn_resnet50_fpn needs torchvision's compiled operators nms and roi_align, which do not load with "
+        f"torch {torch.__version__}. Install both packages from one index in a new environment (make setup "
+        "TORCH_INDEX=URL), or use one of sim2cam's architectures or deeplabv3_mobilenet_v3_large, "
     )
     for name in ("nano", PIXELS):
         torchvision_models.check_operators(name)
@@ -635,5 +635,5 @@ def test_a_card_without_the_side_of_crops_is_refused(data, tmp_path):
     with pytest.raises(CheckpointError) as caught:
         load_detector(tmp_path / "weights.safetensors")
     assert str(caught.value) == (
-        f"{card}: config.crop_px must be the side of the crops trained on, not None. Copy both files again."
+        f"{card}: config.crop_px must be the side of the training crops, not None. Copy both files again."
     )

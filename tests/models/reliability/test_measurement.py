@@ -227,7 +227,7 @@ BAD = [
     ({"score_calibration": {"temperature": 0.0, "offsets": {"square": 1.0, "disc": 1.0}}},
      "score_calibration.temperature must be above 0, not 0.0."),
     ({"score_calibration": {"temperature": 1.0, "offsets": {"square": 1.0}}},
-     "score_calibration.offsets are of square, but must be of each category: square, disc."),
+     "score_calibration.offsets are given for square, but must be given for square, disc."),
     ({"score_calibration": {"temperature": 1.0, "offsets": {"square": float("nan"), "disc": 1.0}}},
      "score_calibration.offsets must be finite, not {'square': nan, 'disc': 1.0}."),
     ({"ood_threshold": {"distance": 0.0, "false_positive_rate": 0.05, "images": 40,
@@ -256,7 +256,7 @@ def test_a_card_without_its_tensors_and_tensors_without_a_card(trained, tmp_path
     path = tmp_path / "weights.safetensors"
     save_detector(path, detector.network.state_dict(), detector.card)
     with pytest.raises(
-        CheckpointError, match=r"tensor feature_distribution\.mean is missing, which its card"
+        CheckpointError, match=r"tensor feature_distribution\.mean is missing, but the card"
     ):
         load_detector(path)
     bare = replace(detector.card, ood_threshold=None)

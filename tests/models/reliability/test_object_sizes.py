@@ -77,7 +77,6 @@ def test_sizes_are_smaller_larger_or_within():
 def test_a_warning_says_which_and_what_to_do():
     assert SizeComparison(40, 0.2, 0.7, (20, 40)).warning is None
     assert SizeComparison(40, 0.6, 0.05, (19.6, 40)).warning == (
-        "60% of 40 objects are smaller than those trained on, nine tenths of which have longer sides of "
-        "20 to 40 px as the network sees them. Let labelled captures choose the magnification (tune), "
-        "or train on objects of such sizes."
+        "60% of 40 objects are smaller than the training objects (90 % have a longer side of 20 to 40 px at the "
+        "network's scale). Tune the input scale on labelled images (tune), or train on objects of these sizes."
     )

@@ -148,11 +148,11 @@ def test_tensors_go_into_a_file_and_come_back(crops, tmp_path):
 
 
 BAD = [
-    ("mean", None, "tensor feature_distribution.mean is missing, which its card asks for."),
-    ("whitening", None, "tensor feature_distribution.whitening is missing, which its card asks for."),
-    ("mean", torch.zeros(3), "tensor feature_distribution.mean has the shape (3,), but its card asks for (5,)."),
+    ("mean", None, "tensor feature_distribution.mean is missing, but the card requires it."),
+    ("whitening", None, "tensor feature_distribution.whitening is missing, but the card requires it."),
+    ("mean", torch.zeros(3), "tensor feature_distribution.mean has the shape (3,), but the card requires (5,)."),
     ("whitening", torch.zeros(5, 4),
-     "tensor feature_distribution.whitening has the shape (5, 4), but its card asks for (5, 5)."),
+     "tensor feature_distribution.whitening has the shape (5, 4), but the card requires (5, 5)."),
     ("mean", torch.full((5,), float("inf")),
      "tensor feature_distribution.mean holds values that are not finite."),
 ]  # fmt: skip

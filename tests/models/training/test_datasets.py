@@ -28,16 +28,16 @@ def test_what_cannot_be_trained_on_is_refused(make_dataset):
     data = make_dataset()
     unlabelled = replace(data, samples=(replace(data.samples[0], objects=None),))
     table = [
-        ((), UsageError, "no data to train on. Name at least one data set."),
+        ((), UsageError, "no data to train on. Name at least one dataset."),
         (((data, 0.0),), UsageError, f"the weight of {data.root} must be above 0, not 0.0"),
         (((replace(data, samples=()), 1.0),), InputError, f"{data.root}: no images to train on."),
         (((unlabelled, 1.0),), InputError, f"{data.root}: image 0 has no labels to train on."),
         (
             ((data, 1.0), (replace(data, categories=("square", "die")), 1.0)),
             InputError,
-            f"{data.root}: categories square, die are not those of {data.root}: square, disc. "
-            "Rename them with --map, leave out others with --ignore-unmatched, or add those that no picture shows "
-            "to the data's list of categories.",
+            f"{data.root}: categories square, die differ from those of {data.root}: square, disc. "
+            "Rename them with --map, drop others with --ignore-unmatched, or add categories without objects to "
+            "the dataset's list.",
         ),
     ]
     for parts, kind, message in table:
@@ -58,8 +58,8 @@ def test_data_without_objects_are_trained_on_beside_others_alone(make_dataset):
         with pytest.raises(InputError) as caught:
             check_datasets(((empty, 1.0), (rest, 1.0)), TrainConfig())
         assert str(caught.value) == (
-            f"{empty.root}: no labelled object to train on (groups do not count). Label some, or add "
-            "data that have them."
+            f"{empty.root}: no labelled object to train on (groups do not count). Label objects, or "
+            "add a dataset with labels."
         )
 
 
@@ -68,7 +68,7 @@ def test_mixes_that_leave_nothing_to_train_on_are_refused(make_dataset):
     later = TrainConfig(initial_mix=(1.0, 0.0), mix_steps=5)
     assert check_datasets(((a, 0.0), (b, 1.0)), later) == ("square", "disc")
     table = [
-        (((a, 1.0),), "initial_mix has 2 numbers for 1 data sets; give one each."),
+        (((a, 1.0),), "initial_mix has 2 values for 1 datasets. Give one value each."),
         (((a, 1.0), (b, 0.0)), f"the weight of {b.root} must be above 0, not 0.0"),
         (((a, 1.0), (b, -1.0)), f"the weight of {b.root} must be above 0, not -1.0"),
     ]
@@ -77,7 +77,7 @@ def test_mixes_that_leave_nothing_to_train_on_are_refused(make_dataset):
             check_datasets(parts, later)
         assert str(caught.value) == message
     both = replace(later, initial_mix=(1.0, 1.0))
-    with pytest.raises(UsageError, match="the weights must not all be 0: nothing is left to train"):
+    with pytest.raises(UsageError, match="at least one dataset must have a weight above 0"):
         check_datasets(((a, 0.0), (b, 0.0)), both)
 
 
@@ -149,14 +149,14 @@ def test_keypoints_are_those_of_all_parts_and_mirrors_need_their_sides(make_data
     with pytest.raises(InputError) as caught:
         collect_keypoint_names(((bare, 1.0),), fixed)
     assert str(caught.value) == (
-        f"{bare.root}: no object has keypoints to learn. Render it with the channel keypoints among "
-        "--channels, or train without keypoints."
+        f"{bare.root}: no object has keypoints to learn. Render with keypoints in --channels, or "
+        "train without keypoints."
     )
     with pytest.raises(UsageError) as caught:
         collect_keypoint_names(((with_keypoints(bare, *"abcdef"), 1.0),), flipped)
     assert str(caught.value) == (
-        "keypoints of category 'square' (a, b, c, d, ...) do not say by the words left and right "
-        "which of them change places in a mirror. Set flips = false in the recipe's [train]."
+        "keypoint names of category 'square' (a, b, c, d, ...) do not contain left and right, which "
+        "mirrored crops need. Set flips = false in the recipe's [train]."
     )
 
 

@@ -210,32 +210,31 @@ OTHERS = [
     (
         {"architecture": "small"}, {},
         'was trained with architecture = "small", not "nano". Set architecture = "small" in the '
-        "recipe's [train], or name other weights.",
+        "recipe's [train], or choose other weights.",
     ),
     (
         {"categories": ("square", "cube")}, {},
-        "finds square, cube, but the data are of square, disc. Rename them with --map, leave out others "
-        "with --ignore-unmatched, add those that no picture shows to the data's list of categories, or name weights "
-        "of the same categories.",
+        "predicts square, cube, but the data have square, disc. Rename them with --map, drop others with "
+        "--ignore-unmatched, add categories without objects to the dataset's list, or choose other weights.",
     ),
     (
         {"masks": True}, {},
-        "was trained with masks = true, not false. Set masks = true in the recipe's [train], or name "
+        "was trained with masks = true, not false. Set masks = true in the recipe's [train], or choose "
         "other weights.",
     ),
     (
         {}, {"keypoints": True},
         "was trained with keypoints = false, not true. Set keypoints = false in the recipe's [train], "
-        "or name other weights.",
+        "or choose other weights.",
     ),
     (
         {"config": {"amodal": True}}, {},
-        "was trained with amodal = true, not false. Set amodal = true in the recipe's [train], or name "
+        "was trained with amodal = true, not false. Set amodal = true in the recipe's [train], or choose "
         "other weights.",
     ),
     (
         {"objects": {"square": BRICK, "disc": BRICK}}, {},
-        "was trained with poses = true, not false. Set poses = true in the recipe's [train], or name "
+        "was trained with poses = true, not false. Set poses = true in the recipe's [train], or choose "
         "other weights.",
     ),
 ]  # fmt: skip
@@ -268,13 +267,13 @@ def test_weights_of_other_objects_are_refused(tmp_path):
     with pytest.raises(CheckpointError) as caught:
         start.check_objects({"square": BRICK, "disc": LONGER}, {})
     assert str(caught.value) == (
-        f"{path}: finds poses of objects of category 'disc' that are of another size than those of the "
-        "data, or look the same after other turns. Name other weights."
+        f"{path}: predicts poses of category 'disc' for objects of another size or symmetry than those in "
+        "the data. Choose other weights."
     )
     with pytest.raises(CheckpointError) as caught:
         start.check_objects({}, {"square": ("head",), "disc": ()})
     assert str(caught.value) == (
-        f"{path}: finds the keypoints tip, head of category 'square', but the data have head. Name "
+        f"{path}: predicts the keypoints tip, head of category 'square', but the data have head. Choose "
         "other weights."
     )
 

@@ -62,7 +62,7 @@ def test_boxes_are_as_tight_as_those_that_were_learned(detector, make_dataset):
 
 @pytest.mark.parametrize("sure", [0.09, 1.01, float("nan")])
 def test_a_score_out_of_range_is_refused(detector, make_dataset, sure):
-    with pytest.raises(ValueError, match=f"sure must be 0.1 to 1, not {sure}"):
+    with pytest.raises(ValueError, match=f"min_score must be 0.1 to 1, not {sure}"):
         pseudo_label(detector[0], make_dataset(), min_score=sure)
 
 

@@ -265,8 +265,8 @@ def test_data_that_do_not_tell_which_points_are_seen_teach_no_poses(write_bricks
     with pytest.raises(InputError) as caught:
         train_detector(((bare, 1.0),), POSED, tmp_path / "run")
     assert str(caught.value) == (
-        f"{data.root}: has no channels ids and coordinates, from which poses are learned. Render it "
-        "again with both among --channels, or train without poses."
+        f"{data.root}: has no channels ids and coordinates, which learning poses needs. Render with "
+        "both in --channels, or train without poses."
     )
     assert not (tmp_path / "run").exists()
 
@@ -394,12 +394,12 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
     [
         ({"architecture": "nan"}, "architecture 'nan' is not known. Did you mean 'nano'? "
          f"Allowed: {', '.join(sorted({'base', 'nano', 'scout', 'small'} | list_torchvision_architectures()))}"),
-        ({"poses": True}, "poses need flips = false: what is mirrored has no pose"),
-        ({"masks": True, "amodal": True}, "masks need amodal = false: what is hidden has no pixels"),
+        ({"poses": True}, "poses need flips = false: mirrored objects have no pose"),
+        ({"masks": True, "amodal": True}, "masks need amodal = false: hidden parts have no pixels"),
         ({"crop_px": 100}, "crop_px must be a multiple of 32, not 100"),
         ({"steps": 0}, "steps must be 1 or more, not 0"),
         ({"batch": -1}, "batch must be 1 or more, not -1"),
-        ({"scale_range": (2.0, 1.0)}, "scale_range must rise from above 0, not (2.0, 1.0)"),
+        ({"scale_range": (2.0, 1.0)}, "scale_range must be (low, high) with 0 < low <= high, not (2.0, 1.0)"),
         ({"seed": -1}, "seed must be 0 or more, not -1"),
         ({"warmup_steps": -1}, "warmup_steps must be 0 or more, not -1"),
         ({"weight_decay": -0.1}, "weight_decay must be 0 or more, not -0.1"),
@@ -410,31 +410,30 @@ def test_a_loss_that_is_not_finite_stops(make_dataset, tmp_path, monkeypatch):
         ({"min_visible": 1.5}, "min_visible must be 0 to 1, not 1.5"),
         (
             {"roi_classifier": True, "keypoints": True, "flips": False},
-            "roi_classifier needs keypoints = false: these are found for one category",
+            "roi_classifier needs keypoints = false: keypoints are not predicted per RoI category",
         ),
         ({"min_category_visible": -0.1}, "min_category_visible must be 0 to 1, not -0.1"),
         ({"ema_decay": 1.0}, "ema_decay must be 0 or more and below 1, not 1.0"),
         ({"mix_steps": -1}, "mix_steps must be 0 or more, not -1"),
         (
             {"mix_steps": 5},
-            "initial_mix says how data sets are mixed at the first step, and mix_steps in how many "
-            "steps that turns into their weights: give both or neither.",
+            "initial_mix and mix_steps belong together: the mix of the datasets at the first step, and "
+            "the steps until it reaches their weights. Set both or neither.",
         ),
         (
             {"initial_mix": (0.0,), "mix_steps": 5},
-            "initial_mix must be 0 or more, and one above 0, not (0.0,)",
+            "initial_mix must have no negative and at least one positive value, not (0.0,)",
         ),
         ({"ema_decay": -0.5}, "ema_decay must be 0 or more and below 1, not -0.5"),
         ({"balance": ("sizes",)}, "balance by 'sizes' is not known. Did you mean 'size'? Allowed: category, size, visible"),
         ({"patience": -1}, "patience must be 0 or more, not -1"),
         (
             {"fine_tuning": FineTuning(residual=True), "adapt": AdaptationConfig("coral")},
-            "fine_tuning.residual leaves all features as they are, so there is nothing to adapt: leave "
-            "out one of both.",
+            "fine_tuning.residual freezes all features, so adapt has no effect. Remove one of them.",
         ),
         (
             {"adapt": AdaptationConfig("mean-teacher"), "photometric": False},
-            "mean-teacher needs photometric = true: it learns from pictures whose look is varied",
+            "mean-teacher needs photometric = true: it compares predictions on augmented images",
         ),
     ],
 )  # fmt: skip
@@ -519,6 +518,6 @@ def test_an_architecture_without_such_stages_is_told(make_dataset, tmp_path):
         pretrained=str(tmp_path / "w.safetensors"),
     )
     with pytest.raises(
-        CheckpointError, match="less than half of the architecture's backbone is in"
+        CheckpointError, match="less than half of the architecture's backbone matches"
     ):
         train_detector(((make_dataset(), 1.0),), config, tmp_path / "run")
