@@ -29,10 +29,10 @@ def select_best_transfer(
     certification: Certification,
     seed: int,
 ) -> TransferSelection:
-    """Select the transfer whose translations are nearest to real images, or return the stored selection.
+    """Return the transfer whose translations are nearest to real images.
 
     All transfers are fitted to the style images and compared on the development images, or on the
-    style images if there are too few development images.
+    style images if there are too few development images. A stored selection is returned unchanged.
 
     Args:
         path: file of the selection.

@@ -78,7 +78,7 @@ class Comparisons:
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the comparisons as JSON values; the first kind is at the top level, as in ``bench``."""
+        """Return the comparisons as JSON values; the first kind is at the top level."""
         kinds = {
             kind: {metric: comparison.to_json() for metric, comparison in comparisons.items()}
             for kind, comparisons in self.kinds.items()

@@ -1,4 +1,4 @@
-"""Small demonstration from scratch: generate, translate, train and benchmark; all results are on disk."""
+"""Small end-to-end demonstration: generate, translate, train and benchmark."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def read_demo(root: Path) -> DemoResult:
 
 
 def read_demo_datasets(result: DemoResult) -> tuple[Dataset, Dataset | None]:
-    """Return the rendered dataset and the translated one; None for the latter without translations."""
+    """Return the rendered dataset and the translated one, which is None without translations."""
     adapted = result.root / "adapted"
     has_adapted = adapted.is_dir() and read_sample_records(adapted)
     return read_dataset(result.root / "sim"), read_dataset(adapted) if has_adapted else None

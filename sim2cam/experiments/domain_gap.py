@@ -126,10 +126,10 @@ def measure_stage_gaps(
     workers: int,
     progress: Progress,
 ) -> tuple[tuple[StageGap, ...], ...]:
-    """Measure the domain gap of each recipe, from raw renders on and after each image-formation stage.
+    """Measure the domain gap of each recipe after each image-formation stage.
 
-    All stages of a recipe render the same scenes. Features are scaled by the standard deviations
-    over real images and renders of all recipes, so that recipes are comparable.
+    All stages of a recipe, from raw renders on, show the same scenes. Features are scaled by the
+    standard deviations over real images and renders of all recipes, so that recipes are comparable.
 
     Args:
         recipes: recipes with images of one size.
@@ -265,7 +265,7 @@ def _read_shrunk(path: Path, width: int) -> Rgb:
 def _render_stages(
     scene: Scene, camera: Camera, stage_sets: Sequence[tuple[FormationStage, ...]]
 ) -> Iterator[Rgb]:
-    """Yield one image per set of stages; scene radiance is rendered once with and once without the lens."""
+    """Yield one image per set of stages; the scene is rendered once with and once without the lens."""
     rasterizer = get_rasterizer()
     rasterizer.load(scene)
     exposures = {}
