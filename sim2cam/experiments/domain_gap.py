@@ -265,7 +265,7 @@ def _read_shrunk(path: Path, width: int) -> Rgb:
 def _render_stages(
     scene: Scene, camera: Camera, stage_sets: Sequence[tuple[FormationStage, ...]]
 ) -> Iterator[Rgb]:
-    """Yield one image per set of stages; the scene is rendered once with and once without the lens."""
+    """Yield one image per set of stages; the scene is rendered once with and once without lens."""
     rasterizer = get_rasterizer()
     rasterizer.load(scene)
     exposures = {}

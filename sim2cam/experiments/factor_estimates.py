@@ -89,8 +89,8 @@ def _estimate_factor(
     median = float(np.median(samples))
     limits = factor_range.compute_limits()
     ends = (median + stretch * (low - median), median + stretch * (high - median))
-    low, high = (float(np.clip(end, *limits)) for end in ends)
-    return FactorEstimate(factor_range.path, regression.loo_r2, (low, high))
+    lower, upper = (float(np.clip(end, *limits)) for end in ends)
+    return FactorEstimate(factor_range.path, regression.loo_r2, (lower, upper))
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ def detect_result_kinds(path: Path) -> set[str]:
 
 
 def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
-    """Return the poses of ``write_pose_result`` or ``write_bench_result``, for bootstrap comparisons.
+    """Return the poses of a file of ``bench --out``, for bootstrap comparisons.
 
     Meshes and depth images are not needed.
 
