@@ -142,7 +142,7 @@ def collect_ood_scores(predictions: Mapping[str, Prediction]) -> dict[str, float
 
 
 def estimate_ood_rate(ood_scores: Mapping[str, float]) -> Estimate | None:
-    """Return the fraction of images with an OOD score above 1, with its interval; None without scores."""
+    """Return the fraction of images with an OOD score above 1; None without scores."""
     return (
         estimate_proportion(sum(score > 1 for score in ood_scores.values()), len(ood_scores))
         if ood_scores

@@ -1,4 +1,4 @@
-"""Files of regression scenes: meshes and images, copied next to the cases and named by their hash."""
+"""Files of regression scenes: meshes and images, copied next to the cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILES_FOLDER = "files"
 
 
 def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: Path) -> Scene:
-    """Copy the files of a scene to ``files/DIGEST/NAME`` in a folder and return a scene that refers to them.
+    """Return a scene whose files are copied to ``files/DIGEST/NAME`` in a folder.
 
     Args:
         scene: scene with files by their names in its recipe.
@@ -79,7 +79,7 @@ def resolve_scene_files(scene: Scene, case_path: Path) -> Scene:
 
 
 def _clear_mesh_digests(scene: Scene) -> Scene:
-    """Remove mesh digests, which depend on the tools of this machine, so that meshes are read as they are."""
+    """Remove mesh digests, which depend on the tools of this machine."""
     bodies = (
         replace(body, asset=replace(body.asset, digest=""))
         if isinstance(body.asset, MeshFile)
