@@ -556,7 +556,7 @@ _ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, Ass
 
 
 def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Lay tables over tables; distributions (tables with a string ``kind``) are replaced as a whole."""
+    """Lay tables over tables; distributions (tables with a string ``kind``) are replaced whole."""
     merged = dict(base)
     for key, value in override.items():
         are_tables = isinstance(value, dict) and isinstance(base.get(key), dict)

@@ -396,7 +396,9 @@ def read_certificate(root: Path) -> DatasetCertificate:
 
 
 def list_image_pairs(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
-    """Return the files of each image before and after translation, by name; includes rejected images.
+    """Return the files of each image before and after translation, by name.
+
+    Includes rejected images.
 
     Args:
         root: folder of the adapted dataset.

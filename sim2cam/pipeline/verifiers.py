@@ -1,4 +1,4 @@
-"""Detectors in the pipeline: verifiers of translations, perceptual consistency and drift monitor."""
+"""Detectors of the pipeline: verifiers of translations, perceptual consistency, drift monitor."""
 
 from __future__ import annotations
 

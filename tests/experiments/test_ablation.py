@@ -135,17 +135,21 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     assert score_ablation(PLAN, captures, results, baseline="randomized") == scores
     facts["data"][0]["digest"] = "of other renders"
     write_json(path, facts)
-    with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):
+    with pytest.raises(
+        InputError, match="the seeds of variant 'randomized' were trained on different"
+    ):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, unpacked(path) | {"digests": {}})
     with pytest.raises(InputError, match=r"is of another image \S+ than the captures have"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, facts | {"config": {"steps": 3}})
-    with pytest.raises(InputError, match="Remove it to run it again"):
+    with pytest.raises(InputError, match="Remove the file to run the job again"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     for damaged in (path.read_bytes()[:-20], b"{}", b""):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"is damaged \(.*\)\. Remove it to run it again\."):
+        with pytest.raises(
+            InputError, match=r"is damaged \(.*\)\. Remove the file to run the job again\."
+        ):
             score_ablation(PLAN, captures, results, baseline="randomized")
 
 
@@ -345,7 +349,7 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
 
 
 def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):
-    with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
+    with pytest.raises(InputError, match="no predictions of the variant 'randomized' yet"):
         score_ablation(PLAN, captures, tmp_path, baseline="randomized")
 
 
@@ -485,7 +489,7 @@ def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
     data = [{"name": "randomized", "digest": "other"}, {"name": "fixed", "digest": "0"}]
     write_json(path, unpacked(path) | {"data": data})
     assert score_ablation(plan, captures, tmp_path, baseline="randomized")["warnings"] == [
-        "The arms 'randomized' and 'mixed' were trained on different data sets 'randomized'. Remove the "
+        "The variants 'randomized' and 'mixed' were trained on different datasets 'randomized'. Remove the "
         "predictions of one and run it again."
     ]
 
@@ -504,13 +508,15 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     ):
         open_ablation(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"holds 'mine\.txt', which is no part of a ladder"):
+    with pytest.raises(
+        OutputError, match=r"holds 'mine\.txt', which is no part of an ablation study"
+    ):
         open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "mine.txt").unlink()
     open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "plan.json").unlink()
     (root / "runs").mkdir()
-    with pytest.raises(OutputError, match=r"plan\.json: no ladder to go on with"):
+    with pytest.raises(OutputError, match=r"plan\.json: no ablation study to resume"):
         open_ablation(PLAN, captures, root, resume=True, overwrite=False)
 
 
@@ -521,7 +527,7 @@ def test_a_ladder_of_other_labels_is_not_gone_on_with(captures, tmp_path, part):
     first, *others = photos.samples
     changed = replace(photos, samples=(replace(first, objects=first.objects[1:]), *others))
     for now in (changed, None):
-        with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
+        with pytest.raises(OutputError, match=rf"the real images changed \(split {part}\)"):
             open_ablation(
                 PLAN, replace(captures, **{part: now}), tmp_path, resume=True, overwrite=False
             )
@@ -535,5 +541,5 @@ def test_a_ladder_of_other_pictures_is_not_gone_on_with(captures, tmp_path, part
     relabelled = replace(captures, **{part: replace(photos, samples=other)})
     open_ablation(PLAN, relabelled, tmp_path, resume=True, overwrite=False)
     fewer = replace(captures, **{part: replace(photos, samples=photos.samples[1:])})
-    with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
+    with pytest.raises(OutputError, match=rf"the real images changed \(split {part}\)"):
         open_ablation(PLAN, fewer, tmp_path, resume=True, overwrite=False)

@@ -68,7 +68,7 @@ def test_one_coco_file_with_few_images_is_scored_without_translation(short, coco
     arguments = ["demo", "--out", str(out), "--captures", str(folder / coco.name), "--workers", "1"]
     assert main(arguments) == 0
     told = capsys.readouterr()
-    assert "12 captures to take the look from, fewer than 20: no translation" in told.err
+    assert "12 style images are too few for a translation (20 needed)" in told.err
     assert "scores on 12 real test images" in told.out
     assert not (out / "adapted").exists()
     assert "not run" in (out / "report.html").read_text()
@@ -87,7 +87,7 @@ def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco
         (folder / f"{name}.json").write_text(json.dumps(tables))
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--captures", str(folder), "--workers", "1"]) == 0
-    assert "24 labelled development images chose the magnification" in capsys.readouterr().err
+    assert "24 labelled development images tuned the input scale" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_demo_has_no_report(tmp_path, capsys):

@@ -161,14 +161,14 @@ def test_trials_of_something_else_are_refused(tmp_path):
     with pytest.raises(OutputError) as error:
         fit(tmp_path, options=few, facts={"recipe": "b"})
     assert str(error.value) == (
-        f"{tmp_path / STUDY_FILE}: its trials have another recipe (a, not b). Take another folder, or use "
+        f"{tmp_path / STUDY_FILE}: trials have another recipe (a, not b). Choose another folder, or add "
         "--overwrite."
     )
 
 
 def test_trials_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / STUDY_FILE).write_text("{}\nno journal\n")
-    with pytest.raises(OutputError, match=r"holds no trials that can be read\. Use --overwrite"):
+    with pytest.raises(OutputError, match=r"trials cannot be read\. Add --overwrite"):
         fit(tmp_path)
 
 
@@ -197,8 +197,8 @@ BAD = [
     # (captures, options, message)
     (
         19, {},
-        "19 captures are too few: half of 20 or more are fitted to, and the rest tell what came of "
-        "it. Take more photos.",
+        "19 real images are too few: 20 are needed, half of them for the fit and half to measure the "
+        "result. Take more photos.",
     ),
     (40, {"count": 9}, "--count must be 10 or more, not 9"),
     (

@@ -62,6 +62,6 @@ def test_a_capture_that_is_too_small_is_named(tmp_path):
     with pytest.raises(InputError) as error:
         extract_real_features(read_real_images(tmp_path), 256, compute_image_statistics)
     assert str(error.value) == (
-        f"{path}: too small or too narrow: 256 pixels wide or less, its shorter side has 26, and 64 are "
-        "needed. Leave it out."
+        f"{path}: the shorter side is 26 px at a width of 256 px; at least 64 px are needed. Remove "
+        "the image."
     )

@@ -39,7 +39,8 @@ def test_meshes_of_nothing_that_is_known_are_refused(folder):
     with pytest.raises(InputError) as caught:
         read_meshes(folder, {"slab": BRICK, "cup": BRICK})
     assert str(caught.value) == (
-        f"{folder}: has no mesh of what the weights know: cup, slab. Name files or their folders so."
+        f"{folder}: no mesh of the detector's categories (cup, slab). Name files or folders after the "
+        "categories."
     )
 
 
@@ -47,8 +48,8 @@ def test_another_mesh_of_that_name_is_refused(folder):
     with pytest.raises(InputError) as caught:
         read_meshes(folder, {"brick": ObjectGeometry(((-0.03, -0.02, 0.0), (0.03, 0.02, 0.02)))})
     assert str(caught.value) == (
-        f"{folder}/brick.ply: its box is (-30, -20, -10) to (30, 20, 10) mm, but that of the object which "
-        "the weights know is (-30, -20, 0) to (30, 20, 20) mm. Give the meshes that were rendered."
+        f"{folder}/brick.ply: the bounding box is (-30, -20, -10) to (30, 20, 10) mm; the detector was "
+        "trained on (-30, -20, 0) to (30, 20, 20) mm. Use the meshes of its training renders."
     )
 
 

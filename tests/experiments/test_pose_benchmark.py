@@ -300,7 +300,7 @@ def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, c
     assert main(["bench", str(tmp_path / "poses.csv"), *flags, "--out", str(path)]) == 0
     poses = json.loads(path.read_text())["poses"]
     first = poses[0]["objects"][0]
-    other = f"was scored on other pictures or instances than {boxes} has. Run bench on that."
+    other = f"was scored on other images or instances than {boxes} has. Run bench on that dataset."
 
     def changed(**change):
         return [poses[0] | {"objects": [first | change, *poses[0]["objects"][1:]]}, *poses[1:]]
@@ -308,9 +308,15 @@ def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, c
     table = [
         ({}, "poses: Input should be a valid list (found {})"),
         (changed(credit=first["credit"] | {"add": [1.5]}), "should be less than or equal to 1"),
-        (changed(credit={}), "poses[0]: obj_000001 must have as many values of each number. Make"),
-        (changed(errors={"add_m": []}), "poses[0]: obj_000001 must have as many values of each"),
-        (changed(credit={"add": [1]}, errors={}), "poses: objects have different numbers. Make it"),
+        (
+            changed(credit={}),
+            "poses[0]: obj_000001 must have equally many values of each metric. Run",
+        ),
+        (
+            changed(errors={"add_m": []}),
+            "poses[0]: obj_000001 must have equally many values of each",
+        ),
+        (changed(credit={"add": [1]}, errors={}), "poses: objects have different metrics. Run"),
         (changed(name="obj_000002"), other),
         (poses[:1], other),
         ([], other),
@@ -330,16 +336,15 @@ def broken(boxes, tmp_path, capsys, found=None):
 def test_poses_of_another_data_set_are_refused(boxes, tmp_path, capsys):
     said = broken(boxes, tmp_path, capsys, [replace(one, scene_id=7) for one in results()])
     assert said == (
-        f"{tmp_path}/poses.csv: has no pose of an object that is sought in {boxes}. It is of another "
-        "data set."
+        f"{tmp_path}/poses.csv: no pose of a target in {boxes}. The file belongs to another dataset."
     )
 
 
 def test_captures_that_are_none_of_bop_are_refused(tmp_path, capsys):
     said = broken(tmp_path, tmp_path, capsys)
     assert said == (
-        f"{tmp_path}: no BOP data set, which poses are scored on. Check the path, or write one with "
-        "sim2cam export --format bop."
+        f"{tmp_path}: not a BOP dataset, which the pose benchmark needs. Check the path, or write "
+        "one with sim2cam export --format bop."
     )
 
 
@@ -446,15 +451,15 @@ def test_two_objects_of_one_category_are_refused(boxes):
     finally:
         names.unlink()
     assert str(caught.value) == (
-        f"{boxes}: objects 1 and 2 are both 'brick', so a pose of one does not say of which. Score "
-        "poses in a file (.csv), which has numbers."
+        f"{boxes}: objects 1 and 2 are both 'brick', so that poses are ambiguous. Score a file of "
+        "poses (.csv), which has object ids."
     )
 
 
 def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
     with pytest.raises(UsageError, match="the weights find boxes alone"):
         estimate_poses(NativeDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
-    with pytest.raises(InputError, match="no BOP data set, which poses are scored on"):
+    with pytest.raises(InputError, match="not a BOP dataset, which the pose benchmark needs"):
         estimate_poses(detector(), tmp_path)
 
 

@@ -151,7 +151,7 @@ def test_bench_warns_of_captures_that_were_trained_on(train, sim, retaken, tmp_p
     weights, warned = str(tmp_path / "run/weights.safetensors"), []
     for captures in (sim.root, retaken):
         assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
-        warned.append("the detector was trained on these captures" in capsys.readouterr().err)
+        warned.append("the detector was trained on some of these images" in capsys.readouterr().err)
     assert warned == [True, False]
 
 

@@ -105,16 +105,20 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
     first = ("--variants", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
     assert ladder(recipe, photos, out, *first) == 1
     said = capsys.readouterr().err
-    assert "objects in 4 test images show a difference of" in said
-    assert "where 2 arms are compared" in said
-    assert "1 of 1 sessions of the test images have style or training images too" in said
-    assert "The labels of 4 development images choose the magnification" in said
-    assert "no predictions of the arm 'randomized' yet. Run it first." in said
+    assert "objects in 4 test images: " in said
+    assert "with 2 variants (80 % power" in said
+    assert "1 of 1 sessions of the test images also have style or training images" in said
+    assert "The labels of 4 development images tune the input scale" in said
+    assert "no predictions of the variant 'randomized' yet. Run it first." in said
 
     assert ladder(recipe, photos, out, "--variants", "randomized,real-5,mixed-5", "--resume") == 0
     table = capsys.readouterr().out
-    assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --variants", table)
-    assert re.search(r"sim without randomization +not run: no recipe with this one's name", table)
+    assert re.search(
+        r"real only \(20 labelled photos\) +not run: not selected; add it to --variants", table
+    )
+    assert re.search(
+        r"sim without randomization +not run: no recipe of this name with the suffix", table
+    )
     assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
     assert "\nIntervals: 95 %, bootstrap over 4 images, too few: " in table
     assert "how seeds differ is not in them, which takes two or more" in table
@@ -184,7 +188,8 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     (out / "best-transfer.json").write_text("{}")
     assert ladder(recipe, photos, out, *few, "--resume") == 1
     assert (
-        "best-transfer.json: part is missing. Remove it to choose again." in capsys.readouterr().err
+        "best-transfer.json: part is missing. Remove the file to select again."
+        in capsys.readouterr().err
     )
 
 
@@ -278,19 +283,19 @@ def test_what_captures_lack_is_the_reason(coco):
     ]  # fmt: skip
     assert full["mixed-25"] == "only 24 labelled photos"
     few = lacks(RealImageSplits(photos.take(2), photos))
-    assert few["camera"] == "2 style photos; a camera is told from at least 3"
+    assert few["camera"] == "2 style photos; a camera fit needs at least 3"
     bare = lacks(RealImageSplits(photos.take(3), photos))
     assert few["camera-translated"] == few["camera"]
     assert not bare["camera"]
     assert bare["camera-translated"] == bare["translated"]
-    assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
+    assert bare["fixed"] == "no recipe of this name with the suffix '-fixed'"
     assert (
         bare["best-transfer"]
         == bare["translated"]
         == "3 style photos; a transfer needs at least 20"
     )
     assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["fine-tuned-5"]
-    assert bare["real"] == "no labelled photos to train on: no part train with labels"
+    assert bare["real"] == "no labelled train split"
     assert not bare["randomized"]
 
 
@@ -303,6 +308,6 @@ def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
     assert find_fixed_recipe(str(mine), dice) is None
     twin.write_text('base = "dice-fixed"\nname = "mine-fixed"\n')
     assert find_fixed_recipe(str(mine), dice) == str(twin)
-    message = r"mine-fixed\.toml: its categories are 1, 2, 3, 4, 5, 6, not 1, 2 as of 'dice'"
+    message = r"mine-fixed\.toml: categories are 1, 2, 3, 4, 5, 6, not 1, 2 as in 'dice'"
     with pytest.raises(RecipeError, match=message):
         find_fixed_recipe(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip

@@ -259,22 +259,22 @@ def test_dice_lie_among_clutter(place):
 WHOLE = "[assets]\nfolder = 'objects'\nunit = 'mm'\n"
 BAD = [
     ("[assets]\nfolder = 'none'", "none: no such folder. Check the path."),
-    ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
+    ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is missing. Unpack its models to none/models in the folder of SIM2CAM_REAL."),
     ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: clutter, folder, licence, objects, unit"),
-    ("[assets]\nunit = 'mm'", "there is nothing to throw. Name a folder of meshes in [assets]."),
-    ("[assets.clutter]\nfolder = 'objects'", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    ("[assets]\nunit = 'mm'", "no objects to throw. Set a folder of meshes in [assets]."),
+    ("[assets.clutter]\nfolder = 'objects'", "no objects to throw. Set a folder of meshes in [assets]."),
     (WHOLE + "[assets.clutter]\nunit = 'mm'", "key 'assets.clutter.folder' is missing."),
     (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, licence, unit"),
-    (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
+    (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is missing. Unpack its models to none/models in the folder of SIM2CAM_REAL."),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'\nfiles = ['mug/*']", "'assets.clutter.files': there is no 'mug/*'. Allowed: block/red.ply, cup/a.stl"),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', and [assets.clutter] names some. Add it to its options."),
     (WHOLE + "[domain.distractor]\nshape = 'asset'", "'domain.distractor.shape' can be 'asset', and there is none. Name a folder in [assets.clutter]."),
     ("[assets]\nfolder = 'objects'\nunit = 'parsec'", "'assets.unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
     ("assets = 'objects'", "'assets': "),
-    ("", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    ("", "no objects to throw. Set a folder of meshes in [assets]."),
     ("categories = ['cup']\n[assets]\nfolder = 'objects'\nunit = 'mm'", "categories lack block of the assets."),
     ("[assets]\nfolder = 'objects'\nunit = 'mm'\n[domain.object]\nasset = { kind = 'constant', value = 'cup/b.stl' }", "'domain.object.asset' cannot be 'cup/b.stl'. Did you mean 'cup/a.stl'? Allowed: block/red.ply, cup/a.stl."),
-    ("[assets]\nfolder = 'objects'\nunit = 'm'", "2 of 2 assets cannot be used: "),
+    ("[assets]\nfolder = 'objects'\nunit = 'm'", "2 of 2 assets are unusable: "),
 ]  # fmt: skip
 
 

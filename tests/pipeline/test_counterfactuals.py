@@ -146,7 +146,7 @@ def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
     assert second.rejections[-1] == "no"
     calls.clear()
     wanted = settled
-    message = f"scene {SCENE} of recipe 'dice-fisheye' cannot be what it is set to: no. Set anoth"
+    message = f"scene {SCENE} of recipe 'dice-fisheye' is not valid with the values that are set: no. Set other"
     with pytest.raises(SceneError, match=f"^{re.escape(message)}"):
         simulate_scene(RECIPE, 0, SCENE, Intervention(settings={"die/edge_m": 0.016}))
 

@@ -78,7 +78,7 @@ def test_two_builds_of_different_versions_are_told(monkeypatch):
     assert (check.ok, check.required) == (False, False)
     assert check.status == "opencv-python 4.13.0.1, opencv-python-headless 4.9.0.80"
     assert check.remedy == (
-        "Their files are mixed. Bring them to one version: "
+        "Files of several versions are mixed. Install one version: "
         "pip install opencv-python==4.13.0.1 opencv-python-headless==4.13.0.1"
     )
 
@@ -114,7 +114,7 @@ def test_without_opengl_the_main_job_runs(monkeypatch, code, limit_s, said):
     check = doctor.check_opengl()
     assert (check.ok, check.required, check.status) == (False, False, f"none ({said})")
     assert check.remedy == (
-        "Renders come from pybullet's TinyRenderer meanwhile. Install Mesa: "
+        "pybullet's slower TinyRenderer is used instead. Install Mesa: "
         f"apt-get install -y --no-install-recommends {doctor.MESA_PACKAGES}"
     )
 
@@ -163,7 +163,7 @@ def test_a_cache_that_cannot_be_made_is_told(monkeypatch, tmp_path):
     check = doctor.check_cache()
     assert not check.ok
     assert check.remedy == (
-        f"{tmp_path / 'file'} cannot be written. Set SIM2CAM_CACHE to a folder that can."
+        f"{tmp_path / 'file'} is not writable. Set SIM2CAM_CACHE to a writable folder."
     )
 
 
@@ -171,4 +171,4 @@ def test_a_full_disk(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=3e8))
     check = doctor.check_disk(tmp_path)
     assert (check.ok, check.status) == (False, f"0.3 GB free in {tmp_path}")
-    assert check.remedy == "At least 1 GB are needed. Free some, or work elsewhere."
+    assert check.remedy == "At least 1 GB are needed. Free disk space, or use another disk."

@@ -283,9 +283,7 @@ def test_an_impossible_film_is_refused(options, message):
 
 
 def test_flow_without_a_film_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^flow_forward leads to another picture: it needs a table"
-    ):
+    with pytest.raises(ValueError, match=r"^channel 'flow_forward' needs a \[render\.sequence\]"):
         RenderOptions(channels=("ids", "flow_forward"))
 
 

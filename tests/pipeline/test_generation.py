@@ -157,7 +157,7 @@ def fails_for(*indices):
 def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monkeypatch):
     root = tmp_path / "d"
     monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1, 9))
-    with pytest.warns(RepairWarning, match=r"2 of 10 scenes could not be made.*\n  scene 1 cannot"):
+    with pytest.warns(RepairWarning, match=r"2 of 10 scenes are not valid.*\n  scene 1 cannot"):
         dataset = make(root)
     names = [sample.name for sample in dataset.samples]
     assert names == [f"{i:06d}" for i in range(COUNT) if i not in (2, 3, 18, 19)]
@@ -277,7 +277,7 @@ def test_a_sample_says_what_its_depth_is(plain):
 def test_a_scene_that_never_settles_is_an_error(monkeypatch):
     monkeypatch.setattr(scene_sampling, "find_blind_corner", lambda _scene: "the lens folds back")
     with pytest.raises(
-        SceneError, match=r"did not settle in 20 attempts in a row \(last: the lens folds"
+        SceneError, match=r"did not come to rest in 20 consecutive attempts \(last: the lens folds"
     ):
         simulate_scene(RECIPE, 0, 0)
 

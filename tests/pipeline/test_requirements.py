@@ -183,11 +183,12 @@ def test_what_starves_is_named_with_how_often_all_failed():
         simulate_scene(needing(warm=warm, crowd=never), 0, 0)
     assert re.fullmatch(
         r"scene 0 of recipe 'dice' failed its requirement 'crowd' 3 times \(last: objects is \d, "
-        r"not 5 to 9\)\. Besides, \d+ drafts? failed 'warm'(, \d+ drafts? did not settle)?\. Widen "
-        r"its range, raise its budget, or draw what it asks for more often\.",
+        r"not 5 to 9\)\. Also, \d+ candidates? failed 'warm'(, \d+ candidates? did not come to rest)?\. "
+        r"Widen its range, raise its budget, or change the domain\.",
         str(caught.value),
     ) or re.search(
-        r"Besides, \d+ drafts? did not settle, \d+ drafts? failed 'warm'", str(caught.value)
+        r"Also, \d+ candidates? did not come to rest, \d+ candidates? failed 'warm'",
+        str(caught.value),
     )
 
 
@@ -199,7 +200,7 @@ def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
         lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
-    found = r"requirement 'crowd' 5 times .* Besides, (2[5-9]|3\d) drafts did not settle\."
+    found = r"requirement 'crowd' 5 times .* Also, (2[5-9]|3\d) candidates did not come to rest\."
     with pytest.raises(SceneError, match=found):
         simulate_scene(needing(crowd=never), 0, 0)
 
@@ -208,7 +209,7 @@ def test_counterfactuals_are_held_to_the_same():
     recipe = needing(warm=WARMTH)
     pair = simulate_scene(recipe, 0, 1, Intervention({"light": 1}))
     assert pair.sampled_values.values["light/warmth"] >= 0
-    with pytest.raises(SceneError, match=r"cannot be what it is set to: warm: its value is -0\.5"):
+    with pytest.raises(SceneError, match=r"values that are set: warm: its value is -0\.5"):
         simulate_scene(recipe, 0, 1, Intervention(settings={"light/warmth": -0.5}))
 
 

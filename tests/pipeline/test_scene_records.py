@@ -130,11 +130,11 @@ def test_pictures_need_no_physics(sim, tmp_path):
 
 
 WRONG = [
-    ({"recipe": PLAIN}, "its recipe has another [domain]. Settle the scenes anew."),
+    ({"recipe": PLAIN}, "its recipe has another [domain]. Simulate the scenes again."),
     ({"change": LIT}, "holds other scenes: change is null, not "),
     ({"recipe": replace(RECIPE, render=replace(RECIPE.render, width=96))}, "holds other scenes: width is 64, not 96. "),
     ({"recipe": FILM}, "holds other scenes: views is 2, not 1. "),
-    ({"count": 6}, "000000/scenes.jsonl: lacks the scene 2."),
+    ({"count": 6}, "000000/scenes.jsonl: has no scene 2."),
 ]  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def test_the_digest_follows_the_bytes_of_a_sky_and_not_its_place(folder):
 
 
 BAD = [
-    (TEXT.replace('[skies]\nfolder = "skies"\n', ""), "there is no sky to draw. Name a folder of pictures in [skies]."),
+    (TEXT.replace('[skies]\nfolder = "skies"\n', ""), "no environment maps to sample. Set a folder of images in [skies]."),
     (TEXT.replace('folder = "skies"', 'fodler = "skies"'), "unknown key 'skies.fodler'. Did you mean 'folder'? Allowed: folder"),
     (TEXT.replace('folder = "skies"', 'folder = "no"'), "no such folder. Check the path."),
     (TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "nono.hdr"'), "'domain.sky.picture' cannot be 'nono.hdr'. Did you mean 'day/noon.hdr'? Allowed: day/noon.hdr, grey.png, none."),

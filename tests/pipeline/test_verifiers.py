@@ -38,7 +38,7 @@ def weights(tmp_path):
 def test_a_detector_that_errs_on_renders_teaches_nothing_and_it_is_said_why(sim, weights):
     few = sim.take(3)
     assert load_perception(weights(), few, "cpu") == "its AP50 on 3 renders is 0.00, less than 0.8"
-    assert load_perception(weights(categories="123"), few, "cpu") == "it does not know 4"
+    assert load_perception(weights(categories="123"), few, "cpu") == "it lacks the category 4"
     bare = replace(few, samples=tuple(replace(s, objects=None) for s in few.samples))
     assert load_perception(weights(), bare, "cpu") == "renders have no labels"
 
@@ -100,7 +100,7 @@ def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
     with pytest.raises(UsageError) as caught:
         resolve_weights(Path("dice-verifer"))
     assert str(caught.value) == (
-        "no weights 'dice-verifer' ship, and there is no such file. Did you mean 'dice-verifier'? Allowed: "
+        "no file or shipped weights 'dice-verifer'. Did you mean 'dice-verifier'? Allowed: "
         "dice-verifier"
     )
 
