@@ -23,7 +23,7 @@ from sim2cam.metrics.slices import (
 from sim2cam.seeds import derive_rng
 
 _BRIGHTNESS_EDGES = (64, 128, 192)
-_OCCLUSION_LEVELS = ("next to none", "a part", "most")
+_OCCLUSION_LEVELS = ("fully visible", "partly occluded", "largely occluded")
 
 
 def slice_errors(

@@ -55,7 +55,7 @@ class Requirement:
 
     def __post_init__(self) -> None:
         if (self.measure is None) == (self.value is None):
-            raise ValueError("a requirement takes one of measure and value")
+            raise ValueError("a requirement needs either measure or value")
         if not self.within or not all(low <= high for low, high in self.within):
             raise ValueError(
                 f"a requirement needs ranges [low, high] with low <= high, not {self.within}"

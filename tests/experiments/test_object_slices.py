@@ -48,4 +48,4 @@ def test_kittis_levels_of_occlusion_are_told_apart(sim):
     one = replace(sim, samples=(replace(sample, objects=objects),))
     found = {sample.name: (Detection(objects[0].category, objects[0].box_xyxy, 0.9),)}
     slices = [s for s in slice_errors(one, found, 0.5) if s.attribute == "occlusion"]
-    assert [(s.value, s.miss_rate) for s in slices] == [("next to none", 0), ("most", 1)]
+    assert [(s.value, s.miss_rate) for s in slices] == [("fully visible", 0), ("largely occluded", 1)]
