@@ -95,7 +95,7 @@ def tuned_arms(monkeypatch):
     return names
 
 
-def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arms):
+def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tuned_arms):
     results = tmp_path / "results"
     assert ablation.prepare_data(PLAN, captures, work, workers=1) == {}
     planned = list_pending_jobs(PLAN, captures, work, results, threads=1)
@@ -153,7 +153,7 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
             score_ablation(PLAN, captures, results, baseline="randomized")
 
 
-def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, monkeypatch):
+def test_predictions_keep_highest_scores(work, captures, tmp_path, monkeypatch):
     sure = Detection("1", (1.0, 2.0, 3.0, 4.0), 0.9)
     faint = [replace(sure, score=0.5 / n) for n in range(1, 200)]
     monkeypatch.setattr(
@@ -169,7 +169,7 @@ def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, m
         assert [row[-1] for row in kept] == [0.9, *(round(0.5 / n, 4) for n in range(1, 100))]
 
 
-def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arms, monkeypatch):
+def test_trainings_run_on_requested_device(work, captures, tmp_path, tuned_arms, monkeypatch):
     places = []
 
     def told(what):
@@ -195,9 +195,7 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
     assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
 
 
-def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
-    captures, tmp_path, monkeypatch
-):
+def test_missing_dependency_is_reported_before_rendering(captures, tmp_path, monkeypatch):
     def missing(network):
         raise BackendError(f"no {network}")
 
@@ -211,9 +209,7 @@ def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
         ablation.prepare_data(plan, captures, tmp_path / "work", workers=1)
 
 
-def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
-    work, captures, tmp_path, monkeypatch
-):
+def test_camera_renders_are_translated_by_their_own_network(work, captures, tmp_path, monkeypatch):
     (work / "randomized").rename(work / "camera")
     monkeypatch.setattr(ablation, "write_camera_recipe", lambda *_: "around.toml")
     rendered = []
@@ -230,7 +226,7 @@ def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
     assert names == [sample.name for sample in read_dataset(work / "camera").samples]
 
 
-def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
+def test_translators_with_two_seeds_and_published_methods(work, captures, tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
     names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
     arms = tuple(Variant(f"+ {name}", ("randomized", name)) for name in names)
@@ -242,7 +238,7 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
     assert [card["steps"] for card in cards] == [2, 2, 1, 2, 1, 1]
 
 
-def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, tuned_arms):
+def test_published_translations_are_all_kept(work, captures, tmp_path, tuned_arms):
     (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\nimage_correlation = 1.0\n")
     arms = Variant("+ ours", ("randomized", "translated")), Variant("+ cut", ("randomized", "cut"))
     plan = replace(PLAN, variants=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
@@ -267,7 +263,7 @@ def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, 
         read_dataset(work / "cut")
 
 
-def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
+def test_fine_tuning_and_adaptation_take_equal_steps(work, captures, tmp_path, tuned_arms):
     arms = (
         Variant("then photos", ("randomized",), fine_tuning_data=("real-5",)),
         Variant("+ coral", ("randomized",), alignment="coral"),
@@ -289,7 +285,7 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     assert [arm.count_photos(24) for arm in arms] == [5, 0]
 
 
-def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, captures, tmp_path):
+def test_unusable_fine_tuning_data_is_refused_first(work, captures, tmp_path):
     pointed = tuple(
         replace(
             sample,
@@ -318,9 +314,7 @@ def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, capt
         list(run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9))
 
 
-def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
-    work, captures, tmp_path, tuned_arms, monkeypatch
-):
+def test_variant_trains_on_its_pseudo_labels(work, captures, tmp_path, tuned_arms, monkeypatch):
     calls = itertools.count(1)
 
     def found(detector, style):  # something else each time, unlike a detector of three steps
@@ -348,19 +342,19 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     assert arm.count_photos(24) == 0
 
 
-def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):
+def test_scores_need_the_baseline(captures, tmp_path):
     with pytest.raises(InputError, match="no predictions of the variant 'randomized' yet"):
         score_ablation(PLAN, captures, tmp_path, baseline="randomized")
 
 
-def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch):
+def test_dataset_with_all_images_rejected_is_reported(work, captures, monkeypatch):
     monkeypatch.setattr(ablation, "_translate", lambda *_: 0)
     assert ablation.prepare_data(PLAN, captures, work, workers=1) == {
         "reinhard": "the certificate rejected all 4 translations"
     }
 
 
-def test_of_the_best_transfer_too(work, captures, monkeypatch):
+def test_best_transfer_with_all_images_rejected_is_reported(work, captures, monkeypatch):
     nearest = TransferSelection(
         "style", 24, 40, (TransferScore("mkl", 40, 0.5), TransferScore("style", 40, 0.7))
     )
@@ -378,9 +372,7 @@ def test_of_the_best_transfer_too(work, captures, monkeypatch):
     assert translated == ["mkl", "reinhard"]
 
 
-def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
-    captures, tmp_path, monkeypatch
-):
+def test_camera_is_estimated_once_from_style_photos(captures, tmp_path, monkeypatch):
     quality = ParameterEstimate("sensor.jpeg_quality", 61.0, (61.0, 61.0))
     asked = []
 
@@ -400,7 +392,7 @@ def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
     assert [(h.width, h.height, estimate_jpeg_quality(h)) for h in headers] == [(96, 80, 61)] * 4
 
 
-def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):
+def test_smaller_photo_subsets_are_nested_and_depend_on_seed(captures):
     photos = captures.train
     few, more = (select_photos(photos, n, 0) for n in (5, 12))
     names = {sample.name for sample in few.samples}
@@ -441,7 +433,7 @@ def unpacked(path):
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
+def test_equivalent_photos_of_simulated_detectors(captures, tmp_path):
     misses = {"real-5": 2, "real-10": 3, "real": 10}  # all 24 photos: one in ten is missed
     curve = [Variant(name, (name,)) for name in misses]
     middle = Variant("randomized", ("randomized",))
@@ -460,7 +452,7 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     assert (same["value"], same["min_detectable_effect"]) == (0, None)
 
 
-def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
+def test_seed_variance_is_not_significant(captures, tmp_path):
     lucky, steady = Variant("lucky", ("lucky",)), Variant("randomized", ("randomized",))
     for seed, every in enumerate((2, 2, 20)):
         write_predictions(tmp_path, lucky, seed, captures.test, every)
@@ -479,7 +471,7 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
     assert [found["metric"] for found in scores["comparisons"]] == ["ap50", "ap"]
 
 
-def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
+def test_different_datasets_of_one_name_are_reported(captures, tmp_path):
     plain, mixed = Variant("randomized", ("randomized",)), Variant("mixed", ("randomized", "fixed"))
     plan = replace(PLAN, variants=(plain, mixed), seeds=(0,))
     for arm in plan.variants:
@@ -494,7 +486,7 @@ def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
     ]
 
 
-def test_a_folder_of_something_else_is_refused(captures, tmp_path):
+def test_other_folder_is_refused(captures, tmp_path):
     root = tmp_path / "run"
     open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     with pytest.raises(
@@ -521,7 +513,7 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
 
 
 @pytest.mark.parametrize("part", ["train", "dev"])
-def test_a_ladder_of_other_labels_is_not_gone_on_with(captures, tmp_path, part):
+def test_resume_with_other_labels_is_refused(captures, tmp_path, part):
     open_ablation(PLAN, captures, tmp_path, resume=False, overwrite=False)
     photos = getattr(captures, part)
     first, *others = photos.samples
@@ -534,7 +526,7 @@ def test_a_ladder_of_other_labels_is_not_gone_on_with(captures, tmp_path, part):
 
 
 @pytest.mark.parametrize("part", ["style", "test"])
-def test_a_ladder_of_other_pictures_is_not_gone_on_with(captures, tmp_path, part):
+def test_resume_with_other_images_is_refused(captures, tmp_path, part):
     open_ablation(PLAN, captures, tmp_path, resume=False, overwrite=False)
     photos = getattr(captures, part)
     other = tuple(replace(sample, objects=()) for sample in photos.samples)

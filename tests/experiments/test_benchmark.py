@@ -29,7 +29,7 @@ def run(sim, tmp_path_factory):
     return folder
 
 
-def test_the_command_prints_scores_with_intervals(run, coco, capsys):
+def test_command_prints_scores_with_intervals(run, coco, capsys):
     assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["images"] == 24
@@ -38,12 +38,12 @@ def test_the_command_prints_scores_with_intervals(run, coco, capsys):
         assert 0 <= low <= printed[metric]["value"] <= high <= 1
 
 
-def test_the_command_prints_a_table(run, coco, capsys):
+def test_command_prints_table(run, coco, capsys):
     assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3"]) == 0
     assert "AP50" in capsys.readouterr().out
 
 
-def test_a_limit_caps_what_is_read(run, coco, capsys):
+def test_limit_reduces_images(run, coco, capsys):
     arguments = ["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3", "--json"]
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out)["images"] == 3
@@ -71,7 +71,7 @@ def test_categories_match_by_name(coco):
         LabelMapping(captures.categories, {"oen": "1"}).apply(named)
 
 
-def test_unlabelled_captures_are_refused(run, coco):
+def test_unlabelled_images_are_refused(run, coco):
     from sim2cam.models.inference.detector import load_detector
 
     captures = read_real_images(coco).take(1)
@@ -80,9 +80,7 @@ def test_unlabelled_captures_are_refused(run, coco):
         bench(load_detector(run / WEIGHTS), bare)
 
 
-def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
-    run, coco, monkeypatch
-):
+def test_images_without_objects_are_refused_before_prediction(run, coco, monkeypatch):
     from sim2cam.models.inference.detector import load_detector
 
     captures = read_real_images(coco)
@@ -107,9 +105,7 @@ def hidden(coco, tmp_path):
 
 
 @pytest.mark.parametrize("amodal", [True, False])
-def test_boxes_are_held_against_such_as_the_detector_learned(
-    run, hidden, amodal, monkeypatch, tmp_path, capsys
-):
+def test_amodal_boxes_are_scored_like_trained(run, hidden, amodal, monkeypatch, tmp_path, capsys):
     detector = load_detector(run / WEIGHTS)
     config = detector.card.config | {"amodal": amodal}
     detector = replace(detector, card=replace(detector.card, config=config))
@@ -166,9 +162,7 @@ def shaped(sim, tmp_path_factory):
     return root / "run" / WEIGHTS, root / "coco" / "train.json"
 
 
-def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
-    shaped, coco, tmp_path, capsys
-):
+def test_keypoints_masks_and_pixels_are_scored_if_labelled(shaped, coco, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     command = ["bench", weights, "--captures", captures, "--workers", "1", "--limit", "3"]
@@ -196,7 +190,7 @@ def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
     assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
 
 
-def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp_path, capsys):
+def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     command = ["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]
@@ -213,7 +207,7 @@ def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp
     assert page.read_text() == text
 
 
-def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_keypoints(shaped):
+def test_ignored_objects_do_not_add_mask_or_keypoint_scores(shaped):
     weights, captures = shaped
 
     def bare(number, label):
@@ -236,7 +230,7 @@ def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_key
     assert (again.masks, again.keypoints) == (None, None)
 
 
-def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
+def test_broken_pixel_counts_are_refused(shaped, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     flags = ["--captures", captures, "--limit", "1"]
@@ -263,7 +257,7 @@ def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
     assert first[2] > 0
 
 
-def test_broken_keypoints_and_masks_of_detections_are_refused(shaped, tmp_path, capsys):
+def test_broken_keypoints_and_masks_are_refused(shaped, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     assert main(["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]) == 0

@@ -81,7 +81,7 @@ def coco_results(coco, predictions):
     ]
 
 
-def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, capsys):
+def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys):
     out = tmp_path / "bench.json"
     weights = str(bare_weights)
     flags = ["--captures", str(coco), "--json"]
@@ -97,9 +97,7 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
 
 
-def test_what_bench_writes_is_held_against_the_same_labels_again(
-    coco, bare_weights, tmp_path, capsys
-):
+def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
     """Labels that --map and --ignore-unmatched changed, and captures that lack a category of the detector's."""
     tables = json.loads(coco.read_text())
     for category in tables["categories"]:
@@ -130,7 +128,7 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
 
 
-def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
+def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
     out = tmp_path / "bench.json"
     flags = ["--captures", str(coco)]
     assert main(["bench", str(bare_weights), *flags, "--out", str(out), "--workers", "1"]) == 0
@@ -152,7 +150,7 @@ def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_pa
     )  # those that count are as they were
 
 
-def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
+def test_coco_results_score_the_same(coco, captures, blind, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(coco_results(coco, blind)))
     found = read_predictions(path, captures, coco)
@@ -163,14 +161,14 @@ def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
     assert list(read_predictions(path, few, coco).detections) == [s.name for s in few.samples]
 
 
-def test_nothing_found_scores_zero(coco, captures, tmp_path):
+def test_empty_results_score_zero(coco, captures, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("[]")
     score = score_predictions(read_predictions(path, captures, coco)).score
     assert (score.ap.value, score.agnostic_ap50.value) == (0, 0)
 
 
-def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
+def test_boxes_follow_exif_orientation(tmp_path):
     turned = Image.Exif()
     turned[0x0112] = 6  # shown a quarter turn clockwise
     Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
@@ -190,7 +188,7 @@ def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
     assert score_predictions(found).score.ap50.value == 1
 
 
-def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
+def test_better_run_is_significant(captures, perfect, blind):
     found = compared(captures, [perfect], [blind, blind]).kinds["boxes"]["ap50"]
     assert found.first.value == 1
     assert found.difference.value == pytest.approx(1 - found.second.value)
@@ -201,7 +199,7 @@ def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
     assert back.difference.value == -found.difference.value
 
 
-def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
+def test_one_lucky_run_is_not_significant(captures, perfect, blind):
     found = compared(captures, [perfect, blind], [blind, blind])
     assert found.kinds["boxes"]["ap50"].p_holm > 0.05
     assert found.intervals_over == "the seeds and 12 scenes of 24 images"
@@ -209,7 +207,7 @@ def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
     assert alone.endswith("how seeds differ is not in them, which takes two or more of each")
 
 
-def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
+def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
     seeds = tmp_path / "seeds"
     seeds.mkdir()
     one = written(tmp_path / "one.json", perfect)
@@ -242,7 +240,7 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     assert "holds no .json file" in capsys.readouterr().err
 
 
-def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
+def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
     def of_ladder(name, predictions):
         rows = {
             image: [[d.category, *d.box_xyxy, d.score] for d in found]
@@ -299,7 +297,7 @@ def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, score
     assert f"By detections with a score of {min(scores):.3f} or more, the threshold of" in said
 
 
-def test_images_without_results_and_labels_that_repeat_are_told_of(
+def test_missing_results_and_duplicate_labels_are_reported(
     coco, perfect, tmp_path, capsys, monkeypatch
 ):
     first = next(name for name, found in perfect.items() if found)
@@ -328,9 +326,7 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     repeated.unlink()
 
 
-def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
-    coco, perfect, tmp_path, capsys
-):
+def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys):
     tables = json.loads(coco.read_text())
     found = {name for name, each in perfect.items() if each}
     bare = [image for image in tables["images"] if image["file_name"] in found][:2]
@@ -352,9 +348,7 @@ def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
     half.unlink()
 
 
-def test_sessions_widen_what_intervals_say_and_are_told_apart(
-    coco, captures, blind, tmp_path, capsys
-):
+def test_sessions_widen_intervals(coco, captures, blind, tmp_path, capsys):
     path, table = written(tmp_path / "found.json", blind), tmp_path / "photos.csv"
     rows = [f"{s.name},{i % 12},{i % 2}" for i, s in enumerate(captures.samples)]
     table.write_text("\n".join(["image,day,light", *rows]))
@@ -381,7 +375,7 @@ def test_sessions_widen_what_intervals_say_and_are_told_apart(
     assert main([*both, "0"]) == 2
 
 
-def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, tmp_path, capsys):
+def test_equal_scores_of_other_runs_are_not_identical(coco, perfect, tmp_path, capsys):
     surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
     first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
     assert main(["compare", str(first), str(second), "--captures", str(coco), "--json"]) == 0
@@ -417,7 +411,7 @@ def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
     return Dataset(Path("set"), ("arrow",), tuple(samples)), found
 
 
-def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
+def test_keypoints_and_masks_are_compared_if_both_have_them():
     captures, good = arrows()
     _, bad = arrows(off=lambda i: 30.0 * (i % 2), taller=lambda i: 9 * (i % 4 == 0))
     found = compared(captures, [good], [bad])
@@ -452,7 +446,7 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
     assert "how sessions differ is not in them, as 4 are fewer than 10" in found.intervals_over
 
 
-def test_pixels_of_categories_are_compared_from_what_bench_counted():
+def test_pixels_are_compared_from_bench_counts():
     captures, found = arrows()
     sides = []
     for size in (20, 14):  # of 20 x 20 pixels that the arrows have, in every second image
@@ -493,7 +487,7 @@ def test_pixels_of_categories_are_compared_from_what_bench_counted():
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation):
+def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation):
     """Results of one kind a file, as COCO's tools write them, of a photo as it is stored."""
     shown = Image.Exif()
     shown[0x0112] = orientation
@@ -567,14 +561,14 @@ def test_bad_detections_are_refused(values, message, coco, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_results_of_coco_need_its_ids(sim, tmp_path, capsys):
+def test_coco_results_need_coco_ids(sim, tmp_path, capsys):
     path = tmp_path / "found.json"
     path.write_text("[]")
     assert main(["bench", str(path), "--captures", str(sim.root)]) == 1
     assert "COCO results mean ids of a COCO file" in capsys.readouterr().err
 
 
-def test_detections_are_not_renamed(coco, tmp_path, capsys):
+def test_detection_categories_are_not_renamed(coco, tmp_path, capsys):
     arguments = [
         "bench",
         str(tmp_path / "found.json"),
@@ -623,7 +617,7 @@ def scored(root, tmp_path, capsys, results):
     return json.loads(capsys.readouterr().out)
 
 
-def test_detections_in_bop_are_scored_by_its_targets_and_whole_objects(tmp_path, capsys):
+def test_bop_detections_are_scored_on_amodal_targets(tmp_path, capsys):
     root = bop(tmp_path / "bop")
     whole, faint = bop_result([10, 10, 19, 19]), bop_result([40, 10, 9, 9], category_id=6)
     found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
@@ -638,7 +632,7 @@ def test_detections_in_bop_are_scored_by_its_targets_and_whole_objects(tmp_path,
     assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
 
 
-def test_boxes_of_whole_objects_end_at_the_edge_in_results_as_in_labels(tmp_path, capsys):
+def test_amodal_boxes_are_clipped_to_the_image(tmp_path, capsys):
     root = bop(tmp_path / "bop")
     table = root / "test/000002/scene_gt_info.json"
     infos = json.loads(table.read_text())
@@ -648,7 +642,7 @@ def test_boxes_of_whole_objects_end_at_the_edge_in_results_as_in_labels(tmp_path
     assert found["ap"]["value"] == pytest.approx(1)
 
 
-def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path, capsys):
+def test_bop_without_targets_uses_all_images_and_visible_boxes(tmp_path, capsys):
     root = bop(tmp_path / "bop", targets=False)
     seen = [bop_result([10, 10, 9, 19], image_id=number) for number in (3, 4)]
     found = scored(root / "test", tmp_path, capsys, seen)
@@ -672,7 +666,7 @@ def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path
         ),
     ],
 )
-def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, problem):
+def test_results_of_another_bop_dataset_are_refused(tmp_path, capsys, change, problem):
     root, path = bop(tmp_path / "bop"), tmp_path / "results.json"
     path.write_text(json.dumps([bop_result([10, 10, 20, 20]) | change]))
     assert main(["bench", str(path), "--captures", str(root)]) == 1
@@ -681,7 +675,7 @@ def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, p
 
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
-def test_lmo_is_scored_as_bop_does():
+def test_lmo_is_scored_like_bop():
     captures = read_evaluation_images(LMO)
     labels = [label for sample in captures.samples for label in sample.objects]
     assert len(captures.samples) == 200

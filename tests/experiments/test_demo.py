@@ -41,7 +41,7 @@ def few_tested(monkeypatch):
 
 
 @pytest.mark.usefixtures("short", "few_tested")
-def test_the_stand_in_serves_without_captures(tmp_path, capsys):
+def test_stand_in_replaces_missing_real_images(tmp_path, capsys):
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--workers", "1", "--json"]) == 0
     told = capsys.readouterr()
@@ -61,7 +61,7 @@ def test_the_stand_in_serves_without_captures(tmp_path, capsys):
     assert (out / "notes.txt").read_text() == "mine"
 
 
-def test_one_coco_file_with_few_images_is_scored_without_translation(short, coco, tmp_path, capsys):
+def test_few_real_images_are_scored_without_translation(short, coco, tmp_path, capsys):
     folder = tmp_path / "captures"
     shutil.copytree(coco.parent, folder)
     out = tmp_path / "demo"
@@ -74,7 +74,7 @@ def test_one_coco_file_with_few_images_is_scored_without_translation(short, coco
     assert "not run" in (out / "report.html").read_text()
 
 
-def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco, tmp_path, capsys):
+def test_development_split_tunes_the_detector(short, coco, tmp_path, capsys):
     folder = tmp_path / "captures"
     shutil.copytree(coco.parent, folder)
     for name in ("style", "dev", "test"):
@@ -90,6 +90,6 @@ def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco
     assert "24 labelled development images tuned the input scale" in capsys.readouterr().err
 
 
-def test_a_folder_without_a_demo_has_no_report(tmp_path, capsys):
+def test_folder_without_demo_has_no_report(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 1
     assert "no finished demo" in capsys.readouterr().err

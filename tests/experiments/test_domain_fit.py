@@ -63,7 +63,7 @@ def found(tmp_path_factory):
     return fit(tmp_path_factory.mktemp("fit"))
 
 
-def test_shifted_ranges_are_brought_to_the_truth(found):
+def test_shifted_ranges_move_to_the_truth(found):
     ranges = {one.estimate.path: one for one in found.ranges}
     low, high = ranges["light/sky_level"].after
     assert high > 1.4  # of the start it was 1.0
@@ -75,7 +75,7 @@ def test_shifted_ranges_are_brought_to_the_truth(found):
     assert found.after.gap.auc.value < found.before.gap.auc.value
 
 
-def test_no_range_is_narrower_than_what_captures_show(found):
+def test_ranges_contain_estimated_interval(found):
     for one in found.ranges:
         if one.interval is None:
             assert one.after == one.before
@@ -87,7 +87,7 @@ def test_no_range_is_narrower_than_what_captures_show(found):
     assert shown["light/sky_level"][1] > 1.5
 
 
-def test_what_looks_do_not_tell_stays_as_it_is(found):
+def test_undetermined_factors_stay_unchanged(found):
     tilt = found.ranges[-1]
     assert (tilt.estimate.path, tilt.interval) == ("view/tilt_rad", None)
     assert tilt.estimate.loo_r2 < 0.2
@@ -95,7 +95,7 @@ def test_what_looks_do_not_tell_stays_as_it_is(found):
     assert "view/tilt_rad" not in found.distributions
 
 
-def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
+def test_distant_images_narrow_no_range(tmp_path):
     """Their looks go with no value that was drawn, so they might show any."""
     strange = seen(START, 5, 80).features + np.array([0, 0, 0, 0, 400, -400])
     found = fit_domain(START, strange, seen, tmp_path, OPTIONS, {}, lambda *_: None)
@@ -104,7 +104,7 @@ def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
         assert one.after[1] >= one.before[1] - 1e-9
 
 
-def test_captures_of_the_same_domain_keep_it_nearly_as_wide(tmp_path):
+def test_images_of_same_domain_keep_ranges(tmp_path):
     found = fit(tmp_path, changes={})
     for one in found.ranges[:2]:
         of = LogUniform if "sky" in one.estimate.path else Uniform
@@ -114,7 +114,7 @@ def test_captures_of_the_same_domain_keep_it_nearly_as_wide(tmp_path):
     assert found.after.coverage.coverage.value > 0.9
 
 
-def test_a_search_that_was_interrupted_gives_the_same(found, tmp_path):
+def test_interrupted_search_gives_same_trials(found, tmp_path):
     class StopError(Exception):
         pass
 
@@ -133,7 +133,7 @@ def test_a_search_that_was_interrupted_gives_the_same(found, tmp_path):
     assert len(longer.trials) == 14
 
 
-def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
+def test_unfinished_trial_does_not_count(tmp_path):
     calls = []
 
     def tried(numbers):
@@ -155,7 +155,7 @@ def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
     assert calls[1] == calls[2] == trials[1].parameters
 
 
-def test_trials_of_something_else_are_refused(tmp_path):
+def test_trials_with_other_settings_are_refused(tmp_path):
     few = replace(OPTIONS, trials=1)
     fit(tmp_path, options=few, facts={"recipe": "a"})
     with pytest.raises(OutputError) as error:
@@ -166,13 +166,13 @@ def test_trials_of_something_else_are_refused(tmp_path):
     )
 
 
-def test_trials_that_cannot_be_read_are_refused(tmp_path):
+def test_broken_trials_are_refused(tmp_path):
     (tmp_path / STUDY_FILE).write_text("{}\nno journal\n")
     with pytest.raises(OutputError, match=r"trials cannot be read\. Add --overwrite"):
         fit(tmp_path)
 
 
-def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
+def test_unsettled_ranges_are_not_selected(tmp_path):
     """Nothing settles under a sky as dark as it was: the widest ranges cannot be drawn from."""
 
     def settled(domain, seed, count):
@@ -187,7 +187,7 @@ def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
     assert found.distributions["light/sky_level"].low > 0.11
 
 
-def test_without_optuna_the_line_that_installs_it_is_told(tmp_path, monkeypatch):
+def test_missing_optuna_gives_install_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(BackendError, match=r'pip install "sim2cam\[search\]"'):
         fit(tmp_path)
@@ -210,7 +210,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("count", "changes", "message"), BAD)
-def test_what_cannot_be_fitted_is_refused(count, changes, message, tmp_path):
+def test_bad_inputs_are_refused(count, changes, message, tmp_path):
     options = replace(OPTIONS, **changes)
     with pytest.raises(UsageError) as error:
         fit_domain(START, captures({}, count), seen, tmp_path, options, {}, lambda *_: None)
@@ -218,7 +218,7 @@ def test_what_cannot_be_fitted_is_refused(count, changes, message, tmp_path):
 
 
 @pytest.mark.parametrize("base", ["dice", "mine.toml"])
-def test_the_written_recipe_draws_from_the_fitted_ranges(found, base, tmp_path):
+def test_written_recipe_has_fitted_ranges(found, base, tmp_path):
     (tmp_path / "mine.toml").write_text('base = "dice"\n')
     named = base if base == "dice" else str(tmp_path / base)
     out = tmp_path / "out" / "new.toml"

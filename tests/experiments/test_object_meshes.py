@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
     return root
 
 
-def test_triangles_are_in_metres_in_the_frame_of_the_file(folder):
+def test_triangles_are_in_metres_in_object_frame(folder):
     shapes = read_meshes(folder, {"brick": BRICK, "slab": BRICK})
     assert list(shapes) == ["brick"]
     assert shapes["brick"].shape == (12, 3, 3)
@@ -35,7 +35,7 @@ def test_triangles_are_in_metres_in_the_frame_of_the_file(folder):
     np.testing.assert_allclose(corners.max(axis=0), BRICK.extent_m[1], atol=1e-6)
 
 
-def test_meshes_of_nothing_that_is_known_are_refused(folder):
+def test_meshes_of_other_categories_are_refused(folder):
     with pytest.raises(InputError) as caught:
         read_meshes(folder, {"slab": BRICK, "cup": BRICK})
     assert str(caught.value) == (
@@ -44,7 +44,7 @@ def test_meshes_of_nothing_that_is_known_are_refused(folder):
     )
 
 
-def test_another_mesh_of_that_name_is_refused(folder):
+def test_mesh_of_other_size_is_refused(folder):
     with pytest.raises(InputError) as caught:
         read_meshes(folder, {"brick": ObjectGeometry(((-0.03, -0.02, 0.0), (0.03, 0.02, 0.02)))})
     assert str(caught.value) == (
@@ -63,6 +63,6 @@ def test_two_meshes_of_one_object_are_refused(folder):
     )
 
 
-def test_a_folder_without_meshes_is_refused(tmp_path):
+def test_folder_without_meshes_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
         read_meshes(tmp_path, {"brick": BRICK})

@@ -61,7 +61,7 @@ def rendered(request, tmp_path_factory):
     return root / "d"
 
 
-def test_models_lie_where_the_pictures_show_them(rendered, tmp_path):
+def test_models_project_onto_their_images(rendered, tmp_path):
     told = export_dataset(
         {"test": read_dataset(rendered)}, tmp_path / "bop", "bop", create_recorded_models()
     )
@@ -89,7 +89,7 @@ def test_models_lie_where_the_pictures_show_them(rendered, tmp_path):
     assert np.abs(offs).mean() < 0.7
 
 
-def test_each_shape_of_a_category_is_one_model(rendered, tmp_path):
+def test_each_shape_of_a_category_is_a_model(rendered, tmp_path):
     dataset = read_dataset(rendered)
     out = tmp_path / "bop"
     assert main(["export", str(rendered), "--format", "bop", "--out", str(out), "-q"]) == 0
@@ -115,7 +115,7 @@ def test_each_shape_of_a_category_is_one_model(rendered, tmp_path):
     assert {o.category for s in back.samples for o in s.objects} == shown
 
 
-def test_merged_sets_find_their_own_scenes(rendered, tmp_path):
+def test_merged_datasets_use_their_own_scenes(rendered, tmp_path):
     out = tmp_path / "bop"
     twice = ["export", str(rendered), str(rendered), "--format", "bop", "--out", str(out), "-q"]
     assert main(twice) == 0
@@ -124,7 +124,7 @@ def test_merged_sets_find_their_own_scenes(rendered, tmp_path):
     assert len(infos) == len(shown)
 
 
-def test_captures_have_no_shapes(rendered, tmp_path):
+def test_real_images_have_no_models(rendered, tmp_path):
     export_dataset({"train": read_dataset(rendered)}, tmp_path / "tars", "webdataset")
     captures = read_real_images(tmp_path / "tars")
     told, *_ = export_dataset(

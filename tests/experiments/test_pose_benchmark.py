@@ -116,7 +116,7 @@ def has_depth(boxes):
     return (boxes / "test/000001/depth").is_dir()
 
 
-def test_the_truth_scores_one_everywhere(boxes, tmp_path):
+def test_true_poses_score_one(boxes, tmp_path):
     found = bench(boxes, tmp_path, results())
     assert {e.value for row in found.score.objects.values() for e in row.values()} == {1.0}
     assert {e.value for e in (*found.score.all.values(), *found.score.mean.values())} == {1.0}
@@ -125,7 +125,7 @@ def test_the_truth_scores_one_everywhere(boxes, tmp_path):
     assert ("ar_vsd" in found.score.all) == ("ar" in found.score.all) == has_depth(boxes)
 
 
-def test_a_half_turn_is_right_where_it_is_a_symmetry(boxes, tmp_path):
+def test_half_turn_is_correct_with_symmetry(boxes, tmp_path):
     score = bench(boxes, tmp_path, results(lambda _, matrix: matrix @ HALF_TURN)).score
     plain, symmetric = score.objects["obj_000001"], score.objects["obj_000002"]
     assert (symmetric["ar_mssd"].value, symmetric["ar_mspd"].value) == (1, 1)
@@ -135,7 +135,7 @@ def test_a_half_turn_is_right_where_it_is_a_symmetry(boxes, tmp_path):
         assert plain["ar_vsd"].value == symmetric["ar_vsd"].value == 1
 
 
-def test_a_shift_into_the_picture_passes_as_many_limits_as_it_should(boxes, tmp_path):
+def test_depth_shift_passes_expected_thresholds(boxes, tmp_path):
     shift = np.eye(4)
     shift[2, 3] = 0.012
     score = bench(boxes, tmp_path, results(lambda _, matrix: shift @ matrix)).score
@@ -163,7 +163,7 @@ def test_other_objects_duplicates_and_missing_poses(boxes, tmp_path):
     assert none.seconds_per_image is None
 
 
-def test_the_command_prints_a_table_and_json(boxes, tmp_path, capsys):
+def test_command_prints_table_and_json(boxes, tmp_path, capsys):
     path, out = tmp_path / "poses.csv", tmp_path / "scores.json"
     write_pose_results(results(), path)
     command = ["bench", str(path), "--captures", str(boxes)]
@@ -207,7 +207,7 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     assert "poses can only be compared with poses." in capsys.readouterr().err
 
 
-def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes, tmp_path, capsys):
+def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
     shift = np.eye(4)
     shift[2, 3] = 0.012
     sides = {"truth": results(), "moved": results(lambda _, matrix: shift @ matrix)[:-1]}
@@ -238,7 +238,7 @@ def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes
         (tmp_path / "meshes").rename(boxes / "models_eval")
 
 
-def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_path, capsys):
+def test_poses_and_boxes_are_compared_together(boxes, tmp_path, capsys):
     captures = read_evaluation_images(boxes)
     right = {
         sample.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects)
@@ -271,7 +271,7 @@ def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_pat
     assert "warning: poses are not compared, as not all files hold some." in said.err
 
 
-def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
+def test_images_without_poses_are_counted(boxes, tmp_path, capsys):
     write_pose_results([one for one in results() if one.image_id == 3], tmp_path / "poses.csv")
     command = ["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes), "--json"]
     assert main(command) == 0
@@ -280,7 +280,7 @@ def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
     assert "there is no pose in 1 of 2 images: what they show counts as missed." in said.err
 
 
-def test_metres_are_told_of(boxes, tmp_path, capsys):
+def test_metres_are_reported(boxes, tmp_path, capsys):
     def in_metres(_, matrix):
         near = matrix.copy()
         near[:3, 3] /= 1000
@@ -293,7 +293,7 @@ def test_metres_are_told_of(boxes, tmp_path, capsys):
         assert (told in capsys.readouterr().err) == is_told
 
 
-def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, capsys):
+def test_broken_pose_files_are_refused(boxes, tmp_path, capsys):
     write_pose_results(results(), tmp_path / "poses.csv")
     path = tmp_path / "poses.json"
     flags = ["--captures", str(boxes)]
@@ -333,14 +333,14 @@ def broken(boxes, tmp_path, capsys, found=None):
     return capsys.readouterr().err.removeprefix("sim2cam: ").strip()
 
 
-def test_poses_of_another_data_set_are_refused(boxes, tmp_path, capsys):
+def test_poses_of_another_dataset_are_refused(boxes, tmp_path, capsys):
     said = broken(boxes, tmp_path, capsys, [replace(one, scene_id=7) for one in results()])
     assert said == (
         f"{tmp_path}/poses.csv: no pose of a target in {boxes}. The file belongs to another dataset."
     )
 
 
-def test_captures_that_are_none_of_bop_are_refused(tmp_path, capsys):
+def test_folder_without_bop_dataset_is_refused(tmp_path, capsys):
     said = broken(tmp_path, tmp_path, capsys)
     assert said == (
         f"{tmp_path}: not a BOP dataset, which the pose benchmark needs. Check the path, or write "
@@ -348,7 +348,7 @@ def test_captures_that_are_none_of_bop_are_refused(tmp_path, capsys):
     )
 
 
-def test_a_broken_mesh_is_named(boxes, tmp_path, capsys):
+def test_broken_mesh_is_refused(boxes, tmp_path, capsys):
     mesh = boxes / "models_eval/obj_000001.ply"
     whole = mesh.read_bytes()
     try:
@@ -392,7 +392,7 @@ def all_seeing(monkeypatch):
     monkeypatch.setattr("sim2cam.experiments.pose_benchmark.estimate_pose", placed)
 
 
-def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
+def test_detector_poses_are_scored(boxes, tmp_path, all_seeing):
     told = []
     found = estimate_poses(detector(), boxes, progress=lambda *said: told.append(said))
     assert told == [(1, 2), (2, 2)]
@@ -406,13 +406,13 @@ def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
     assert all(one.surfaces is None for one in found.predictions.values())
 
 
-def test_shapes_are_handed_on(boxes, all_seeing):
+def test_meshes_are_passed_to_refinement(boxes, all_seeing):
     there = (1.0, 2.0, 3.0)
     found = estimate_poses(detector(), boxes, meshes={"position_m": there})
     assert {tuple(one.pose[:3, 3]) for one in found.poses} == {there}
 
 
-def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeypatch):
+def test_cached_predictions_are_reused(boxes, all_seeing, monkeypatch):
     known, captures = estimate_poses(detector(), boxes).predictions, read_evaluation_images(boxes)
     looked_at = []
 
@@ -431,13 +431,13 @@ def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeyp
         assert result.predictions[captures.samples[0].name] == known[images[0]].detections
 
 
-def test_only_so_many_images_and_objects_by_other_names(boxes, all_seeing):
+def test_limit_and_category_map(boxes, all_seeing):
     renamed = dict(zip(NAMES, ("brick", "slab"), strict=True))
     found = estimate_poses(detector(("brick", "slab")), boxes, category_map=renamed, limit=1).poses
     assert [(one.image_id, one.object_id) for one in found] == [(3, 1), (3, 2), (3, 2)]
 
 
-def test_objects_that_the_detector_does_not_know_are_left_out(boxes, all_seeing):
+def test_unknown_objects_are_left_out(boxes, all_seeing):
     found = estimate_poses(detector(("elephant", "obj_000002")), boxes).poses
     assert {one.object_id for one in found} == {2}
 
@@ -456,7 +456,7 @@ def test_two_objects_of_one_category_are_refused(boxes):
     )
 
 
-def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
+def test_poses_need_pose_detector_and_bop_dataset(tmp_path, boxes):
     with pytest.raises(UsageError, match="the weights find boxes alone"):
         estimate_poses(NativeDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
     with pytest.raises(InputError, match="not a BOP dataset, which the pose benchmark needs"):
@@ -476,14 +476,14 @@ def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
         ),
     ],
 )
-def test_files_of_poses_that_cannot_be(weights, poses_file, text, tmp_path, monkeypatch, capsys):
+def test_bad_pose_options_are_refused(weights, poses_file, text, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.csv").touch()
     assert main(["bench", weights, "--captures", "c", "--poses", poses_file]) in (1, 2)
     assert text in capsys.readouterr().err
 
 
-def test_outlines_are_fitted_to_poses_alone(capsys):
+def test_contour_refinement_needs_poses(capsys):
     assert main(["bench", "w.safetensors", "--captures", "c", "--refine", "meshes"]) == 2
     said = capsys.readouterr().err
     assert "--refine is for poses. Name a file for them with --poses." in said
@@ -501,7 +501,7 @@ def lmo_results(images, noise=None):
 
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
-def test_the_truth_of_lmo_scores_one(tmp_path):
+def test_true_poses_of_lmo_score_one(tmp_path):
     write_pose_results(lmo_results(12), tmp_path / "truth.csv")
     score = bench_poses(tmp_path / "truth.csv", read_pose_task(LMO, limit=12)).score
     assert len(score.objects) == 8
@@ -510,7 +510,7 @@ def test_the_truth_of_lmo_scores_one(tmp_path):
 
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
-def test_noise_on_the_truth_of_lmo_scores_what_the_definition_says(tmp_path):
+def test_noisy_poses_of_lmo_score_as_defined(tmp_path):
     rng = np.random.default_rng(0)
     drawn = []
 

@@ -63,7 +63,7 @@ def changed(path, change):
     return path
 
 
-def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
+def test_scene_file_renders_same_bytes(sim, kept):
     outcome = run_one(kept / "sim-000003.json")
     assert (outcome.deviations, outcome.is_same_file, outcome.note) == ((), True, "a note")
     assert outcome.mean_difference == 0
@@ -74,7 +74,7 @@ def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
     assert case.view == 1
 
 
-def test_a_picture_without_loss_stays_one(tmp_path):
+def test_lossless_image_stays_lossless(tmp_path):
     recipe = load_recipe("dice")
     domain = replace(
         recipe.domain, sensor=replace(recipe.domain.sensor, file_format=Constant("png"))
@@ -85,7 +85,7 @@ def test_a_picture_without_loss_stays_one(tmp_path):
     assert run_one(tmp_path / "kept/plain.json").is_same_file
 
 
-def test_counterfactuals_and_labels_beside_pictures_can_be_kept(tmp_path):
+def test_counterfactuals_and_labelled_scenes_can_be_added(tmp_path):
     render = replace(RENDER, channels=("amodal_masks", "keypoints"), views=1)
     data = made(tmp_path / "d", count=1, render=render, change=Intervention({"light": 1}))
     add_case(data / "000000", tmp_path / "kept", name="lit")
@@ -113,12 +113,12 @@ MOVES = [
 
 
 @pytest.mark.parametrize(("change", "told"), MOVES, ids=[told for _, told in MOVES])
-def test_what_moves_is_told(case, change, told):
+def test_deviations_are_reported(case, change, told):
     outcome = run_one(changed(case, change))
     assert any(re.match(told, what) for what in outcome.deviations), outcome.deviations
 
 
-def test_a_move_within_its_tolerance_is_none(case):
+def test_deviation_within_tolerance_is_accepted(case):
     def shift(tables):
         first(tables)["box_xyxy"][2] += 3
         tables["tolerances"]["box_px"] = 3.5
@@ -126,7 +126,7 @@ def test_a_move_within_its_tolerance_is_none(case):
     assert run_one(changed(case, shift)).deviations == ()
 
 
-def test_a_few_other_pixels_are_told(case):
+def test_few_changed_pixels_are_reported(case):
     picture = case.with_suffix(".jpg")
     rgb = images.read_rgb(picture).copy()
     rgb[:8, :8] = 255 - rgb[:8, :8]
@@ -135,7 +135,7 @@ def test_a_few_other_pixels_are_told(case):
     assert re.fullmatch(r"0\.\d\d % changed pixels \(0\.2 % allowed\)", what)
 
 
-def test_what_moved_can_be_kept_anew(case):
+def test_renew_replaces_the_case(case):
     changed(case, lambda t: first(t).update(category="0"))
     (outcome,) = run_cases(case.parent, renew=True)
     assert outcome.deviations
@@ -143,7 +143,7 @@ def test_what_moved_can_be_kept_anew(case):
     assert read_case(case).note == "a note"
 
 
-def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, capsys):
+def test_commands_print_table_and_page(sim, kept, tmp_path, capsys):
     folder = tmp_path / "cases"
     keep = ["scenes", "add", str(sim / "000000"), "--to", str(folder), "--note", "<i>why</i>"]
     assert main(keep) == 0
@@ -179,7 +179,7 @@ def film(folder):
     return made(folder / "film", count=2, render=render)
 
 
-def test_every_frame_of_a_film_can_be_kept(tmp_path):
+def test_every_frame_of_a_sequence_can_be_added(tmp_path):
     data = film(tmp_path)
     for name in ("000000", "000001"):
         add_case(data / name, tmp_path / "kept")
@@ -193,7 +193,7 @@ def test_every_frame_of_a_film_can_be_kept(tmp_path):
     assert poses[0] != poses[1]
 
 
-def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_path):
+def test_frame_keeps_gains_of_earlier_frames(tmp_path):
     recipe = load_recipe("dice")
     lag = AutomaticsFactors(
         exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
@@ -212,7 +212,7 @@ def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_pa
     )
 
 
-def test_a_film_that_is_not_whole_is_refused(tmp_path):
+def test_incomplete_sequence_is_refused(tmp_path):
     data = film(tmp_path)
     path = data / "shards/000000/scenes.jsonl"
     (record,) = map(json.loads, path.read_text().splitlines())
@@ -268,7 +268,7 @@ def things(tmp_path_factory, opengl):
     return root
 
 
-def test_scenes_of_files_are_kept_with_them(things, tmp_path):
+def test_scene_files_are_copied(things, tmp_path):
     shutil.copytree(things, tmp_path / "things")
     root, kept = tmp_path / "things", tmp_path / "kept"
     for name in ("000000", "000001"):
@@ -289,7 +289,7 @@ def test_scenes_of_files_are_kept_with_them(things, tmp_path):
     assert any(outcome.deviations for outcome in run_cases(tmp_path / "changed"))
 
 
-def test_scenes_of_files_need_their_recipe(things, tmp_path):
+def test_scenes_with_files_need_their_recipe(things, tmp_path):
     sample, kept = things / "d/000000", tmp_path / "kept"
     with pytest.raises(Sim2CamError) as caught:
         add_case(sample, kept)
@@ -312,7 +312,7 @@ def test_scenes_of_files_need_their_recipe(things, tmp_path):
     assert not kept.exists()
 
 
-def test_what_cannot_be_kept_is_refused(sim, kept, tmp_path):
+def test_bad_samples_are_refused(sim, kept, tmp_path):
     for sample, options, message in (
         (sim / "000009", {}, "no sample '000009'. Did you mean '000003'? Allowed: 000000, "),
         (tmp_path / "000000", {}, "no data set: there is no dataset.json in it."),
@@ -341,7 +341,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("spoil", "message"), BROKEN, ids=[m for _, m in BROKEN])
-def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
+def test_broken_case_is_reported_and_others_run(case, spoil, message):
     for suffix in (".json", ".jpg"):
         shutil.copy(case.with_suffix(suffix), case.with_name(f"whole{suffix}"))
     spoil(case)
@@ -351,12 +351,12 @@ def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
     assert (whole.name, whole.deviations) == ("whole", ())
 
 
-def test_a_folder_without_cases_is_refused(tmp_path):
+def test_folder_without_cases_is_refused(tmp_path):
     with pytest.raises(Sim2CamError, match=r"has no case. Add one with sim2cam scenes add\."):
         list(run_cases(tmp_path))
 
 
-def test_a_case_that_is_too_large_is_not_read(case, monkeypatch):
+def test_large_case_is_not_read(case, monkeypatch):
     monkeypatch.setattr("sim2cam.experiments.regression_scenes.MAX_BYTES", 1000)
     with pytest.raises(Sim2CamError, match=r"larger than 0 MB, so not a case"):
         read_case(case)

@@ -73,7 +73,7 @@ def ladder(recipe, photos, out, *flags):
     )
 
 
-def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
+def test_ablation_scores_equal_bench(recipe, photos, tmp_path, capsys):
     recipe.write_text(RECIPE + "amodal = true\n")
     for path in photos.glob("*.json"):
         tables = json.loads(path.read_text())
@@ -100,7 +100,7 @@ def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
     assert 0 < told["objects"] < sum(len(sample.objects) for sample in labelled)
 
 
-def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
+def test_command_runs_selected_variants_and_resumes(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
     first = ("--variants", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
     assert ladder(recipe, photos, out, *first) == 1
@@ -160,9 +160,7 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
 
 
 @pytest.mark.slow
-def test_the_best_transfer_is_chosen_once_by_looks_and_said(
-    recipe, photos, tmp_path, capsys, monkeypatch
-):
+def test_best_transfer_is_selected_once(recipe, photos, tmp_path, capsys, monkeypatch):
     out = tmp_path / "run"
     few = ("--variants", "randomized,best-transfer", "--count", "10")
     recipe.write_text(f"{RECIPE}[adapt.certificate]\n{LENIENT}")
@@ -198,7 +196,7 @@ NO_POINTS = (
 )
 
 
-def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos, tmp_path, capsys):
+def test_failing_variants_are_reported_and_others_run(recipe, photos, tmp_path, capsys):
     recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nroi_classifier = false\n")
     pointed = tmp_path / "pointed"
     pointed.mkdir()
@@ -225,7 +223,7 @@ def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos
     assert NO_POINTS in capsys.readouterr().err
 
 
-def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, tmp_path, capsys):
+def test_too_few_translations_give_no_best_transfer(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
     assert ladder(recipe, photos, out, "--variants", "randomized,best-transfer") == 0
     assert re.search(
@@ -257,7 +255,7 @@ def test_bad_flags_are_refused(flags, message, recipe, photos, tmp_path, capsys)
     assert not (tmp_path / "run").exists()
 
 
-def test_captures_without_an_object_are_refused(recipe, photos, tmp_path, capsys):
+def test_images_without_objects_are_refused(recipe, photos, tmp_path, capsys):
     bare = tmp_path / "bare"
     bare.mkdir()
     for place in photos.iterdir():
@@ -273,7 +271,7 @@ def lacks(captures, fixed=None):
     return {rung.key: rung.skip_reason for rung in list_variants(captures, fixed)}
 
 
-def test_what_captures_lack_is_the_reason(coco):
+def test_missing_images_are_skip_reasons(coco):
     photos = read_real_images(coco)
     full = lacks(RealImageSplits(photos, photos, train=photos), "dice-fixed")
     assert [key for key, reason in full.items() if reason] == [
@@ -299,7 +297,7 @@ def test_what_captures_lack_is_the_reason(coco):
     assert not bare["randomized"]
 
 
-def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
+def test_fixed_recipe_is_next_to_the_recipe(tmp_path):
     dice = load_recipe("dice")
     assert find_fixed_recipe("dice", dice) == "dice-fixed"
     assert find_fixed_recipe("shelf", dice) is None

@@ -47,7 +47,7 @@ def made(root, change):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_outside_the_group_every_value_is_bit_identical(original, group):
+def test_values_outside_the_group_are_bit_identical(original, group):
     pair = simulate_scene(RECIPE, 0, SCENE, Intervention({group: 1}))
     before, after = original.drawn.values, pair.sampled_values.values
     outside = {path for path in before.keys() & after.keys() if path.split("/")[0] != group}
@@ -71,7 +71,7 @@ def mechanics(scene):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_group_of_every_recipe_is_redrawn_alone(name):
+def test_every_group_resamples_independently(name):
     """What is drawn, and the bodies as they are let go."""
     try:
         recipe = load_recipe(name)
@@ -98,7 +98,7 @@ def is_constant(group):
     return all(isinstance(factor, Constant) for _, factor in iterate_factors(group))
 
 
-def test_what_moved_is_listed(original):
+def test_moved_bodies_are_listed(original):
     pair = simulate_scene(RECIPE, 0, SCENE, Intervention(settings={"die/0/density_kg_m3": 1300.0}))
     before, after = ({b.name: b.pose for b in s.scene.bodies} for s in (original, pair))
     assert set(pair.counterfactual.moved_bodies) == {n for n in before if before[n] != after[n]}
@@ -108,7 +108,7 @@ def test_what_moved_is_listed(original):
     assert {f"die/{dice}"} <= set(more.counterfactual.moved_bodies)
 
 
-def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch):
+def test_counterfactual_uses_accepted_attempt(monkeypatch):
     true, calls = scene_sampling.simulate, []
 
     def settle_the_third(*given):
@@ -125,7 +125,7 @@ def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch)
     assert pair.counterfactual.moved_bodies == ()
 
 
-def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
+def test_unsettled_resample_is_repeated(monkeypatch, original):
     true, calls = scene_sampling.simulate, []
 
     def refuse_the_second(*given):
@@ -151,7 +151,7 @@ def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
         simulate_scene(RECIPE, 0, SCENE, Intervention(settings={"die/edge_m": 0.016}))
 
 
-def test_data_sets_pair_by_name_and_say_what_is_otherwise(tmp_path):
+def test_datasets_pair_by_name_and_record_the_change(tmp_path):
     plain = made(tmp_path / "plain", Intervention())
     other = made(tmp_path / "other", Intervention({"light": 1}, {"die_color/body_tone": "black"}))
     for a, b in zip(plain.samples, other.samples, strict=True):
@@ -201,7 +201,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG, ids=[m for _, m in WRONG])
-def test_a_change_of_what_is_not_there_is_refused(change, message, tmp_path):
+def test_unknown_change_is_refused(change, message, tmp_path):
     with pytest.raises(UsageError) as caught:
         made(tmp_path / "d", change)
     assert str(caught.value).startswith(message)

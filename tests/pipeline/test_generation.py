@@ -57,12 +57,12 @@ def plain(tmp_path_factory):
     return root
 
 
-def test_two_workers_make_the_same_bytes(plain, tmp_path):
+def test_workers_do_not_change_bytes(plain, tmp_path):
     make(tmp_path / "d", workers=2)
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
 
 
-def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
+def test_killed_run_resumes_to_same_bytes(plain, tmp_path):
     root = tmp_path / "d"
     (tmp_path / "small.toml").write_text(
         'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
@@ -82,7 +82,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
     assert bytes_of(root) == bytes_of(plain)
 
 
-def test_two_processes_on_one_folder_leave_it_whole(plain, tmp_path):
+def test_two_processes_on_one_folder_leave_it_complete(plain, tmp_path):
     root = tmp_path / "d"
     (tmp_path / "small.toml").write_text(
         'base = "dice"\n[render]\nwidth = 96\nheight = 80\nviews = 2\n'
@@ -118,7 +118,7 @@ TORN = {
 
 
 @pytest.mark.parametrize("what", TORN)
-def test_resume_makes_torn_shards_anew(plain, tmp_path, what):
+def test_resume_regenerates_damaged_shards(plain, tmp_path, what):
     place, tear = TORN[what]
     root = tmp_path / "d"
     shutil.copytree(plain, root)
@@ -130,7 +130,7 @@ def test_resume_makes_torn_shards_anew(plain, tmp_path, what):
     assert read_shard_content(root, 0) == ShardContent(16, 8)
 
 
-def test_a_change_that_keeps_size_and_time_is_found_by_hashes(plain, tmp_path):
+def test_verify_finds_changes_of_same_size_and_time(plain, tmp_path):
     root = tmp_path / "d"
     shutil.copytree(plain, root)
     image = root / "shards/000000/rgb/000003.jpg"
@@ -154,7 +154,7 @@ def fails_for(*indices):
     return settle
 
 
-def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monkeypatch):
+def test_invalid_scene_is_left_out_and_named(plain, tmp_path, monkeypatch):
     root = tmp_path / "d"
     monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1, 9))
     with pytest.warns(RepairWarning, match=r"2 of 10 scenes are not valid.*\n  scene 1 cannot"):
@@ -180,7 +180,7 @@ def test_a_scene_that_cannot_be_made_is_left_out_and_named(plain, tmp_path, monk
     }
 
 
-def test_resume_does_not_try_a_quarantined_scene_again(tmp_path, monkeypatch):
+def test_resume_skips_quarantined_scenes(tmp_path, monkeypatch):
     monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1))
     with pytest.warns(RepairWarning):
         make(tmp_path / "d", count=6)
@@ -191,7 +191,7 @@ def test_resume_does_not_try_a_quarantined_scene_again(tmp_path, monkeypatch):
     assert bytes_of(tmp_path / "d") == before
 
 
-def test_a_quarantined_scene_is_left_out_of_renders_of_settled_scenes_too(tmp_path, monkeypatch):
+def test_quarantined_scenes_are_left_out_of_renders(tmp_path, monkeypatch):
     monkeypatch.setattr("sim2cam.pipeline.generation.simulate_scene", fails_for(1))
     with pytest.warns(RepairWarning):
         made = make(tmp_path / "d", count=6)
@@ -201,7 +201,7 @@ def test_a_quarantined_scene_is_left_out_of_renders_of_settled_scenes_too(tmp_pa
     assert [s.digest for s in again.samples] == [s.digest for s in made.samples]
 
 
-def test_a_recipe_of_which_no_scene_can_be_made_is_an_error(tmp_path, monkeypatch):
+def test_recipe_without_valid_scene_fails(tmp_path, monkeypatch):
     tried = []
 
     def fail(recipe, seed, index, change):
@@ -216,7 +216,7 @@ def test_a_recipe_of_which_no_scene_can_be_made_is_an_error(tmp_path, monkeypatc
         make(tmp_path / "few", count=4)
 
 
-def test_resume_takes_categories_that_were_added(tmp_path):
+def test_resume_accepts_added_categories(tmp_path):
     make(tmp_path / "d", count=2)
     more = replace(RECIPE, categories=(*RECIPE.categories, "other"))
     dataset = generate(
@@ -228,7 +228,7 @@ def test_resume_takes_categories_that_were_added(tmp_path):
         make(tmp_path / "d", count=4, resume=True)
 
 
-def test_a_larger_count_extends(plain, tmp_path):
+def test_larger_count_extends_the_dataset(plain, tmp_path):
     make(tmp_path / "d", count=5)
     assert check_dataset(tmp_path / "d").problems == ()
     make(tmp_path / "d", resume=True)
@@ -239,14 +239,14 @@ def test_a_larger_count_extends(plain, tmp_path):
     ]
 
 
-def test_one_sample_can_be_made_alone(plain):
+def test_one_sample_can_be_rendered_alone(plain):
     whole = simulate_scene(RECIPE, 0, 3)
     again = simulate_scene(RECIPE, 0, 3)
     assert whole == again
     assert whole != simulate_scene(RECIPE, 1, 3)
 
 
-def test_another_seed_is_refused(plain):
+def test_other_seed_is_refused(plain):
     with pytest.raises(OutputError, match=r"holds another data set: seed is 0, not 1\. "):
         generate(
             RECIPE, plain, count=4, seed=1, workers=1, resume=True, overwrite=False,
@@ -254,7 +254,7 @@ def test_another_seed_is_refused(plain):
         )  # fmt: skip
 
 
-def test_another_recipe_is_refused_with_the_difference(plain):
+def test_other_recipe_is_refused_with_difference(plain):
     other = replace(RECIPE, render=replace(RECIPE.render, height=96))
     with pytest.raises(OutputError, match=r"recipe\.render\.height is 80, not 96"):
         generate(
@@ -263,18 +263,18 @@ def test_another_recipe_is_refused_with_the_difference(plain):
         )  # fmt: skip
 
 
-def test_scenes_stay_within_a_shard(plain):
+def test_scenes_do_not_span_shards(plain):
     shards: dict[int, set[Path]] = {}
     for raw in read_sample_records(plain):
         shards.setdefault(raw.fields["scene_index"], set()).add(raw.shard)
     assert all(len(folders) == 1 for folders in shards.values())
 
 
-def test_a_sample_says_what_its_depth_is(plain):
+def test_sample_records_depth_convention(plain):
     assert {raw.fields["depth_along"] for raw in read_sample_records(plain)} == {"axis"}
 
 
-def test_a_scene_that_never_settles_is_an_error(monkeypatch):
+def test_scene_that_never_rests_fails(monkeypatch):
     monkeypatch.setattr(scene_sampling, "find_blind_corner", lambda _scene: "the lens folds back")
     with pytest.raises(
         SceneError, match=r"did not come to rest in 20 consecutive attempts \(last: the lens folds"
@@ -282,7 +282,7 @@ def test_a_scene_that_never_settles_is_an_error(monkeypatch):
         simulate_scene(RECIPE, 0, 0)
 
 
-def test_the_estimate_counts_shards_and_bytes():
+def test_estimate_of_shards_and_bytes():
     plan = estimate_cost(RECIPE, count=100, seed=0, workers=2)
     assert plan["shards"] == 7
     assert 0 < plan["gigabytes"] < 0.1
@@ -290,7 +290,7 @@ def test_the_estimate_counts_shards_and_bytes():
 
 
 @pytest.mark.usefixtures("opengl")
-def test_everything_that_stills_have_passes_its_check(tmp_path):
+def test_all_channels_of_stills_pass_the_check(tmp_path):
     full = load_recipe("dice-full")
     domain = replace(full.domain, sensor=replace(full.domain.sensor, file_format=Constant("png")))
     small = replace(full, domain=domain, render=replace(full.render, width=96, height=80, views=2))

@@ -5,7 +5,7 @@ from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.physics.simulation import simulate
 
 
-def test_few_drafts_are_thrown_away():
+def test_few_scenes_are_rejected():
     """Tins without what is in them rolled for metres: a quarter of all drafts was thrown away."""
     recipe = load_recipe("groceries")
     drafts = (

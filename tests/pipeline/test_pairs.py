@@ -30,12 +30,12 @@ def redrawn(sim, tmp_path_factory):
     return made
 
 
-def test_a_camera_that_stands_elsewhere_makes_no_pairs(sim, redrawn):
+def test_other_camera_poses_give_no_pairs(sim, redrawn):
     found = register_pairs(sim, redrawn(Intervention({"view": 1}), 4)).record
     assert (found.pairs, found.rejected, found.unmatched) == (0, 4, 20)
 
 
-def test_what_a_camera_does_is_learned_from_pairs(sim, redrawn, tmp_path):
+def test_translator_learns_camera_from_pairs(sim, redrawn, tmp_path):
     """The captures' camera has other noise and blur, and always makes colours as warm."""
     warm, run = redrawn(WARM, 20), tmp_path / "run"
     pairs = register_pairs(sim, warm)

@@ -108,7 +108,7 @@ def weights(place):
     return place / "run/weights.safetensors"
 
 
-def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
+def test_few_images_are_overfitted(place, weights, capsys):
     command = ("bench", weights, "--captures", place / "bop", "--poses", place / "poses.csv")
     run(*command, "--workers", 1, "--json")
     found = json.loads(capsys.readouterr().out)
@@ -117,7 +117,7 @@ def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
     assert found["ap50"]["value"] > 0.8
 
 
-def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, capsys):
+def test_predicted_poses_are_near_the_truth(place, weights, capsys):
     run("predict", weights, place / "sim", "--min-score", "0.3", "--workers", 1)
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     apart = []
@@ -129,7 +129,7 @@ def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, 
     assert np.median(apart) < 0.008
 
 
-def test_the_same_pictures_teach_keypoints_and_masks(place, capsys):
+def test_same_images_train_keypoints_and_masks(place, capsys):
     run("train", place / "shapes.toml", "--data", place / "sim", "--out", place / "shapes",
         "--workers", 1)  # fmt: skip
     shapes = place / "shapes/weights.safetensors"

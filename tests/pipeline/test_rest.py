@@ -49,7 +49,7 @@ def centers_of(places):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dice", "cubes"])
-def test_heaps_rest_alike_in_a_finer_simulation(name):
+def test_piles_rest_alike_in_finer_simulation(name):
     """A fall is chaotic: each body may end elsewhere, but not all of them on average."""
     recipe = load_recipe(name)
     shipped = rests_of(recipe, 300)

@@ -42,7 +42,7 @@ def tune(weights, captures, out, *more):
     return main(list(map(str, words)))
 
 
-def test_captures_choose_what_they_can_and_the_network_stays(weights, coco, tmp_path, capsys):
+def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     before, after = load_detector(weights), load_detector(tmp_path / "out/weights.safetensors")
@@ -73,9 +73,7 @@ def changed(coco, tmp_path):
     return copy
 
 
-def test_few_captures_leave_confidences_as_they_were(
-    weights, changed, write_parts, tmp_path, capsys
-):
+def test_few_images_keep_calibration(weights, changed, write_parts, tmp_path, capsys):
     few = changed("few", lambda tables, to: write_parts(tables, to, {"train": (0, 18)}))
     assert tune(weights, few, tmp_path / "out") == 0
     card = load_detector(tmp_path / "out/weights.safetensors").card
@@ -84,7 +82,7 @@ def test_few_captures_leave_confidences_as_they_were(
     assert "18 pictures are fewer than 19: how far confidences" in capsys.readouterr().err
 
 
-def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monkeypatch, capsys):
+def test_undetermined_settings_stay_unchanged(weights, coco, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "estimate_box_expansion", lambda *_: None)
     monkeypatch.setattr(measurement, "fit_score_calibration", lambda *_: None)
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
@@ -97,7 +95,7 @@ def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monk
     assert card == replace(load_detector(weights).card, metrics={})
 
 
-def test_several_captures_are_one(weights, changed, coco, write_parts, tmp_path):
+def test_several_datasets_are_merged(weights, changed, coco, write_parts, tmp_path):
     parts = {"first": (0, 11), "second": (11, 24)}
     first = changed("parts", lambda tables, to: write_parts(tables, to, parts)).with_name(
         "first.json"
@@ -118,7 +116,7 @@ def _labelled_by_itself(tables, folder):
     (folder / "train.json").write_text(json.dumps(tables))
 
 
-def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path, capsys):
+def test_images_without_information_are_refused(weights, coco, changed, tmp_path, capsys):
     photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     detector = load_detector(weights)
     learned = images.compute_digest(read_real_images(coco).samples[0].rgb)
