@@ -1,4 +1,4 @@
-"""A whole ladder on very small data: pieces, predictions, scores of every arm."""
+"""A complete ablation study on tiny data: jobs, predictions and scores of every variant."""
 
 import gzip
 import itertools
@@ -84,7 +84,7 @@ def work(sim, tmp_path, monkeypatch):
 
 @pytest.fixture
 def tuned_arms(monkeypatch):
-    """The names of the data sets of detectors that were tuned on the development split, and on how many photos."""
+    """Dataset names and image counts of the tuned detectors."""
     names = []
 
     def tuned(detector, dev):
@@ -109,7 +109,7 @@ def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tune
     assert list_pending_jobs(PLAN, captures, work, results, threads=1) == []
     assert (
         tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
-    )  # with all photos none is left
+    )  # no photo is held out
     scores = score_ablation(PLAN, captures, results, baseline="randomized")
     assert {arm["name"]: len(arm["seeds"]) for arm in scores["variants"]} == {
         "randomized": 2,
@@ -130,7 +130,7 @@ def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tune
     path.unlink()
     alone = score_ablation(PLAN, captures, results, baseline="randomized")["protocol"]["intervals"]
     assert "how seeds differ is not in them" in alone
-    del facts["config"]["mix_steps"]  # as if that setting had come later
+    del facts["config"]["mix_steps"]  # as in files before that setting
     write_json(path, facts)
     assert score_ablation(PLAN, captures, results, baseline="randomized") == scores
     facts["data"][0]["digest"] = "of other renders"
@@ -165,7 +165,7 @@ def test_predictions_keep_highest_scores(work, captures, tmp_path, monkeypatch):
     (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
     found = unpacked(path)["detection_rows"]
     assert len(found) == 24
-    for kept in found.values():  # as many as COCO counts
+    for kept in found.values():  # limit of COCO
         assert [row[-1] for row in kept] == [0.9, *(round(0.5 / n, 4) for n in range(1, 100))]
 
 
@@ -281,7 +281,7 @@ def test_fine_tuning_and_adaptation_take_equal_steps(work, captures, tmp_path, t
     cards = [load_detector(work / "runs" / name / "weights.safetensors").card for name in names]
     assert [card.steps for card in cards] == [3, 1, 4]
     assert [card.target_images is not None for card in cards] == [False, False, True]
-    assert tuned_arms == [("coco", 19), ("randomized", 24)]  # none is tuned on what it trains on
+    assert tuned_arms == [("coco", 19), ("randomized", 24)]  # tuned on held-out photos only
     assert [arm.count_photos(24) for arm in arms] == [5, 0]
 
 
@@ -317,7 +317,7 @@ def test_unusable_fine_tuning_data_is_refused_first(work, captures, tmp_path):
 def test_variant_trains_on_its_pseudo_labels(work, captures, tmp_path, tuned_arms, monkeypatch):
     calls = itertools.count(1)
 
-    def found(detector, style):  # something else each time, unlike a detector of three steps
+    def found(detector, style):  # varies, unlike a detector of three steps
         label = ObjectLabel("1", (0.0, 0.0, 9.0 + next(calls), 9.0), 90.0)
         samples = pseudo_label(detector, style).samples
         return replace(style, samples=tuple(replace(s, objects=(label,)) for s in samples))
@@ -328,7 +328,7 @@ def test_variant_trains_on_its_pseudo_labels(work, captures, tmp_path, tuned_arm
     results = tmp_path / "results"
     first, second = run_jobs(plan, captures, work, results, workers=1, minutes=9)
     data = unpacked(first)["data"]
-    assert data != unpacked(second)["data"]  # each seed finds other labels
+    assert data != unpacked(second)["data"]  # pseudo-labels differ between seeds
     style = len(captures.style.samples)
     assert [(part["images"], part["origins"]) for part in data] == [
         (24, {"sim": 24}), (24, {"sim": 24}), (style, {"pseudo-labelled": style}),
@@ -336,7 +336,7 @@ def test_variant_trains_on_its_pseudo_labels(work, captures, tmp_path, tuned_arm
     assert tuned_arms == 2 * [
         ("randomized", 24),
         ("randomized", "coco", 24),
-    ]  # to label, and in the end
+    ]  # before labelling and at the end
     scores = score_ablation(plan, captures, results, baseline=arm.name)
     assert len(scores["variants"][0]["seeds"]) == 2
     assert arm.count_photos(24) == 0
@@ -407,7 +407,7 @@ def test_smaller_photo_subsets_are_nested_and_depend_on_seed(captures):
 
 
 def write_predictions(results, arm, seed, dataset, every):
-    """Predictions of a detector that finds all but every so-manieth object, exactly."""
+    """Write exact predictions of all but every n-th object."""
     found, number = {}, 0
     for sample in dataset.samples:
         found[sample.name] = []
@@ -434,7 +434,11 @@ def unpacked(path):
 
 
 def test_equivalent_photos_of_simulated_detectors(captures, tmp_path):
-    misses = {"real-5": 2, "real-10": 3, "real": 10}  # all 24 photos: one in ten is missed
+    misses = {
+        "real-5": 2,
+        "real-10": 3,
+        "real": 10,
+    }  # trained on 24 photos, misses every tenth object
     curve = [Variant(name, (name,)) for name in misses]
     middle = Variant("randomized", ("randomized",))
     plan = replace(PLAN, variants=(middle, *curve), seeds=(0,))
@@ -457,7 +461,7 @@ def test_seed_variance_is_not_significant(captures, tmp_path):
     for seed, every in enumerate((2, 2, 20)):
         write_predictions(tmp_path, lucky, seed, captures.test, every)
         write_predictions(tmp_path, steady, seed, captures.test, 2)
-    for arm in (lucky, steady):  # of one arm and all of its seeds, the data are the same
+    for arm in (lucky, steady):  # equal data for all seeds of a variant
         for path in (locate_result(tmp_path, arm, seed) for seed in range(3)):
             write_json(path, unpacked(path) | {"data": []})
     plan = replace(PLAN, variants=(lucky, steady), seeds=(0, 1, 2))

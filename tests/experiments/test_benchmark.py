@@ -61,7 +61,7 @@ def test_categories_match_by_name(coco):
     )  # fmt: skip
     with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
         LabelMapping(captures.categories).apply(named)
-    above = replace(captures, categories=("dice", *captures.categories))  # which no object has
+    above = replace(captures, categories=("dice", *captures.categories))  # of no object
     assert LabelMapping(captures.categories).apply(above) == captures
     mapped = LabelMapping(captures.categories, {"one": "1"}).apply(named)
     assert mapped.samples == captures.samples
@@ -92,7 +92,7 @@ def test_images_without_objects_are_refused_before_prediction(run, coco, monkeyp
 
 @pytest.fixture
 def hidden(coco, tmp_path):
-    """The COCO file, with objects of which most is hidden."""
+    """Return a COCO file with mostly hidden objects."""
     tables = json.loads(coco.read_text())
     for label in tables["annotations"]:
         x, y, width, height = label["bbox"]
@@ -137,7 +137,7 @@ def test_amodal_boxes_are_scored_like_trained(run, hidden, amodal, monkeypatch, 
 
 
 def sided(label):
-    """The label with a keypoint at either side of its box, of which one is hidden."""
+    """Return a label with a keypoint at each side of its box, one of them hidden."""
     x0, y0, x1, y1 = label.box_xyxy
     middle = (y0 + y1 - 1) / 2
     points = Keypoint("left", (x0, middle), 2), Keypoint("right", (x1 - 1, middle), 1)
@@ -146,7 +146,7 @@ def sided(label):
 
 @pytest.fixture(scope="module")
 def shaped(sim, tmp_path_factory):
-    """Weights of a detector with keypoints and masks, and the COCO file that it was hardly trained on."""
+    """Return weights of a barely trained detector with keypoints and masks, and its COCO file."""
     root = tmp_path_factory.mktemp("shaped")
     data = replace(
         sim.take(6),
@@ -155,7 +155,7 @@ def shaped(sim, tmp_path_factory):
     config = TrainConfig(steps=2, batch=2, crop_px=64, keypoints=True, masks=True)
     detector = train_detector(((data, 1.0),), config, root / "run")
     with torch.no_grad():
-        detector.network.box_head[1].bias[0] = 4.0  # it finds something everywhere
+        detector.network.box_head[1].bias[0] = 4.0  # detections in every image
         detector.network.mask_head[1].bias[1] = 4.0
     save_detector(root / "run" / WEIGHTS, detector.network.state_dict(), detector.card)
     export_dataset({"train": data}, root / "coco", "coco")
@@ -187,7 +187,7 @@ def test_keypoints_masks_and_pixels_are_scored_if_labelled(shaped, coco, tmp_pat
     told = capsys.readouterr().out
     assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
     assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
-    assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+    assert "keypoints" not in json.loads(capsys.readouterr().out)  # no labels
 
 
 def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys):
@@ -200,7 +200,7 @@ def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys):
     found, text = json.loads(out.read_text()), page.read_text()
     assert [row["name"] for row in found["categories"]] == list("123456")
     assert "weights.safetensors on train.json" in text
-    assert f"{next(iter(found['detections']))}: " in text  # its picture
+    assert f"{next(iter(found['detections']))}: " in text  # its image
     out.unlink()
     assert main(command) == 1
     assert f"{page}: exists. Choose another name, or add --overwrite." in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Detections in files: scored again, and compared."""
+"""Scores and comparisons of detections in files."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def perfect(captures):
 
 @pytest.fixture(scope="module")
 def blind(perfect):
-    """Misses every second object."""
+    """Return predictions that miss every second object."""
     return {name: found[::2] for name, found in perfect.items()}
 
 
@@ -98,7 +98,7 @@ def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys):
 
 
 def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
-    """Labels that --map and --ignore-unmatched changed, and captures that lack a category of the detector's."""
+    """Check labels changed by --map and --ignore-unmatched, and an unused detector category."""
     tables = json.loads(coco.read_text())
     for category in tables["categories"]:
         category["name"] = {"1": "one", "2": "coin"}.get(category["name"], category["name"])
@@ -113,7 +113,7 @@ def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
     assert main(["bench", str(out), *flags]) == 0
     assert json.loads(capsys.readouterr().out) == first
     assert main(["compare", str(out), str(out), *flags]) == 0
-    compared = json.loads(capsys.readouterr().out)["ap50"]["first"]  # sums in another order
+    compared = json.loads(capsys.readouterr().out)["ap50"]["first"]  # another summation order
     assert compared["value"] == pytest.approx(first["ap50"]["value"])
     assert compared["ci95"] == pytest.approx(first["ap50"]["ci95"])
     assert main(["bench", str(out), *flags, "--limit", "2"]) == 0
@@ -134,7 +134,7 @@ def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, ca
     assert main(["bench", str(bare_weights), *flags, "--out", str(out), "--workers", "1"]) == 0
     others = Path(shutil.copytree(coco.parent, tmp_path / "others")) / coco.name
     flags = ["--captures", str(others)]
-    assert main(["bench", str(out), *flags]) == 0  # elsewhere, and the same
+    assert main(["bench", str(out), *flags]) == 0  # equal in another folder
     name = read_real_images(others).samples[-1].name
     picture = others.parent / name
     with Image.open(picture) as image:
@@ -145,9 +145,7 @@ def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, ca
     for command in (["bench", str(out)], ["compare", str(out), str(out)]):
         assert main([*command, *flags]) == 1
         assert told in capsys.readouterr().err
-    assert (
-        main(["bench", str(out), *flags, "--limit", "1"]) == 0
-    )  # those that count are as they were
+    assert main(["bench", str(out), *flags, "--limit", "1"]) == 0  # counted labels are unchanged
 
 
 def test_coco_results_score_the_same(coco, captures, blind, tmp_path):
@@ -170,7 +168,7 @@ def test_empty_results_score_zero(coco, captures, tmp_path):
 
 def test_boxes_follow_exif_orientation(tmp_path):
     turned = Image.Exif()
-    turned[0x0112] = 6  # shown a quarter turn clockwise
+    turned[0x0112] = 6  # displayed rotated by 90 degrees clockwise
     Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
     assert images.read_size(tmp_path / "a.jpg") == (60, 80)
     truth = {
@@ -286,7 +284,7 @@ def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path,
 
 @pytest.mark.parametrize("scores", [(0.9, 0.0, 1.0), (-3.0,), (0.9, 1.5)])
 def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, scores):
-    """The threshold of the best F1 asks for their order alone."""
+    """Check that the threshold of the best F1 depends on the order of scores only."""
     found = {
         name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
         for name, each in perfect.items()
@@ -389,14 +387,14 @@ def test_equal_scores_of_other_runs_are_not_identical(coco, perfect, tmp_path, c
 
 
 def arrow(x, *, off=0.0, taller=0):
-    """The box, the named points and the mask of an arrow, moved or made too tall."""
+    """Return box, keypoints and mask of an arrow, optionally shifted or too tall."""
     box = (float(x), 5.0, float(x) + 20, 25.0 + taller)
     points = {"tip": (x + 10 + off, 5.0), "end": (x + 10 + off, 24.0)}
     return box, points, RleMask.from_box(box, (40, 60))
 
 
 def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
-    """Captures of one arrow each, and what a run finds that errs in some of them."""
+    """Return images of one arrow each, and predictions with errors in some of them."""
     samples, found = [], {}
     for number in range(16):
         box, points, mask = arrow(number)
@@ -433,7 +431,7 @@ def test_keypoints_and_masks_are_compared_if_both_have_them():
     assert (keypoints.p_holm < 0.05, masks.p_holm) == (
         True,
         1,
-    )  # masks err too little to tell at 0.5
+    )  # mask errors are too small for a threshold of 0.5
     each = [one for of in found.kinds.values() for one in of.values()]
     assert [one.p_holm for one in each] == list(
         apply_holm_correction([one.difference.p_value for one in each])
@@ -449,7 +447,7 @@ def test_keypoints_and_masks_are_compared_if_both_have_them():
 def test_pixels_are_compared_from_bench_counts():
     captures, found = arrows()
     sides = []
-    for size in (20, 14):  # of 20 x 20 pixels that the arrows have, in every second image
+    for size in (20, 14):  # of the arrows' 20 x 20 pixels, in every second image
         taken = {
             s.name: {"arrow": RleMask.from_box((i, 5, i + (size if i % 2 else 20), 25), (40, 60))}
             for i, s in enumerate(captures.samples)
@@ -462,7 +460,7 @@ def test_pixels_are_compared_from_bench_counts():
     iou, background = (
         (400 + 280) / 800,
         2000 / (2000 + 60),
-    )  # 16 images of 2000 pixels beside arrows
+    )  # 16 images with 2000 background pixels
     assert (one.first.value, one.second.value) == pytest.approx((1, (iou + background) / 2))
     assert one.second == score_predictions(bad).segments.miou
     assert one.difference.ci95[0] > 0
@@ -488,7 +486,7 @@ def test_pixels_are_compared_from_bench_counts():
 
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation):
-    """Results of one kind a file, as COCO's tools write them, of a photo as it is stored."""
+    """Check files of one result type, as COCO tools write them, on a photo with EXIF orientation."""
     shown = Image.Exif()
     shown[0x0112] = orientation
     Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg", exif=shown)
@@ -521,7 +519,7 @@ def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation
     assert scores(keypoints=unsure)[:2] == (
         0,
         pytest.approx(1),
-    )  # the box around two points in a line
+    )  # box around two collinear points
     assert scores(**whole) == (pytest.approx(1),) * 3
 
 
@@ -581,7 +579,7 @@ def test_detection_categories_are_not_renamed(coco, tmp_path, capsys):
 
 
 def bop(root, *, targets=True):
-    """A BOP data set of two images, of which one is a target; its objects are half seen and hardly."""
+    """Return a BOP dataset of two images, one of them a target, with partly visible objects."""
     scene = root / "test/000002"
     seen = {"bbox_obj": [10, 10, 19, 19], "bbox_visib": [10, 10, 9, 19], "px_count_visib": 200}
     faint = {"bbox_obj": [40, 10, 9, 9], "bbox_visib": [40, 10, 0, 9], "px_count_visib": 9}
@@ -623,11 +621,11 @@ def test_bop_detections_are_scored_on_amodal_targets(tmp_path, capsys):
     found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
     assert (found["images"], found["objects"]) == (1, 1)
     assert found["ap"]["value"] == pytest.approx(1)
-    assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # what is hardly seen costs nothing
+    assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # barely visible objects are ignored
     half = scored(root, tmp_path, capsys, [bop_result([10, 10, 9, 19])])
     assert half["ap50"]["value"] == pytest.approx(1)
     assert half["ap75"]["value"] == 0
-    twice = faint | {"bbox": [40, 10, 9, 8]}  # only one can be the hidden object
+    twice = faint | {"bbox": [40, 10, 9, 8]}  # only one matches the hidden object
     both = scored(root, tmp_path, capsys, [whole | {"score": 0.1}, faint, twice])
     assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
 

@@ -1,4 +1,4 @@
-"""The main job end to end, with trainings of a few steps."""
+"""The demo end to end, with trainings of a few steps."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 
 @pytest.fixture
 def short(monkeypatch):
-    """Makes every stage of the demo as small as it can be."""
+    """Reduce every stage of the demo to its minimum."""
     recipe = load_recipe("dice-demo")
     translator = replace(recipe.adapt.translator, steps=2, batch=2, patch_px=64)
     small = replace(
@@ -30,7 +30,7 @@ def short(monkeypatch):
 
 @pytest.fixture
 def few_tested(monkeypatch):
-    """Leaves six of the pictures that are scored."""
+    """Keep six test images."""
     whole = demo.split_real_images
 
     def few(*given, **how):
@@ -55,7 +55,7 @@ def test_stand_in_replaces_missing_real_images(tmp_path, capsys):
     (out / "report.html").unlink()
     assert main(["report", str(out)]) == 0
     assert (out / "report.html").read_text() == page
-    assert main(["demo", "--out", str(out)]) == 1  # not without --overwrite
+    assert main(["demo", "--out", str(out)]) == 1  # needs --overwrite
     (out / "notes.txt").write_text("mine")
     assert main(["demo", "--out", str(out), "--overwrite"]) == 1
     assert (out / "notes.txt").read_text() == "mine"

@@ -1,4 +1,4 @@
-"""Fitting domains, with looks that are known functions of what is drawn, and once with renders."""
+"""Domain fits with features that are known functions of the sampled values, and once with renders."""
 
 import sys
 from dataclasses import replace
@@ -33,7 +33,7 @@ OPTIONS = FitOptions(trials=12, count=40, seed=3, factors=FACTORS)
 
 
 def seen(domain, seed, count):
-    """Light and warmth show in four numbers with noise, and tilt nowhere."""
+    """Return noisy features that depend on light and warmth, but not on tilt."""
     factors = {path: get_factor(domain, path) for path in FACTORS}
     drawn = tuple(
         {
@@ -66,8 +66,8 @@ def found(tmp_path_factory):
 def test_shifted_ranges_move_to_the_truth(found):
     ranges = {one.estimate.path: one for one in found.ranges}
     low, high = ranges["light/sky_level"].after
-    assert high > 1.4  # of the start it was 1.0
-    assert low > 0.3  # it was 0.1
+    assert high > 1.4  # initially 1.0
+    assert low > 0.3  # initially 0.1
     low, high = ranges["light/warmth"].after
     assert -0.5 < low <= 0.2
     assert 0.4 <= high < 0.9
@@ -83,7 +83,7 @@ def test_ranges_contain_estimated_interval(found):
             assert one.after[0] <= one.interval[0] * (1 + 1e-9)
             assert one.after[1] >= one.interval[1] * (1 - 1e-9)
     shown = {one.estimate.path: one.interval for one in found.ranges}
-    assert shown["light/sky_level"][0] < 0.95  # the truth's outer parts are shown too
+    assert shown["light/sky_level"][0] < 0.95  # includes the ends of the true range
     assert shown["light/sky_level"][1] > 1.5
 
 
@@ -96,7 +96,7 @@ def test_undetermined_factors_stay_unchanged(found):
 
 
 def test_distant_images_narrow_no_range(tmp_path):
-    """Their looks go with no value that was drawn, so they might show any."""
+    """Check images whose features match no sampled value."""
     strange = seen(START, 5, 80).features + np.array([0, 0, 0, 0, 400, -400])
     found = fit_domain(START, strange, seen, tmp_path, OPTIONS, {}, lambda *_: None)
     for one in found.ranges:
@@ -173,7 +173,7 @@ def test_broken_trials_are_refused(tmp_path):
 
 
 def test_unsettled_ranges_are_not_selected(tmp_path):
-    """Nothing settles under a sky as dark as it was: the widest ranges cannot be drawn from."""
+    """Check that ranges are not selected if scenes under a dark sky do not come to rest."""
 
     def settled(domain, seed, count):
         if domain.light.sky_level.low < 0.11 and domain is not START:

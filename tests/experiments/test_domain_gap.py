@@ -38,11 +38,11 @@ def test_all_stages_equal_rendered_images(sim):
 
 
 def test_gap_closes_with_the_last_stage(sim):
-    captures = replace(sim, samples=sim.samples[::2])  # one of each scene
+    captures = replace(sim, samples=sim.samples[::2])  # one per scene
     (steps,) = measure_stage_gaps([SMALL], captures, count=14, seed=9, workers=1, progress=quiet)
     assert [step.stage for step in steps] == [RAW_RENDER, *FORMATION_STAGES]
     raw, last = steps[0], steps[-1]
-    assert raw.aspects["detail"].p_value < 0.1  # of 14 pictures
+    assert raw.aspects["detail"].p_value < 0.1  # of 14 images
     assert last.aspects["detail"].p_value > 0.1
     assert last.gap.sliced_wasserstein.value < raw.gap.sliced_wasserstein.value
     assert last.gap.auc.value < 0.8

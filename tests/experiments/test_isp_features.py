@@ -9,7 +9,7 @@ from sim2cam.scene.sensor import Sensor
 
 
 def imprints(rng, **other):
-    """Imprints of checks as sensors that hardly differ show them, but for what is other in all of them."""
+    """Return ISP features of checkerboards from nearly equal sensors with one common change."""
     found = []
     for seed in range(12):
         numbers = {

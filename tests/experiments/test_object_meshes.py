@@ -1,4 +1,4 @@
-"""Meshes are found by the categories that a detector knows, and are what it learned."""
+"""Meshes of a detector's categories must match its trained objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A brick in millimetres, as a file and once more in a folder of its name, and what is not known."""
+    """Return a folder with a brick in millimetres, as a file and in a folder, and an unknown mesh."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
     root = tmp_path / "meshes"
     root.mkdir()

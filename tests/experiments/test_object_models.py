@@ -1,4 +1,4 @@
-"""Shapes of rendered data sets: BOP's models, turned by their poses, lie where the pictures show them."""
+"""BOP models of rendered datasets project onto their images."""
 
 import json
 
@@ -43,12 +43,12 @@ CARD = "[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
 
 @pytest.fixture(scope="module", params=["dice", "things"])
 def rendered(request, tmp_path_factory):
-    """A data set of dice, or of blocks and cups from files."""
+    """Return a dataset of dice, or of blocks and cups from files."""
     root = tmp_path_factory.mktemp(request.param)
     (root / "objects").mkdir()
     trimesh.creation.annulus(20, 25, 60).export(root / "objects/cup.stl")
     block = trimesh.creation.box((50, 40, 30))
-    block.apply_translation((100, 0, 0))  # files' origins lie anywhere
+    block.apply_translation((100, 0, 0))  # file origins are arbitrary
     block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
     block.export(root / "objects/block.ply")
     (root / "objects/block.toml").write_text(CARD)
@@ -83,9 +83,9 @@ def test_models_project_onto_their_images(rendered, tmp_path):
                 x, y, more_x, more_y = info["bbox_obj"]
                 box = np.array([x, y, x + more_x, y + more_y])
                 off = np.array([*pixels.min(axis=0), *pixels.max(axis=0)]) - box
-                offs.append(off)  # beyond the picture's edge too
+                offs.append(off)  # also outside the image
     assert len(offs) > 2
-    assert np.abs(offs).max() < 1.5  # a corner may lie between pixels
+    assert np.abs(offs).max() < 1.5  # corners may be between pixels
     assert np.abs(offs).mean() < 0.7
 
 

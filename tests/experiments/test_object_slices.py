@@ -5,7 +5,7 @@ from sim2cam.metrics.detection import Detection
 
 
 def test_slices_by_size_and_visibility(sim):
-    """A detector that sees only what is at least 16 px wide or high."""
+    """Check a detector that finds only objects of at least 16 px."""
     found = {
         s.name: tuple(
             Detection(o.category, o.box_xyxy, 0.9)
@@ -21,7 +21,7 @@ def test_slices_by_size_and_visibility(sim):
     objects = sum(len(s.objects) for s in sim.samples)
     for about in ("size", "visible", "distance", "brightness"):
         assert sum(s.objects for s in slices if s.attribute == about) == objects
-    assert not any(s.attribute == "origin" for s in slices)  # all are rendered
+    assert not any(s.attribute == "origin" for s in slices)  # all images are renders
 
 
 def test_unknown_attributes_have_no_slice(sim):

@@ -1,4 +1,4 @@
-"""Scoring poses from the command line: on boxes before a camera, with depth and without, and on LM-O."""
+"""Pose scores from the command line, on boxes with and without depth, and on LM-O."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TRUTHS = {
 
 @pytest.fixture(scope="module", params=["depth", "no depth"])
 def boxes(request, tmp_path_factory):
-    """A BOP data set of two boxes; the second looks the same after half a turn."""
+    """Return a BOP dataset of two boxes; the second has a symmetry of half a turn."""
     root = tmp_path_factory.mktemp("bop")
     models = root / "models_eval"
     models.mkdir()
@@ -98,7 +98,7 @@ def boxes(request, tmp_path_factory):
 
 
 def results(change=lambda _, matrix: matrix):
-    """The truth, each pose changed."""
+    """Return the true poses, each with a change applied."""
     return [
         PoseEstimate(1, image, number, 0.9, change(number, matrix), 0.25)
         for image, truths in TRUTHS.items()
@@ -131,7 +131,7 @@ def test_half_turn_is_correct_with_symmetry(boxes, tmp_path):
     assert (symmetric["ar_mssd"].value, symmetric["ar_mspd"].value) == (1, 1)
     assert (symmetric["add_or_s"].value, symmetric["add"].value) == (1, 0)
     assert (plain["ar_mssd"].value, plain["add_or_s"].value, plain["add_s"].value) == (0, 0, 1)
-    if has_depth(boxes):  # what is drawn looks the same
+    if has_depth(boxes):  # the rendered depth is equal
         assert plain["ar_vsd"].value == symmetric["ar_vsd"].value == 1
 
 
@@ -157,7 +157,7 @@ def test_other_objects_duplicates_and_missing_poses(boxes, tmp_path):
     assert (found.scored_count, found.ignored_count) == (4, 4)
     few = bench(boxes, tmp_path, results()[:1])
     assert few.score.all["ar_mssd"].value == 0.25
-    assert few.score.mean["ar_mssd"].value == 0.25  # one of two, none of two
+    assert few.score.mean["ar_mssd"].value == 0.25  # one of two, then none of two
     none = bench(boxes, tmp_path, [])
     assert {e.value for e in none.score.all.values()} == {0.0}
     assert none.seconds_per_image is None
@@ -193,7 +193,7 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert ("ar" in found) == ("ar_vsd" in found) == has_depth(boxes)
     assert found["ar_mssd"]["second"] == bench(boxes, tmp_path, turned).to_json()["all"]["ar_mssd"]
-    assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances look the same
+    assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances are symmetric
     assert found["intervals_over"].startswith("2 images, too few: ")
     assert main(command) == 0
     table = capsys.readouterr().out
@@ -231,7 +231,7 @@ def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
     expected = compared("truth.csv", "moved.csv")
     assert expected["ar_mssd"]["difference"]["value"] > 0.2
     assert compared("truth.csv", "moved.json") == expected
-    (boxes / "models_eval").rename(tmp_path / "meshes")  # which nothing is calculated from again
+    (boxes / "models_eval").rename(tmp_path / "meshes")  # not needed for the comparison
     try:
         assert compared("truth.json", "moved.json") == expected
     finally:
@@ -369,7 +369,7 @@ def detector(categories=NAMES):
 
 @pytest.fixture
 def all_seeing(monkeypatch):
-    """Detectors find the truth, picture after picture, each after one thing that lies nowhere, and one more."""
+    """Make detectors return the true poses of each image, with two additional detections."""
     shown = iter(sorted(TRUTHS))
 
     def look(said, rgb):
@@ -396,7 +396,7 @@ def test_detector_poses_are_scored(boxes, tmp_path, all_seeing):
     told = []
     found = estimate_poses(detector(), boxes, progress=lambda *said: told.append(said))
     assert told == [(1, 2), (2, 2)]
-    # as many as are sought, and not the one that is less sure
+    # as many as there are targets, with the highest scores
     assert [(one.image_id, one.object_id, one.score) for one in found.poses] == [
         (3, 1, 0.6), (3, 2, 0.7), (3, 2, 0.7), (4, 1, 0.6),
     ]  # fmt: skip
@@ -526,7 +526,7 @@ def test_noisy_poses_of_lmo_score_as_defined(tmp_path):
     write_pose_results(found, tmp_path / "noisy.csv")
     score = bench_poses(tmp_path / "noisy.csv", read_pose_task(LMO, limit=12)).score
     infos = json.loads((LMO / "models_eval/models_info.json").read_text())
-    # a translation moves every point as far; symmetries of eggbox and glue leave larger errors
+    # a translation moves every point equally; symmetries of eggbox and glue leave larger errors
     for number in (1, 5, 6, 8, 9, 12):
         diameter = infos[str(number)]["diameter"] / 1000
         apart = [

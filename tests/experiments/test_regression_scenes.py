@@ -1,4 +1,4 @@
-"""Kept scenes: the same bytes again, every planted move found, broken files refused by name."""
+"""Regression scenes: equal bytes, detected deviations, refused broken files."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def kept(sim):
 
 @pytest.fixture
 def case(kept, tmp_path):
-    """The file of a case that may be broken."""
+    """Return a case that a test may modify."""
     shutil.copytree(kept, tmp_path / "kept")
     return tmp_path / "kept/sim-000003.json"
 
@@ -98,7 +98,7 @@ def first(tables):
 
 
 MOVES = [
-    # what is changed in the file of what was kept, and what is told of it
+    # (change of the case file, expected deviation)
     (lambda t: first(t).update(category="0"), r"object \d+: category 0 is now \d"),
     (lambda t: first(t)["box_xyxy"].__setitem__(2, first(t)["box_xyxy"][2] + 3), r"object \d+: box by 3 px \(1 allowed\)"),
     (lambda t: first(t)["box_amodal_xyxy"].__setitem__(0, -9.0), r"object \d+: amodal box by \d+ px \(1 allowed\)"),
@@ -248,7 +248,7 @@ MTL = "newmtl red\nKd 1 1 1\nmap_Kd wood.png\n"
 
 @pytest.fixture(scope="module")
 def things(tmp_path_factory, opengl):
-    """A recipe of a block with a texture and a cup, under a photographed sky, and its data set."""
+    """Return a recipe of a textured block and a cup under an environment map, and its dataset."""
     root = tmp_path_factory.mktemp("things")
     (root / "objects").mkdir()
     trimesh.creation.annulus(20, 25, 60).export(root / "objects/cup.stl")
@@ -283,7 +283,7 @@ def test_scene_files_are_copied(things, tmp_path):
     assert [(o.deviations, o.is_same_file) for o in run_cases(tmp_path / "elsewhere")] == [
         ((), True)
     ] * 2
-    shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are remembered by place
+    shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are cached by path
     (wood,) = (tmp_path / "changed").rglob("wood.png")
     wood.write_bytes(images.encode_png(np.zeros((16, 16, 3), np.uint8)))
     assert any(outcome.deviations for outcome in run_cases(tmp_path / "changed"))

@@ -1,4 +1,4 @@
-"""train measures when not to trust a detector; bench reports it, and predict abstains."""
+"""Reliability: train measures it, bench reports it, and predict abstains."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from sim2cam.models.training.config import TrainConfig
 
 @pytest.fixture(scope="module")
 def train(sim):
-    """A function that trains on renders in two steps, and returns the card of the weights."""
+    """Return a function that trains on renders for two steps and returns the card."""
 
     def run(out, *more):
         with pytest.MonkeyPatch.context() as patch:
@@ -38,10 +38,10 @@ def train(sim):
 
 @pytest.fixture(scope="module")
 def weights(sim, bare_weights, tmp_path_factory):
-    """The weights that ship, as if they had been trained on four of the renders, magnified."""
+    """Return the shipped weights with a card as if trained on four upscaled renders."""
     shipped = load_detector(bare_weights)
     path = tmp_path_factory.mktemp("trusted") / "weights.safetensors"
-    config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # dice of 8 px are not found
+    config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # the detector misses dice of 8 px
     parts, held = hold_out([sim], 0.85)
     trained = ((parts[0], 1.0),)
     card = replace(
@@ -69,7 +69,7 @@ def limit(weights):
 
 
 def with_card(weights, folder, **changes):
-    """A copy of the weights whose card says something else."""
+    """Return a function that copies the weights with changes of the card."""
     copy = folder / "weights.safetensors"
     copy.write_bytes(weights.read_bytes())
     card = json.loads(weights.with_suffix(".json").read_text()) | changes
@@ -105,7 +105,7 @@ def test_few_images_are_all_trained_on(train, tmp_path, capsys):
 
 @pytest.fixture
 def retaken(coco, tmp_path):
-    """Captures that are no copies of the renders: the same in other colours."""
+    """Return real images with the content of the renders in other colours."""
     path = tmp_path / "retaken" / coco.name
     shutil.copytree(coco.parent, path.parent)
     for sample in read_real_images(path).samples:
@@ -167,7 +167,7 @@ def test_bench_reports_calibration_ood_rate_and_sizes(weights, coco, tmp_path, c
     assert found["ood_rate"]["false_positive_rate"] == round(2 / 21, 4)
     assert (
         found["ood_rate"]["value"] <= 5 / 24
-    )  # 20 set the limit themselves, of which 1 is beyond it
+    )  # 20 images set the threshold, one of them exceeds it
     assert found["sizes"]["objects"] > 24
     images_said = json.loads(out.read_text())["images"]
     assert sum(one["ood_score"] > 1 for one in images_said) == round(

@@ -1,4 +1,4 @@
-"""`sim2cam ablate` as a user meets it, and which arms it plans."""
+"""The command ``sim2cam ablate`` and the variants that it plans."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ clipped_fraction = 1
 
 @pytest.fixture(scope="module")
 def photos(coco, write_parts, tmp_path_factory):
-    """Captures of 20 photos to learn from, of which 4 are for development, and 4 others to test."""
+    """Return 20 training photos, four of them for development, and 4 test photos."""
     folder = tmp_path_factory.mktemp("photos")
     tables = json.loads(coco.read_text())
     parts = {"train": (0, 20), "style": (0, 20), "dev": (0, 4), "test": (20, 24)}

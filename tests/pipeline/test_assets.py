@@ -1,4 +1,4 @@
-"""Recipes that throw objects from files."""
+"""Recipes with objects from files."""
 
 import json
 import re
@@ -43,12 +43,12 @@ surface = { kind = "constant", value = "table" }
 
 
 def fill(folder: Path) -> None:
-    """Cups that are open above, and blocks of one colour."""
+    """Write open cups and single-coloured blocks."""
     for name in ("cup", "block"):
         (folder / name).mkdir(parents=True)
     trimesh.creation.annulus(20, 25, 60).export(folder / "cup/a.stl")
     block = trimesh.creation.box((50, 40, 30))
-    block.apply_translation((100, 0, 0))  # files' origins lie anywhere
+    block.apply_translation((100, 0, 0))  # file origins are arbitrary
     block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
     block.export(folder / "block/red.ply")
     (folder / "block/red.toml").write_text(

@@ -1,4 +1,4 @@
-"""Pairs of scenes that differ by one intervention, from the draw down to the pixels."""
+"""Pairs of scenes that differ by one intervention, from sampled values to pixels."""
 
 import re
 from dataclasses import fields, replace
@@ -19,13 +19,13 @@ from sim2cam.randomize.sampling import sample_factors
 
 FULL = load_recipe("dice-fisheye")
 RECIPE = replace(FULL, render=RenderOptions(width=96, height=80, views=2))
-SCENE = 10  # which has something of every group
+SCENE = 10  # has every group
 PHYSICAL = {"layout", "die", "distractor"}
 MECHANICAL = PHYSICAL | {
     "object", "fixture", "block", "board", "card", "twisty", "tin", "carton", "bolt", "nut", "cable",
     "paper", "hand",
 }  # fmt: skip
-OF_FILES = {"bin", "lmo", "panda", "shelf"}  # whose objects take their time to be brought in
+OF_FILES = {"bin", "lmo", "panda", "shelf"}  # slow import of objects
 RECIPES = [
     pytest.param(path.stem, marks=[pytest.mark.slow] if path.stem in OF_FILES else [])
     for path in sorted(RECIPES_FOLDER.glob("*.toml"))
@@ -63,7 +63,7 @@ def test_values_outside_the_group_are_bit_identical(original, group):
 
 
 def mechanics(scene):
-    """All that physics knows of the bodies of a scene but their shapes."""
+    """Return all physical properties of the bodies except their shapes."""
     looks = {"asset", "material", "decals"}
     return [
         {f.name: getattr(b, f.name) for f in fields(b) if f.name not in looks} for b in scene.bodies
@@ -72,10 +72,10 @@ def mechanics(scene):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_group_resamples_independently(name):
-    """What is drawn, and the bodies as they are let go."""
+    """Check the sampled values and the initial poses of bodies."""
     try:
         recipe = load_recipe(name)
-    except RecipeError as error:  # a public set that was not fetched
+    except RecipeError as error:  # a public dataset that is not fetched
         pytest.skip(str(error))
     before = sample_factors(recipe.domain, 0, SCENE, views=1)
     let_go, moved = mechanics(recipe.compose_scene(before)), set()

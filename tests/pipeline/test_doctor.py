@@ -1,4 +1,4 @@
-"""The doctor tells what is wrong and how to cure it, and never breaks down itself."""
+"""The doctor reports problems with their remedies, and never fails itself."""
 
 from __future__ import annotations
 

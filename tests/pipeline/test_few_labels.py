@@ -1,4 +1,4 @@
-"""`sim2cam train` from weights, and with captures without labels."""
+"""``sim2cam train`` from initial weights, and with unlabelled real images."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ roi_classifier = false
 
 @pytest.fixture
 def recipe(tmp_path):
-    """A function that writes a recipe of tiny trainings with more in its [train]."""
+    """Return a function that writes a recipe of tiny trainings with additional [train] keys."""
 
     def make(more=""):
         path = tmp_path / "tiny.toml"
@@ -76,7 +76,7 @@ def test_lost_box_expansion_is_reported(sim, coco, recipe, tmp_path, capsys):
 
 @pytest.fixture
 def renamed(coco, tmp_path):
-    """A function that writes the captures anew with other names of categories, and without labels if so said."""
+    """Return a function that copies real images with other category names, optionally without labels."""
 
     def make(names, *, labelled=True):
         tables = json.loads(coco.read_text())

@@ -1,4 +1,4 @@
-"""Films: small ones are rendered whole, agree with themselves, and tell what is planted in them."""
+"""Sequences: small ones pass all checks, and planted errors are reported."""
 
 import itertools
 import json
@@ -131,7 +131,7 @@ def test_tracks_follow_the_same_points(film):
 
 
 def test_each_frame_has_its_own_noise(recipe, tmp_path):
-    """Before a still camera, of still dice: both eyes, and the depth camera."""
+    """Check a static camera and static dice, in both stereo images and in sensor depth."""
     sensor = replace(recipe.domain.sensor, full_well_e=Constant(300.0), denoise=Constant(0.0))
     domain = replace(
         recipe.domain, shutter=None, motion=None, sensor=sensor, stereo=StereoFactors(Constant(0.02)),
@@ -214,7 +214,7 @@ def test_shorter_dataset_has_same_bytes(recipe, film, tmp_path):
 
 
 def plant(root, name, change):
-    """Writes another channel over one, as if it had been rendered so."""
+    """Replace a channel by another one."""
     path = root / "shards/000000/samples.jsonl"
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     for line in lines:
@@ -296,14 +296,14 @@ def test_recipe_without_sequence_keeps_its_digest(recipe):
 
 
 class Tinted:
-    """Gives every picture the look that it draws."""
+    """A transfer that samples one colour per sequence."""
 
     def apply(self, frame, rng):
         return (0.8 * frame.rgb + rng.uniform(0, 50, 3)).astype(np.uint8)
 
 
 class Restless:
-    """Gives every picture a look of its own, whatever it is to draw."""
+    """A transfer that changes every frame."""
 
     def __init__(self):
         self.rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The recipe ``groceries``: tins that roll come to rest, and soon."""
+"""The recipe ``groceries``: rolling tins come to rest quickly."""
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
@@ -6,7 +6,7 @@ from sim2cam.render.physics.simulation import simulate
 
 
 def test_few_scenes_are_rejected():
-    """Tins without what is in them rolled for metres: a quarter of all drafts was thrown away."""
+    """Check the rejection rate, which was a quarter without the drag of the tins' content."""
     recipe = load_recipe("groceries")
     drafts = (
         recipe.compose_scene(sample_factors(recipe.domain, 0, index, views=1))

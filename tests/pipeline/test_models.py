@@ -1,4 +1,4 @@
-"""Recipes with models of links and joints, and with what comes with pybullet_data."""
+"""Recipes with articulated models, and with models of pybullet_data."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Recipes whose surfaces show pictures from a folder."""
+"""Recipes with texture images from a folder."""
 
 import json
 import re
@@ -36,7 +36,7 @@ picture_m = 0.5
 
 
 def quarters():
-    """Red, green, blue and white, from the top left on, 40 x 20 pixels."""
+    """Return an image of 40 x 20 pixels with red, green, blue and white quarters."""
     pixels = np.zeros((20, 40, 3), np.uint8)
     pixels[:10, :20, 0] = pixels[:10, 20:, 1] = pixels[10:, :20, 2] = pixels[10:, 20:] = 255
     return cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1]))[1].tobytes()
@@ -60,7 +60,7 @@ def test_texture_is_upright_with_given_width(folder):
     x, y = np.array([0.1, 0.3, 0.5]), np.array([0.05, 0.15, 0.25])
     found = color_at((x, y[:, None], np.zeros(1)))
     red, green, blue, white = [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]
-    assert found[0] == pytest.approx(np.array([blue, white, white]))  # mirrored beyond its edge
+    assert found[0] == pytest.approx(np.array([blue, white, white]))  # mirrored outside the image
     assert found[1] == pytest.approx(np.array([red, green, green]))
     assert found[2] == pytest.approx(found[1])
 

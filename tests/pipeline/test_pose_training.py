@@ -1,6 +1,4 @@
-"""From meshes to scored poses, keypoints and masks, by the commands that people type: render, train,
-export, bench, predict.
-"""
+"""Command-line workflow from meshes to scored poses, keypoints and masks."""
 
 from __future__ import annotations
 
@@ -63,7 +61,7 @@ green = [0, 0.02, 0]
 
 
 def brick():
-    """A brick of 60 x 40 x 30 mm, each side of its own colour."""
+    """Return a brick of 60 x 40 x 30 mm with a different colour on each side."""
     box = trimesh.creation.box((0.06, 0.04, 0.03))
     side = 2 * np.abs(box.get_face_normals).argmax(axis=1) + (box.get_face_normals.sum(axis=1) > 0)
     return trimesh.Trimesh(
@@ -76,7 +74,7 @@ def brick():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, opengl):
-    """A folder with a recipe, and renders of it, as a data set of ours and as one of BOP."""
+    """Return a folder with a recipe and its renders, as native and as BOP dataset."""
     root = tmp_path_factory.mktemp("bricks")
     (root / "assets").mkdir()
     brick().export(root / "assets/brick.ply")

@@ -1,4 +1,4 @@
-"""Requirements: measured, rejected, counted, balanced, and starved with a name."""
+"""Requirements: measured, rejected, counted, balanced and exhausted."""
 
 import itertools
 import json
@@ -82,9 +82,7 @@ def test_required_value_is_sampled_until_valid():
     assert any(re.fullmatch(r"warm: its value is -0\.\d+, not 0 to 2", text) for text in why)
     assert all(settled.attempt == len(settled.rejections) for settled in found)
     free = simulate_scene(RECIPE, 0, 0)
-    if (
-        free.sampled_values.values["light/warmth"] >= 0
-    ):  # then nothing was asked that it did not have
+    if free.sampled_values.values["light/warmth"] >= 0:  # the requirement rejected no scene
         assert found[0] == free
 
 

@@ -1,4 +1,4 @@
-"""Scenes that were settled once: read back whole, and rendered again to the same bytes."""
+"""Settled scenes are read back completely, and rendered again to the same bytes."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Recipes that draw photographed skies."""
+"""Recipes with sampled environment maps."""
 
 import json
 import re

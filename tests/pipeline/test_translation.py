@@ -40,13 +40,13 @@ LENIENT = CertificateLimits(
 
 
 def apply(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
-    """Returns the translated data set."""
+    """Return the adapted dataset."""
     certify(run, sim, root, limits=limits, judges=judges, **kwargs)
     return read_dataset(root)
 
 
 def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
-    """Returns the certificate of the translated data set."""
+    """Return the certificate of the adapted dataset."""
     flags = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
     certification = Certification(limits, judges)
     return apply_transfer(
@@ -55,7 +55,7 @@ def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
 
 
 def contents(root):
-    """Everything in the shards, by its place."""
+    """Return the content of all files in the shards, by path."""
     files = sorted(path for path in (root / "shards").rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
@@ -198,7 +198,7 @@ def test_moved_pair_finds_its_labels(reinhard, sim, tmp_path):
 
 @pytest.fixture(scope="module")
 def strict(reinhard, sim, tmp_path_factory):
-    """A translation under a limit that about half of the pictures break, and that limit."""
+    """Return a translation, and a limit that about half of its images exceed."""
     root = tmp_path_factory.mktemp("strict")
     free = certify(reinhard, sim, root / "free")
     values = sorted(p.checks["added_structure_levels"].value for p in free.images)
@@ -232,7 +232,7 @@ def test_dataset_with_gaps_is_complete(strict):
 
 def test_missing_rejected_image_is_reported(strict, tmp_path):
     root, _, _ = strict
-    copy = tmp_path / "deeper" / "set"  # as far from its parent as it was
+    copy = tmp_path / "deeper" / "set"  # the relative path to its parent is unchanged
     shutil.copytree(root, copy)
     first = min(copy.glob("shards/*/rejected/*.jpg"))
     first.unlink()
@@ -304,7 +304,7 @@ def test_photos_are_translated_with_their_labels(reinhard, coco, tmp_path):
     assert check_dataset(tmp_path / "set").problems == ()
     measured = read_certificate(tmp_path / "set").images[0].checks
     assert measured["object_shift_px"].status == "pass"
-    assert measured["edge_recall"].status == "pass"  # by the masks of the labels
+    assert measured["edge_recall"].status == "pass"  # from labelled masks
 
 
 def test_box_outlines_are_not_measured(reinhard, coco, tmp_path):
@@ -319,7 +319,7 @@ def test_box_outlines_are_not_measured(reinhard, coco, tmp_path):
 
 @pytest.mark.parametrize("which", ["bbox", "category_id"])
 def test_photos_with_changed_labels_do_not_resume(reinhard, coco, tmp_path, which):
-    """One half of the set would have other labels than the other."""
+    """Check that a dataset never mixes old and new labels."""
     apply(reinhard, read_real_images(coco).take(3), tmp_path / "set")
     apply(reinhard, read_real_images(coco).take(3), tmp_path / "set", resume=True)
     tables = json.loads(coco.read_text())
@@ -348,7 +348,7 @@ def test_unlabelled_photos_check_appearance_only(reinhard, sim, tmp_path):
 
 @pytest.fixture(scope="module")
 def foreign(sim, tmp_path_factory):
-    """Three renders as the layouts of others have them, each read as captures."""
+    """Return three renders in other dataset formats, read as real images."""
     root = tmp_path_factory.mktemp("foreign")
     for form in ("bop", "webdataset"):
         export_dataset({"test": sim.take(3)}, root / form, form)
@@ -407,7 +407,7 @@ def test_broken_channel_fails_before_removal(reinhard, foreign, tmp_path):
 
 
 def test_video_is_one_sequence(coco, sim, tmp_path, monkeypatch):
-    """Where nothing moves, nothing flickers, across shards too."""
+    """Check that a static video has no flicker, also across shards."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
     fit_plain_transfer(read_real_images(coco), "style", tmp_path / "style", overwrite=False)
     still = images.read_rgb(sim.samples[0].rgb)
@@ -474,7 +474,7 @@ def test_verifiers_need_different_architectures(reinhard, sim, weights, tmp_path
 
 @pytest.fixture
 def weights(tmp_path):
-    """Makes an untrained detector's weights of an architecture."""
+    """Return weights of an untrained detector of an architecture."""
 
     def made(architecture):
         path = tmp_path / f"{architecture}.safetensors"

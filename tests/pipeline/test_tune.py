@@ -1,4 +1,4 @@
-"""`sim2cam tune`: what captures choose and tell of a detector, without training it."""
+"""``sim2cam tune``: tuning and calibration of a detector without training."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from sim2cam.models.training.training import tuning
 
 @pytest.fixture(scope="module")
 def weights(bare_weights, tmp_path_factory):
-    """The weights that ship, tuned and calibrated by other captures than those of these tests."""
+    """Return the shipped weights, tuned and calibrated on other images."""
     detector = load_detector(bare_weights)
     offsets = dict.fromkeys(detector.card.categories, -3.0)
     path = tmp_path_factory.mktemp("tuned") / "weights.safetensors"
@@ -33,7 +33,7 @@ def weights(bare_weights, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch):
-    """Dice of 8 pixels are found where pictures are enlarged four times."""
+    """Simulate a detector that finds dice of 8 pixels at an input scale of four."""
     monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0, 4.0))
 
 
@@ -49,7 +49,7 @@ def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
     assert told["weights"] == str(tmp_path / "out/weights.safetensors")
     assert told["magnification"] == after.card.input_scale == 4.0
     assert told["box_margin"] == after.card.box_expansion
-    assert abs(after.card.box_expansion) < 0.1  # labels of renders are as tight as masks
+    assert abs(after.card.box_expansion) < 0.1  # boxes of renders are tight
     assert after.card.score_calibration not in (None, before.card.score_calibration)
     assert (before.card.metrics != {}, after.card.metrics) == (True, {})
     learned, kept = before.network.state_dict(), after.network.state_dict()
@@ -61,7 +61,7 @@ def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
 
 @pytest.fixture
 def changed(coco, tmp_path):
-    """A function that copies the captures, and the tables of their file as something changes them."""
+    """Return a function that copies real images with changed tables."""
 
     def copy(name, change):
         folder = tmp_path / name

@@ -22,7 +22,7 @@ from sim2cam.pipeline.verifiers import (
 
 @pytest.fixture
 def weights(tmp_path):
-    """Makes an untrained detector's weights of an architecture and categories."""
+    """Return weights of an untrained detector of an architecture and categories."""
 
     def made(architecture="nano", categories="123456"):
         path = tmp_path / f"{architecture}{len(categories)}.safetensors"
