@@ -314,13 +314,14 @@ def _train_job(job: TrainingJob) -> AnyDetector:
         make_training_setup(
             _load_datasets(variant.fine_tuning_data, job), config, NO_AUXILIARY_DATA
         )
+    auxiliary_data = (
+        NO_AUXILIARY_DATA if adapt is None else AuxiliaryData(target_images=job.captures.style)
+    )
     detector = train_detector(
         _load_datasets(variant.data, job),
         replace(config, steps=max(1, config.steps - tuning_steps)),
         run_dir,
-        auxiliary_data=NO_AUXILIARY_DATA
-        if adapt is None
-        else AuxiliaryData(target_images=job.captures.style),
+        auxiliary_data=auxiliary_data,
         resume=True,
         device=job.device,
     )

@@ -45,7 +45,7 @@ views = 4  # cameras per scene
 # Lengths are in metres. The median object length is {length:.3g} m.
 [domain.layout]
 object_count = {{ kind = "integers", low = 2, high = 8 }}
-region_m = {{ kind = "log_uniform", {region_m} }}  # radius of the throw
+region_m = {{ kind = "log_uniform", {region_m} }}  # radius within which objects are dropped
 drop_height_m = {{ kind = "uniform", {drop_height_m} }}
 surface_side_m = {{ kind = "uniform", {surface_side_m} }}  # side of mat or tray
 wall_m = {{ kind = "uniform", {wall_m} }}

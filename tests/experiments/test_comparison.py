@@ -486,7 +486,7 @@ def test_pixels_are_compared_from_bench_counts():
 
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation):
-    """Check files of one result type, as COCO tools write them, on a photo with EXIF orientation."""
+    """Check files of one result type, as COCO tools write them, on a photo with EXIF rotation."""
     shown = Image.Exif()
     shown[0x0112] = orientation
     Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg", exif=shown)

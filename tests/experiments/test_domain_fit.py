@@ -1,4 +1,4 @@
-"""Domain fits with features that are known functions of the sampled values, and once with renders."""
+"""Domain fits with features that are known functions of sampled values, and with renders."""
 
 import sys
 from dataclasses import replace

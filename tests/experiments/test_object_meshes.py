@@ -16,7 +16,7 @@ BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return a folder with a brick in millimetres, as a file and in a folder, and an unknown mesh."""
+    """Return a folder with a brick in millimetres, as a file and in a folder, and another mesh."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
     root = tmp_path / "meshes"
     root.mkdir()

@@ -69,7 +69,7 @@ def limit(weights):
 
 
 def with_card(weights, folder, **changes):
-    """Return a function that copies the weights with changes of the card."""
+    """Copy the weights with changes of the card."""
     copy = folder / "weights.safetensors"
     copy.write_bytes(weights.read_bytes())
     card = json.loads(weights.with_suffix(".json").read_text()) | changes

@@ -76,7 +76,7 @@ def test_lost_box_expansion_is_reported(sim, coco, recipe, tmp_path, capsys):
 
 @pytest.fixture
 def renamed(coco, tmp_path):
-    """Return a function that copies real images with other category names, optionally without labels."""
+    """Return a function that copies real images with other categories, optionally without labels."""
 
     def make(names, *, labelled=True):
         tables = json.loads(coco.read_text())

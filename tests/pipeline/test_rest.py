@@ -42,7 +42,7 @@ def doubled_iterations():
 
 
 def centers_of(places):
-    """Return the mean height and the mean distance from the table centre of all bodies, in metres."""
+    """Return mean height and mean distance from the table centre of all bodies, in metres."""
     x, y, z = np.concatenate(places).T
     return z.mean(), np.hypot(x, y).mean()
 
