@@ -123,7 +123,7 @@ def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
     other = tmp_path / "other.json"
     other.write_text(json.dumps(plain | found))
     assert main(["compare", str(out), str(other), *flags]) == 1
-    assert "category 'one' is '1' for one run and 'one' for another." in capsys.readouterr().err
+    assert "category 'one' is '1' in one run and 'one' in another." in capsys.readouterr().err
     assert main(["bench", str(out), "--captures", str(coco)]) == 1
     assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
 
