@@ -85,7 +85,7 @@ def test_images_without_objects_are_refused_before_prediction(run, coco, monkeyp
 
     captures = read_real_images(coco)
     bare = replace(captures, samples=tuple(replace(s, objects=()) for s in captures.samples))
-    monkeypatch.delattr(benchmark, "look_at_dataset")
+    monkeypatch.delattr(benchmark, "predict_samples")
     with pytest.raises(InputError, match="no labelled object to score against"):
         bench(load_detector(run / WEIGHTS), bare)
 
@@ -240,12 +240,12 @@ def test_broken_pixel_counts_are_refused(shaped, tmp_path, capsys):
     (name,) = pixels["images"]
     first, *others = pixels["images"][name]
     table = [
-        ({"categories": ["1"]}, "pixels: categories are 1, not 1, 2, 3, 4, 5, 6. Make it anew."),
-        ({"images": {}}, f"pixels: says nothing of image {name}. Make it anew."),
+        ({"categories": ["1"]}, "pixel_confusions: categories are 1, not 1, 2, 3, 4, 5, 6. Make it anew."),
+        ({"images": {}}, f"pixel_confusions: says nothing of image {name}. Make it anew."),
         ({"images": {name: [[7, 0, 1]]}},
-         f"pixels: image {name}: [7, 0, 1] must be two classes of 0 to 6 and a number of pixels. Make it"),
-        ({"images": {name: [[0, 0, -1]]}}, f"pixels: image {name}: [0, 0, -1] must be two classes"),
-        ({"images": {name: [[0, 0]]}}, f"pixels.images.{name}[0][2] is missing. Make it anew."),
+         f"pixel_confusions: image {name}: [7, 0, 1] must be two classes of 0 to 6 and a number of pixels. Make it"),
+        ({"images": {name: [[0, 0, -1]]}}, f"pixel_confusions: image {name}: [0, 0, -1] must be two classes"),
+        ({"images": {name: [[0, 0]]}}, f"pixel_confusions.images.{name}[0][2] is missing. Make it anew."),
         ({"images": {name: others}},
          f"image {name} has other labelled pixels than those that were counted. Run bench with"),
     ]  # fmt: skip
@@ -266,7 +266,7 @@ def test_broken_keypoints_and_masks_are_refused(shaped, tmp_path, capsys):
     first = whole["detections"][name][0]
     width, height = 96, 80
     table = [
-        ({"keypoints": [first["keypoints"][0] | {"seen": float("inf")}]},
+        ({"keypoints": [first["keypoints"][0] | {"visibility_score": float("inf")}]},
          "keypoint left must have finite numbers."),
         ({"mask": first["mask"] | {"size": [8, 8]}},
          f"the mask is none of {width}x{height} pixels, as the image has. Make it anew."),
