@@ -307,7 +307,7 @@ BAD = {
     "categories without a face": (
         recipe('categories = ["1", "2", "3", "4", "5"]'),
         read_recipe,
-        "/mine.toml: the upward face of a die is its category, and categories lack 6.",
+        "/mine.toml: categories lack 6, the upper faces of a die.",
     ),
     "no TOML": (
         recipe("x ="),

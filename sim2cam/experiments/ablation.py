@@ -1,8 +1,8 @@
-"""The ladder: equal trainings on ever more of the pipeline, scored on the same real captures.
+"""Ablation study: equal trainings on growing parts of the pipeline, scored on the same real images.
 
-Every arm trains the same detector for the same number of steps; only the data and what is done with them
-differ. Pieces are (arm, seed) pairs: each leaves one file of predictions, from which all scores are computed, so that
-a ladder can be run in pieces and on several machines.
+All variants train the same detector for the same number of steps; only the data and their treatment
+differ. Each job, a pair of variant and seed, leaves one file of predictions. All scores are
+computed from these files, so jobs can run at different times and on several machines.
 """
 
 from __future__ import annotations
@@ -61,32 +61,31 @@ from sim2cam.pipeline.translation import (
     train_network,
 )
 
-REAL = "real"  # the labelled captures, among the names of data sets; ``real-25``: so many of them
-TRANSLATED = "translated"  # by the default network; others have the names of their methods:
-# ``cyclegan`` as the recipe has it, ``cyclegan-500`` trained for so many steps
-RETRANSLATED = "translated-1"  # by the default network, trained with the next seed
+# Names of datasets. A number after a name counts photos (``real-25``) or training steps
+# (``cyclegan-500``).
+REAL = "real"  # labelled real images
+TRANSLATED = "translated"  # renders, translated by the default network
+RETRANSLATED = "translated-1"  # the same, trained with the next seed
 PUBLISHED = get_args(ReferenceMethod)
-BEST_TRANSFER = (
-    "best-transfer"  # by the plain transfer that comes nearest, whose pictures these are
-)
+BEST_TRANSFER = "best-transfer"  # renders, by the parameter-free transfer nearest to real images
 FIXED = "fixed"  # renders without randomization
 RANDOMIZED = "randomized"
-PSEUDO_LABELLED = "pseudo-labelled"  # the style photos, labelled by what an arm learned until then
-CAMERA = "camera"  # the same with cameras drawn around the one that took the style photos
-CAMERA_TRANSLATED = "camera-translated"  # these by the default network, which learned from them
-PREDICTIONS_FOLDER = "predictions"  # folder of a run's results
+PSEUDO_LABELLED = "pseudo-labelled"  # style photos, labelled by the detector of the first phase
+CAMERA = "camera"  # randomized renders, cameras sampled around the one fitted to the style photos
+CAMERA_TRANSLATED = "camera-translated"  # these, translated by a default network trained on them
+PREDICTIONS_FOLDER = "predictions"
 _PREDICTIONS_SUFFIX = ".json.gz"
 RESULT_FILE, PAGE_FILE = "ablation.json", "ablation.html"
-CHOICE_FILE = "best-transfer.json"  # which one that is, and why
+CHOICE_FILE = "best-transfer.json"  # the selected transfer and its scores
 
 FINE_TUNING_SHARE = 0.25
-"""Of the steps of an arm that is fine-tuned: those that fine-tune it."""
+"""Share of the training steps that fine-tune, for variants with fine-tuning."""
 
 MAX_DETECTIONS = 100
-"""Detections of a picture that predictions hold, the surest: as many as COCO counts."""
+"""Detections kept per image, by score; COCO counts as many."""
 
 CALIBRATION_RENDERS = 100
-"""Renders that tell how sure an arm is, where there are no development photos."""
+"""Renders that calibrate confidences if there are no development photos."""
 
 _PLAN_FILE = "plan.json"
 _RUNS_FOLDER, _TRANSFERS_FOLDER, _CAMERA_FIT_FOLDER = "runs", "transfers", "camera-fit"
@@ -99,14 +98,14 @@ _OUTPUT_NAMES = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One rung.
+    """A variant of the ablation study.
 
     Attributes:
-        name: as tables show it.
-        data: names of the data sets of its training, all with the same weight.
-        fine_tuning_data: names of those that its last steps fine-tune it on; empty where none do. ``PSEUDO_LABELLED`` may
-            be among them.
-        alignment: how it is brought to the style photos; None where it is not.
+        name: name in tables.
+        data: names of the training datasets, all with the same weight.
+        fine_tuning_data: names of the datasets of the fine-tuning phase, which may include
+            ``PSEUDO_LABELLED``; empty without fine-tuning.
+        alignment: method of domain adaptation to the style photos; None without.
     """
 
     name: str
@@ -116,27 +115,31 @@ class Variant:
 
     @property
     def all_data(self) -> tuple[str, ...]:
-        """Names of all data sets that are trained on."""
+        """Names of all training datasets."""
         return (*self.data, *self.fine_tuning_data)
 
     def count_photos(self, total: int) -> int:
-        """Return how many labelled captures are trained on; 0 for none."""
+        """Return the number of labelled real images in the training data.
+
+        Args:
+            total: number of labelled real images that are available.
+        """
         counts = [name.partition("-")[2] for name in self.all_data if name.startswith(REAL)]
         return int(counts[0] or total) if counts else 0
 
 
 @dataclass(frozen=True)
 class AblationPlan:
-    """What is equal for all arms.
+    """Settings that all variants share.
 
     Attributes:
-        variants: the rungs.
-        seeds: of the trainings.
-        config: of every training, but for its seed.
-        image_count: size of each rendered data set.
-        data_seed: of rendering and translating.
-        recipe: name or path of the one that is rendered; its [adapt] configures translations.
-        fixed_recipe: of the one without randomization; None without it.
+        variants: variants to train.
+        seeds: training seeds.
+        config: training settings, except the seed.
+        image_count: images of each rendered dataset.
+        data_seed: seed of rendering and translation.
+        recipe: name or path of the rendered recipe; its [adapt] section configures translations.
+        fixed_recipe: name or path of the recipe without randomization; None without.
     """
 
     variants: tuple[Variant, ...]
@@ -150,7 +153,7 @@ class AblationPlan:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """One training to be done; where its data lie and where its predictions go."""
+    """One training of a variant with one seed, and the locations of its data and predictions."""
 
     variant: Variant
     seed: int
@@ -163,25 +166,27 @@ class TrainingJob:
 
     @property
     def name(self) -> str:
-        """The name of its training and of its predictions."""
+        """Name of the training and of its predictions."""
         return self.result_path.name.removesuffix(_PREDICTIONS_SUFFIX)
 
 
 def open_ablation(
     plan: AblationPlan, captures: RealImageSplits, root: Path, *, resume: bool, overwrite: bool
 ) -> None:
-    """Prepare the folder of a ladder; arms and seeds may be added to one that is resumed.
+    """Prepare the folder of an ablation study.
+
+    A resumed study may have more variants and seeds, but no other budget or real images.
 
     Raises:
-        InputError: a capture cannot be read.
-        OutputError: it is not empty, holds something else, or a ladder with another budget or of
-            other captures.
+        InputError: if a real image cannot be read.
+        OutputError: if the folder is not empty, holds other files, or holds a study with another
+            budget or other real images.
     """
-    facts = {k: v for k, v in asdict(plan).items() if k not in ("variants", "seeds")}
-    facts |= {"config": plan.config.to_json(), "captures": _digest_captures(captures)}
-    budget = json.loads(json.dumps(facts))
+    settings = {k: v for k, v in asdict(plan).items() if k not in ("variants", "seeds")}
+    settings |= {"config": plan.config.to_json(), "captures": _digest_captures(captures)}
+    budget = json.loads(json.dumps(settings))
     is_new = overwrite or not root.is_dir() or is_empty(root)
-    prepare_folder(root, _OUTPUT_NAMES, "a ladder", resume=resume, overwrite=overwrite)
+    prepare_folder(root, _OUTPUT_NAMES, "an ablation study", resume=resume, overwrite=overwrite)
     if not is_new:
         _check_budget(budget, root / _PLAN_FILE)
     write_json(root / _PLAN_FILE, budget)
@@ -195,21 +200,21 @@ def prepare_data(
     workers: int,
     device: str = "cpu",
 ) -> dict[str, str]:
-    """Make, or completes, the data sets of all arms below ``work_dir``; returns why some stayed empty.
+    """Make or complete the datasets of all variants and return the reasons for empty ones by name.
 
     Args:
-        plan: the ladder.
-        captures: the splits.
-        work_dir: folder of data sets and trainings.
-        workers: pictures side by side.
-        device: where translators are trained and run.
+        plan: settings of the study.
+        captures: splits of the real images.
+        work_dir: folder of datasets and trainings.
+        workers: number of processes.
+        device: device that trains and runs translators.
 
     Raises:
-        Sim2CamError: a data set cannot be made.
+        Sim2CamError: if a dataset cannot be made.
     """
-    names = {name for arm in plan.variants for name in arm.data}
+    names = {name for variant in plan.variants for name in variant.data}
     methods = {name: name for name in filter(_is_translation, names)}
-    for name in methods:  # before anything is rendered for it
+    for name in methods:  # fail before rendering
         check_optional_dependencies(_select_training(name, load_recipe(plan.recipe).adapt), device)
     renders = set(map(_get_source_renders, names))
     if FIXED in renders and plan.fixed_recipe is not None:
@@ -217,56 +222,57 @@ def prepare_data(
     if RANDOMIZED in renders:
         _render(plan, plan.recipe, work_dir / RANDOMIZED, workers)
     if CAMERA in renders:
-        around = write_camera_recipe(
+        camera_recipe = write_camera_recipe(
             plan.recipe, captures.style, work_dir / _CAMERA_FIT_FOLDER, plan.data_seed
         )
-        _render(plan, around, work_dir / CAMERA, workers)
-    lacks = {}
+        _render(plan, camera_recipe, work_dir / CAMERA, workers)
+    reasons = {}
     if BEST_TRANSFER in names:
         choice = _choose_best_transfer(plan, captures, work_dir)
         if choice.method is None:
-            lacks[BEST_TRANSFER] = choice.describe()
+            reasons[BEST_TRANSFER] = choice.describe()
         else:
             methods[BEST_TRANSFER] = choice.method
-    kept = {
+    kept_counts = {
         method: _translate(plan, method, captures, work_dir, workers, device)
         for method in sorted(set(methods.values()))
     }
-    return lacks | {
+    return reasons | {
         name: f"the certificate rejected all {plan.image_count} translations"
         for name, method in methods.items()
-        if not kept[method]
+        if not kept_counts[method]
     }
 
 
 def run_job(job: TrainingJob) -> Path:
-    """Train one arm with one seed and writes its predictions on the test split.
+    """Train one variant with one seed and write its predictions on the test split.
 
-    Every arm is tuned on what of the development split it does not train on.
+    The detector is tuned on the development images that the variant does not train on.
 
     Raises:
-        Sim2CamError: the training failed.
+        Sim2CamError: if the training fails.
     """
     use_threads(job.threads)
     detector = _tune_detector(_train_job(job), job)
-    found = detect_dataset(detector, job.captures.test)
-    before = detector.card.initial_weights.data if detector.card.initial_weights else ()
-    facts = {
+    detections = detect_dataset(detector, job.captures.test)
+    initial_weights = detector.card.initial_weights
+    initial_data = initial_weights.data if initial_weights else ()
+    result = {
         "variant": job.variant.name,
         "seed": job.seed,
         "config": job.config.to_json(),
-        "data": [asdict(record) for record in (*before, *detector.card.data)],
+        "data": [asdict(record) for record in (*initial_data, *detector.card.data)],
         "rejected": _count_rejected(job),
         "input_scale": detector.card.input_scale,
         "box_expansion": detector.card.box_expansion,
         DIGESTS: compute_file_digests(job.captures.test),
         LABEL_MAPPING: label_mapping_to_json(job.captures.label_mapping),
         DETECTION_ROWS: {
-            image: [_serialize_detection(d) for d in each[:MAX_DETECTIONS]]
-            for image, each in found.items()
+            image: [_serialize_detection(d) for d in image_detections[:MAX_DETECTIONS]]
+            for image, image_detections in detections.items()
         },
     }
-    write_json(job.result_path, facts, indented=False)
+    write_json(job.result_path, result, indented=False)
     return job.result_path
 
 
@@ -275,19 +281,19 @@ def _is_translation(name: str) -> bool:
 
 
 def is_published(name: str) -> bool:
-    """Return whether translations are those of a published translator, which nothing keeps any out of."""
+    """Return whether a published translator makes a dataset, whose rejected images are kept."""
     return name.partition("-")[0] in PUBLISHED
 
 
 def _get_source_renders(name: str) -> str:
-    """Return the name of the renders that a data set is made of, which may be its own."""
+    """Return the name of the renders that a dataset is made from (its own name for renders)."""
     if name == CAMERA_TRANSLATED:
         return CAMERA
     return RANDOMIZED if name == BEST_TRANSFER or _is_translation(name) else name
 
 
 def _count_rejected(job: TrainingJob) -> dict[str, int]:
-    """Return how many pictures of each translated data set the certificate rejected."""
+    """Return the number of rejected images of each translated dataset."""
     names = [_resolve_folder(name, job) for name in job.variant.data]
     return {
         name: len(read_certificate(job.work_dir / name).rejected_images)
@@ -296,28 +302,37 @@ def _count_rejected(job: TrainingJob) -> dict[str, int]:
 
 
 def _train_job(job: TrainingJob) -> AnyDetector:
-    """Return the detector of a piece; all arms have the same number of steps."""
-    arm, run = job.variant, job.work_dir / _RUNS_FOLDER / job.name
-    adapt = None if arm.alignment is None else AdaptationConfig(arm.alignment)
-    whole = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
-    later = max(1, round(FINE_TUNING_SHARE * whole.steps)) if arm.fine_tuning_data else 0
-    parts, config = _load_datasets(arm.data, job), replace(whole, steps=max(1, whole.steps - later))
-    if arm.fine_tuning_data and PSEUDO_LABELLED not in arm.fine_tuning_data:
-        make_training_setup(
-            _load_datasets(arm.fine_tuning_data, job), whole, NO_AUXILIARY_DATA
-        )  # what cannot be learned is refused before
-    aids = NO_AUXILIARY_DATA if adapt is None else AuxiliaryData(target_images=job.captures.style)
-    detector = train_detector(
-        parts, config, run, auxiliary_data=aids, resume=True, device=job.device
+    """Train the detector of a job; all variants take the same number of steps."""
+    variant, run_dir = job.variant, job.work_dir / _RUNS_FOLDER / job.name
+    adapt = None if variant.alignment is None else AdaptationConfig(variant.alignment)
+    config = replace(job.config, seed=job.seed, fine_tuning=None, adapt=adapt)
+    tuning_steps = (
+        max(1, round(FINE_TUNING_SHARE * config.steps)) if variant.fine_tuning_data else 0
     )
-    if not arm.fine_tuning_data:
+    if variant.fine_tuning_data and PSEUDO_LABELLED not in variant.fine_tuning_data:
+        # refuses unusable fine-tuning data before the first phase
+        make_training_setup(
+            _load_datasets(variant.fine_tuning_data, job), config, NO_AUXILIARY_DATA
+        )
+    auxiliary_data = (
+        NO_AUXILIARY_DATA if adapt is None else AuxiliaryData(target_images=job.captures.style)
+    )
+    detector = train_detector(
+        _load_datasets(variant.data, job),
+        replace(config, steps=max(1, config.steps - tuning_steps)),
+        run_dir,
+        auxiliary_data=auxiliary_data,
+        resume=True,
+        device=job.device,
+    )
+    if not variant.fine_tuning_data:
         return detector
-    config = replace(whole, steps=later, fine_tuning=job.config.fine_tuning)
+    config = replace(config, steps=tuning_steps, fine_tuning=job.config.fine_tuning)
     return train_detector(
-        tuple((_load_dataset(name, job, detector), 1.0) for name in arm.fine_tuning_data),
+        tuple((_load_dataset(name, job, detector), 1.0) for name in variant.fine_tuning_data),
         config,
-        run.with_name(f"{run.name}-tuned"),
-        auxiliary_data=AuxiliaryData(initial_weights=run / WEIGHTS),
+        run_dir.with_name(f"{run_dir.name}-tuned"),
+        auxiliary_data=AuxiliaryData(initial_weights=run_dir / WEIGHTS),
         resume=True,
         device=job.device,
     )
@@ -332,22 +347,22 @@ def list_pending_jobs(
     threads: int,
     device: str = "cpu",
 ) -> list[TrainingJob]:
-    """Return the pieces that have no predictions yet, all arms of one seed before the next."""
-    planned = [
+    """Return the jobs without predictions, all variants of one seed before the next seed."""
+    jobs = [
         TrainingJob(
-            arm,
+            variant,
             seed,
             plan.config,
             work_dir,
             captures,
-            locate_result(results_dir, arm, seed),
+            locate_result(results_dir, variant, seed),
             threads,
             device,
         )
         for seed in plan.seeds
-        for arm in plan.variants
+        for variant in plan.variants
     ]
-    return [piece for piece in planned if not piece.result_path.is_file()]
+    return [job for job in jobs if not job.result_path.is_file()]
 
 
 def run_jobs(
@@ -361,44 +376,42 @@ def run_jobs(
     device: str = "cpu",
     on_failure: Callable[[Variant, Sim2CamError], None] | None = None,
 ) -> Iterator[Path]:
-    """Yield the predictions of each piece that was missing, as it is done.
+    """Run all pending jobs and yield the file of predictions of each.
 
     Args:
-        plan: the ladder, whose data sets are there.
-        captures: the splits.
-        work_dir: folder of data sets and trainings.
+        plan: settings of the study; its datasets are complete.
+        captures: splits of the real images.
+        work_dir: folder of datasets and trainings.
         results_dir: folder of the predictions.
-        workers: trainings side by side, one thread each.
-        minutes: after which no training is started.
-        device: of all of them.
-        on_failure: is told of an arm that the settings or the data do not allow, of which no other piece is
-            run; without it, that ends all.
+        workers: number of processes, each with one thread.
+        minutes: time limit; no training starts after it.
+        device: device of all trainings.
+        on_failure: called with a variant and its error if the settings or data do not allow the
+            variant; its remaining jobs are skipped. Without it the first error is raised.
 
     Raises:
-        Sim2CamError: a training failed.
+        Sim2CamError: if a training fails.
     """
-    start, left = time.monotonic(), plan
+    start = time.monotonic()
     while time.monotonic() - start < 60 * minutes:
-        missing = list_pending_jobs(left, captures, work_dir, results_dir, threads=1, device=device)
-        if not missing:
+        pending = list_pending_jobs(plan, captures, work_dir, results_dir, threads=1, device=device)
+        if not pending:
             break
-        for piece, error in map_units(_try_job, missing[:workers], workers):
+        for job, error in map_units(_try_job, pending[:workers], workers):
             if error is None:
-                yield piece.result_path
+                yield job.result_path
                 continue
             if on_failure is None:
                 raise error
-            on_failure(piece.variant, error)
-            left = replace(
-                left, variants=tuple(arm for arm in left.variants if arm != piece.variant)
-            )
+            on_failure(job.variant, error)
+            plan = replace(plan, variants=tuple(v for v in plan.variants if v != job.variant))
 
 
 def _try_job(job: TrainingJob) -> tuple[TrainingJob, Sim2CamError | None]:
-    """Run a piece; returns it with why it cannot be run, if it cannot."""
+    """Run a job; return it with the error if its settings or data do not allow it."""
     try:
         run_job(job)
-    except OutputError:  # which is of the disk, not of the arm
+    except OutputError:  # a failure of the disk, not of the variant
         raise
     except (UsageError, InputError) as error:
         return job, error
@@ -406,10 +419,12 @@ def _try_job(job: TrainingJob) -> tuple[TrainingJob, Sim2CamError | None]:
 
 
 def select_photos(photos: Dataset, count: int, seed: int) -> Dataset:
-    """Return ``count`` of the photos, chosen by the hashes of seed and bytes; more hold all of fewer.
+    """Select photos by the hashes of seed and file content.
+
+    Smaller selections are subsets of larger ones.
 
     Raises:
-        InputError: a photo cannot be read.
+        InputError: if a photo cannot be read.
     """
     keys = {
         sample.name: hashlib.sha256(f"{seed} {images.compute_digest(sample.rgb)}".encode()).digest()
@@ -419,7 +434,7 @@ def select_photos(photos: Dataset, count: int, seed: int) -> Dataset:
 
 
 def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
-    """Return where the predictions of a piece are."""
+    """Return the path of the predictions of a job."""
     slug = "-".join("".join(c if c.isalnum() else " " for c in variant.name).split()).lower()
     return results_dir / f"{slug}-{seed}{_PREDICTIONS_SUFFIX}"
 
@@ -427,68 +442,76 @@ def locate_result(results_dir: Path, variant: Variant, seed: int) -> Path:
 def read_job_result(
     path: Path, variant: Variant, plan: AblationPlan, test: Dataset
 ) -> dict[str, Any] | None:
-    """Return the predictions of a piece of this very plan; None before it was run.
+    """Return the predictions of a job; None before it has run.
 
     Args:
-        path: the file.
-        variant: whose predictions they are.
-        plan: of the ladder.
-        test: the pictures that they are of.
+        path: path of the file.
+        variant: variant of the job.
+        plan: settings of the study.
+        test: test images.
 
     Raises:
-        InputError: they come from another budget or other data, are of other pictures, or are damaged.
+        InputError: if the file is damaged, or was made with another budget, other data or other
+            images.
     """
     if not path.is_file():
         return None
     try:
-        facts: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+        result: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise InputError(path, f"is damaged ({error}). Remove it to run it again.") from error
-    wanted = {"variant": variant.name, "config": json.loads(json.dumps(plan.config.to_json()))}
-    before = json.loads(json.dumps(TrainConfig().to_json()))  # of settings that came later
-    found = facts | {"config": before | facts.get("config", {})}
-    for key, value in wanted.items():
-        if found.get(key) != value:
+        raise InputError(
+            path, f"is damaged ({error}). Remove the file to run the job again."
+        ) from error
+    expected = {"variant": variant.name, "config": json.loads(json.dumps(plan.config.to_json()))}
+    defaults = json.loads(json.dumps(TrainConfig().to_json()))  # older files lack new settings
+    actual = result | {"config": defaults | result.get("config", {})}
+    for key, value in expected.items():
+        if actual.get(key) != value:
             raise InputError(
-                path, f"{key} is {found.get(key)}, not {value}. Remove it to run it again."
+                path,
+                f"{key} is {actual.get(key)}, not {value}. Remove the file to run the job again.",
             )
-    if DIGESTS in facts:  # files of before have none
-        check_digests(path, facts[DIGESTS], test)
-    return facts
+    if DIGESTS in result:  # older files have none
+        check_digests(path, result[DIGESTS], test)
+    return result
 
 
 def _digest_captures(captures: RealImageSplits) -> dict[str, str]:
-    """Return a digest of each split; of those whose labels no training reads, over the pictures alone."""
+    """Return a digest of each split; labels count only where a training reads them."""
     labelled = {"dev": captures.dev, "train": captures.train}
-    pictures = {"style": captures.style, "test": captures.test}
+    unlabelled = {"style": captures.style, "test": captures.test}
     return {
         **{
-            name: build_image_set_record(part, compute_image_digests(part)).digest
-            for name, part in pictures.items()
+            name: build_image_set_record(split, compute_image_digests(split)).digest
+            for name, split in unlabelled.items()
         },
         **{
-            name: compute_dataset_digest(part)
-            for name, part in labelled.items()
-            if part is not None
+            name: compute_dataset_digest(split)
+            for name, split in labelled.items()
+            if split is not None
         },
     }
 
 
 def _check_budget(budget: dict[str, Any], path: Path) -> None:
-    """Refuse to go on with a ladder that is not held equal to this one."""
+    """Refuse to resume a study with another budget or other real images."""
     try:
-        before: dict[str, Any] = json.loads(path.read_text())
+        old_budget: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise OutputError(path, f"no ladder to go on with ({error}). Add --overwrite.") from error
+        raise OutputError(
+            path, f"no ablation study to resume ({error}). Add --overwrite to start over."
+        ) from error
     for key, value in budget.items():
-        if before.get(key) == value:
+        if old_budget.get(key) == value:
             continue
-        problem = f"{key} was {before.get(key)}, not {value}"
+        problem = f"{key} was {old_budget.get(key)}, not {value}"
         if key == "captures":
-            known = before.get(key, {})
-            changed = [name for name in (*value, *known) if known.get(name) != value.get(name)]
-            problem = f"the captures changed since (part {changed[0]})"
-        raise OutputError(path, f"{problem}. Add --overwrite to start anew.")
+            old_digests = old_budget.get(key, {})
+            changed = [
+                name for name in (*value, *old_digests) if old_digests.get(name) != value.get(name)
+            ]
+            problem = f"the real images changed (split {changed[0]})"
+        raise OutputError(path, f"{problem}. Add --overwrite to start over.")
 
 
 def _render(plan: AblationPlan, recipe: str, root: Path, workers: int) -> None:
@@ -525,25 +548,27 @@ def _translate(
     workers: int,
     device: str,
 ) -> int:
-    """Return how many translations are learned from: all of a published translator, of others what the
-    certificate kept.
+    """Translate renders and return the number of training images.
+
+    All translations of a published translator are training images; of other methods, the accepted
+    ones.
     """
-    run, sim = (
-        work_dir / _TRANSFERS_FOLDER / name,
-        read_dataset(work_dir / _get_source_renders(name)),
-    )
+    run_dir = work_dir / _TRANSFERS_FOLDER / name
+    sim = read_dataset(work_dir / _get_source_renders(name))
     options = load_recipe(plan.recipe).adapt
     certification = Certification(options.certificate)
     training = _select_training(name, options)
     if training is not None:
         train_network(
-            sim, captures.style, training, run, certification=certification,
+            sim, captures.style, training, run_dir, certification=certification,
             resume=True, device=device, progress=None,
         )  # fmt: skip
-    elif not run.is_dir():
-        fit_plain_transfer(captures.style, cast(ParameterFreeMethod, name), run, overwrite=False)
+    elif not run_dir.is_dir():
+        fit_plain_transfer(
+            captures.style, cast(ParameterFreeMethod, name), run_dir, overwrite=False
+        )
     certificate = apply_transfer(
-        run,
+        run_dir,
         sim,
         work_dir / name,
         certification=certification,
@@ -558,7 +583,7 @@ def _translate(
 
 
 def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | None:
-    """Return the training of the network that makes a translation; None where it has none."""
+    """Return the training settings of a translation network; None without training."""
     method, _, steps = name.partition("-")
     if method in PUBLISHED:
         reference = options.reference
@@ -574,27 +599,28 @@ def _select_training(name: str, options: AdaptOptions) -> TranslationConfig | No
 
 
 def _tune_detector(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
-    """Return a detector tuned on what of the development split its arm does not train on, where that is any."""
+    """Tune a detector on held-out development images, if there are any."""
     dev = _select_held_out(job)
     return tune_detector(detector, dev) if dev is not None else detector
 
 
 def _select_held_out(job: TrainingJob) -> Dataset | None:
-    """Return the development photos that an arm does not train on; None where these show nothing."""
+    """Return the development images that a variant does not train on; None without objects."""
     dev = job.captures.dev
     if dev is None:
         return None
     photos = [_load_dataset(n, job) for n in job.variant.all_data if n.startswith(REAL)]
-    learned = {images.compute_digest(sample.rgb) for part in photos for sample in part.samples}
-    unseen = dev.select_by_name(
-        [s.name for s in dev.samples if images.compute_digest(s.rgb) not in learned]
+    trained = {images.compute_digest(sample.rgb) for part in photos for sample in part.samples}
+    held_out = dev.select_by_name(
+        [s.name for s in dev.samples if images.compute_digest(s.rgb) not in trained]
     )
-    return unseen if any(sample.objects for sample in unseen.samples) else None
+    return held_out if any(sample.objects for sample in held_out.samples) else None
 
 
 def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetector:
-    """Return a detector whose confidences the development split told; or where there is none, renders
-    that it knows, which make it too sure.
+    """Calibrate confidences on development images, or else on training renders.
+
+    Training renders overestimate confidences.
     """
     if job.captures.dev is not None:
         return calibrate_detector(detector, job.captures.dev, "validation images")
@@ -603,7 +629,7 @@ def _calibrate_confidence(detector: AnyDetector, job: TrainingJob) -> AnyDetecto
 
 
 def _resolve_folder(name: str, job: TrainingJob) -> str:
-    """Return the name of the folder of a data set."""
+    """Return the folder name of a dataset."""
     return (
         str(read_transfer_choice(job.work_dir / CHOICE_FILE).method)
         if name == BEST_TRANSFER
@@ -616,9 +642,9 @@ def _load_datasets(names: tuple[str, ...], job: TrainingJob) -> WeightedDatasets
 
 
 def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = None) -> Dataset:
-    """Return a data set by its name; ``PSEUDO_LABELLED`` by a detector."""
+    """Load a dataset by name; a detector is needed for ``PSEUDO_LABELLED``."""
     if name == PSEUDO_LABELLED:
-        assert detector is not None  # nothing begins with it
+        assert detector is not None  # only fine-tuning uses it
         return pseudo_label(
             _calibrate_confidence(_tune_detector(detector, job), job), job.captures.style
         )
@@ -626,7 +652,7 @@ def _load_dataset(name: str, job: TrainingJob, detector: AnyDetector | None = No
         folder = job.work_dir / _resolve_folder(name, job)
         return read_dataset(folder, with_rejected=is_published(name))
     train = job.captures.train
-    assert train is not None  # arms are planned for captures that have them
+    assert train is not None  # list_variants skips the variant otherwise
     if name == REAL:
         return train
     return select_photos(train, job.variant.count_photos(len(train.samples)), job.seed)

@@ -1,4 +1,4 @@
-"""Scores of a ladder, from its files of predictions: arms, differences, real equivalents."""
+"""Scores of an ablation study: variants, differences and equivalent numbers of labelled images."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sim2cam.seeds import derive_rng
 
 METRICS = ("ap", "ap50", "agnostic_ap50")
 COMPARED_METRICS = ("ap50", "ap")
-EQUIVALENCE_METRIC = "ap50"  # by which arms are held against photos
+EQUIVALENCE_METRIC = "ap50"  # metric of the learning curve of labelled photos
 BASELINE = "randomized"
 
 _MIN_POINTS = 2  # of a learning curve
@@ -49,17 +49,17 @@ _MIN_POINTS = 2  # of a learning curve
 
 @dataclass(frozen=True)
 class VariantRuns:
-    """What was found by the trainings of one arm.
+    """Scores of the trainings of one variant.
 
     Attributes:
-        variant: the rung.
-        seeds: of the trainings.
-        seed_scores: by metric, of each training on all images.
-        means: by metric, ``average_over_seeds`` on all images, then on resamples of images and seeds
-            (1 + draws,).
-        rejected: pictures that the certificate rejected, by the name of the translated data set; empty
-            where that was not told. Those of published translators are learned all the same.
-        digests: of the data sets that were made for it, by their names.
+        variant: the variant.
+        seeds: training seeds.
+        seed_scores: scores of each training on all images, by metric.
+        means: ``average_over_seeds`` (1 + resamples,) by metric: on all images, then on resamples
+            of images and seeds.
+        rejected: number of rejected images by translated dataset; empty if not recorded. Images
+            rejected from published translators are trained on.
+        digests: digests of the datasets by name.
     """
 
     variant: Variant
@@ -73,24 +73,27 @@ class VariantRuns:
 def score_ablation(
     plan: AblationPlan, captures: RealImageSplits, results_dir: Path, *, baseline: str
 ) -> dict[str, Any]:
-    """Return every arm's scores on the test split, with intervals, from the files of predictions.
+    """Score every variant on the test split, with 95 % intervals, from the files of predictions.
 
     Args:
-        plan: the ladder.
-        captures: the splits.
+        plan: settings of the study.
+        captures: splits of the real images.
         results_dir: folder of the predictions.
-        baseline: name of the arm that the others are compared with, on the same resamples.
+        baseline: name of the variant that the others are compared with, on the same resamples.
 
     Raises:
-        InputError: the baseline has no predictions yet, or seeds of an arm saw different data.
+        InputError: if the baseline has no predictions, or the seeds of a variant trained on
+            different data.
     """
     test = captures.test
-    found = [_read_variant(plan, arm, test, results_dir) for arm in plan.variants]
-    runs = {one.variant.name: one for one in found if one is not None}
+    read = (_read_variant(plan, variant, test, results_dir) for variant in plan.variants)
+    runs = {variant_runs.variant.name: variant_runs for variant_runs in read if variant_runs}
     if baseline not in runs:
-        raise InputError(results_dir, f"no predictions of the arm '{baseline}' yet. Run it first.")
+        raise InputError(
+            results_dir, f"no predictions of the variant '{baseline}' yet. Run it first."
+        )
     photos = len(captures.train.samples) if captures.train else 0
-    fewest = min(len(one.seeds) for one in runs.values())
+    fewest = min(len(variant_runs.seeds) for variant_runs in runs.values())
     return {
         "protocol": {
             "steps": plan.config.steps,
@@ -101,9 +104,11 @@ def score_ablation(
             "test_images": len(test.samples),
             "intervals": f"95 %, bootstrap over {describe_units_and_runs(group_images(test.samples), fewest)}",
         },
-        "variants": [_serialize_scores(one) for one in runs.values()],
+        "variants": [_serialize_scores(variant_runs) for variant_runs in runs.values()],
         "comparisons": [
-            c for metric in COMPARED_METRICS for c in _compare_variants(runs, baseline, metric)
+            comparison
+            for metric in COMPARED_METRICS
+            for comparison in _compare_variants(runs, baseline, metric)
         ],
         "equivalents": _compute_equivalents(list(runs.values()), photos),
         "warnings": _find_data_conflicts(list(runs.values())),
@@ -119,33 +124,35 @@ def summarize_ablation(
     *,
     workers: int,
 ) -> dict[str, Any]:
-    """Return all that is known of a ladder, as JSON values: scores, and what was not run and why.
+    """Return the results of an ablation study as JSON values, with the variants that have not run.
 
     Args:
-        plan: the ladder with all arms that can be run.
-        skip_reasons: why arms are not run if they are not, by the names of all, in order.
-        captures: the splits.
-        root: folder of the ladder.
-        notes: what readers have to know.
-        workers: trainings side by side.
+        plan: settings of the study, with all variants that can run.
+        skip_reasons: reasons why variants do not run (empty if they run), by the names of all
+            variants in order.
+        captures: splits of the real images.
+        root: folder of the study.
+        notes: notes for readers.
+        workers: number of parallel trainings.
 
     Raises:
-        InputError: there are no predictions yet, or seeds of an arm saw different data.
+        InputError: if there are no predictions, or the seeds of a variant trained on different
+            data.
     """
     results = root / PREDICTIONS_FOLDER
-    run = [
-        arm.name
-        for arm in plan.variants
-        if any(locate_result(results, arm, seed).is_file() for seed in plan.seeds)
+    run_names = [
+        variant.name
+        for variant in plan.variants
+        if any(locate_result(results, variant, seed).is_file() for seed in plan.seeds)
     ]
-    baseline = run[0] if run and BASELINE not in run else BASELINE
+    baseline = run_names[0] if run_names and BASELINE not in run_names else BASELINE
     return {
         "environment": collect_environment(None, workers),
         "planned": list(skip_reasons),
         "not_run": [
             {"name": name, "reason": reason}
             for name, reason in skip_reasons.items()
-            if name not in run
+            if name not in run_names
         ],
         "notes": list(notes),
         **score_ablation(plan, captures, results, baseline=baseline),
@@ -153,33 +160,32 @@ def summarize_ablation(
 
 
 def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str, ...]:
-    """Return what readers have to know before anything is run.
+    """Return notes for readers about the power and the limits of a study.
 
     Args:
-        captures: the splits.
-        variant_count: how many are to be compared.
+        captures: splits of the real images.
+        variant_count: number of variants to compare.
 
     Raises:
-        InputError: there is nothing to score against, or a picture cannot be read.
+        InputError: if no test image has a labelled object, or an image cannot be read.
     """
-    tested = captures.test.samples
+    test_samples = captures.test.samples
     objects = count_objects(captures.test)
     effect = compute_min_detectable_effect(objects)
-    strict = compute_min_detectable_effect(objects, n_comparisons=max(1, variant_count - 1))
+    strict_effect = compute_min_detectable_effect(objects, n_comparisons=max(1, variant_count - 1))
     dev = captures.dev
-    learned = [*captures.style.samples, *(captures.train.samples if captures.train else ())]
+    training = [*captures.style.samples, *(captures.train.samples if captures.train else ())]
+    near_duplicates = find_near_duplicates([*training, *(dev.samples if dev else ())], test_samples)
     notes = (
-        f"{objects} objects in {len(tested)} test images show a difference of {effect:.3f} in AP50 "
-        f"in four of five repetitions, and of {strict:.3f} where {variant_count} arms are compared, if two "
-        f"detectors disagree on {DISCORDANT_FRACTION:.0%} of the objects.",
+        f"Minimum detectable effect on {objects} objects in {len(test_samples)} test images: "
+        f"{effect:.3f} AP50, or {strict_effect:.3f} with {variant_count} variants (80 % power, if two "
+        f"detectors disagree on {DISCORDANT_FRACTION:.0%} of the objects).",
         "No development images: nothing is tuned."
         if dev is None
-        else f"The labels of {len(dev.samples)} development images choose the magnification and the "
-        "box margin, of arms that train on some of them by the others, and nothing else.",
-        describe_near_duplicates(
-            find_near_duplicates([*learned, *(dev.samples if dev else ())], tested), len(tested)
-        ),
-        _describe_shared_sessions(learned, tested),
+        else f"The labels of {len(dev.samples)} development images tune the input scale and the box "
+        "expansion only. Variants that train on some of them are tuned on the rest.",
+        describe_near_duplicates(near_duplicates, len(test_samples)),
+        _describe_shared_sessions(training, test_samples),
     )
     return tuple(note for note in notes if note)
 
@@ -187,83 +193,85 @@ def collect_notes(captures: RealImageSplits, *, variant_count: int) -> tuple[str
 def _describe_shared_sessions(
     training_samples: Sequence[Sample], test_samples: Sequence[Sample]
 ) -> str:
-    """Return which sessions are both learned from and scored; empty where none is."""
+    """Return a note on sessions in both training and test images; empty without shared sessions."""
     shared = {s.session for s in training_samples} & {
         s.session for s in test_samples if s.session is not None
     }
     if not shared:
         return ""
-    of_all = len({sample.session for sample in test_samples})
+    count = len({sample.session for sample in test_samples})
     return (
-        f"{len(shared)} of {of_all} sessions of the test images have style or training images too: how it "
-        "goes in another session is not measured."
+        f"{len(shared)} of {count} sessions of the test images also have style or training images. "
+        "Generalization to new sessions is not measured."
     )
 
 
 def _read_variant(
     plan: AblationPlan, variant: Variant, test: Dataset, results_dir: Path
 ) -> VariantRuns | None:
-    """Return what there is of an arm; None where nothing is."""
+    """Read and score the predictions of a variant; None if it has not run."""
     read = (
         read_job_result(locate_result(results_dir, variant, seed), variant, plan, test)
         for seed in plan.seeds
     )
-    found = [facts for facts in read if facts is not None]
-    if not found:
+    results = [result for result in read if result is not None]
+    if not results:
         return None
-    # few photos are others for each seed, so that the luck of which they are is in the spread, and so are
-    # labels that the arm itself found
+    # Subsets of photos and pseudo-labels differ between seeds, so that the intervals cover them.
     differ = any(
         name == PSEUDO_LABELLED or name.startswith(f"{REAL}-") for name in variant.all_data
     )
-    if not differ and any(facts["data"] != found[0]["data"] for facts in found):
+    if not differ and any(result["data"] != results[0]["data"] for result in results):
         raise InputError(
             results_dir,
-            f"the seeds of arm '{variant.name}' were trained on different data. Run them again.",
+            f"the seeds of variant '{variant.name}' were trained on different data. Run them again.",
         )
-    predictions = [parse_detection_rows(facts[DETECTION_ROWS]) for facts in found]
+    predictions = [parse_detection_rows(result[DETECTION_ROWS]) for result in results]
     scores = [
-        evaluate_detections(test, one, rng=derive_rng(0, "ladder"), n_resamples=1)
-        for one in predictions
+        evaluate_detections(test, detections, rng=derive_rng(0, "ladder"), n_resamples=1)
+        for detections in predictions
     ]
-    matched = [DetectionEvaluator(test, one) for one in predictions]
-    resampled = bootstrap_scores(matched, rng=derive_rng(0, "ladder"))
+    evaluators = [DetectionEvaluator(test, detections) for detections in predictions]
+    resampled = bootstrap_scores(evaluators, rng=derive_rng(0, "ladder"))
     return VariantRuns(
         variant,
-        tuple(facts["seed"] for facts in found),
+        tuple(result["seed"] for result in results),
         tuple({m: getattr(score, m).value for m in METRICS} for score in scores),
         {
             m: average_over_seeds(resampled[m], derive_rng(0, f"ladder/{variant.name}"))
             for m in METRICS
         },
-        found[-1].get("rejected", {}),
-        {one["name"]: one["digest"] for one in found[0]["data"] if one["name"] in variant.all_data},
+        results[-1].get("rejected", {}),
+        {
+            record["name"]: record["digest"]
+            for record in results[0]["data"]
+            if record["name"] in variant.all_data
+        },
     )
 
 
 def _find_data_conflicts(runs: Sequence[VariantRuns]) -> list[str]:
-    """Return which arms were trained on different data sets of one name, so that what sets them apart is
-    not their rung alone.
-    """
+    """Return a warning for each pair of variants that trained on different datasets of one name."""
     warnings, first = [], dict[str, VariantRuns]()
-    for one in runs:
-        for name, digest in one.digests.items():
-            other = first.setdefault(name, one)
+    for variant_runs in runs:
+        for name, digest in variant_runs.digests.items():
+            other = first.setdefault(name, variant_runs)
             if other.digests[name] != digest:
                 warnings.append(
-                    f"The arms '{other.variant.name}' and '{one.variant.name}' were trained on different data sets "
+                    f"The variants '{other.variant.name}' and '{variant_runs.variant.name}' were trained on different datasets "
                     f"'{name}'. Remove the predictions of one and run it again."
                 )
     return warnings
 
 
 def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
-    """Return the scores of each seed, their mean with an interval, and what was kept out."""
+    """Return the scores of each seed, their mean with an interval, and counts of rejections."""
     return {
         "name": runs.variant.name,
         **({"rejected": dict(runs.rejected)} if runs.rejected else {}),
         "seeds": [
-            {"seed": seed, **each} for seed, each in zip(runs.seeds, runs.seed_scores, strict=True)
+            {"seed": seed, **scores}
+            for seed, scores in zip(runs.seeds, runs.seed_scores, strict=True)
         ],
         **{metric: estimate_seed_mean(runs.means[metric]).to_json() for metric in METRICS},
     }
@@ -272,45 +280,51 @@ def _serialize_scores(runs: VariantRuns) -> dict[str, Any]:
 def _compare_variants(
     runs: Mapping[str, VariantRuns], baseline: str, metric: str
 ) -> list[dict[str, Any]]:
-    """Return how much each arm differs from the baseline by a metric, with Holm's correction."""
+    """Compare each variant with the baseline by one metric, with Holm's correction."""
     others = [name for name in runs if name != baseline]
-    found = [
-        compare_seed_means(runs[n].means[metric], runs[baseline].means[metric]) for n in others
+    differences = [
+        compare_seed_means(runs[name].means[metric], runs[baseline].means[metric])
+        for name in others
     ]
-    corrected = apply_holm_correction([one.p_value for one in found])
+    corrected = apply_holm_correction([difference.p_value for difference in differences])
     return [
-        {"first": name, "second": baseline, "metric": metric, **one.to_json(), "p_holm": p}
-        for name, one, p in zip(others, found, corrected, strict=True)
+        {"first": name, "second": baseline, "metric": metric, **difference.to_json(), "p_holm": p}
+        for name, difference, p in zip(others, differences, corrected, strict=True)
     ]
 
 
 def _compute_equivalents(runs: Sequence[VariantRuns], photo_count: int) -> dict[str, Any]:
-    """Return the learning curve of photos alone, and how many of them each other arm is worth."""
-    means = {one.variant.name: one.means[EQUIVALENCE_METRIC] for one in runs}
-    numbers = {
-        one.variant.name: one.variant.count_photos(photo_count)
-        for one in runs
-        if _is_real_only(one.variant)
+    """Return the learning curve of real images and the equivalent number of images per variant."""
+    means = {
+        variant_runs.variant.name: variant_runs.means[EQUIVALENCE_METRIC] for variant_runs in runs
     }
-    names = sorted(numbers, key=lambda name: numbers[name])
-    facts: dict[str, Any] = {
+    photo_counts = {
+        variant_runs.variant.name: variant_runs.variant.count_photos(photo_count)
+        for variant_runs in runs
+        if _is_real_only(variant_runs.variant)
+    }
+    names = sorted(photo_counts, key=lambda name: photo_counts[name])
+    equivalents: dict[str, Any] = {
         "metric": EQUIVALENCE_METRIC,
         "curve": [
-            {"labelled_images": numbers[n], **estimate_seed_mean(means[n]).to_json()} for n in names
+            {"labelled_images": photo_counts[n], **estimate_seed_mean(means[n]).to_json()}
+            for n in names
         ],
         "variants": [],
     }
     if len(names) >= _MIN_POINTS:
         curve = np.stack([means[name] for name in names])
-        facts["variants"] = [
+        equivalents["variants"] = [
             {
                 "variant": name,
-                **estimate_equivalent_images([numbers[n] for n in names], curve, score).to_json(),
+                **estimate_equivalent_images(
+                    [photo_counts[n] for n in names], curve, score
+                ).to_json(),
             }
             for name, score in means.items()
-            if name not in numbers
+            if name not in photo_counts
         ]
-    return facts
+    return equivalents
 
 
 def _is_real_only(variant: Variant) -> bool:

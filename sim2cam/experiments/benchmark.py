@@ -1,4 +1,4 @@
-"""Benchmarking: weights on labelled captures, with intervals."""
+"""Benchmark of a detector on labelled real images, with 95 % intervals."""
 
 from __future__ import annotations
 
@@ -67,18 +67,19 @@ from sim2cam.seeds import derive_rng
 
 @dataclass(frozen=True)
 class BenchResult:
-    """What a detector found on captures, and how good that is.
+    """Predictions of a detector on real images, and their scores.
 
     Attributes:
-        captures: the labelled images it was scored on, with the categories that it was scored for.
-        predictions: by the image's name.
-        score: with 95 % intervals.
-        reliability: how far what it says is to be trusted.
-        keypoints, masks, segments: how good points, masks of objects and pixels of categories are; None
-            where they were not looked for, or are not labelled.
-        matching: how their categories became these; None where they are the captures' own.
-        pixel_confusions: what those of categories were taken for, of which ``segments`` are; None with these.
-        selection: scores that need no labels, to be seen beside those that do; None where not measured.
+        captures: labelled images with the scored categories.
+        predictions: detections by image name.
+        score: box metrics with 95 % intervals.
+        reliability: calibration and out-of-distribution rate.
+        keypoints, masks, segments: metrics of keypoints, instance masks and semantic segmentation;
+            None if not predicted or not labelled.
+        matching: mapping of the labels to the detector's categories; None if the names are the
+            same.
+        pixel_confusions: pixel confusion matrices behind ``segments``; None without.
+        selection: unsupervised scores for model selection; None if not measured.
     """
 
     captures: Dataset
@@ -94,15 +95,15 @@ class BenchResult:
 
     @functools.cached_property
     def threshold(self) -> float:
-        """Score from which on detections are held against labels: that of the best F1 on these captures."""
+        """Score threshold with the best F1 on these images."""
         return find_best_f1_threshold(self.captures, self.predictions)
 
     def scores_to_json(self) -> dict[str, Any]:
-        """Return all scores as JSON values, and of how many images there is no detection."""
-        more = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
-        without = sum(not found for found in self.predictions.values())
-        scores = self.score.to_json() | {"images_without_detections": without}
-        return scores | {n: one.to_json() for n, one in more.items() if one}
+        """Return all scores, and the number of images without detections, as JSON values."""
+        others = {name: getattr(self, name) for name in ("keypoints", "masks", "segments")}
+        empty_count = sum(not detections for detections in self.predictions.values())
+        scores = self.score.to_json() | {"images_without_detections": empty_count}
+        return scores | {name: metrics.to_json() for name, metrics in others.items() if metrics}
 
 
 def bench(
@@ -114,47 +115,46 @@ def bench(
     cached_predictions: Mapping[Path, Prediction] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> BenchResult:
-    """Return how well a detector does on labelled captures.
+    """Evaluate a detector on labelled real images.
 
     Args:
-        detector: from ``load_detector``.
+        detector: detector of ``load_detector``.
         captures: labelled images.
-        category_map: category of the captures -> category of the detector, where the names differ.
-        ignore_unmatched: leave out objects of categories that the detector does not know, instead
-            of refusing.
-        cached_predictions: what the detector said already, by the images' files; these are not looked at again.
-        progress: is told how many images of how many are done.
+        category_map: map from labelled categories to detector categories, where the names differ.
+        ignore_unmatched: ignore objects of unknown categories instead of refusing them.
+        cached_predictions: predictions by image file, used instead of running the detector.
+        progress: called with the numbers of finished images and of all images.
 
     Raises:
-        InputError: as ``match_captures``, or keypoints have other names.
+        InputError: as ``match_captures``, or if keypoints have other names.
     """
     matching, matched = match_captures(
         detector, captures, category_map=category_map, ignore_unmatched=ignore_unmatched
     )
-    seen = {
+    predictions = {
         s.name: cached_predictions[s.rgb]
         for s in matched.samples
         if cached_predictions and s.rgb in cached_predictions
     }
-    others = matched.select_by_name([s.name for s in matched.samples if s.name not in seen])
-    seen |= predict_samples(detector, others, progress=progress)
-    predictions = {name: one.detections for name, one in seen.items()}
-    score = evaluate_detections(matched, predictions, rng=derive_rng(0, "bench"))
+    missing = matched.select_by_name([s.name for s in matched.samples if s.name not in predictions])
+    predictions |= predict_samples(detector, missing, progress=progress)
+    detections = {name: prediction.detections for name, prediction in predictions.items()}
+    score = evaluate_detections(matched, detections, rng=derive_rng(0, "bench"))
     card = detector.card
-    labelled = collect_label_masks(matched) if card.masks else {}
-    segments = {name: one.category_masks or {} for name, one in seen.items()}
-    pixels = count_pixel_confusions(matched, segments, labelled) if labelled else None
+    label_masks = collect_label_masks(matched) if card.masks else {}
+    segments = {name: prediction.category_masks or {} for name, prediction in predictions.items()}
+    confusions = count_pixel_confusions(matched, segments, label_masks) if label_masks else None
     return BenchResult(
         matched,
-        predictions,
+        detections,
         score,
-        assess_detector(matched, card, seen),
-        _score_keypoints(matched, predictions) if card.keypoints else None,
-        _score_masks(matched, predictions, labelled) if labelled else None,
-        _score_segments(matched, pixels),
+        assess_detector(matched, card, predictions),
+        _score_keypoints(matched, detections) if card.keypoints else None,
+        _score_masks(matched, detections, label_masks) if label_masks else None,
+        _score_segments(matched, confusions),
         matching,
-        pixels,
-        compute_selection_scores(seen.values()),
+        confusions,
+        compute_selection_scores(predictions.values()),
     )
 
 
@@ -165,12 +165,15 @@ def match_captures(
     category_map: Mapping[str, str] | None = None,
     ignore_unmatched: bool = False,
 ) -> tuple[LabelMapping, Dataset]:
-    """Return how labels become a detector's, and labelled captures with these; arguments are those of
-    ``bench``.
+    """Map the labels of real images to the categories of a detector.
+
+    Takes the arguments of ``bench``.
+
+    Returns:
+        The mapping, and the images with mapped labels.
 
     Raises:
-        InputError: an object of a category that the detector does not know, captures without labels or
-            without objects.
+        InputError: if an object has an unknown category, or images have no labels or no objects.
     """
     card = detector.card
     matching = LabelMapping(card.categories, category_map or {}, ignore_unmatched, card.is_amodal)
@@ -181,14 +184,15 @@ def match_captures(
 
 @dataclass(frozen=True)
 class UnlabelledResult:
-    """What a detector says of captures without labels.
+    """Scores of a detector on unlabelled real images.
 
     Attributes:
-        image_count: how many captures there are.
-        selection: scores by which detectors may be chosen; None where it found next to nothing, or
-            knows one category.
-        ood_rate: share of the captures that are unlike what it was trained on; None where not measured.
-        false_positive_rate: that share, at most, among familiar pictures; None where not measured.
+        image_count: number of images.
+        selection: unsupervised scores for model selection; None with too few detections or one
+            category.
+        ood_rate: share of out-of-distribution images; None if not measured.
+        false_positive_rate: upper limit of that share among in-distribution images; None if not
+            measured.
     """
 
     image_count: int
@@ -197,7 +201,7 @@ class UnlabelledResult:
     false_positive_rate: float | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the scores as JSON values."""
         ood_rate = serialize_ood_rate(self.ood_rate, self.false_positive_rate)
         selection = self.selection.to_json() if self.selection else None
         return {
@@ -213,59 +217,62 @@ def bench_unlabelled(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> UnlabelledResult:
-    """Return what a detector says of captures that nobody labelled.
+    """Evaluate a detector on unlabelled real images.
 
     Args:
-        detector: from ``load_detector``.
-        captures: at least one image.
-        progress: is told how many images of how many are done.
+        detector: detector of ``load_detector``.
+        captures: images, at least one.
+        progress: called with the numbers of finished images and of all images.
 
     Raises:
-        InputError: an image cannot be read.
-        UsageError: it is a model of torchvision.
+        InputError: if an image cannot be read.
+        UsageError: if the detector is a torchvision model.
     """
-    own = require_native_detector(detector, "scores without labels")
-    seen = predict_samples(own, captures, progress=progress)
-    limit = own.card.ood_threshold
+    native = require_native_detector(detector, "scores without labels")
+    predictions = predict_samples(native, captures, progress=progress)
+    threshold = native.card.ood_threshold
     return UnlabelledResult(
         len(captures.samples),
-        compute_selection_scores(seen.values()),
-        estimate_ood_rate(collect_ood_scores(seen)),
-        limit.false_positive_rate if limit else None,
+        compute_selection_scores(predictions.values()),
+        estimate_ood_rate(collect_ood_scores(predictions)),
+        threshold.false_positive_rate if threshold else None,
     )
 
 
 def score_predictions(file_contents: LoadedPredictions) -> BenchResult:
-    """Return how good what a file says is found is.
+    """Score detections loaded from a file.
 
     Args:
-        file_contents: held against labelled captures.
+        file_contents: predictions with their labelled images.
 
     Raises:
-        InputError: captures without labels, detections that are not of them, keypoints of other names, or
-            pixels that were counted against other labels.
+        InputError: if images have no labels, detections belong to other images, keypoints have
+            other names, or pixels were counted with other labels.
     """
-    captures, predictions, pixels = (
+    captures, predictions_by_image, confusions = (
         file_contents.captures,
         file_contents.detections,
         file_contents.pixel_confusions,
     )
-    score = evaluate_detections(captures, predictions, rng=derive_rng(0, "bench"))
-    each = [detection for detections in predictions.values() for detection in detections]
-    has_masks = any(one.mask for one in each)
-    labelled = collect_label_masks(captures) if has_masks or pixels else {}
-    if pixels is not None:
-        check_pixel_confusions(captures, pixels, labelled)
+    score = evaluate_detections(captures, predictions_by_image, rng=derive_rng(0, "bench"))
+    every_detection = [d for detections in predictions_by_image.values() for d in detections]
+    has_masks = any(detection.mask for detection in every_detection)
+    predicts_keypoints = any(detection.keypoints for detection in every_detection)
+    label_masks = collect_label_masks(captures) if has_masks or confusions else {}
+    if confusions is not None:
+        check_pixel_confusions(captures, confusions, label_masks)
     return BenchResult(
         captures,
-        predictions,
+        predictions_by_image,
         score,
-        assess_detections(captures, predictions),
-        _score_keypoints(captures, predictions) if any(one.keypoints for one in each) else None,
-        _score_masks(captures, predictions, labelled) if has_masks and labelled else None,
-        _score_segments(captures, pixels),
+        assess_detections(captures, predictions_by_image),
+        _score_keypoints(captures, predictions_by_image) if predicts_keypoints else None,
+        _score_masks(captures, predictions_by_image, label_masks)
+        if has_masks and label_masks
+        else None,
+        _score_segments(captures, confusions),
         file_contents.label_mapping,
-        pixels,
+        confusions,
         file_contents.selection_scores,
     )
 
@@ -273,14 +280,14 @@ def score_predictions(file_contents: LoadedPredictions) -> BenchResult:
 def _score_keypoints(
     captures: Dataset, predictions: Mapping[str, tuple[Detection, ...]]
 ) -> ShapeMetrics | None:
-    """Return how good keypoints are; None where none is labelled."""
+    """Evaluate keypoints; None without labelled keypoints."""
     if not has_keypoints(captures):
         return None
     return evaluate_keypoints(captures, predictions, rng=derive_rng(0, "bench"))
 
 
 def has_keypoints(captures: Dataset) -> bool:
-    """Return whether a keypoint of an object that counts is labelled."""
+    """Return whether a counted object has a labelled keypoint."""
     labels = [o for sample in captures.samples for o in sample.objects or () if not is_ignored(o)]
     return any(point.visibility for label in labels for point in label.keypoints or ())
 
@@ -302,19 +309,19 @@ def _score_segments(
 
 
 def collect_label_masks(captures: Dataset) -> GroundTruthMasks:
-    """Return the labelled masks of captures, by the image's name; empty where no object that counts has one."""
-    found = {
+    """Return the labelled masks by image name; empty if no counted object has a mask."""
+    masks = {
         sample.name: [
             None if m is None else RleMask.from_mask(m) for m in read_visible_masks(sample)
         ]
         for sample in captures.samples
     }
-    counts = any(
+    has_counted_mask = any(
         mask is not None and mask.compute_area_px() and not is_ignored(label)
         for sample in captures.samples
-        for label, mask in zip(sample.objects or (), found[sample.name], strict=True)
+        for label, mask in zip(sample.objects or (), masks[sample.name], strict=True)
     )
-    return found if counts else {}
+    return masks if has_counted_mask else {}
 
 
 def write_bench_result(
@@ -324,17 +331,15 @@ def write_bench_result(
     poses: PoseBenchResult | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Write scores, how far they are to be trusted, how objects of a kind fare, what is wrong with every
-    category, and in every image, and how unlike those trained on it is, what its pixels were taken for, the detections, how well
-    every instance was placed, and by what the scores may mislead.
+    """Write scores, slices, warnings, errors and all predictions to a JSON file.
 
     Raises:
-        InputError: an image is no longer there.
-        OutputError: the file cannot be written.
+        InputError: if an image no longer exists.
+        OutputError: if the file cannot be written.
     """
     ood_scores = result.reliability.ood_scores or {}
     errors = count_errors(result.captures, result.predictions, result.threshold)
-    facts: dict[str, Any] = {
+    content: dict[str, Any] = {
         "scores": result.scores_to_json(),
         "threshold": result.threshold,
         "reliability": result.reliability.to_json(),
@@ -342,10 +347,14 @@ def write_bench_result(
         "slices": [s.to_json() for s in slices],
         "warnings": list(warnings),
         "categories": [
-            asdict(e)
-            for e in count_category_errors(result.captures, result.predictions, result.threshold)
+            asdict(counts)
+            for counts in count_category_errors(
+                result.captures, result.predictions, result.threshold
+            )
         ],
-        "images": [asdict(e) | {"ood_score": ood_scores.get(e.name)} for e in errors],
+        "images": [
+            asdict(counts) | {"ood_score": ood_scores.get(counts.name)} for counts in errors
+        ],
         LABEL_MAPPING: label_mapping_to_json(result.matching),
         PIXEL_CONFUSIONS: None
         if result.pixel_confusions is None
@@ -354,6 +363,6 @@ def write_bench_result(
         DETECTIONS: predictions_to_json(result.predictions),
     }
     if poses is not None:
-        facts["scores"] |= {POSES_KEY: poses.to_json()}
-        facts[POSES_KEY] = serialize_pose_images(poses)
-    write_json(path, facts)
+        content["scores"] |= {POSES_KEY: poses.to_json()}
+        content[POSES_KEY] = serialize_pose_images(poses)
+    write_json(path, content)

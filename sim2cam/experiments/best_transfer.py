@@ -1,4 +1,4 @@
-"""The best transfer of a ladder: chosen once, without a label, and kept beside its data sets."""
+"""Best parameter-free transfer of an ablation study, selected once without labels and stored."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def select_best_transfer(
     certification: Certification,
     seed: int,
 ) -> TransferSelection:
-    """Return the transfer that comes nearest to the captures; as it was chosen, where it was.
+    """Return the transfer whose translations are nearest to real images.
 
-    All are fitted to the style captures. They are held against the development captures, which none was fitted
-    to, or where these are too few against the style captures.
+    All transfers are fitted to the style images and compared on the development images, or on the
+    style images if there are too few development images. A stored selection is returned unchanged.
 
     Args:
-        path: file of the choice.
-        transfers_dir: folder of the fitted ones, by their names.
-        renders: what is translated.
-        captures: the splits.
-        certification: what translations have to pass.
-        seed: of the draws.
+        path: file of the selection.
+        transfers_dir: folder of the fitted transfers, named after their methods.
+        renders: images to translate.
+        captures: splits of the real images.
+        certification: limits of translations.
+        seed: seed of sampling.
 
     Raises:
-        InputError: a picture cannot be read, or there are too few style captures.
-        OutputError: nothing can be written.
+        InputError: if an image cannot be read, or there are too few style images.
+        OutputError: if a file cannot be written.
     """
     if path.is_file():
         return read_transfer_choice(path)
@@ -52,30 +52,32 @@ def select_best_transfer(
         if not (transfers_dir / method).is_dir():
             fit_plain_transfer(captures.style, method, transfers_dir / method, overwrite=False)
     dev = () if captures.dev is None else captures.dev.samples
-    judged, part = (
+    reference, split = (
         (dev, "development") if len(dev) >= MIN_IMAGES else (captures.style.samples, "style")
     )
-    choice = select_transfer(
+    selection = select_transfer(
         {method: load_transfer(transfers_dir / method) for method in TRANSFER_TYPES},
         renders,
-        judged,
-        part,
+        reference,
+        split,
         verification=build_verification(certification, "cpu"),
         seed=seed,
     )
-    write_json(path, choice.to_json())
-    return choice
+    write_json(path, selection.to_json())
+    return selection
 
 
 def read_transfer_choice(path: Path) -> TransferSelection:
-    """Return what was chosen.
+    """Return the stored selection.
 
     Raises:
-        InputError: the file is missing or broken.
+        InputError: if the file is missing or broken.
     """
     try:
-        return _CHOICE_ADAPTER.validate_python(read_json(path, _MAX_BYTES, "choice of a transfer"))
+        return _CHOICE_ADAPTER.validate_python(
+            read_json(path, _MAX_BYTES, "selection of a transfer")
+        )
     except ValidationError as error:
         raise InputError(
-            path, f"{format_validation_error(error)}. Remove it to choose again."
+            path, f"{format_validation_error(error)}. Remove the file to select again."
         ) from error

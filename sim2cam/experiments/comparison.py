@@ -1,4 +1,4 @@
-"""Comparing runs on the same captures: boxes, keypoints, masks, pixels and poses, with one correction for all."""
+"""Comparison of runs on the same real images, with one Holm correction over all metrics."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from sim2cam.seeds import derive_rng
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs on the same captures, by one metric.
+    """Scores of two runs on the same real images, by one metric.
 
     Attributes:
-        first, second: each with its 95 % interval.
+        first, second: scores with 95 % intervals.
         difference: first minus second, on the same resamples.
-        p_holm: two-sided p-value, with Holm's correction for all metrics compared.
+        p_holm: two-sided p-value, with Holm's correction over all compared metrics.
     """
 
     first: Estimate
@@ -56,7 +56,7 @@ class Comparison:
     p_holm: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the comparison as JSON values."""
         return {
             "first": self.first.to_json(),
             "second": self.second.to_json(),
@@ -66,32 +66,33 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All that two runs, or groups of them, were compared by.
+    """All comparisons of two runs, or of two groups of runs.
 
     Attributes:
-        kinds: by ``boxes``, ``keypoints``, ``masks``, ``segments`` or ``poses``, the comparisons by their metrics.
-        intervals_over: what was drawn again for the intervals, in words.
+        kinds: comparisons by metric, by kind of output (``boxes``, ``keypoints``, ``masks``,
+            ``segments`` or ``poses``).
+        intervals_over: description of the resampled units.
     """
 
     kinds: Mapping[str, Mapping[str, Comparison]]
     intervals_over: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values; boxes and poses stand above the others, as in ``bench``."""
+        """Return the comparisons as JSON values; the first kind is at the top level."""
         kinds = {
-            kind: {metric: one.to_json() for metric, one in found.items()}
-            for kind, found in self.kinds.items()
+            kind: {metric: comparison.to_json() for metric, comparison in comparisons.items()}
+            for kind, comparisons in self.kinds.items()
         }
-        first, *more = kinds
+        first, *others = kinds
         return {
             **kinds[first],
-            **{kind: kinds[kind] for kind in more},
+            **{kind: kinds[kind] for kind in others},
             "intervals_over": self.intervals_over,
         }
 
 
 class _RunPair(NamedTuple):
-    """The runs of one kind to be compared, and by what."""
+    """Runs of one kind of output to compare, and the metrics."""
 
     metrics: Collection[str]
     first: Sequence[Evaluator]
@@ -99,36 +100,37 @@ class _RunPair(NamedTuple):
 
 
 def unify_captures(captures: Dataset, predictions: Sequence[LoadedPredictions]) -> Dataset:
-    """Return the captures with the labels that all runs are held against.
+    """Return the real images with the labels that all runs share.
 
     Args:
-        captures: as they were read.
-        predictions: from files of detections of them.
+        captures: images with their original labels.
+        predictions: predictions on these images.
 
     Raises:
-        InputError: an object counts as one thing for one run, and as another for another, or is all of it
-            for one alone.
+        InputError: if a category or a box has different meanings in two runs.
     """
-    own = LabelMapping(captures.categories)
-    amodal = {(run.label_mapping or own).amodal for run in predictions}
+    identity = LabelMapping(captures.categories)
+    amodal = {(run.label_mapping or identity).amodal for run in predictions}
     if len(amodal) > 1 and use_amodal_boxes(captures) != captures:
         raise InputError(
             captures.root,
-            "boxes are of whole objects for one run, and of what is seen of them for another. Compare detectors "
-            "that were trained alike (amodal in the recipe's [train]).",
+            "one run has amodal boxes and another has boxes of the visible parts. Compare detectors "
+            "with the same 'amodal' in the recipe's [train].",
         )
-    calls = [(run.label_mapping or own).map_categories(captures.categories) for run in predictions]
+    mappings = [
+        (run.label_mapping or identity).map_categories(captures.categories) for run in predictions
+    ]
     for category in captures.categories:
-        called = dict.fromkeys(names[category] for names in calls)
-        if len(called) > 1:
-            one, other = ("left out" if name is None else f"'{name}'" for name in [*called][:2])
+        names = dict.fromkeys(mapping[category] for mapping in mappings)
+        if len(names) > 1:
+            first, second = ("ignored" if name is None else f"'{name}'" for name in [*names][:2])
             raise InputError(
                 captures.root,
-                f"category '{category}' is {one} for one run and {other} for another. Run bench for both "
+                f"category '{category}' is {first} in one run and {second} in another. Run bench for both "
                 "with the same --map and --ignore-unmatched.",
             )
-    known = dict.fromkeys(name for run in predictions for name in run.captures.categories)
-    return replace(predictions[0].captures, categories=tuple(known))
+    categories = dict.fromkeys(name for run in predictions for name in run.captures.categories)
+    return replace(predictions[0].captures, categories=tuple(categories))
 
 
 def compare_predictions(
@@ -137,19 +139,19 @@ def compare_predictions(
     second: Sequence[LoadedPredictions],
     poses: tuple[Sequence[PoseEvaluator], Sequence[PoseEvaluator]] | None = None,
 ) -> Comparisons:
-    """Return how much better the first runs are than the second.
+    """Compare the first runs with the second by all metrics that they share.
 
-    Boxes are always compared; keypoints, masks and pixels of categories where each run has some and captures
-    have labels; poses where they are given.
+    Boxes are always compared. Keypoints, masks and pixels are compared if all runs predict them and
+    the images have labels; poses if they are given.
 
     Args:
-        captures: labelled images, as they were read.
-        first, second: what was found in them, for instance by one run a seed; means count.
-        poses: of ``load_pose_runs`` of the first and of the second; None without.
+        captures: images with their original labels.
+        first, second: predictions, for instance one run per seed; their means are compared.
+        poses: first and second runs of ``load_pose_runs``; None without.
 
     Raises:
-        InputError: captures without labels, detections that are not of them, keypoints of other names, pixels
-            that were counted against other labels, or as ``unify_captures``.
+        InputError: as ``unify_captures``, or if images have no labels, detections belong to other
+            images, keypoints have other names, or pixels were counted with other labels.
     """
     runs = (*first, *second)
     shared = unify_captures(captures, runs)
@@ -158,26 +160,26 @@ def compare_predictions(
         metrics: Collection[str], match_run: Callable[[LoadedPredictions], Evaluator]
     ) -> _RunPair:
         return _RunPair(
-            metrics, [match_run(one) for one in first], [match_run(one) for one in second]
+            metrics, [match_run(run) for run in first], [match_run(run) for run in second]
         )
 
     kinds = {
-        "boxes": pair_runs(BOX_METRICS, lambda one: DetectionEvaluator(shared, one.detections))
+        "boxes": pair_runs(BOX_METRICS, lambda run: DetectionEvaluator(shared, run.detections))
     }
-    if has_keypoints(shared) and all(_has_output(one, "keypoints") for one in runs):
+    if has_keypoints(shared) and all(_has_output(run, "keypoints") for run in runs):
         kinds["keypoints"] = pair_runs(
-            SHAPE_METRICS, lambda one: match_keypoints(shared, one.detections)
+            SHAPE_METRICS, lambda run: match_keypoints(shared, run.detections)
         )
-    has_masks = all(_has_output(one, "mask") for one in runs)
-    has_pixels = all(one.pixel_confusions is not None for one in runs)
+    has_masks = all(_has_output(run, "mask") for run in runs)
+    has_pixels = all(run.pixel_confusions is not None for run in runs)
     masks = collect_label_masks(shared) if has_masks or has_pixels else {}
     if has_masks and masks:
         kinds["masks"] = pair_runs(
-            SHAPE_METRICS, lambda one: match_masks(shared, one.detections, masks)
+            SHAPE_METRICS, lambda run: match_masks(shared, run.detections, masks)
         )
     if has_pixels:
         kinds["segments"] = pair_runs(
-            SEGMENT_METRICS, lambda one: _match_pixels(shared, one, masks)
+            SEGMENT_METRICS, lambda run: _match_pixels(shared, run, masks)
         )
     if poses is not None:
         kinds[POSES_KEY] = _pair_pose_runs(*poses)
@@ -185,43 +187,49 @@ def compare_predictions(
 
 
 def compare_poses(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> Comparisons:
-    """Return how much better the first estimates of poses are than the second, over all instances.
+    """Compare the first pose estimates with the second, over all instances.
 
     Args:
-        first, second: of ``load_pose_runs``, for instance one a seed; means count.
+        first, second: runs of ``load_pose_runs``, for instance one per seed; their means are
+            compared.
     """
     return _compare_pairs({POSES_KEY: _pair_pose_runs(first, second)})
 
 
 def load_pose_runs(captures: Path, paths: Sequence[Path]) -> list[PoseEvaluator]:
-    """Return estimates of poses, ready to be scored on any resample.
+    """Load pose estimates for bootstrap comparisons.
 
     Args:
-        captures: folder of a BOP data set; with the meshes of its objects, where estimates are given.
-        paths: estimates as of BOP's challenge of 2019 (.csv), or files of ``bench --out``.
+        captures: folder of a BOP dataset, with object meshes if a path is a CSV file.
+        paths: CSV files in the format of the BOP challenge 2019, or files of ``bench --out``.
 
     Raises:
-        InputError: a file is missing, broken or contradicts another, or nothing is sought.
+        InputError: if a file is missing, broken or contradicts another, or the dataset has no
+            target.
     """
     task = read_pose_task(captures) if any(path.suffix == ".csv" for path in paths) else None
 
     def load_run(path: Path) -> PoseEvaluator:
         if task is None or path.suffix != ".csv":
             return read_pose_run(path, captures)
-        sought = match_estimates(path, read_pose_results(path), task)
-        return PoseEvaluator(list(map(match_pose_target, sought)), task.units)
+        targets = match_estimates(path, read_pose_results(path), task)
+        return PoseEvaluator(list(map(match_pose_target, targets)), task.units)
 
     return [load_run(path) for path in paths]
 
 
 def _pair_pose_runs(first: Sequence[PoseEvaluator], second: Sequence[PoseEvaluator]) -> _RunPair:
-    """Return both sides, with the metrics that all runs have."""
-    known = set.intersection(*(set(one.metric_names) for one in (*first, *second)))
-    return _RunPair([metric for metric in POSE_METRICS if metric in known], first, second)
+    """Pair both sides with the metrics that all runs have."""
+    shared = set.intersection(*(set(run.metric_names) for run in (*first, *second)))
+    return _RunPair([metric for metric in POSE_METRICS if metric in shared], first, second)
 
 
 def _has_output(predictions: LoadedPredictions, attribute: str) -> bool:
-    return any(getattr(one, attribute) for each in predictions.detections.values() for one in each)
+    return any(
+        getattr(detection, attribute)
+        for detections in predictions.detections.values()
+        for detection in detections
+    )
 
 
 def _match_pixels(
@@ -233,32 +241,32 @@ def _match_pixels(
 
 
 def _compare_pairs(kinds: Mapping[str, _RunPair]) -> Comparisons:
-    """Return all comparisons, with one correction."""
+    """Compare all pairs by all metrics, with one correction."""
     pairs = {}
     for kind, (metrics, first, second) in kinds.items():
-        scores = bootstrap_scores([*first, *second], rng=derive_rng(0, "bench"))  # as bench draws
+        scores = bootstrap_scores([*first, *second], rng=derive_rng(0, "bench"))  # as in bench
         for metric in metrics:
             ours, theirs = np.split(scores[metric], [len(first)])
             pairs[kind, metric] = (
                 average_over_seeds(ours, derive_rng(0, "compare/first")),
                 average_over_seeds(theirs, derive_rng(0, "compare/second")),
             )
-    differences = [compare_seed_means(*both) for both in pairs.values()]
+    differences = [compare_seed_means(*seed_means) for seed_means in pairs.values()]
     corrected = apply_holm_correction([difference.p_value for difference in differences])
-    found: dict[str, dict[str, Comparison]] = {kind: {} for kind in kinds}
+    comparisons: dict[str, dict[str, Comparison]] = {kind: {} for kind in kinds}
     for (kind, metric), difference, p in zip(pairs, differences, corrected, strict=True):
-        one, other = pairs[kind, metric]
-        found[kind][metric] = Comparison(
-            estimate_seed_mean(one), estimate_seed_mean(other), difference, p
+        ours, theirs = pairs[kind, metric]
+        comparisons[kind][metric] = Comparison(
+            estimate_seed_mean(ours), estimate_seed_mean(theirs), difference, p
         )
-    over = {
-        kind: describe_units_and_runs(s.first[0].units, _count_fewest_runs(s))
-        for kind, s in kinds.items()
+    units = {
+        kind: describe_units_and_runs(pair.first[0].units, _count_fewest_runs(pair))
+        for kind, pair in kinds.items()
     }
-    words = next(iter(over.values()))
-    if POSES_KEY in over and over[POSES_KEY] != words:
-        words = f"{words}; those of poses over {over[POSES_KEY]}"
-    return Comparisons(found, words)
+    description = next(iter(units.values()))
+    if POSES_KEY in units and units[POSES_KEY] != description:
+        description = f"{description}; for poses over {units[POSES_KEY]}"
+    return Comparisons(comparisons, description)
 
 
 def _count_fewest_runs(pair: _RunPair) -> int:

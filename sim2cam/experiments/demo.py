@@ -1,4 +1,4 @@
-"""The main job, small and from scratch: generate, translate, train, bench. All of it is on disk."""
+"""Small end-to-end demonstration: generate, translate, train and benchmark."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ RECIPE = "dice-demo"
 PLAIN_RECIPE = "dice-fixed"
 STANDIN_FOLDER = RECIPES_FOLDER / "standin"
 IMAGE_COUNT, PLAIN_IMAGE_COUNT = 240, 60
-TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT = 100, 40  # without OpenGL, in about as many minutes
+TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT = 100, 40  # without OpenGL, which is slower
 TRANSLATED_COUNT = 64
 RESULT_FILE = "demo.json"
 OUTPUT_NAMES = ("sim", "plain", "adapted", "translator", "detector", RESULT_FILE, "report.html")
-"""Names of what a demo writes into its folder."""
+"""Files and folders that a demo writes."""
 
 StageProgress = Callable[[str], Callable[[int, int], None]]
-"""Gives a counter for a stage; counters are called with done and total."""
+"""Returns a callback for a stage, which is called with the finished and the total count."""
 
 
 @dataclass(frozen=True)
 class DemoStage:
-    """One stage of the demo and how long it took."""
+    """A stage of the demo and its duration."""
 
     name: str
     seconds: float
@@ -65,18 +65,18 @@ class DemoStage:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What a demo left on disk.
+    """Results of a demo.
 
     Attributes:
-        root: its folder, with ``sim``, ``adapted`` and ``translator`` (when there was a translation)
-            and ``detector``.
-        stages: in order.
-        notes: what a reader has to know.
-        trained: the detector that this run trained.
-        shipped: the weights that ship, on the same captures; None when they are not there.
+        root: folder of the demo, with ``sim`` and ``detector``, and with ``adapted`` and
+            ``translator`` if images were translated.
+        stages: stages in order.
+        notes: notes for readers.
+        trained: scores of the detector that the demo trained.
+        shipped: scores of the shipped weights on the same images; None if they are not installed.
         captures_origin: ``real`` or ``stand-in``.
-        style: the unlabelled captures.
-        environment: machine, versions, renderer.
+        style: unlabelled images.
+        environment: machine, versions and renderer.
     """
 
     root: Path
@@ -98,31 +98,31 @@ def run_demo(
     workers: int,
     progress: StageProgress,
 ) -> DemoResult:
-    """Run the main job in an empty folder and returns what came of it.
+    """Run all stages in an empty folder and return the results.
 
     Args:
-        root: where everything goes.
-        captures: where ``splits`` were read; None for the stand-in camera.
-        splits: what ``read_demo_captures`` returned for them.
-        seed: decides every draw.
-        workers: processes and threads.
-        progress: gives each stage its counter.
+        root: output folder.
+        captures: source of ``splits``; None for the stand-in camera.
+        splits: images of ``read_demo_captures``.
+        seed: random seed.
+        workers: number of processes and threads.
+        progress: returns the progress callback of a stage.
 
     Raises:
-        Sim2CamError: any stage failed.
+        Sim2CamError: if a stage fails.
     """
     recipe = load_recipe(RECIPE)
     use_threads(workers)
     stages: list[DemoStage] = []
     with _time_stage(stages, "generate"):
-        make = functools.partial(
+        generate_demo = functools.partial(
             generate, seed=seed, workers=workers, resume=False, overwrite=False,
             progress=progress("generate"),
         )  # fmt: skip
-        pictures, plain_pictures = _select_image_counts()
-        sim = make(recipe, root / "sim", count=pictures)
-        plain = make(load_recipe(PLAIN_RECIPE), root / "plain", count=plain_pictures)
-    parts = [(sim, 1.0)]
+        image_count, plain_count = _select_image_counts()
+        sim = generate_demo(recipe, root / "sim", count=image_count)
+        plain = generate_demo(load_recipe(PLAIN_RECIPE), root / "plain", count=plain_count)
+    datasets = [(sim, 1.0)]
     certification = Certification(recipe.adapt.certificate)
     if len(splits.style.samples) >= MIN_REAL_IMAGES:
         with _time_stage(stages, "translate"):
@@ -139,61 +139,61 @@ def run_demo(
             )  # fmt: skip
             use_threads(workers)
         if certificate.accepted_count:
-            parts.append((read_dataset(root / "adapted"), 1.0))
+            datasets.append((read_dataset(root / "adapted"), 1.0))
     with _time_stage(stages, "train"):
-        mix, config = add_curriculum(plain, tuple(parts), recipe.train)
+        mix, config = add_curriculum(plain, tuple(datasets), recipe.train)
         train_detector(
             mix, config, root / "detector", progress=_wrap_step_progress(progress("train"))
         )
     with _time_stage(stages, "bench"):
         if splits.dev is not None:
             tune_weights(root / "detector" / WEIGHTS, splits.dev)
-        found = _bench_detectors(root, splits.test, progress("bench"))
-    _write_result(root, captures, splits, stages, found, workers)
+        results = _bench_detectors(root, splits.test, progress("bench"))
+    _write_result(root, captures, splits, stages, results, workers)
     return read_demo(root)
 
 
 def read_demo(root: Path) -> DemoResult:
-    """Return what a demo left in its folder.
+    """Return the results of a finished demo.
 
     Raises:
-        InputError: there is no finished demo in it.
+        InputError: if the folder has no finished demo.
     """
     path = root / RESULT_FILE
     if not path.is_file():
-        raise InputError(root, f"no finished demo: there is no {RESULT_FILE} in it.")
-    facts = json.loads(path.read_text())
-    sets = read_demo_captures(
-        Path(facts["captures"]) if facts["captures"] else None, skip_invalid=True
+        raise InputError(root, f"no finished demo: {RESULT_FILE} is missing. Run sim2cam demo.")
+    content = json.loads(path.read_text())
+    splits = read_demo_captures(
+        Path(content["captures"]) if content["captures"] else None, skip_invalid=True
     )
     results = {
-        name: score_predictions(LoadedPredictions(sets.test, predictions_from_json(found)))
-        for name, found in facts["predictions"].items()
+        name: score_predictions(LoadedPredictions(splits.test, predictions_from_json(rows)))
+        for name, rows in content["predictions"].items()
     }
     return DemoResult(
         root=root,
-        stages=tuple(DemoStage(**stage) for stage in facts["stages"]),
-        notes=tuple(facts["notes"]),
+        stages=tuple(DemoStage(**stage) for stage in content["stages"]),
+        notes=tuple(content["notes"]),
         trained=results["trained"],
         shipped=results.get("shipped"),
-        captures_origin=sets.test.samples[0].origin,
-        style=sets.style,
-        environment=facts["environment"],
+        captures_origin=splits.test.samples[0].origin,
+        style=splits.style,
+        environment=content["environment"],
     )
 
 
 def read_demo_datasets(result: DemoResult) -> tuple[Dataset, Dataset | None]:
-    """Return the rendered and, when there was a translation, the translated data set."""
+    """Return the rendered dataset and the translated one, which is None without translations."""
     adapted = result.root / "adapted"
-    kept = adapted.is_dir() and read_sample_records(adapted)
-    return read_dataset(result.root / "sim"), read_dataset(adapted) if kept else None
+    has_adapted = adapted.is_dir() and read_sample_records(adapted)
+    return read_dataset(result.root / "sim"), read_dataset(adapted) if has_adapted else None
 
 
 def read_demo_captures(path: Path | None, *, skip_invalid: bool = False) -> RealImageSplits:
-    """Return captures as ``split_real_images`` does; those of the stand-in camera for None.
+    """Return splits of real images as ``split_real_images``, or of the stand-in camera for None.
 
     Raises:
-        InputError: there are none, or they are broken.
+        InputError: if there are no images, or an image is broken.
     """
     if path is None:
         return split_real_images(STANDIN_FOLDER, origin="stand-in")
@@ -201,7 +201,7 @@ def read_demo_captures(path: Path | None, *, skip_invalid: bool = False) -> Real
 
 
 def _select_image_counts() -> tuple[int, int]:
-    """Return how many pictures and plain pictures are rendered."""
+    """Return the number of randomized and of plain renders."""
     is_tiny = get_rasterizer().name.startswith("tiny")
     return (
         (TINY_IMAGE_COUNT, TINY_PLAIN_IMAGE_COUNT) if is_tiny else (IMAGE_COUNT, PLAIN_IMAGE_COUNT)
@@ -212,11 +212,11 @@ def _bench_detectors(
     root: Path, test: Dataset, progress: Callable[[int, int], None]
 ) -> dict[str, BenchResult]:
     trained = load_detector(root / "detector" / WEIGHTS)
-    found = {"trained": bench(trained, test, progress=progress)}
+    results = {"trained": bench(trained, test, progress=progress)}
     shipped = SHIPPED_WEIGHTS / "dice.safetensors"
     if shipped.is_file():
-        found["shipped"] = bench(load_detector(shipped), test)
-    return found
+        results["shipped"] = bench(load_detector(shipped), test)
+    return results
 
 
 def _write_result(
@@ -230,39 +230,39 @@ def _write_result(
     notes = []
     if len(splits.style.samples) < MIN_REAL_IMAGES:
         notes.append(
-            f"{len(splits.style.samples)} captures to take the look from, fewer than {MIN_REAL_IMAGES}: "
-            "no translation, the detector was trained on renders alone."
+            f"{len(splits.style.samples)} style images are too few for a translation ({MIN_REAL_IMAGES} needed). "
+            "The detector was trained on renders only."
         )
     else:
         certificate = read_certificate(root / "adapted")
         if certificate.rejected_images:
             notes.append(
-                f"{len(certificate.rejected_images)} of {len(certificate.images)} translated pictures failed "
-                "their certificate and were not trained on; adapted/certificate.json says why."
+                f"{len(certificate.rejected_images)} of {len(certificate.images)} translated images failed "
+                "the certificate and were excluded; adapted/certificate.json has the reasons."
             )
         notes += [
             f"Translator: {warning}"
             for warning in read_training_outcome(root / "translator").warnings
         ]
-    pictures, _ = _select_image_counts()
-    if pictures < IMAGE_COUNT:
+    image_count, _ = _select_image_counts()
+    if image_count < IMAGE_COUNT:
         notes.append(
-            f"No OpenGL here: pybullet's TinyRenderer drew, and {pictures} pictures instead of "
-            f"{IMAGE_COUNT}, as it is slower."
+            f"OpenGL is missing: pybullet's slower TinyRenderer rendered {image_count} images instead of "
+            f"{IMAGE_COUNT}."
         )
     if captures is None:
-        notes.append("No captures were given: scores are on the stand-in camera that ships.")
+        notes.append("No real images were given: scores are on the shipped stand-in camera.")
     if splits.dev is not None:
         notes.append(
-            f"{len(splits.dev.samples)} labelled development images chose the magnification and the "
-            "box margin of the detector trained here; it was not trained on them."
+            f"{len(splits.dev.samples)} labelled development images tuned the input scale and the "
+            "box expansion of the trained detector; it was not trained on them."
         )
     if "shipped" not in results:
-        notes.append("No weights ship with this copy.")
-    alike = find_near_duplicates(splits.style.samples, splits.test.samples)
-    if alike:
-        notes.append(describe_near_duplicates(alike, len(splits.test.samples)))
-    facts = {
+        notes.append("Shipped weights are not installed.")
+    near_duplicates = find_near_duplicates(splits.style.samples, splits.test.samples)
+    if near_duplicates:
+        notes.append(describe_near_duplicates(near_duplicates, len(splits.test.samples)))
+    content = {
         "captures": str(captures.resolve()) if captures else None,
         "stages": [asdict(stage) for stage in stages],
         "notes": notes,
@@ -270,7 +270,7 @@ def _write_result(
         "scores": {name: r.score.to_json() for name, r in results.items()},
         "environment": collect_environment(get_rasterizer().name, workers),
     }
-    write_json(root / RESULT_FILE, facts)
+    write_json(root / RESULT_FILE, content)
 
 
 @contextmanager
@@ -281,5 +281,5 @@ def _time_stage(stages: list[DemoStage], name: str) -> Iterator[None]:
 
 
 def _wrap_step_progress(counter: Callable[[int, int], None]) -> Callable[[Any], None]:
-    """Return a training's callback that moves a counter of steps."""
+    """Return a training callback that reports steps to a progress counter."""
     return lambda line: counter(line.step, line.steps)

@@ -1,4 +1,4 @@
-"""Fitting a domain: its ranges brought to where captures are, as wide as the captures leave them."""
+"""Domain fit: narrowing and moving the ranges of a recipe toward real images."""
 
 from __future__ import annotations
 
@@ -47,34 +47,33 @@ from sim2cam.seeds import derive_rng
 
 Floats = NDArray[np.float64]
 FeatureSampler = Callable[[Domain, int, int], ImageFeatures]
-"""Gives what is seen of a domain's scenes, by seed and count."""
+"""Returns features of a domain's renders, for a seed and a count."""
 
 FEATURE_WIDTH_PX = 256
-"""Width to which pictures are shrunk: small enough that grain and sharpness are gone, which belong to
-the camera and are measured by ``calibrate``."""
+"""Width of downscaled images; it removes noise and sharpness, which ``calibrate`` measures."""
 
 NARROWING_PENALTY = 0.15
-"""Share of the distance at the start that it must save to narrow all ranges to nothing."""
+"""Cost of narrowing all ranges to zero width, relative to the initial distance."""
 
 GAP_SCENES = 32
 _STAGES: tuple[tuple[FormationStage, ...]] = (("lens", "exposure", "tone"),)
 _IMAGE_COUNT = 6
-_REGRESSION_FACTOR = 4  # times as many renders as a trial has say how looks go with what is drawn
-_UNSETTLED_COST = 10.0  # cost of ranges whose scenes do not settle
-_HELD_OUT_FACTOR = 2  # times as many measure what came of it
+_REGRESSION_FACTOR = 4  # renders of the regression, over those of a trial
+_UNSETTLED_COST = 10.0  # cost of ranges whose scenes do not come to rest
+_HELD_OUT_FACTOR = 2  # renders of the final measurement, over those of a trial
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How a domain is fitted.
+    """Settings of a domain fit.
 
     Attributes:
-        trials: of ranges.
-        count: renders of a trial.
-        seed: decides the scenes, and what is tried.
-        factors: groups and factors that are looked at; the usual ones without any.
-        weights: of a detector whose trunk looks at pictures; None for ``measure.look``.
-        workers: processes.
+        trials: number of trials.
+        count: renders per trial.
+        seed: seed of scenes and trials.
+        factors: groups and factors to fit; empty for the default ones.
+        weights: weights of a detector whose backbone extracts features; None for image statistics.
+        workers: number of processes.
     """
 
     trials: int
@@ -87,12 +86,13 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class FittedRange:
-    """A range before and after.
+    """A range before and after the fit.
 
     Attributes:
-        estimate: what captures tell of it.
-        original, fitted: distributions as a recipe writes them; the same where captures do not tell.
-        interval: values between which captures lie; None where they do not tell.
+        estimate: estimate of the factor from real images.
+        original, fitted: distributions in recipe notation; equal if the factor cannot be estimated.
+        interval: factor values that contain the real images; None if the factor cannot be
+            estimated.
         before, after: lower and upper end.
     """
 
@@ -104,7 +104,7 @@ class FittedRange:
     after: tuple[float, float]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the range as JSON values."""
         return {
             "factor": self.estimate.path,
             "loo_r2": self.estimate.loo_r2,
@@ -116,12 +116,12 @@ class FittedRange:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutGap:
-    """How renders lie to captures that nothing was fitted to.
+    """Domain gap between renders and held-out real images.
 
     Attributes:
-        gap: between them.
-        coverage: of the captures.
-        images: some renders.
+        gap: two-sample distances.
+        coverage: coverage of the real images.
+        images: some renders (h, w, 3).
     """
 
     gap: DomainGap
@@ -135,14 +135,14 @@ class HeldOutGap:
 
 @dataclass(frozen=True, eq=False)
 class DomainFit:
-    """What came of fitting a domain.
+    """Result of a domain fit.
 
     Attributes:
-        ranges: before and after.
-        before, after: renders of both domains, of scenes that no trial had.
-        trials: what was tried.
-        distributions: of the factors that changed, by path.
-        held_out: numbers of the captures that nothing was fitted to.
+        ranges: ranges before and after.
+        before, after: gap of both domains, on scenes that no trial used.
+        trials: all trials.
+        distributions: changed distributions by factor path.
+        held_out: indices of the held-out real images.
     """
 
     ranges: tuple[FittedRange, ...]
@@ -153,11 +153,11 @@ class DomainFit:
     held_out: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON values."""
+        """Return the result as JSON values."""
         return {
             "before": self.before.to_json(),
             "after": self.after.to_json(),
-            "ranges": [one.to_json() for one in self.ranges],
+            "ranges": [fitted_range.to_json() for fitted_range in self.ranges],
             "captures": {"held_out": len(self.held_out)},
             "trials": [
                 {"cost": t.cost, **t.metadata, "parameters": dict(t.parameters)}
@@ -168,14 +168,14 @@ class DomainFit:
 
 @dataclass(frozen=True, eq=False)
 class _SearchProblem:
-    """What a search is after.
+    """Inputs of the search.
 
     Attributes:
-        domain: at the start.
-        ranges: that captures tell of.
-        estimates: of each.
-        target_features: looks (n, d) of captures, on the scale.
-        scale: of looks.
+        domain: initial domain.
+        ranges: ranges of the factors that can be estimated.
+        estimates: estimate of each factor.
+        target_features: scaled features (n, d) of real images.
+        scale: feature scaler.
     """
 
     domain: Domain
@@ -185,155 +185,166 @@ class _SearchProblem:
     scale: FeatureScaler
 
     def build_distributions(self, parameters: Mapping[str, float]) -> dict[str, Distribution]:
-        """Return those of the ranges; each end is between what is shown (0) and the widest (1)."""
+        """Return the distributions of a trial.
+
+        Each parameter places an end of a range between the estimated interval (0) and the widest
+        range (1).
+        """
         return {
-            one.path: one.rescale(*_compute_ends(told, parameters))
-            for one, told in zip(self.ranges, self.estimates, strict=True)
+            factor_range.path: factor_range.rescale(*_compute_ends(estimate, parameters))
+            for factor_range, estimate in zip(self.ranges, self.estimates, strict=True)
         }
 
     def compute_narrowness(self, parameters: Mapping[str, float]) -> float:
-        """Return how much of the widest ranges is cut off, on average over ranges."""
-        cut = []
-        for told in self.estimates:
-            (low, high), (least, most) = _compute_ends(told, parameters), _compute_ends(told, None)
-            cut.append(1 - (high - low) / (most - least))
-        return float(np.mean(cut))
+        """Return the removed fraction of the widest ranges, averaged over ranges."""
+        fractions = []
+        for estimate in self.estimates:
+            low, high = _compute_ends(estimate, parameters)
+            min_low, max_high = _compute_ends(estimate, None)
+            fractions.append(1 - (high - low) / (max_high - min_low))
+        return float(np.mean(fractions))
 
 
 def fit_domain(
     domain: Domain, real_features: Floats, sample_features: FeatureSampler, root: Path, options: FitOptions,
     settings: Mapping[str, Any], progress: Progress,
 ) -> DomainFit:  # fmt: skip
-    """Return a domain whose ranges are brought to where captures are.
+    """Fit the ranges of a domain to real images.
 
-    Renders of the domain say which of its factors looks tell, and so between which values captures
-    lie. No range is made narrower than that; what captures do not tell stays as it is. The search is
-    for ranges between the narrowest ones that hold all captures and the widest ones, which hold
-    the old ranges too. It fits to every other capture; the rest, with new scenes, measure what came of it.
+    A regression on renders estimates which factors the image features determine, and the interval
+    of each factor that contains the real images. Factors that cannot be estimated stay unchanged.
+    The search places each end of a range between this interval and the widest range, which includes
+    the original range. Every second real image is held out and measures the result on new scenes.
 
     Args:
-        domain: to begin with.
-        real_features: looks (n, d).
-        sample_features: shows scenes.
-        root: folder in which trials are kept.
-        options: how.
-        settings: what the trials depend on besides, as JSON values.
-        progress: is told how many trials are done.
+        domain: initial domain.
+        real_features: features (n, d) of real images.
+        sample_features: returns features of renders.
+        root: folder of the trials.
+        options: settings of the fit.
+        settings: other settings that the trials depend on, as JSON values.
+        progress: called with the numbers of finished trials and of all trials.
 
     Raises:
-        BackendError: Optuna is not installed.
-        OutputError: trials in the folder depend on something else.
-        UsageError: there are too few captures or renders, or no ranges.
+        BackendError: if Optuna is not installed.
+        OutputError: if the trials in the folder have other settings.
+        UsageError: if there are too few real images or renders, or no ranges.
     """
     _check_counts(real_features, options)
     ranges = find_ranges(domain, options.factors)
     if not ranges:
         raise UsageError(
-            "the recipe draws none of the usual factors from a range. Name some with --factors."
+            "the recipe has no range for any default factor. Name factors with --factors."
         )
     study = open_study(root, settings)
-    learned, checked = np.arange(len(real_features))[::2], np.arange(len(real_features))[1::2]
-    first = sample_features(domain, options.seed, _REGRESSION_FACTOR * options.count)
-    scale = fit_feature_scaler(real_features[learned], first.features)
-    wanted = scale.transform(real_features[learned])
+    fitted, held_out = np.arange(len(real_features))[::2], np.arange(len(real_features))[1::2]
+    initial = sample_features(domain, options.seed, _REGRESSION_FACTOR * options.count)
+    scale = fit_feature_scaler(real_features[fitted], initial.features)
+    target = scale.transform(real_features[fitted])
     rng = derive_rng(options.seed, "fit")
-    told = estimate_factors(
-        wanted, scale.transform(first.features), first.sampled_values, ranges, rng
+    estimates = estimate_factors(
+        target, scale.transform(initial.features), initial.sampled_values, ranges, rng
     )
-    aim = _SearchProblem(domain, *_select_searchable(ranges, told), wanted, scale)
+    problem = _SearchProblem(domain, *_select_searchable(ranges, estimates), target, scale)
     trials = (
-        _run_trials(aim, study, first, sample_features, options, progress) if aim.ranges else ()
+        _run_trials(problem, study, initial, sample_features, options, progress)
+        if problem.ranges
+        else ()
     )
-    changed = aim.build_distributions(_select_best_parameters(trials)) if trials else {}
+    changed = problem.build_distributions(_select_best_parameters(trials)) if trials else {}
 
     def measure_held_out(evaluated_domain: Domain) -> HeldOutGap:
-        fresh = sample_features(
+        renders = sample_features(
             evaluated_domain, options.seed + 1, _HELD_OUT_FACTOR * options.count
         )
-        return _measure_gap(scale.transform(real_features[checked]), fresh, scale, options.seed)
+        return _measure_gap(scale.transform(real_features[held_out]), renders, scale, options.seed)
 
     return DomainFit(
         tuple(
-            _summarize_range(o, t, changed.get(o.path)) for o, t in zip(ranges, told, strict=True)
+            _summarize_range(factor_range, estimate, changed.get(factor_range.path))
+            for factor_range, estimate in zip(ranges, estimates, strict=True)
         ),
         measure_held_out(domain),
         measure_held_out(replace_distributions(domain, changed)),
         trials,
         changed,
-        tuple(checked.tolist()),
+        tuple(held_out.tolist()),
     )
 
 
 def fit_recipe(
     recipe: Recipe, captures: Dataset, root: Path, options: FitOptions, progress: Progress
 ) -> DomainFit:
-    """Return a recipe's domain brought to where captures are; see ``fit_domain``.
+    """Fit the domain of a recipe to real images; see ``fit_domain``.
 
     Raises:
-        BackendError: Optuna is not installed.
-        InputError: a capture cannot be read.
-        OutputError: trials in the folder depend on something else.
-        SceneError: a scene does not settle.
-        UsageError: there are too few captures or renders, or no ranges.
+        BackendError: if Optuna is not installed.
+        InputError: if a real image cannot be read.
+        OutputError: if the trials in the folder have other settings.
+        SceneError: if a scene does not come to rest.
+        UsageError: if there are too few real images or renders, or no ranges.
     """
-    small, tell = _shrink_recipe(recipe), select_featurizer(options.weights)
+    small, featurizer = _shrink_recipe(recipe), select_featurizer(options.weights)
 
     def sample_features(domain: Domain, seed: int, count: int) -> ImageFeatures:
-        (found,) = extract_render_features(
+        (features,) = extract_render_features(
             replace(small, domain=domain), _STAGES, count=count, seed=seed, workers=options.workers,
-            progress=lambda done, total: None, featurizer=tell, keep_count=_IMAGE_COUNT,
+            progress=lambda done, total: None, featurizer=featurizer, keep_count=_IMAGE_COUNT,
         )  # fmt: skip
-        return replace(found, features=_select_coarse_features(found.features, options))
+        return replace(features, features=_select_coarse_features(features.features, options))
 
-    looks = _select_coarse_features(
-        extract_real_features(captures, FEATURE_WIDTH_PX, tell), options
+    real_features = _select_coarse_features(
+        extract_real_features(captures, FEATURE_WIDTH_PX, featurizer), options
     )
-    digest = hashlib.sha256(np.ascontiguousarray(looks).tobytes()).hexdigest()[:16]
-    facts = {
+    digest = hashlib.sha256(np.ascontiguousarray(real_features).tobytes()).hexdigest()[:16]
+    settings = {
         "recipe": small.digest()[:16],
         "captures": digest,
         "seed": options.seed,
         "count": options.count,
         "factors": list(options.factors),
     }
-    return fit_domain(recipe.domain, looks, sample_features, root, options, facts, progress)
+    return fit_domain(
+        recipe.domain, real_features, sample_features, root, options, settings, progress
+    )
 
 
 def measure_fitted_gap(
     recipe: Recipe, fit: DomainFit, captures: Dataset, options: FitOptions, progress: Progress
 ) -> tuple[StageGap, ...]:
-    """Return the gap between captures that nothing was fitted to and renders of the fitted recipe, at
-    its own size, step by step of its cameras.
+    """Measure the gap between held-out real images and renders of the fitted recipe, by stage.
+
+    Renders have the size of the recipe.
 
     Raises:
-        SceneError: a scene does not settle.
+        SceneError: if a scene does not come to rest.
     """
     fitted = replace(recipe, domain=replace_distributions(recipe.domain, fit.distributions))
-    rest = replace(captures, samples=tuple(captures.samples[i] for i in fit.held_out))
-    (ladder,) = measure_stage_gaps(
-        [fitted], rest, count=GAP_SCENES, seed=options.seed + 1, workers=options.workers,
+    held_out = replace(captures, samples=tuple(captures.samples[i] for i in fit.held_out))
+    (stage_gaps,) = measure_stage_gaps(
+        [fitted], held_out, count=GAP_SCENES, seed=options.seed + 1, workers=options.workers,
         progress=progress,
     )  # fmt: skip
-    return ladder
+    return stage_gaps
 
 
 def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
-    """Write the recipe that draws from the fitted ranges.
+    """Write a recipe with the fitted ranges.
 
     Args:
-        fit: whose ranges it has.
-        base: recipe that they change, by its shipped name or its path.
-        name: of the new recipe.
-        out: file.
+        fit: the domain fit.
+        base: shipped name or path of the fitted recipe.
+        name: name of the new recipe.
+        out: path of the new recipe.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: if the file cannot be written.
     """
     is_file = Path(base).suffix == ".toml"
-    under = Path(os.path.relpath(base, out.parent)).as_posix() if is_file else base
+    relative_base = Path(os.path.relpath(base, out.parent)).as_posix() if is_file else base
     lines = [
-        f"# {Path(base).stem} with ranges brought to where captures are; `sim2cam domain fit` wrote it.",
-        f"base = {json.dumps(under)}",
+        f"# {Path(base).stem} with ranges fitted to real images by `sim2cam domain fit`.",
+        f"base = {json.dumps(relative_base)}",
         f"name = {json.dumps(name)}",
     ]
     groups: dict[str, list[str]] = {}
@@ -348,8 +359,8 @@ def write_recipe(fit: DomainFit, base: str, name: str, out: Path) -> None:
 def _check_counts(real_features: Floats, options: FitOptions) -> None:
     if len(real_features) < 2 * MIN_IMAGES:
         raise UsageError(
-            f"{len(real_features)} captures are too few: half of {2 * MIN_IMAGES} or more are fitted to, "
-            "and the rest tell what came of it. Take more photos."
+            f"{len(real_features)} real images are too few: {2 * MIN_IMAGES} are needed, half of them for "
+            "the fit and half to measure the result. Take more photos."
         )
     if options.count < MIN_IMAGES:
         raise UsageError(f"--count must be {MIN_IMAGES} or more, not {options.count}")
@@ -358,9 +369,13 @@ def _check_counts(real_features: Floats, options: FitOptions) -> None:
 def _select_searchable(
     ranges: Sequence[FactorRange], estimates: Sequence[FactorEstimate]
 ) -> tuple[tuple[FactorRange, ...], tuple[FactorEstimate, ...]]:
-    """Return the ranges that captures tell of, and what they tell."""
-    clear = [(one, t) for one, t in zip(ranges, estimates, strict=True) if t.interval is not None]
-    return tuple(one for one, _ in clear), tuple(t for _, t in clear)
+    """Return the ranges and estimates of the factors that can be estimated."""
+    searchable = [
+        (factor_range, estimate)
+        for factor_range, estimate in zip(ranges, estimates, strict=True)
+        if estimate.interval is not None
+    ]
+    return tuple(r for r, _ in searchable), tuple(e for _, e in searchable)
 
 
 def _select_best_parameters(trials: Sequence[Trial]) -> Mapping[str, float]:
@@ -375,29 +390,31 @@ def _run_trials(
     options: FitOptions,
     progress: Progress,
 ) -> tuple[Trial, ...]:
-    start = _compute_distance(problem, initial_features.features[: options.count], options.seed)
+    initial_distance = _compute_distance(
+        problem, initial_features.features[: options.count], options.seed
+    )
 
     def compute_cost(parameters: Mapping[str, float]) -> tuple[float, Mapping[str, Any]]:
         domain = replace_distributions(problem.domain, problem.build_distributions(parameters))
         try:
-            looks = sample_features(domain, options.seed, options.count).features
-        except SceneError as error:  # such ranges cannot be drawn from; others can
+            features = sample_features(domain, options.seed, options.count).features
+        except SceneError as error:  # other ranges may still work
             return _UNSETTLED_COST, {"problem": str(error)}
-        distance = _compute_distance(problem, looks, options.seed)
+        distance = _compute_distance(problem, features, options.seed)
         narrowness = problem.compute_narrowness(parameters)
-        cost = distance / start + NARROWING_PENALTY * narrowness
+        cost = distance / initial_distance + NARROWING_PENALTY * narrowness
         return cost, {"distance": distance, "narrowness": narrowness}
 
-    names = [f"{one.path}/{end}" for one in problem.ranges for end in ("low", "high")]
-    first_tries = [dict.fromkeys(names, level) for level in (1.0, 0.0, 0.5)]
+    names = [f"{r.path}/{end}" for r in problem.ranges for end in ("low", "high")]
+    initial_trials = [dict.fromkeys(names, level) for level in (1.0, 0.0, 0.5)]
     return search(
-        study, names, compute_cost, initial_trials=first_tries, count=options.trials, seed=options.seed,
+        study, names, compute_cost, initial_trials=initial_trials, count=options.trials, seed=options.seed,
         progress=progress,
     )  # fmt: skip
 
 
 def _compute_distance(problem: _SearchProblem, features: Floats, seed: int) -> float:
-    # The same directions in every trial: what differs is what was rendered.
+    # The same directions in every trial: distances differ by the renders only.
     return compute_sliced_wasserstein(
         problem.target_features,
         problem.scale.transform(features),
@@ -408,8 +425,8 @@ def _compute_distance(problem: _SearchProblem, features: Floats, seed: int) -> f
 def _compute_ends(
     estimate: FactorEstimate, parameters: Mapping[str, float] | None
 ) -> tuple[float, float]:
-    """Return places of both ends of a range; the widest without numbers."""
-    assert estimate.interval is not None  # others are not searched
+    """Return the positions of both ends of a range; of the widest range without parameters."""
+    assert estimate.interval is not None  # only such factors are searched
     low, high = estimate.interval
     down, up = (
         1.0 if parameters is None else parameters[f"{estimate.path}/{e}"] for e in ("low", "high")
@@ -432,7 +449,7 @@ def _measure_gap(
 def _summarize_range(
     factor_range: FactorRange, estimate: FactorEstimate, fitted: Distribution | None
 ) -> FittedRange:
-    shown = (
+    interval = (
         None
         if estimate.interval is None
         else (
@@ -440,10 +457,11 @@ def _summarize_range(
             factor_range.from_position(estimate.interval[1]),
         )
     )
-    now: Any = factor_range.distribution if fitted is None else fitted
+    original = factor_range.distribution
+    result: Any = original if fitted is None else fitted
     return FittedRange(
-        estimate, to_toml(factor_range.distribution), to_toml(now), shown,
-        (factor_range.distribution.low, factor_range.distribution.high), (now.low, now.high),
+        estimate, to_toml(original), to_toml(result), interval,
+        (original.low, original.high), (result.low, result.high),
     )  # fmt: skip
 
 
@@ -459,10 +477,10 @@ def _shrink_recipe(recipe: Recipe) -> Recipe:
 
 
 def _select_coarse_features(features: Floats, options: FitOptions) -> Floats:
-    """Return what of looks small pictures tell too; a detector's features as they are."""
+    """Return the features that small images determine; all features of a detector."""
     if options.weights is not None:
         return features
-    kept: Sequence[int] = np.concatenate(
+    columns: Sequence[int] = np.concatenate(
         [select_statistics("color"), select_statistics("structure")]
     ).tolist()
-    return features[:, kept]
+    return features[:, columns]

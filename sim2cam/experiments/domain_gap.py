@@ -1,4 +1,4 @@
-"""The gap: how far renders look from captures, step by step of how the camera forms its picture."""
+"""Domain gap between renders and real images, after each stage of image formation."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from sim2cam.seeds import derive_rng
 Floats = NDArray[np.float64]
 Rgb = NDArray[np.uint8]
 Progress = Callable[[int, int], None]
-"""Called with pictures done and pictures in all."""
+"""Called with the numbers of finished and of all images."""
 Featurizer = Callable[[Rgb], Floats]
-"""Tells a picture (h, w, 3) by features (d,); of a module, so that it travels to other processes."""
+"""Extracts features (d,) of an image (h, w, 3); picklable, for worker processes."""
 
 ASPECTS: tuple[StatisticGroup, ...] = get_args(StatisticGroup)
 RAW_RENDER = "raw render"
@@ -59,12 +59,12 @@ RAW_RENDER = "raw render"
 
 @dataclass(frozen=True, eq=False)
 class ImageFeatures:
-    """What is told of some pictures.
+    """Features of images.
 
     Attributes:
-        features: (n, features).
-        sampled_values: what was drawn of each, by path.
-        images: the first few of them, (h, w, 3).
+        features: features (n, d).
+        sampled_values: sampled factors of each image, by path.
+        images: first images (h, w, 3).
     """
 
     features: Floats
@@ -74,13 +74,13 @@ class ImageFeatures:
 
 @dataclass(frozen=True)
 class StageGap:
-    """How far renders are from captures once the camera takes a further step.
+    """Domain gap after a stage of image formation.
 
     Attributes:
-        stage: that was taken last; ``RAW`` before any.
-        gap: of all features.
-        aspects: the sliced distance of colours, structure and detail alone.
-        isp_gaps: AUC by what each step leaves in a picture, of those that enough pictures tell.
+        stage: last applied stage; ``RAW_RENDER`` before the first.
+        gap: gap over all features.
+        aspects: sliced Wasserstein distances of colour, structure and detail features.
+        isp_gaps: classifier AUC over the ISP features of each stage, where enough images have them.
     """
 
     stage: str
@@ -89,23 +89,24 @@ class StageGap:
     isp_gaps: Mapping[str, TwoSampleDistance]
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the gap as JSON values."""
         parts = {"aspects": self.aspects, "isp_gaps": self.isp_gaps}
-        facts = {
-            part: {name: one.to_json() for name, one in found.items()}
-            for part, found in parts.items()
+        values = {
+            part: {name: distance.to_json() for name, distance in distances.items()}
+            for part, distances in parts.items()
         }
-        return {"stage": self.stage, **self.gap.to_json(), **facts}
+        return {"stage": self.stage, **self.gap.to_json(), **values}
 
 
 @dataclass(frozen=True)
 class FeatureUnit:
-    """One scene to be looked at; with the recipe as JSON, so that it travels to another process.
+    """A scene whose features a worker extracts.
 
     Attributes:
-        stage_sets: steps by which the camera forms each picture.
-        featurizer: what is told of each picture.
-        keep_images: whether the pictures are wanted too.
+        recipe: recipe as JSON, for other processes.
+        stage_sets: sets of image-formation stages; each gives one image.
+        featurizer: extracts the features of each image.
+        keep_images: whether to return the images too.
     """
 
     recipe: str
@@ -125,59 +126,57 @@ def measure_stage_gaps(
     workers: int,
     progress: Progress,
 ) -> tuple[tuple[StageGap, ...], ...]:
-    """Return for each recipe how far its renders look from captures: of bare light, then with one step
-    of the camera after another.
+    """Measure the domain gap of each recipe after each image-formation stage.
 
-    All renders of a recipe show the same scenes, and every step has its own share in the gap. Distances
-    are in standard deviations of captures and renders of all recipes together, so that ladders can be held
-    against each other.
+    All stages of a recipe, from raw renders on, show the same scenes. Features are scaled by the
+    standard deviations over real images and renders of all recipes, so that recipes are comparable.
 
     Args:
-        recipes: whose renders and whose cameras; of pictures of one size.
-        captures: whose labels are not looked at; larger ones are shrunk to the recipes' width.
-        count: of scenes of each recipe.
-        seed: of the data sets that they are of.
-        workers: processes.
-        progress: is told how many scenes of a recipe are done.
+        recipes: recipes with images of one size.
+        captures: real images, labels unused; larger images are downscaled to the recipes' width.
+        count: scenes of each recipe.
+        seed: seed of the scenes.
+        workers: number of processes.
+        progress: called with the numbers of finished scenes and of all scenes of a recipe.
 
     Raises:
-        InputError: a capture cannot be read, or is too small.
-        SceneError: a scene does not settle.
-        UsageError: there are too few pictures.
+        InputError: if a real image cannot be read, or is too small.
+        SceneError: if a scene does not come to rest.
+        UsageError: if there are too few images.
     """
-    wanted = extract_real_features(captures, recipes[0].render.width, _extract_gap_features)
-    ways = tuple(FORMATION_STAGES[:n] for n in range(len(FORMATION_STAGES) + 1))
-    seen = [
+    real = extract_real_features(captures, recipes[0].render.width, _extract_gap_features)
+    stage_sets = tuple(FORMATION_STAGES[:n] for n in range(len(FORMATION_STAGES) + 1))
+    renders = [
         extract_render_features(
-            recipe, ways, count=count, seed=seed, workers=workers, progress=progress,
+            recipe, stage_sets, count=count, seed=seed, workers=workers, progress=progress,
             featurizer=_extract_gap_features,
         )
         for recipe in recipes
     ]  # fmt: skip
     scale = fit_feature_scaler(
-        wanted[:, _STATISTICS_COLUMNS],
-        *(one.features[:, _STATISTICS_COLUMNS] for steps in seen for one in steps),
+        real[:, _STATISTICS_COLUMNS],
+        *(stage.features[:, _STATISTICS_COLUMNS] for stages in renders for stage in stages),
     )
     return tuple(
         tuple(
-            _measure_stage_gap(name, wanted, one.features, scale, seed)
-            for name, one in zip((RAW_RENDER, *FORMATION_STAGES), steps, strict=True)
+            _measure_stage_gap(name, real, stage.features, scale, seed)
+            for name, stage in zip((RAW_RENDER, *FORMATION_STAGES), stages, strict=True)
         )
-        for steps in seen
+        for stages in renders
     )
 
 
 def extract_real_features(captures: Dataset, width: int, featurizer: Featurizer) -> Floats:
-    """Return what is told (n, d) of captures, larger ones shrunk to a width.
+    """Return features (n, d) of real images, larger ones downscaled to a width.
 
     Raises:
-        InputError: a capture cannot be read, or is too small.
+        InputError: if a real image cannot be read, or is too small.
     """
     return np.array([featurizer(_read_shrunk(s.rgb, width)) for s in captures.samples])
 
 
 def select_featurizer(weights: Path | None) -> Featurizer:
-    """Return what looks at pictures: the trunk of a detector, or without weights ``measure.look``."""
+    """Return a featurizer: the backbone of a detector, or image statistics without weights."""
     return (
         compute_image_statistics
         if weights is None
@@ -196,21 +195,20 @@ def extract_render_features(
     featurizer: Featurizer = compute_image_statistics,
     keep_count: int = 0,
 ) -> tuple[ImageFeatures, ...]:
-    """Return what is told of the first scenes of a recipe, for each way in which the camera forms
-    its picture of them.
+    """Return features of the first scenes of a recipe, for each set of image-formation stages.
 
     Args:
-        recipe: what is drawn; of each scene the first camera is taken.
-        stage_sets: steps of the camera, each a picture of the same moment.
-        count: of scenes.
-        seed: of the data set.
-        workers: processes; what is told does not depend on it.
-        progress: is told how many scenes are done.
-        featurizer: what is told of each picture.
-        keep_count: how many pictures are wanted too.
+        recipe: recipe; only the first camera of each scene is rendered.
+        stage_sets: sets of image-formation stages, each applied to the same scenes.
+        count: number of scenes.
+        seed: seed of the scenes.
+        workers: number of processes; features do not depend on it.
+        progress: called with the numbers of finished scenes and of all scenes.
+        featurizer: extracts the features of each image.
+        keep_count: number of images to return.
 
     Raises:
-        SceneError: a scene does not settle.
+        SceneError: if a scene does not come to rest.
     """
     text = replace(
         recipe, render=replace(recipe.render, views=1, channels=(), sequence=None)
@@ -218,35 +216,35 @@ def extract_render_features(
     units = [
         FeatureUnit(text, seed, i, stage_sets, featurizer, i < keep_count) for i in range(count)
     ]
-    found: dict[int, ImageFeatures] = {}
-    for index, seen in map_units(extract_scene_features, units, workers):
-        found[index] = seen
-        progress(len(found), count)
-    scenes = [found[i] for i in range(count)]
-    drawn = tuple(scene.sampled_values[0] for scene in scenes)
+    by_index: dict[int, ImageFeatures] = {}
+    for index, features in map_units(extract_scene_features, units, workers):
+        by_index[index] = features
+        progress(len(by_index), count)
+    scenes = [by_index[i] for i in range(count)]
+    sampled_values = tuple(scene.sampled_values[0] for scene in scenes)
     return tuple(
         ImageFeatures(
-            np.array([scene.features[way] for scene in scenes]),
-            drawn,
-            tuple(scene.images[way] for scene in scenes[:keep_count]),
+            np.array([scene.features[number] for scene in scenes]),
+            sampled_values,
+            tuple(scene.images[number] for scene in scenes[:keep_count]),
         )
-        for way in range(len(stage_sets))
+        for number in range(len(stage_sets))
     )
 
 
 def extract_scene_features(unit: FeatureUnit) -> tuple[int, ImageFeatures]:
-    """Return the number of a scene, and what is told of its pictures, one for each way."""
+    """Return the index of a scene and the features of its images, one per set of stages."""
     recipe = _parse_recipe(unit.recipe)
     settled = simulate_scene(recipe, unit.seed, unit.index)
-    pictures = tuple(_render_stages(settled.scene, settled.scene.cameras[0], unit.stage_sets))
-    looks = np.array([unit.featurizer(picture) for picture in pictures])
+    stage_images = tuple(_render_stages(settled.scene, settled.scene.cameras[0], unit.stage_sets))
+    features = np.array([unit.featurizer(image) for image in stage_images])
     return unit.index, ImageFeatures(
-        looks, (settled.sampled_values.values,), pictures if unit.keep_images else ()
+        features, (settled.sampled_values.values,), stage_images if unit.keep_images else ()
     )
 
 
 def shrink_to_width(rgb: Rgb, width: int) -> Rgb:
-    """Return a picture of a width, or as it is where it is no wider."""
+    """Downscale an image to a width; return smaller images unchanged."""
     if rgb.shape[1] <= width:
         return rgb
     size = (width, max(1, round(rgb.shape[0] * width / rgb.shape[1])))
@@ -258,8 +256,8 @@ def _read_shrunk(path: Path, width: int) -> Rgb:
     if min(rgb.shape[:2]) < MIN_SIDE_PX:
         raise InputError(
             path,
-            f"too small or too narrow: {width} pixels wide or less, its shorter side has "
-            f"{min(rgb.shape[:2])}, and {MIN_SIDE_PX} are needed. Leave it out.",
+            f"the shorter side is {min(rgb.shape[:2])} px at a width of {rgb.shape[1]} px; at least "
+            f"{MIN_SIDE_PX} px are needed. Remove the image.",
         )
     return rgb
 
@@ -267,40 +265,43 @@ def _read_shrunk(path: Path, width: int) -> Rgb:
 def _render_stages(
     scene: Scene, camera: Camera, stage_sets: Sequence[tuple[FormationStage, ...]]
 ) -> Iterator[Rgb]:
-    """Yield a camera's picture by each way; light is gathered once with the lens and once without."""
-    drawing = get_rasterizer()
-    drawing.load(scene)
-    gathered = {}
-    for steps in stage_sets:
-        formed = keep_stages(camera, steps)
-        bends = "lens" in steps
-        if bends not in gathered:
-            gathered[bends] = expose(scene, formed, drawing, ("depth_m", "bodies"))
-        light = compute_sensor_radiance(gathered[bends], scene.environment.haze, formed)
-        if "jpeg" in steps:
-            yield images.decode_image(capture_image(light, formed.sensor).encoded)
+    """Yield one image per set of stages; the scene is rendered once with and once without lens."""
+    rasterizer = get_rasterizer()
+    rasterizer.load(scene)
+    exposures = {}
+    for stages in stage_sets:
+        stage_camera = keep_stages(camera, stages)
+        has_lens = "lens" in stages
+        if has_lens not in exposures:
+            exposures[has_lens] = expose(scene, stage_camera, rasterizer, ("depth_m", "bodies"))
+        radiance = compute_sensor_radiance(
+            exposures[has_lens], scene.environment.haze, stage_camera
+        )
+        if "jpeg" in stages:
+            yield images.decode_image(capture_image(radiance, stage_camera.sensor).encoded)
         else:
-            yield develop(light, formed.sensor)
+            yield develop(radiance, stage_camera.sensor)
 
 
 def _measure_stage_gap(
     stage: str, real_features: Floats, render_features: Floats, scale: FeatureScaler, seed: int
 ) -> StageGap:
-    # The same directions, parts and resamples at every step: what differs is the step.
-    wanted, shown = (
-        scale.transform(told[:, _STATISTICS_COLUMNS]) for told in (real_features, render_features)
+    # The same directions, folds and resamples at every stage: only the stage differs.
+    real, renders = (
+        scale.transform(features[:, _STATISTICS_COLUMNS])
+        for features in (real_features, render_features)
     )
     aspects: dict[str, TwoSampleDistance] = {
         aspect: measure_sliced_wasserstein(
-            wanted[:, which], shown[:, which], derive_rng(seed, "gap/aspect")
+            real[:, columns], renders[:, columns], derive_rng(seed, "gap/aspect")
         )
-        for aspect, which in ((one, select_statistics(one)) for one in ASPECTS)
+        for aspect, columns in ((aspect, select_statistics(aspect)) for aspect in ASPECTS)
     }
-    imprints = compare_isp_features(
+    isp_gaps = compare_isp_features(
         real_features[:, _ISP_COLUMNS], render_features[:, _ISP_COLUMNS], seed
     )
     return StageGap(
-        stage, measure_domain_gap(wanted, shown, derive_rng(seed, "gap")), aspects, imprints
+        stage, measure_domain_gap(real, renders, derive_rng(seed, "gap")), aspects, isp_gaps
     )
 
 
@@ -311,7 +312,7 @@ def _extract_gap_features(rgb: Rgb) -> Floats:
 _STATISTICS_COLUMNS, _ISP_COLUMNS = (
     slice(len(STATISTIC_NAMES)),
     slice(len(STATISTIC_NAMES), None),
-)  # columns of both
+)
 
 
 def _extract_backbone_features(weights: Path, rgb: Rgb) -> Floats:

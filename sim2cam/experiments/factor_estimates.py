@@ -1,4 +1,4 @@
-"""What captures tell of a domain: the values of its factors, as far as renders show how those look."""
+"""Estimates of a domain's factors from real images, by regression on renders."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from sim2cam.randomize.sampling_context import Value
 Floats = NDArray[np.float64]
 
 MIN_R2 = 0.2
-"""Share of a factor's variance that looks must foretell, or captures do not tell it."""
+"""Smallest leave-one-out R² of a factor that counts as estimated."""
 
 _RIDGE_STRENGTHS = 10.0 ** np.arange(-1, 4)
-_POSTERIOR_SAMPLES = 200  # of each capture
+_POSTERIOR_SAMPLES = 200  # per real image
+_MIN_RENDERS = 20
 
 
 @dataclass(frozen=True)
 class FactorEstimate:
-    """What captures tell of a factor.
+    """Estimate of a factor.
 
     Attributes:
-        path: of the factor.
-        loo_r2: of its variance that looks foretell in renders left out; below 0 they mislead.
-        interval: places of its range between which 95 % of the captures lie, as far as they are sure;
-            None where captures do not tell.
+        path: factor path.
+        loo_r2: leave-one-out R² of the regression; negative if it is worse than the mean.
+        interval: 95 % interval of the factor over the real images, as positions in its range (0 to
+            1); None if the factor cannot be estimated.
     """
 
     path: str
@@ -43,21 +44,22 @@ def estimate_factors(
     ranges: Sequence[FactorRange],
     rng: np.random.Generator,
 ) -> tuple[FactorEstimate, ...]:
-    """Return what captures tell of each range.
+    """Estimate each factor of real images.
 
-    Renders say how looks go with what was drawn (Bayesian linear regression, its ridge chosen by
-    what it foretells of renders left out). A capture is then as sure as the renders around it: far
-    from all of them its factors may be anything, and nothing is narrowed for its sake.
+    A Bayesian linear regression on renders predicts the factor from features; its ridge strength
+    maximizes the leave-one-out R². Predictions far from all renders are uncertain, so that such
+    images narrow no range.
 
     Args:
-        real_features: features (n, d) of captures.
-        render_features: features (m, d) of renders, on the same scale, about their mean.
-        sampled_values: what was drawn of each render.
-        ranges: that were drawn from.
-        rng: draws what each capture may be.
+        real_features: features (n, d) of real images.
+        render_features: features (m, d) of renders, on the same scale.
+        sampled_values: sampled factors of each render.
+        ranges: ranges of the factors.
+        rng: random generator of the posterior samples.
     """
     return tuple(
-        _estimate_factor(real_features, render_features, sampled_values, one, rng) for one in ranges
+        _estimate_factor(real_features, render_features, sampled_values, factor_range, rng)
+        for factor_range in ranges
     )
 
 
@@ -68,42 +70,39 @@ def _estimate_factor(
     factor_range: FactorRange,
     rng: np.random.Generator,
 ) -> FactorEstimate:
-    found = [
+    positions = [
         [factor_range.to_position(value) for value in collect_values(factor_range.path, values)]
         for values in sampled_values
     ]
-    has = np.array([bool(places) for places in found])
-    every = np.array([place for places in found for place in places])
-    if has.sum() <= _MIN_RENDERS or every.std() == 0:
+    has_factor = np.array([bool(scene_positions) for scene_positions in positions])
+    all_positions = np.array([p for scene_positions in positions for p in scene_positions])
+    if has_factor.sum() <= _MIN_RENDERS or all_positions.std() == 0:
         return FactorEstimate(factor_range.path, 0.0, None)
-    means = np.array([np.mean(places) for places in found if places])
-    fitted = _fit_regression(render_features[has], means)
-    if fitted.loo_r2 < MIN_R2:
-        return FactorEstimate(factor_range.path, fitted.loo_r2, None)
-    draws = fitted.sample(real_features, rng)
-    # A scene's mean varies less than what it is the mean of, whose range is asked for.
-    stretch = every.std() / means.std()
-    low, high = np.quantile(draws, (0.025, 0.975))
-    middle = float(np.median(draws))
-    least, most = factor_range.compute_limits()
-    ends = (middle + stretch * (low - middle), middle + stretch * (high - middle))
-    a, b = (float(np.clip(end, least, most)) for end in ends)
-    return FactorEstimate(factor_range.path, fitted.loo_r2, (a, b))
-
-
-_MIN_RENDERS = 20
+    means = np.array([np.mean(scene_positions) for scene_positions in positions if scene_positions])
+    regression = _fit_regression(render_features[has_factor], means)
+    if regression.loo_r2 < MIN_R2:
+        return FactorEstimate(factor_range.path, regression.loo_r2, None)
+    samples = regression.sample(real_features, rng)
+    # The mean over a scene varies less than the values, whose range is estimated.
+    stretch = all_positions.std() / means.std()
+    low, high = np.quantile(samples, (0.025, 0.975))
+    median = float(np.median(samples))
+    limits = factor_range.compute_limits()
+    ends = (median + stretch * (low - median), median + stretch * (high - median))
+    lower, upper = (float(np.clip(end, *limits)) for end in ends)
+    return FactorEstimate(factor_range.path, regression.loo_r2, (lower, upper))
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
-    """How a number goes with looks.
+    """Bayesian linear regression of a factor on features.
 
     Attributes:
-        loo_r2: of its variance that is foretold of renders left out.
-        center, mean: of looks (d,) and of the number.
-        coefficients: (d,).
-        spread: how wrong what is foretold is, near the renders.
-        inverse_gram: (d, d) of the looks' squares, which says how far off a look is.
+        loo_r2: leave-one-out R².
+        center, mean: mean of the features (d,) and of the factor.
+        coefficients: coefficients (d,).
+        spread: standard deviation of the leave-one-out errors.
+        inverse_gram: inverse of the regularized Gram matrix (d, d), for the predictive variance.
     """
 
     loo_r2: float
@@ -114,11 +113,15 @@ class _Regression:
     inverse_gram: Floats
 
     def sample(self, features: Floats, rng: np.random.Generator) -> Floats:
-        """Return numbers (n, ``_DRAWS``) that looks (n, d) may have."""
-        off = features - self.center
-        spread = self.spread * np.sqrt(1 + np.einsum("nd,de,ne->n", off, self.inverse_gram, off))
+        """Return posterior samples (n, ``_POSTERIOR_SAMPLES``) of the factor at features (n, d)."""
+        offsets = features - self.center
+        spread = self.spread * np.sqrt(
+            1 + np.einsum("nd,de,ne->n", offsets, self.inverse_gram, offsets)
+        )
         noise = rng.standard_normal((len(features), _POSTERIOR_SAMPLES))
-        return np.asarray((self.mean + off @ self.coefficients)[:, None] + spread[:, None] * noise)
+        return np.asarray(
+            (self.mean + offsets @ self.coefficients)[:, None] + spread[:, None] * noise
+        )
 
 
 def _fit_regression(features: Floats, targets: Floats) -> _Regression:
@@ -126,16 +129,16 @@ def _fit_regression(features: Floats, targets: Floats) -> _Regression:
     x, y = features - center, targets - mean
     return max(
         (_fit_ridge(x, y, center, mean, ridge) for ridge in _RIDGE_STRENGTHS),
-        key=lambda r: r.loo_r2,
+        key=lambda regression: regression.loo_r2,
     )
 
 
 def _fit_ridge(x: Floats, y: Floats, center: Floats, mean: float, strength: float) -> _Regression:
     inverse = np.linalg.inv(x.T @ x + strength * np.eye(x.shape[1]))
-    slopes = inverse @ (x.T @ y)
-    # what a regression without this render would have said of it (Allen 1974); 1/n for the mean
+    coefficients = inverse @ (x.T @ y)
+    # Leave-one-out residuals (PRESS, Allen 1974); 1/n for the fitted mean.
     leverage = np.einsum("nd,de,ne->n", x, inverse, x) + 1 / len(x)
-    off = (y - x @ slopes) / (1 - leverage)
-    share = 1 - float((off**2).sum() / (y**2).sum()) * ((len(y) - 1) / len(y)) ** 2
-    spread = float(np.sqrt((off**2).mean()))
-    return _Regression(share, center, mean, slopes, spread, np.asarray(inverse, np.float64))
+    residuals = (y - x @ coefficients) / (1 - leverage)
+    loo_r2 = 1 - float((residuals**2).sum() / (y**2).sum()) * ((len(y) - 1) / len(y)) ** 2
+    spread = float(np.sqrt((residuals**2).mean()))
+    return _Regression(loo_r2, center, mean, coefficients, spread, np.asarray(inverse, np.float64))

@@ -1,4 +1,4 @@
-"""Pictures at the ends: one scene, with one factor at the ends of its range and all else equal."""
+"""Renders of one scene with one factor at the ends of its range and all others equal."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CHANNELS: tuple[OutputName, ...] = ("ids",)
 
 @dataclass(frozen=True, eq=False)
 class FactorImage:
-    """A scene with one factor at one end of its range.
+    """Render of a scene with one factor at one end of its range.
 
     Attributes:
-        group, factor: which.
-        value: what it is set to, in all instances of the group.
-        rgb: (h, w, 3).
+        group, factor: names of the factor.
+        value: value in all instances of the group.
+        rgb: image (h, w, 3).
     """
 
     group: str
@@ -46,16 +46,16 @@ class FactorImage:
 def render_factor_extremes(
     recipe: Recipe, seed: int, factors: Sequence[FactorHistogram], *, index: int = 0
 ) -> Iterator[FactorImage | None]:
-    """Yield a picture for each end of each factor; None where a lens has a blind spot there.
+    """Yield an image for each end of each factor; None where the lens has a blind corner.
 
     Args:
-        recipe: what is drawn.
-        seed: of the data set.
-        factors: whose ends are shown; those that are fixed have none.
-        index: of the scene.
+        recipe: recipe of the scene.
+        seed: dataset seed.
+        factors: factors to show; fixed factors have no images.
+        index: scene index.
 
     Raises:
-        SceneError: the scene does not settle.
+        SceneError: if the scene does not come to rest.
     """
     height = max(_MIN_HEIGHT_PX, WIDTH_PX * recipe.render.height // recipe.render.width)
     size = replace(
@@ -71,7 +71,7 @@ def render_factor_extremes(
 
 
 def list_extremes(factor: FactorHistogram) -> tuple[Value, ...]:
-    """Return the least and the greatest number of a factor, or its first few words."""
+    """Return the smallest and the largest number of a factor, or its first options."""
     if factor.is_fixed:
         return ()
     if factor.options:
@@ -83,14 +83,14 @@ def list_extremes(factor: FactorHistogram) -> tuple[Value, ...]:
 def _render_scene(
     recipe: Recipe, seed: int, index: int, attempt: int, change: Intervention
 ) -> NDArray[np.uint8] | None:
-    """Return the picture, also of bodies that physics would reject: a look, not a sample."""
-    drawn = sample_factors(
+    """Render the scene, even if the physics checks would reject it."""
+    values = sample_factors(
         recipe.domain, seed, index, views=1, attempt=attempt, intervention=change
     )
-    draft = recipe.compose_scene(drawn)
-    if find_blind_corner(draft) is not None:
+    composed = recipe.compose_scene(values)
+    if find_blind_corner(composed) is not None:
         return None
-    scene, _ = simulate(draft)
-    drawing = get_rasterizer()
-    drawing.load(scene)
-    return images.decode_image(shoot(scene, scene.cameras[0], drawing, _CHANNELS).image)
+    scene, _ = simulate(composed)
+    rasterizer = get_rasterizer()
+    rasterizer.load(scene)
+    return images.decode_image(shoot(scene, scene.cameras[0], rasterizer, _CHANNELS).image)

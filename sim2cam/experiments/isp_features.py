@@ -1,8 +1,8 @@
-"""Imprints: what each step of a camera leaves in a picture, in numbers that hardly depend on what it shows.
+"""ISP features: traces of each image-formation stage that hardly depend on the content of an image.
 
-Renders are told from photos by their dice and tables alone, whatever the camera does. So cameras are
-compared by the traits by which their drift is told, and by what flat parts of a look show: falling off
-and fringes by the lens, noise by the noise, and so on.
+Whole images of renders and photos differ by their objects, whatever the camera does. ISP features
+therefore use camera measurements and flat image regions: vignetting and lateral colour for the
+lens, noise levels for the noise stage, and so on.
 """
 
 from __future__ import annotations
@@ -28,45 +28,50 @@ ISP_FEATURES: Mapping[FormationStage, tuple[str, ...]] = {
     "noise": ("detail/noise_middle", "detail/noise_color", "detail/noise_correlation"),
     "jpeg": ("detail/jpeg_blocking",),
 }
-"""The traits, and the numbers of a look, that each step moves most. Scenes and their light move those of
-exposure and tone too."""
+"""Features that each stage changes most. Scene content and light also change exposure and tone."""
 
 _COLUMNS = tuple(name for names in ISP_FEATURES.values() for name in names)
 
 
 def extract_isp_features(rgb: NDArray[np.uint8]) -> Floats:
-    """Return the numbers of all ``ISP_FEATURES``, in order, of a picture (h, w, 3); NaN where it tells none.
+    """Return all ``ISP_FEATURES``, in order, of an image (h, w, 3); NaN where not measurable.
 
     Raises:
-        UsageError: it is too small to have a look.
+        UsageError: if the image is too small for image statistics.
     """
-    seen = dict(zip(STATISTIC_NAMES, compute_image_statistics(rgb).tolist(), strict=True))
-    traits = measure_image_statistics(rgb)
-    return np.array([seen[n] if n in seen else _compute_median(traits[n]) for n in _COLUMNS])
+    statistics = dict(zip(STATISTIC_NAMES, compute_image_statistics(rgb).tolist(), strict=True))
+    camera_features = measure_image_statistics(rgb)
+    return np.array(
+        [
+            statistics[name] if name in statistics else _compute_median(camera_features[name])
+            for name in _COLUMNS
+        ]
+    )
 
 
 def compare_isp_features(first: Floats, second: Floats, seed: int) -> dict[str, TwoSampleDistance]:
-    """Return how well a classifier tells two sets of pictures by what each step left in them.
+    """Return the AUC of a classifier between two sets of images, by stage.
 
-    Pictures that do not tell all numbers of a step are left out of it, and so are steps that are told
-    by fewer than ``LEAST_PICTURES`` of either set.
+    Images with a missing feature are left out of its stage. Stages with fewer than ``MIN_IMAGES``
+    images in a set are left out.
 
     Args:
-        first, second: imprints (n, ...) and (m, ...).
-        seed: parts, resamples and shuffles pictures.
+        first, second: ISP features (n, features) and (m, features).
+        seed: seed of folds, resamples and permutations.
     """
-    found: dict[str, TwoSampleDistance] = {}
-    for step, names in ISP_FEATURES.items():
+    distances: dict[str, TwoSampleDistance] = {}
+    for stage, names in ISP_FEATURES.items():
         columns = [_COLUMNS.index(name) for name in names]
-        wanted, shown = (
-            side[np.isfinite(side[:, columns]).all(axis=1)][:, columns] for side in (first, second)
+        a, b = (
+            features[np.isfinite(features[:, columns]).all(axis=1)][:, columns]
+            for features in (first, second)
         )
-        if min(len(wanted), len(shown)) >= MIN_IMAGES:
-            found[step] = measure_classifier_auc(wanted, shown, derive_rng(seed, "gap/imprint"))
-    return found
+        if min(len(a), len(b)) >= MIN_IMAGES:
+            distances[stage] = measure_classifier_auc(a, b, derive_rng(seed, "gap/imprint"))
+    return distances
 
 
 def _compute_median(numbers: Floats) -> float:
-    """Return the median of the numbers that are told; NaN of none."""
-    known = numbers[np.isfinite(numbers)]
-    return float(np.median(known)) if len(known) else float("nan")
+    """Return the median of the finite numbers; NaN without any."""
+    finite = numbers[np.isfinite(numbers)]
+    return float(np.median(finite)) if len(finite) else float("nan")

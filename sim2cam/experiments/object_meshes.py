@@ -1,4 +1,4 @@
-"""The meshes of the objects that a detector knows, to fit their outlines."""
+"""Meshes of a detector's objects, for contour-based pose refinement."""
 
 from __future__ import annotations
 
@@ -16,51 +16,47 @@ from sim2cam.scene.asset_facts import AssetInfo
 
 Floats = NDArray[np.float64]
 
-_MAX_BOX_DEVIATION = 0.02  # of an object's longest side, that corners of its box may have moved
+_MAX_BOX_DEVIATION = 0.02  # deviation of box corners, over the object's longest side
 
 
 def read_meshes(folder: Path, objects: Mapping[str, ObjectGeometry]) -> dict[str, Floats]:
-    """Return the triangles (n, 3, 3) of objects in their own frames, by their categories, metres.
+    """Return the triangles (n, 3, 3) of objects in their own frames, in metres, by category.
 
     Args:
-        folder: of meshes, as ``sim2cam assets`` takes it.
-        objects: that a detector knows, by their categories; those without a mesh are left out.
+        folder: folder of meshes, as for ``sim2cam assets``.
+        objects: objects of a detector by category; objects without a mesh are left out.
 
     Raises:
-        InputError: there is no mesh of any, several of one or one that cannot be used, or it is not what the
-            detector learned.
+        InputError: if no object has a mesh, an object has several, or a mesh is unusable or has
+            another size than the trained object.
     """
-    found: dict[str, AssetInfo] = {}
-    for facts in import_asset_folder(AssetFolder(str(folder.resolve())), folder):
-        category = facts.mesh.category
+    assets: dict[str, AssetInfo] = {}
+    for asset in import_asset_folder(AssetFolder(str(folder.resolve())), folder):
+        category = asset.mesh.category
         if category not in objects:
             continue
-        if category in found:
+        if category in assets:
             raise InputError(
-                folder, f"{found[category].name} and {facts.name} are both '{category}'. Keep one."
+                folder, f"{assets[category].name} and {asset.name} are both '{category}'. Keep one."
             )
-        _check_mesh_box(folder / facts.name, facts, objects[category])
-        found[category] = facts
-    if not found:
+        _check_mesh_box(folder / asset.name, asset, objects[category])
+        assets[category] = asset
+    if not assets:
         raise InputError(
             folder,
-            f"has no mesh of what the weights know: {', '.join(sorted(objects))}. Name files or their folders so.",
+            f"no mesh of the detector's categories ({', '.join(sorted(objects))}). Name files or folders "
+            "after the categories.",
         )
-    return {category: _load_triangles(facts) for category, facts in found.items()}
+    return {category: _load_triangles(asset) for category, asset in assets.items()}
 
 
-def _check_mesh_box(path: Path, facts: AssetInfo, known_object: ObjectGeometry) -> None:
-    """Refuse a mesh whose box is not that of what was learned.
-
-    Raises:
-        InputError: it is not.
-    """
-    here, there = np.array([facts.low_m, facts.high_m]), np.array(known_object.extent_m)
-    if np.abs(here - there).max() > _MAX_BOX_DEVIATION * np.ptp(there, axis=0).max():
+def _check_mesh_box(path: Path, asset: AssetInfo, known_object: ObjectGeometry) -> None:
+    box, trained_box = np.array([asset.low_m, asset.high_m]), np.array(known_object.extent_m)
+    if np.abs(box - trained_box).max() > _MAX_BOX_DEVIATION * np.ptp(trained_box, axis=0).max():
         raise InputError(
             path,
-            f"its box is {_format_box(here)}, but that of the object which the weights know is "
-            f"{_format_box(there)}. Give the meshes that were rendered.",
+            f"the bounding box is {_format_box(box)}; the detector was trained on "
+            f"{_format_box(trained_box)}. Use the meshes of its training renders.",
         )
 
 
@@ -69,6 +65,6 @@ def _format_box(corners_m: Floats) -> str:
     return f"({low}) to ({high}) mm"
 
 
-def _load_triangles(facts: AssetInfo) -> Floats:
-    mesh = content_of(facts.mesh).mesh
+def _load_triangles(asset: AssetInfo) -> Floats:
+    mesh = content_of(asset.mesh).mesh
     return np.asarray(mesh.vertices_m[mesh.faces], np.float64)

@@ -1,4 +1,4 @@
-"""Shapes: which assets the objects of a data set are, and their models, from what its scenes record."""
+"""Assets and models of the objects in a dataset, from its scene records."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _SYMMETRIES_ADAPTER: TypeAdapter[Symmetries] = TypeAdapter(Symmetries)
 
 
 def create_recorded_models() -> ModelSource:
-    """Return the shapes of rendered data sets, translated ones too; captures have none.
+    """Return the model source of rendered and translated datasets; real images have no models.
 
-    Meshes of files are those that were brought in, in the cache.
+    Meshes from files are read from the asset cache.
     """
     return ModelSource(_find_assets, _build_model)
 
 
 def _find_assets(sample: Sample) -> Mapping[int, Asset]:
-    """Return the assets of a sample's objects by ``instance_id``; none without a record."""
+    """Return the assets of a sample's objects by ``instance_id``; empty without a scene record."""
     if "ids" not in sample.channels:
         return {}
-    ids = sample.channels["ids"]  # where it was rendered, even if it was translated since
+    ids = sample.channels["ids"]  # in the rendered dataset, also for translated samples
     shard = ids.parents[1]
     index = _index_scenes(shard.parents[1]).get(ids) if (shard / "scenes.jsonl").is_file() else None
     return {} if index is None else _read_scene_assets(shard / "scenes.jsonl", index)
@@ -43,12 +43,12 @@ def _find_assets(sample: Sample) -> Mapping[int, Asset]:
 
 @functools.lru_cache(maxsize=4)
 def _index_scenes(root: Path) -> Mapping[Path, int]:
-    """Return the numbers of scenes by the files of their ids."""
+    """Return the scene index of each file of instance ids."""
     return {
-        raw.shard / place: raw.fields.get("scene_index", 0)
-        for raw in read_sample_records(root)
-        for place in raw.fields.get("files", {})
-        if place.startswith("ids/")
+        record.shard / name: record.fields.get("scene_index", 0)
+        for record in read_sample_records(root)
+        for name in record.fields.get("files", {})
+        if name.startswith("ids/")
     }
 
 
@@ -68,18 +68,18 @@ def _build_model(sample: Sample, asset: Asset) -> ObjectModel:
 
 
 def _read_vertex_colors(asset: MeshFile) -> NDArray[np.uint8] | None:
-    """Return the colours (n, 3) that a file gives its vertices; None where it gives none."""
+    """Return the vertex colours (n, 3) of a mesh file; None without colours."""
     content = content_of(asset)
     if content.colors is None:
         return None
-    sides = np.array(content.colors.shape[1::-1])
-    column, row = np.clip(content.mesh.uvs * sides, 0, sides - 1).astype(np.intp).T
+    size = np.array(content.colors.shape[1::-1])
+    column, row = np.clip(content.mesh.uvs * size, 0, size - 1).astype(np.intp).T
     return np.asarray(content.colors[row, column])
 
 
 def _read_symmetries(root: Path, name: str) -> Symmetries:
-    """Return those that the recipe of a data set knows of a file, by its name."""
-    for facts in read_header(root).get("recipe", {}).get("assets", []):
-        if facts.get("name") == name:
-            return _SYMMETRIES_ADAPTER.validate_python(facts.get("symmetries", {}))
+    """Return the symmetries of a file in the recipe of a dataset."""
+    for asset in read_header(root).get("recipe", {}).get("assets", []):
+        if asset.get("name") == name:
+            return _SYMMETRIES_ADAPTER.validate_python(asset.get("symmetries", {}))
     return Symmetries()

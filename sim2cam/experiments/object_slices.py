@@ -1,4 +1,4 @@
-"""What objects of labelled captures are like: how large, how hidden, how far, under how much light."""
+"""Errors of a detector by object size, visibility, distance and image brightness."""
 
 from __future__ import annotations
 
@@ -23,63 +23,68 @@ from sim2cam.metrics.slices import (
 from sim2cam.seeds import derive_rng
 
 _BRIGHTNESS_EDGES = (64, 128, 192)
-_OCCLUSION_LEVELS = ("next to none", "a part", "most")
+_OCCLUSION_LEVELS = ("fully visible", "partly occluded", "largely occluded")
 
 
 def slice_errors(
     captures: Dataset, predictions: Mapping[str, Sequence[Detection]], threshold: float
 ) -> list[Slice]:
-    """Return the shares of objects that are right or not, by size, visible share or occlusion, distance, and their images by
+    """Return the error rates of objects by attribute.
+
+    Object attributes are size, visible fraction or occlusion, and distance; image attributes are
     brightness, origin and session.
 
     Args:
         captures: labelled images.
-        predictions: by the image's name.
-        threshold: score from which on they count.
+        predictions: detections by image name.
+        threshold: score threshold of detections.
 
     Raises:
-        InputError: an image cannot be read.
+        InputError: if an image cannot be read.
     """
-    judged = [
+    objects = [
         EvaluatedObject(
             number,
-            verdict,
-            of_image | _describe_object((sample.objects or ())[verdict.object_index]),
+            result,
+            image_attributes | _describe_object((sample.objects or ())[result.object_index]),
         )
         for number, sample in enumerate(captures.samples)
-        for of_image in [_describe_image(sample)]
-        for verdict in classify_detections(
-            sample.objects or (), predictions[sample.name], threshold
-        )
-        if verdict.object_index is not None
+        for image_attributes in [_describe_image(sample)]
+        for result in classify_detections(sample.objects or (), predictions[sample.name], threshold)
+        if result.object_index is not None
     ]
-    return compute_slices(judged, group_images(captures.samples), derive_rng(0, "slices"))
+    return compute_slices(objects, group_images(captures.samples), derive_rng(0, "slices"))
 
 
 def _describe_image(sample: Sample) -> dict[str, AttributeValue]:
-    grey = float(images.read_rgb(sample.rgb).mean())
+    brightness = float(images.read_rgb(sample.rgb).mean())
     origin = AttributeValue(get_args(Origin).index(sample.origin), sample.origin)
-    traits = {"brightness": _assign_bin(grey, _BRIGHTNESS_EDGES, " of 255"), "origin": origin}
-    return traits | (
+    attributes = {
+        "brightness": _assign_bin(brightness, _BRIGHTNESS_EDGES, " of 255"),
+        "origin": origin,
+    }
+    return attributes | (
         {} if sample.session is None else {"session": AttributeValue(0, sample.session)}
     )
 
 
 def _describe_object(label: ObjectLabel) -> dict[str, AttributeValue]:
     x0, y0, x1, y1 = label.box_xyxy
-    traits = {"size": _assign_bin(max(x1 - x0, y1 - y0), SIZE_EDGES_PX, " px")}
+    attributes = {"size": _assign_bin(max(x1 - x0, y1 - y0), SIZE_EDGES_PX, " px")}
     if label.visible_fraction is not None:
-        traits["visible"] = _assign_bin(label.visible_fraction, VISIBILITY_EDGES, "")
+        attributes["visible"] = _assign_bin(label.visible_fraction, VISIBILITY_EDGES, "")
     if label.occlusion is not None:
-        traits["occlusion"] = AttributeValue(label.occlusion, _OCCLUSION_LEVELS[label.occlusion])
+        attributes["occlusion"] = AttributeValue(
+            label.occlusion, _OCCLUSION_LEVELS[label.occlusion]
+        )
     if label.pose is not None:
         low = 2.0 ** math.floor(math.log2(max(label.pose.position_m[2], 1e-3)))
-        traits["distance"] = AttributeValue(low, f"{low:g} to {2 * low:g} m")
-    return traits
+        attributes["distance"] = AttributeValue(low, f"{low:g} to {2 * low:g} m")
+    return attributes
 
 
 def _assign_bin(value: float, edges: Sequence[float], unit: str) -> AttributeValue:
-    """Return between which edges a value lies."""
+    """Return the bin of a value between edges."""
     i = bisect.bisect_right(edges, value)
     if i == 0:
         return AttributeValue(i, f"below {edges[0]:g}{unit}")

@@ -1,4 +1,4 @@
-"""Benchmarking of poses: a detector's, or estimates in a file, against a data set of BOP."""
+"""Pose benchmark: a detector's poses, or estimates from a file, on a BOP dataset."""
 
 from __future__ import annotations
 
@@ -48,22 +48,24 @@ Floats = NDArray[np.float64]
 _MAX_FACES = 10_000_000
 _METRES_PER_MM = 1e-3  # meshes of BOP are in millimetres
 _METRES_RATIO = 100
-"""How many times nearer than what is sought poses lie that are taken for metres: those lie a thousand times nearer."""
+"""Ratio of true to estimated distance from which on estimates are taken for metres; the exact ratio
+is 1000."""
 
 
 @dataclass(frozen=True)
 class PoseBenchResult:
-    """How good estimated poses are.
+    """Scores of estimated poses.
 
     Attributes:
-        score: with 95 % intervals.
-        views: the pictures in which something is sought.
-        placings: how well each instance in them was found.
-        scored_count: how many estimates were looked at: as many of an object in an image as are sought.
-        ignored_count: how many were not, as nothing of their kind is sought or surer ones are enough.
-        images_without_poses: how many of the pictures have no estimate at all.
-        seconds_per_image: that an image took, on average; None where a line does not say it.
-        in_metres: whether estimates look like metres, of which BOP knows nothing.
+        score: pose metrics with 95 % intervals.
+        views: images with targets.
+        placings: errors and recalls of each target instance.
+        scored_count: scored estimates: per object and image at most as many as there are targets.
+        ignored_count: estimates that are not scored, of other objects or beyond the number of
+            targets.
+        images_without_poses: number of images without any estimate.
+        seconds_per_image: mean time per image; None if an estimate has no time.
+        in_metres: whether estimates seem to be in metres instead of BOP's millimetres.
     """
 
     score: PoseMetrics
@@ -76,7 +78,7 @@ class PoseBenchResult:
     in_metres: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Return the numbers and counts as JSON values."""
+        """Return the scores and counts as JSON values."""
         return self.score.to_json() | {
             "scored": self.scored_count,
             "left_out": self.ignored_count,
@@ -87,12 +89,12 @@ class PoseBenchResult:
 
 @dataclass(frozen=True, eq=False)
 class PoseTask:
-    """What poses are scored against: the test part of a BOP data set.
+    """Targets of a pose benchmark: the test part of a BOP dataset.
 
     Attributes:
-        bop_root: folder of the data set.
-        views: the pictures in which something is sought.
-        models: of what is sought, by the object's number.
+        bop_root: folder of the dataset.
+        views: images with targets.
+        models: models of the targets, by object id.
     """
 
     bop_root: Path
@@ -101,72 +103,76 @@ class PoseTask:
 
     @property
     def units(self) -> ResamplingUnits:
-        """What intervals are over."""
+        """Resampling units of the intervals."""
         return group_views(self.views)
 
     @property
     def depth_count(self) -> int:
-        """How many pictures have depth, which VSD takes of all."""
+        """Number of images with depth; VSD needs depth of all images."""
         return sum(bool(view.depth) for view in self.views)
 
 
 def read_pose_task(bop_root: Path, *, limit: int | None = None) -> PoseTask:
-    """Return what poses are scored against.
+    """Read the targets of a pose benchmark.
 
     Args:
-        bop_root: folder of a BOP data set, with the meshes of its objects.
-        limit: only so many images count; all without.
+        bop_root: folder of a BOP dataset with object meshes.
+        limit: maximum number of images; None for all.
 
     Raises:
-        InputError: a file is missing, broken or contradicts another, or nothing is sought.
+        InputError: if a file is missing, broken or contradicts another, or the dataset has no
+            target.
     """
     scenes = list_pose_scenes(bop_root)
     views, entries = read_pose_images(scenes)[:limit], read_bop_models(scenes)
     if not any(view.ground_truth_poses for view in views):
-        raise InputError(bop_root, "shows no object that is seen well enough to be sought.")
+        raise InputError(bop_root, "has no sufficiently visible object in its test images.")
     return PoseTask(bop_root, views, _load_models(bop_root, entries, views))
 
 
 def bench_poses(
     results: Path, task: PoseTask, *, progress: Callable[[int, int], None] | None = None
 ) -> PoseBenchResult:
-    """Return how good estimated poses are.
+    """Score the pose estimates of a file.
 
     Args:
-        results: CSV file as of BOP's challenge of 2019.
-        task: what they are scored against.
-        progress: is told how many images of how many are done.
+        results: CSV file in the format of the BOP challenge 2019.
+        task: targets.
+        progress: called with the numbers of finished images and of all images.
 
     Raises:
-        InputError: a file is missing, broken or contradicts another, or nothing is sought.
+        InputError: if a file is missing, broken or contradicts another, or the dataset has no
+            target.
     """
     estimates = read_pose_results(results)
-    sought = match_estimates(results, estimates, task, progress=progress)
-    scored = sum(len(one.estimated_poses) for one in sought)
-    placings = tuple(map(match_pose_target, sought))
-    score = evaluate_poses(placings, task.units, rng=derive_rng(0, "bench"))
-    answered = {(one.scene_id, one.image_id) for one in estimates}
+    targets = match_estimates(results, estimates, task, progress=progress)
+    scored_count = sum(len(target.estimated_poses) for target in targets)
+    matches = tuple(map(match_pose_target, targets))
+    score = evaluate_poses(matches, task.units, rng=derive_rng(0, "bench"))
+    estimated_images = {(estimate.scene_id, estimate.image_id) for estimate in estimates}
     return PoseBenchResult(
         score,
         task.views,
-        placings,
-        scored,
-        ignored_count=len(estimates) - scored,
+        matches,
+        scored_count,
+        ignored_count=len(estimates) - scored_count,
         images_without_poses=sum(
-            (view.scene_id, view.image_id) not in answered for view in task.views
+            (view.scene_id, view.image_id) not in estimated_images for view in task.views
         ),
         seconds_per_image=_compute_mean_seconds(estimates),
-        in_metres=_detect_metres(sought),
+        in_metres=_detect_metres(targets),
     )
 
 
 def _detect_metres(targets: Sequence[PoseTarget]) -> bool:
-    """Return whether estimates lie so much nearer to the camera than what is sought that metres were written."""
-    found, true = (
-        np.linalg.norm(np.concatenate([getattr(one, side)[:, :3, 3] for one in targets]), axis=1)
-        for side in ("estimated_poses", "true_poses")
+    """Return whether estimates are so near to the camera that they must be in metres."""
+    estimated, true = (
+        np.linalg.norm(
+            np.concatenate([getattr(target, poses)[:, :3, 3] for target in targets]), axis=1
+        )
+        for poses in ("estimated_poses", "true_poses")
     )
-    return bool(len(found)) and bool(_METRES_RATIO * np.median(found) < np.median(true))
+    return bool(len(estimated)) and bool(_METRES_RATIO * np.median(estimated) < np.median(true))
 
 
 def match_estimates(
@@ -176,48 +182,49 @@ def match_estimates(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[PoseTarget]:
-    """Return all that is sought, each with what was found of it.
+    """Return all targets with their estimates.
 
     Args:
-        results: file of the estimates, for the errors.
-        estimates: that it holds.
-        task: what they are held against.
-        progress: is told how many images of how many are done.
+        results: file of the estimates, for errors.
+        estimates: estimates of the file.
+        task: targets.
+        progress: called with the numbers of finished images and of all images.
 
     Raises:
-        InputError: the estimates are of another data set, or a depth picture is broken.
+        InputError: if the estimates belong to another dataset, or a depth image is broken.
     """
-    by_place = _group_estimates(estimates)
+    by_object = _group_estimates(estimates)
     if estimates and not any(
-        (v.scene_id, v.image_id, o) in by_place for v in task.views for o in v.ground_truth_poses
+        (v.scene_id, v.image_id, o) in by_object for v in task.views for o in v.ground_truth_poses
     ):
         raise InputError(
             results,
-            f"has no pose of an object that is sought in {task.bop_root}. It is of another data set.",
+            f"no pose of a target in {task.bop_root}. The file belongs to another dataset.",
         )
     has_depth = task.depth_count == len(task.views)
-    sought = []
+    targets = []
     for number, view in enumerate(task.views):
         for object_id, truths in view.ground_truth_poses.items():
-            found = by_place.get((view.scene_id, view.image_id, object_id), [])[: len(truths)]
-            poses = np.array([one.pose for one in found]).reshape(-1, 4, 4)
+            key = view.scene_id, view.image_id, object_id
+            scored = by_object.get(key, [])[: len(truths)]
+            poses = np.array([estimate.pose for estimate in scored]).reshape(-1, 4, 4)
             model = task.models[object_id]
             vsd = _compute_vsd(view, model, truths, poses) if has_depth else None
-            sought.append(
+            targets.append(
                 PoseTarget(number, model, view.camera_matrix, view.width, truths, poses, vsd)
             )
         if progress is not None:
             progress(number + 1, len(task.views))
-    return sought
+    return targets
 
 
 @dataclass(frozen=True, eq=False)
 class PosePredictions:
-    """What a detector finds in the test part of a BOP data set.
+    """Predictions of a detector on the test part of a BOP dataset.
 
     Attributes:
-        poses: of all pictures.
-        predictions: what it says of them, short of surfaces, by the pictures' files.
+        poses: poses of all images.
+        predictions: predictions without surfaces, by image file.
     """
 
     poses: tuple[PoseEstimate, ...]
@@ -233,42 +240,43 @@ def estimate_poses(
     limit: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PosePredictions:
-    """Return the poses that a detector finds in the test part of a BOP data set.
+    """Estimate poses on the test part of a BOP dataset.
 
-    Of each object as many as are sought in a picture, the surest of those that have a pose.
+    Per image and object, as many poses are returned as there are targets, by score.
 
     Args:
-        detector: trained with poses.
-        bop_root: folder of the data set.
-        category_map: category of the captures -> category of the detector, where the names differ.
-        meshes: as ``placed`` takes them.
-        limit: only so many images; all that ``read_pose_task`` has without.
-        progress: is told how many images of how many are done.
+        detector: detector trained with poses.
+        bop_root: folder of the dataset.
+        category_map: map from dataset categories to detector categories, where the names differ.
+        meshes: meshes as for ``estimate_pose``.
+        limit: maximum number of images; None for all images of ``read_pose_task``.
+        progress: called with the numbers of finished images and of all images.
 
     Raises:
-        UsageError: the detector finds no poses.
-        InputError: no BOP data set, a file is missing or broken, or several objects of one category.
+        UsageError: if the detector predicts no poses.
+        InputError: if the folder is no BOP dataset, a file is missing or broken, or several objects
+            have one category.
     """
     check_poses(detector)
     scenes = list_pose_scenes(bop_root)
     views = read_pose_images(scenes)[:limit]
-    numbers = _map_object_ids(
+    object_ids = _map_object_ids(
         bop_root, read_category_names(scenes), category_map or {}, detector.card.categories
     )
-    read = (part for scene in scenes for part in read_bop(scene, "real").values())
-    samples = {get_bop_ids(sample): sample for part in read for sample in part.samples}
+    datasets = (dataset for scene in scenes for dataset in read_bop(scene, "real").values())
+    samples = {get_bop_ids(sample): sample for dataset in datasets for sample in dataset.samples}
     results: list[PoseEstimate] = []
     predictions: dict[Path, Prediction] = {}
     for done, view in enumerate(views, 1):
         sample = samples[view.scene_id, view.image_id]
-        assert sample.lens is not None  # of every image of BOP
+        assert sample.lens is not None  # every BOP image has a lens
         rgb = images.read_rgb(sample.rgb)
         start = time.perf_counter()
-        seen = predict_image(detector, rgb)
-        found = _estimate_image_poses(view, seen, numbers, rgb, sample.lens, meshes)
+        prediction = predict_image(detector, rgb)
+        estimates = _estimate_image_poses(view, prediction, object_ids, rgb, sample.lens, meshes)
         seconds = time.perf_counter() - start
-        results += [replace(one, time_s=seconds) for one in found]
-        predictions[sample.rgb] = replace(seen, surfaces=None)  # which would fill the memory
+        results += [replace(estimate, time_s=seconds) for estimate in estimates]
+        predictions[sample.rgb] = replace(prediction, surfaces=None)  # to save memory
         if progress is not None:
             progress(done, len(views))
     return PosePredictions(tuple(results), predictions)
@@ -282,42 +290,39 @@ def _estimate_image_poses(
     lens: CentralLens,
     meshes: Mapping[str, Floats],
 ) -> list[PoseEstimate]:
-    """Return the poses of what is sought in a picture, surest first; what they took is not known yet."""
-    assert prediction.surfaces is not None  # of all that a detector with objects finds
-    left = Counter({number: len(truths) for number, truths in view.ground_truth_poses.items()})
+    """Return the poses of the targets of an image, by descending score; their times are unset."""
+    assert prediction.surfaces is not None  # check_poses ensures it
+    remaining = Counter({o: len(truths) for o, truths in view.ground_truth_poses.items()})
     results = []
-    for one, surface in zip(prediction.detections, prediction.surfaces, strict=True):
-        number = object_ids.get(one.category)
-        if number is None or not left[number]:
+    for detection, surface in zip(prediction.detections, prediction.surfaces, strict=True):
+        object_id = object_ids.get(detection.category)
+        if object_id is None or not remaining[object_id]:
             continue
-        pose = estimate_pose(one, surface, rgb, lens, meshes).pose
+        pose = estimate_pose(detection, surface, rgb, lens, meshes).pose
         if pose is not None:
-            left[number] -= 1
-            place = view.scene_id, view.image_id, number
-            results.append(PoseEstimate(*place, one.score, pose.matrix(), -1.0))
+            remaining[object_id] -= 1
+            key = view.scene_id, view.image_id, object_id
+            results.append(PoseEstimate(*key, detection.score, pose.matrix(), -1.0))
     return results
 
 
 def list_pose_scenes(bop_root: Path) -> list[Path]:
-    """Return the folders of the scenes that poses are scored on.
-
-    Args:
-        bop_root: folder of a BOP data set.
+    """Return the scene folders of the test part of a BOP dataset.
 
     Raises:
-        InputError: it is none, or has no test part.
+        InputError: if the folder is no BOP dataset, or has no test part.
     """
     if not is_bop(bop_root):
         raise InputError(
             bop_root,
-            "no BOP data set, which poses are scored on. Check the path, or write one with sim2cam "
-            "export --format bop.",
+            "not a BOP dataset, which the pose benchmark needs. Check the path, or write one with "
+            "sim2cam export --format bop.",
         )
     return find_test_scenes(bop_root)
 
 
 def group_views(views: Sequence[PoseImage]) -> ResamplingUnits:
-    """Return what intervals are over: BOP's scenes, where these are enough, or else pictures."""
+    """Return the resampling units: BOP scenes if there are enough, or else images."""
     return make_group_units("scenes", [view.scene_id for view in views])
 
 
@@ -327,51 +332,53 @@ def _map_object_ids(
     category_map: Mapping[str, str],
     categories: Sequence[str],
 ) -> dict[str, int]:
-    """Return the objects' numbers by the detector's categories; those that it does not know are none."""
-    found: dict[str, int] = {}
-    for number, name in names.items():
+    """Return the object ids by detector category; unknown categories are left out."""
+    object_ids: dict[str, int] = {}
+    for object_id, name in names.items():
         category = category_map.get(name, name)
-        if category in categories and found.setdefault(category, number) != number:
+        if category in categories and object_ids.setdefault(category, object_id) != object_id:
             raise InputError(
                 bop_root,
-                f"objects {found[category]} and {number} are both '{category}', so a pose of one does "
-                "not say of which. Score poses in a file (.csv), which has numbers.",
+                f"objects {object_ids[category]} and {object_id} are both '{category}', so that poses are "
+                "ambiguous. Score a file of poses (.csv), which has object ids.",
             )
-    return found
+    return object_ids
 
 
 def _group_estimates(
     estimates: Sequence[PoseEstimate],
 ) -> Mapping[tuple[int, int, int], list[PoseEstimate]]:
-    """Return the estimates by scene, image and object, surest first."""
-    found: dict[tuple[int, int, int], list[PoseEstimate]] = defaultdict(list)
-    for one in sorted(estimates, key=lambda one: -one.score):
-        found[one.scene_id, one.image_id, one.object_id].append(one)
-    return dict(found)
+    """Return the estimates by scene, image and object, by descending score."""
+    groups: dict[tuple[int, int, int], list[PoseEstimate]] = defaultdict(list)
+    for estimate in sorted(estimates, key=lambda estimate: -estimate.score):
+        groups[estimate.scene_id, estimate.image_id, estimate.object_id].append(estimate)
+    return dict(groups)
 
 
 def _load_models(
     bop_root: Path, entries: Mapping[int, BopModel], views: Sequence[PoseImage]
 ) -> dict[int, PoseEvaluationModel]:
-    """Return the objects that are sought, by their numbers."""
+    """Return the models of the targets, by object id."""
     models = {}
-    for number in sorted({number for view in views for number in view.ground_truth_poses}):
-        if number not in entries:
+    for object_id in sorted({o for view in views for o in view.ground_truth_poses}):
+        if object_id not in entries:
             raise InputError(
-                bop_root, f"object {number} is sought, but models_info.json does not have it."
+                bop_root, f"object {object_id} is a target, but missing in models_info.json."
             )
-        models[number] = _load_model(entries[number])
+        models[object_id] = _load_model(entries[object_id])
     return models
 
 
 def _load_model(entry: BopModel) -> PoseEvaluationModel:
     solids, _ = read_solids(entry.mesh, _MAX_FACES, colored=False)
-    first = np.cumsum([0, *(len(solid.vertices) for solid in solids)])
+    offsets = np.cumsum([0, *(len(solid.vertices) for solid in solids)])
     return PoseEvaluationModel(
         entry.name,
         np.concatenate([np.asarray(solid.vertices, np.float64) for solid in solids])
         * _METRES_PER_MM,
-        np.concatenate([np.asarray(s.faces) + at for s, at in zip(solids, first, strict=False)]),
+        np.concatenate(
+            [np.asarray(s.faces) + offset for s, offset in zip(solids, offsets, strict=False)]
+        ),
         entry.diameter_m,
         entry.symmetries,
     )
@@ -380,29 +387,32 @@ def _load_model(entry: BopModel) -> PoseEvaluationModel:
 def _compute_vsd(
     view: PoseImage, model: PoseEvaluationModel, truths: Floats, estimates: Floats
 ) -> Floats:
-    """Return the VSD (n, m, taus) of found poses (n, 4, 4) to true ones (m, 4, 4)."""
+    """Return the VSD (n, m, taus) of estimated poses (n, 4, 4) to true poses (m, 4, 4)."""
     assert view.depth is not None
     measured = images.read_16bit(view.depth).astype(np.float64) * view.depth_unit_m
     if measured.shape != (view.height, view.width):
         raise InputError(
-            view.depth, f"is not of {view.width}x{view.height} pixels, as its picture."
+            view.depth, f"must have {view.width}x{view.height} pixels, like its image."
         )
     triangles = model.points_m[model.triangles]
-    drawn = [
+    true_depths, estimated_depths = (
         [
             rasterize_depth(triangles, pose, view.camera_matrix, view.width, view.height)
             for pose in poses
         ]
         for poses in (truths, estimates)
+    )
+    vsd = [
+        [
+            compute_vsd(measured, true, estimated, view.camera_matrix, model.diameter_m)
+            for true in true_depths
+        ]
+        for estimated in estimated_depths
     ]
-    table = [
-        [compute_vsd(measured, t, f, view.camera_matrix, model.diameter_m) for t in drawn[0]]
-        for f in drawn[1]
-    ]
-    return np.array(table, np.float64).reshape(len(estimates), len(truths), len(VSD_TAUS))
+    return np.array(vsd, np.float64).reshape(len(estimates), len(truths), len(VSD_TAUS))
 
 
 def _compute_mean_seconds(estimates: Sequence[PoseEstimate]) -> float | None:
-    times = {(one.scene_id, one.image_id): one.time_s for one in estimates}
+    times = {(estimate.scene_id, estimate.image_id): estimate.time_s for estimate in estimates}
     known = [seconds for seconds in times.values() if seconds >= 0]
     return float(np.mean(known)) if known and len(known) == len(times) else None

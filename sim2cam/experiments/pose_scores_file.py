@@ -1,4 +1,4 @@
-"""The file that ``bench --out`` writes of poses: scores, and how well every instance was found."""
+"""JSON file of pose scores, written by ``bench --out``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sim2cam.experiments.pose_benchmark import PoseBenchResult, group_views, lis
 from sim2cam.metrics.poses import PoseEvaluator, PoseMatches
 
 POSES_KEY = "poses"
-"""Key of the pictures in which something was sought."""
+"""Key of the images with targets."""
 
 _MAX_BYTES = 500_000_000
 
@@ -46,69 +46,73 @@ _IMAGES_ADAPTER: TypeAdapter[list[_ImagePoses]] = TypeAdapter(list[_ImagePoses])
 
 
 def serialize_pose_images(result: PoseBenchResult) -> list[dict[str, Any]]:
-    """Return how well every instance was found, by pictures and objects, as JSON values."""
+    """Return the errors and recalls of every target, by image and object, as JSON values."""
     objects: list[list[dict[str, Any]]] = [[] for _ in result.views]
-    for one in result.placings:
-        errors = {name: _replace_infinities(values.tolist()) for name, values in one.errors.items()}
-        credit = {name: values.tolist() for name, values in one.recalls.items()}
-        objects[one.image_index].append({"name": one.name, "errors": errors, "credit": credit})
+    for matches in result.placings:
+        errors = {
+            name: _replace_infinities(values.tolist()) for name, values in matches.errors.items()
+        }
+        credit = {name: values.tolist() for name, values in matches.recalls.items()}
+        objects[matches.image_index].append(
+            {"name": matches.name, "errors": errors, "credit": credit}
+        )
     return [
-        {"scene_id": view.scene_id, "image_id": view.image_id, "objects": found}
-        for view, found in zip(result.views, objects, strict=True)
+        {"scene_id": view.scene_id, "image_id": view.image_id, "objects": image_objects}
+        for view, image_objects in zip(result.views, objects, strict=True)
     ]
 
 
 def write_pose_result(result: PoseBenchResult, path: Path) -> None:
-    """Write scores, and how well every instance was found.
+    """Write the scores, and the errors and recalls of every target.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: if the file cannot be written.
     """
     write_json(path, {"scores": result.to_json(), POSES_KEY: serialize_pose_images(result)})
 
 
 def detect_result_kinds(path: Path) -> set[str]:
-    """Return what a file of what was found holds: ``DETECTIONS``, ``POSES`` or both.
+    """Return the kinds of results in a file: ``DETECTIONS``, ``POSES_KEY`` or both.
 
     Raises:
-        InputError: it is missing or no JSON.
+        InputError: if the file is missing or not JSON.
     """
     if path.suffix == ".csv":
         return {POSES_KEY}
-    values = read_json(path, _MAX_BYTES, "list of what was found")
-    held = {DETECTIONS, POSES_KEY}.intersection(values if isinstance(values, dict) else ())
-    return held or {DETECTIONS}  # also in the forms of COCO and BOP
+    values = read_json(path, _MAX_BYTES, "file of results")
+    kinds = {DETECTIONS, POSES_KEY}.intersection(values if isinstance(values, dict) else ())
+    return kinds or {DETECTIONS}  # COCO and BOP results have no such keys
 
 
 def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
-    """Return poses that ``write_pose_result`` or ``write_bench_result`` wrote, ready to be scored on any resample.
+    """Return the poses of a file of ``bench --out``, for bootstrap comparisons.
 
-    Neither meshes nor depth are read again.
+    Meshes and depth images are not needed.
 
     Args:
-        path: the file.
-        bop_root: folder of the BOP data set that they were scored on.
+        path: path of the file.
+        bop_root: folder of the BOP dataset of the benchmark.
 
     Raises:
-        InputError: a file is broken, or the poses were scored on other pictures or instances.
+        InputError: if a file is broken, or the poses were scored on other images or instances.
     """
     values = read_json(path, _MAX_BYTES, "list of poses")[POSES_KEY]
     try:
-        pictures = _IMAGES_ADAPTER.validate_python(values)
+        pose_images = _IMAGES_ADAPTER.validate_python(values)
     except ValidationError as error:
         raise InputError(
-            path, f"{POSES_KEY}: {format_validation_error(error)}. Make it anew."
+            path, f"{POSES_KEY}: {format_validation_error(error)}. Run bench again."
         ) from error
-    placings = [
-        _parse_object(path, number, one)
-        for number, picture in enumerate(pictures)
-        for one in picture.objects
+    matches = [
+        _parse_object(path, number, object_poses)
+        for number, pose_image in enumerate(pose_images)
+        for object_poses in pose_image.objects
     ]
-    if len({(*one.recalls,) for one in placings}) > 1:
-        raise InputError(path, f"{POSES_KEY}: objects have different numbers. Make it anew.")
+    if len({(*object_matches.recalls,) for object_matches in matches}) > 1:
+        raise InputError(path, f"{POSES_KEY}: objects have different metrics. Run bench again.")
     scenes = list_pose_scenes(bop_root)
     views, names = read_pose_images(scenes), read_category_names(scenes)
-    sought = [
+    expected = [
         (
             view.scene_id,
             view.image_id,
@@ -117,14 +121,15 @@ def read_pose_run(path: Path, bop_root: Path) -> PoseEvaluator:
         for view in views
     ]
     scored = [
-        (one.scene_id, one.image_id, sorted(map(_count_instances, one.objects))) for one in pictures
+        (image.scene_id, image.image_id, sorted(map(_count_instances, image.objects)))
+        for image in pose_images
     ]
-    if scored != sought or not placings:
+    if scored != expected or not matches:
         raise InputError(
             path,
-            f"was scored on other pictures or instances than {bop_root} has. Run bench on that.",
+            f"was scored on other images or instances than {bop_root} has. Run bench on that dataset.",
         )
-    return PoseEvaluator(placings, group_views(views))
+    return PoseEvaluator(matches, group_views(views))
 
 
 def _parse_object(path: Path, image: int, object_poses: _ObjectPoses) -> PoseMatches:
@@ -132,7 +137,7 @@ def _parse_object(path: Path, image: int, object_poses: _ObjectPoses) -> PoseMat
     if not object_poses.credit or len(lengths) > 1:
         raise InputError(
             path,
-            f"{POSES_KEY}[{image}]: {object_poses.name} must have as many values of each number. Make it anew.",
+            f"{POSES_KEY}[{image}]: {object_poses.name} must have equally many values of each metric. Run bench again.",
         )
     errors = {
         name: np.array([math.inf if value is None else value for value in values])
@@ -148,5 +153,5 @@ def _count_instances(object_poses: _ObjectPoses) -> tuple[str, int]:
 
 
 def _replace_infinities(values: Sequence[float]) -> list[float | None]:
-    """Return values as JSON has them, which knows no infinity."""
+    """Replace infinities by None, as JSON has no infinity."""
     return [value if math.isfinite(value) else None for value in values]

@@ -1,8 +1,8 @@
-"""Regression scenes: settled scenes kept as files with what was seen in them, rendered again later.
+"""Regression scenes: settled scenes stored with their image and labels, to be rendered again.
 
-A case is two files of one name: ``NAME.json`` with the scene, the view, its labels and how far both
-may move, and the picture, ``NAME.jpg`` or ``NAME.png`` as its camera writes it. Meshes and pictures of surfaces and skies are copied to
-``files/`` beside the cases. Of a film, a case is one picture, at its time.
+A case is two files of one name: ``NAME.json`` with the scene, the camera index, its labels and
+tolerances, and ``NAME.jpg`` or ``NAME.png`` with the encoded image. Meshes, textures and
+environment maps are copied to ``files/`` next to the cases. A case of a sequence is one frame.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _CHANNELS: tuple[OutputName, ...] = ("ids",)
 
 @dataclass(frozen=True)
 class Tolerances:
-    """How far a scene that is rendered again may be from what was kept.
+    """Largest deviations of a new render from a stored case.
 
     Attributes:
-        mean_difference: mean difference of all pixels' colours, of 255.
-        pixel_difference: difference of one pixel's colour, of 255, from which on it counts as another.
-        pixel_fraction: share of other pixels.
-        box_px: each side of a box.
-        visible_fraction: of an object.
-        position_m: of an object, in the camera frame.
-        rotation_rad: of an object.
+        mean_difference: mean absolute difference of all pixel values (0 to 255).
+        pixel_difference: absolute difference (0 to 255) above which a pixel counts as changed.
+        pixel_fraction: fraction of changed pixels.
+        box_px: shift of a box side.
+        visible_fraction: difference in visible fraction of an object.
+        position_m: shift of an object in the camera frame.
+        rotation_rad: rotation of an object.
     """
 
     mean_difference: float = 0.5
@@ -66,17 +66,17 @@ class Tolerances:
 
 @dataclass(frozen=True)
 class RegressionCase:
-    """A scene that is kept.
+    """A stored scene with its labels and tolerances.
 
     Attributes:
-        scene: settled, or as it is at the time of a film's picture; files by their place beside the
+        scene: settled scene, or the scene at the time of a frame; file paths are relative to the
             case.
-        view: number of the camera.
-        objects: labels of what it sees.
-        tolerances: how far labels and picture may move.
-        note: why it is kept.
-        gains: what the camera's automatics chose, where pictures before this one decide that; None
-            lets them choose.
+        view: camera index.
+        objects: labels of the camera.
+        tolerances: tolerances of labels and image.
+        note: reason for the case.
+        gains: settings of auto exposure and white balance that depend on earlier frames; None to
+            compute them.
     """
 
     scene: Scene
@@ -89,15 +89,15 @@ class RegressionCase:
 
 @dataclass(frozen=True, eq=False)
 class CaseResult:
-    """What came of rendering a case again.
+    """Result of rendering a case again.
 
     Attributes:
-        name: of the case.
-        deviations: what is further off than it may be, in words; empty when nothing is.
-        is_same_file: whether the picture's file is the same, byte by byte.
-        mean_difference: mean difference of the picture.
-        expected, actual: both pictures (h, w, 3).
-        note: why the case is kept.
+        name: name of the case.
+        deviations: descriptions of deviations beyond the tolerances; empty if there are none.
+        is_same_file: whether the encoded image is identical.
+        mean_difference: mean absolute difference of pixel values.
+        expected, actual: stored and new image (h, w, 3).
+        note: reason for the case.
     """
 
     name: str
@@ -111,7 +111,7 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class BrokenCase:
-    """A case that cannot be rendered again: its name, and why not."""
+    """A case that cannot be rendered, and the problem."""
 
     name: str
     problem: str
@@ -125,75 +125,75 @@ def add_case(
     note: str = "",
     recipe: Recipe | None = None,
 ) -> Path:
-    """Keep the scene of a sample and returns the file of the case.
+    """Store the scene of a sample as a case and return the path of the case.
 
     Args:
-        sample: ``DATASET/SAMPLE``, a data set's folder and the sample's name.
-        folder: where cases are kept.
-        name: of the case; that of data set and sample when None.
-        note: why it is kept.
-        recipe: of the data set, which tells where files are; scenes without files need none.
+        sample: path ``DATASET/SAMPLE`` of a dataset folder and a sample name.
+        folder: folder of cases.
+        name: name of the case; None for dataset and sample name.
+        note: reason for the case.
+        recipe: recipe of the dataset, to find files; scenes without files need none.
 
     Raises:
-        InputError: there is no such sample, it is no rendered picture, or its files are not those of
-            the recipe.
-        OutputError: there is a case of that name, or the folder cannot be written.
+        InputError: if the sample does not exist, is not rendered, or its files differ from the
+            recipe.
+        OutputError: if a case of that name exists, or the folder cannot be written.
     """
-    raw = _read_raw_sample(sample)
+    record = _read_sample_record(sample)
     header = read_header(sample.parent)
-    found = parse_sample(raw, tuple(header["categories"]))
+    parsed = parse_sample(record, tuple(header["categories"]))
     target = folder / f"{name or f'{sample.parent.resolve().name}-{sample.name}'}.json"
     if target.parent != folder:
-        raise UsageError(f"--name {name}: give a plain name, without a folder.")
+        raise UsageError(f"--name {name}: must be a plain name without folders.")
     if target.exists():
-        raise OutputError(target, "is a case already. Choose another --name.")
-    scene = copy_scene_files(_restore_scene(raw, found, header), recipe, folder, sample)
-    labels = tuple(replace(o, amodal_mask=None, keypoints=None) for o in found.objects or ())
-    follows = found.frame_info is not None and found.frame_info.frame_index > 0
-    gains = found.gains if follows else None
-    case = RegressionCase(scene, int(raw.fields.get("view", 0)), labels, note=note, gains=gains)
-    write_bytes(target.with_suffix(found.rgb.suffix), found.rgb.read_bytes())
+        raise OutputError(target, "already exists. Choose another --name.")
+    scene = copy_scene_files(_restore_scene(record, parsed, header), recipe, folder, sample)
+    labels = tuple(replace(o, amodal_mask=None, keypoints=None) for o in parsed.objects or ())
+    is_later_frame = parsed.frame_info is not None and parsed.frame_info.frame_index > 0
+    gains = parsed.gains if is_later_frame else None
+    case = RegressionCase(scene, int(record.fields.get("view", 0)), labels, note=note, gains=gains)
+    write_bytes(target.with_suffix(parsed.rgb.suffix), parsed.rgb.read_bytes())
     _write_case(target, case)
     return target
 
 
 def run_cases(folder: Path, *, renew: bool = False) -> Iterator[CaseResult | BrokenCase]:
-    """Yield what comes of rendering each case of a folder again.
+    """Render each case of a folder again and yield the results.
 
     Args:
-        folder: of ``add_case``.
-        renew: keep what is seen now, where that has moved.
+        folder: folder of ``add_case``.
+        renew: replace stored images and labels that deviate.
 
     Raises:
-        InputError: there is no case.
-        OutputError: one cannot be renewed.
+        InputError: if the folder has no case.
+        OutputError: if a case cannot be renewed.
     """
     paths = sorted(folder.glob("*.json"))
     if not paths:
-        raise InputError(folder, "holds no case. Keep one with sim2cam scenes add.")
+        raise InputError(folder, "has no case. Add one with sim2cam scenes add.")
     for path in paths:
         try:
             case = read_case(path)
             frame = _render_case(case, path)
-            outcome = _compare_case(path, case, frame)
+            result = _compare_case(path, case, frame)
         except (InputError, SpecError) as error:
             yield BrokenCase(path.stem, str(error))
             continue
-        if renew and outcome.deviations:
+        if renew and result.deviations:
             write_bytes(_locate_image(path, case), frame.image)
             _write_case(path, replace(case, objects=frame.objects))
-        yield outcome
+        yield result
 
 
 def read_case(path: Path) -> RegressionCase:
     """Return the case of a file.
 
     Raises:
-        InputError: it is missing, too large, or not a case.
+        InputError: if the file is missing, too large, or not a case.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise InputError(path, f"larger than {MAX_BYTES // 1_000_000} MB. It is no case.")
+            raise InputError(path, f"larger than {MAX_BYTES // 1_000_000} MB, so not a case.")
         case = _ADAPTER.validate_json(path.read_bytes())
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}).") from error
@@ -201,11 +201,14 @@ def read_case(path: Path) -> RegressionCase:
         raise InputError(path, f"not a case: {format_validation_error(error)}.") from error
     resolve_scene_files(case.scene, path)
     if not 0 <= case.view < len(case.scene.cameras):
-        raise InputError(path, f"view {case.view} of {len(case.scene.cameras)} cameras.")
+        raise InputError(
+            path, f"view {case.view}, but the scene has {len(case.scene.cameras)} cameras."
+        )
     camera = case.scene.cameras[case.view]
     if max(camera.width, camera.height) > MAX_SIDE_PX:
         raise InputError(
-            path, f"a picture of {camera.width}x{camera.height}: {MAX_SIDE_PX} is the most."
+            path,
+            f"image of {camera.width}x{camera.height} pixels; at most {MAX_SIDE_PX} are allowed.",
         )
     return case
 
@@ -217,80 +220,84 @@ def _write_case(path: Path, case: RegressionCase) -> None:
     write_json(path, json.loads(_ADAPTER.dump_json(case, exclude_none=True)))
 
 
-def _read_raw_sample(sample_path: Path) -> SampleRecord:
+def _read_sample_record(sample_path: Path) -> SampleRecord:
     header = read_header(sample_path.parent)
     if header.get("parent") is not None:
         raise InputError(
             sample_path.parent,
-            f"is translated from '{header['parent']}'. Keep the sample of that data set.",
+            f"is translated from '{header['parent']}'. Add the sample of that dataset.",
         )
-    raws = {str(raw.fields.get("name")): raw for raw in read_sample_records(sample_path.parent)}
-    if sample_path.name not in raws:
-        hint = suggest_name(sample_path.name, list(raws)[:20])
+    records = {str(r.fields.get("name")): r for r in read_sample_records(sample_path.parent)}
+    if sample_path.name not in records:
+        hint = suggest_name(sample_path.name, list(records)[:20])
         raise InputError(sample_path.parent, f"no sample '{sample_path.name}'. {hint}, ...")
-    return raws[sample_path.name]
+    return records[sample_path.name]
 
 
-def _restore_scene(raw: SampleRecord, sample: Sample, header: Mapping[str, Any]) -> Scene:
-    """Return the scene of a sample, as it is when its picture is taken."""
-    path = raw.shard / "scenes.jsonl"
-    record = read_scene_record(path, sample.scene_index)
-    if not record.sequence:
-        return record.scene
+def _restore_scene(sample_record: SampleRecord, sample: Sample, header: Mapping[str, Any]) -> Scene:
+    """Return the scene of a sample at the time of its image."""
+    path = sample_record.shard / "scenes.jsonl"
+    scene_record = read_scene_record(path, sample.scene_index)
+    if not scene_record.sequence:
+        return scene_record.scene
     try:
         interval_s = float(header["recipe"]["render"]["sequence"]["interval_s"])
-        instants = build_instants(record, interval_s)
-        return instants[int(raw.fields["frame_info"]["frame_index"])].scene
+        instants = build_instants(scene_record, interval_s)
+        return instants[int(sample_record.fields["frame_info"]["frame_index"])].scene
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise InputError(path, f"scene {sample.scene_index}: broken film ({error!r}).") from error
+        raise InputError(
+            path, f"scene {sample.scene_index}: broken sequence ({error!r})."
+        ) from error
 
 
 def _render_case(case: RegressionCase, path: Path) -> Frame:
-    drawing = get_rasterizer()
+    rasterizer = get_rasterizer()
     scene = resolve_scene_files(case.scene, path)
-    drawing.load(scene)
-    earlier = None
+    rasterizer.load(scene)
+    previous = None
     if case.gains is not None:
-        chosen = AutoSettings(case.gains.exposure, case.gains.red, case.gains.blue)
-        earlier = PreviousSettings(chosen, 0.0)  # as another eye of the same camera takes them over
-    return shoot(scene, scene.cameras[case.view], drawing, _CHANNELS, earlier)
+        settings = AutoSettings(case.gains.exposure, case.gains.red, case.gains.blue)
+        previous = PreviousSettings(settings, 0.0)  # no elapsed time keeps the settings
+    return shoot(scene, scene.cameras[case.view], rasterizer, _CHANNELS, previous)
 
 
 def _locate_image(path: Path, case: RegressionCase) -> Path:
-    """Return the file of a case's picture."""
+    """Return the path of a case's image."""
     file_format = case.scene.cameras[case.view].sensor.file_format
     return path.with_suffix(".png" if file_format == "png" else ".jpg")
 
 
 def _compare_case(path: Path, case: RegressionCase, frame: Frame) -> CaseResult:
-    picture = _locate_image(path, case)
-    expected, found = images.read_rgb(picture), images.decode_image(frame.image)
-    if expected.shape != found.shape:
-        height, width = expected.shape[:2]
-        raise InputError(picture, f"{width}x{height} pixels, and its scene has other ones.")
-    difference = np.abs(expected.astype(np.int16) - found)
-    moved = (
+    image_path = _locate_image(path, case)
+    expected, actual = images.read_rgb(image_path), images.decode_image(frame.image)
+    if expected.shape != actual.shape:
+        sizes = [f"{width}x{height}" for height, width, _ in (expected.shape, actual.shape)]
+        raise InputError(
+            image_path, f"has {sizes[0]} pixels, but its camera has {sizes[1]}. Add the case again."
+        )
+    difference = np.abs(expected.astype(np.int16) - actual)
+    deviations = (
         *_compare_pixels(difference, case.tolerances),
         *_compare_labels(case.objects, frame.objects, case.tolerances),
     )
     return CaseResult(
         name=path.stem,
-        deviations=moved,
-        is_same_file=picture.read_bytes() == frame.image,
+        deviations=deviations,
+        is_same_file=image_path.read_bytes() == frame.image,
         mean_difference=float(difference.mean()),
         expected=expected,
-        actual=found,
+        actual=actual,
         note=case.note,
     )
 
 
 def _compare_pixels(difference: NDArray[np.int16], tolerances: Tolerances) -> Iterator[str]:
     mean = float(difference.mean())
-    share = float((difference.max(axis=-1) > tolerances.pixel_difference).mean())
+    fraction = float((difference.max(axis=-1) > tolerances.pixel_difference).mean())
     if mean > tolerances.mean_difference:
-        yield f"the picture by {mean:.2f} in the mean ({tolerances.mean_difference:g} allowed)"
-    if share > tolerances.pixel_fraction:
-        yield f"{100 * share:.2f} % of the pixels ({100 * tolerances.pixel_fraction:g} % allowed)"
+        yield f"mean difference {mean:.2f} of 255 ({tolerances.mean_difference:g} allowed)"
+    if fraction > tolerances.pixel_fraction:
+        yield f"{100 * fraction:.2f} % changed pixels ({100 * tolerances.pixel_fraction:g} % allowed)"
 
 
 def _compare_labels(
@@ -299,12 +306,12 @@ def _compare_labels(
     before, after = ({o.instance_id: o for o in labels} for labels in (expected, actual))
     for number in sorted({*before, *after}, key=str):
         if number not in after:
-            yield f"object {number} is not seen any more"
+            yield f"object {number} is missing"
         elif number not in before:
             yield f"object {number} is new"
         else:
-            for what in _compare_label(before[number], after[number], tolerances):
-                yield f"object {number}: {what}"
+            for deviation in _compare_label(before[number], after[number], tolerances):
+                yield f"object {number}: {deviation}"
 
 
 def _compare_label(
@@ -314,18 +321,20 @@ def _compare_label(
         yield f"category {expected.category} is now {actual.category}"
     distances = {
         "box": (_compute_box_distance(expected.box_xyxy, actual.box_xyxy), tolerances.box_px, "px"),
-        "whole box": (_compute_box_distance(expected.box_amodal_xyxy, actual.box_amodal_xyxy), tolerances.box_px, "px"),
+        "amodal box": (_compute_box_distance(expected.box_amodal_xyxy, actual.box_amodal_xyxy), tolerances.box_px, "px"),
         "visible fraction": (
             _compute_difference(expected.visible_fraction, actual.visible_fraction), tolerances.visible_fraction, "",
         ),
     }  # fmt: skip
     if expected.pose and actual.pose:
-        apart = expected.pose.inverse() @ actual.pose
-        distances["position"] = (math.hypot(*apart.position_m), tolerances.position_m, "m")
-        distances["turn"] = (float(apart.rotation().magnitude()), tolerances.rotation_rad, "rad")
-    for what, (distance, most, unit) in distances.items():
-        if distance > most:
-            yield f"{what} by {distance:.3g} {unit}".rstrip() + f" ({most:g} allowed)"
+        motion = expected.pose.inverse() @ actual.pose
+        distances["position"] = (math.hypot(*motion.position_m), tolerances.position_m, "m")
+        distances["rotation"] = (
+            float(motion.rotation().magnitude()), tolerances.rotation_rad, "rad",
+        )  # fmt: skip
+    for name, (distance, limit, unit) in distances.items():
+        if distance > limit:
+            yield f"{name} by {distance:.3g} {unit}".rstrip() + f" ({limit:g} allowed)"
 
 
 def _compute_box_distance(old: Box | None, new: Box | None) -> float:

@@ -1,4 +1,4 @@
-"""How far what a detector says of captures is to be trusted."""
+"""Reliability of a detector on real images: calibration, OOD rate and object sizes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from sim2cam.seeds import derive_rng
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far what a detector says of captures is to be trusted; None where something is not known.
+    """Reliability of a detector on real images; None where not measured.
 
     Attributes:
-        calibration: of its confidences; None where they are not 0 to 1, or none is sure enough.
-        uncalibrated: as it would be without the scaling of its card; None without one.
-        ood_rate: share of the captures that are unlike what it was trained on, with its 95 % interval.
-        false_positive_rate: that share, at most, among familiar pictures.
-        ood_scores: of each image, by its name; above 1 it is unlike.
-        size_fit: of the labelled objects beside those trained on.
+        calibration: calibration of the confidences; None if they are not in 0 to 1, or all are too
+            low.
+        uncalibrated: calibration without the score calibration of the card; None without one.
+        ood_rate: fraction of out-of-distribution images, with its 95 % interval.
+        false_positive_rate: upper limit of that fraction among in-distribution images.
+        ood_scores: OOD score by image name; above 1 an image is out-of-distribution.
+        size_fit: sizes of the labelled objects compared with those of the training.
     """
 
     calibration: ConfidenceCalibration | None
@@ -48,7 +49,7 @@ class Reliability:
     size_fit: SizeComparison | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it but the novelty of each image as JSON values."""
+        """Return the measures, without the OOD score of each image, as JSON values."""
         return {
             "calibration": self.calibration.to_json() if self.calibration else None,
             "uncalibrated": self.uncalibrated.to_json() if self.uncalibrated else None,
@@ -60,11 +61,11 @@ class Reliability:
 def assess_detections(
     captures: Dataset, detections: Mapping[str, Sequence[Detection]]
 ) -> Reliability:
-    """Return what detections alone tell: whether their confidences hold.
+    """Measure the calibration of detections.
 
     Args:
         captures: labelled images.
-        detections: by the image's name, with an entry for every image.
+        detections: detections by image name, with an entry for every image.
     """
     return Reliability(
         measure_calibration(
@@ -76,22 +77,22 @@ def assess_detections(
 def assess_detector(
     captures: Dataset, card: DetectorCard, predictions: Mapping[str, Prediction]
 ) -> Reliability:
-    """Return how far a detector is to be trusted on captures.
+    """Measure the reliability of a detector on labelled images.
 
     Args:
         captures: labelled images.
-        card: of the detector.
-        predictions: what it says of every image, by the image's name.
+        card: card of the detector.
+        predictions: predictions by image name, with an entry for every image.
     """
-    found = collect_scored_detections(
-        captures, {name: one.detections for name, one in predictions.items()}
+    scored = collect_scored_detections(
+        captures, {name: prediction.detections for name, prediction in predictions.items()}
     )
     uncalibrated = None
     if card.score_calibration is not None:
-        before = undo_calibration(found, card.score_calibration)
-        # the same resamples, so that both are compared on the same images
-        uncalibrated = measure_calibration(before, derive_rng(0, "calibration"))
-    novelty = collect_ood_scores(predictions)
+        raw = undo_calibration(scored, card.score_calibration)
+        # The same resamples, so that both are measured on the same images.
+        uncalibrated = measure_calibration(raw, derive_rng(0, "calibration"))
+    ood_scores = collect_ood_scores(predictions)
     sides = [
         compute_longer_side(label.box_xyxy) * card.input_scale
         for sample in captures.samples
@@ -99,51 +100,51 @@ def assess_detector(
         if not label.is_crowd
     ]
     return Reliability(
-        calibration=measure_calibration(found, derive_rng(0, "calibration")),
+        calibration=measure_calibration(scored, derive_rng(0, "calibration")),
         uncalibrated=uncalibrated,
-        ood_rate=estimate_ood_rate(novelty),
+        ood_rate=estimate_ood_rate(ood_scores),
         false_positive_rate=card.ood_threshold.false_positive_rate if card.ood_threshold else None,
-        ood_scores=novelty or None,
+        ood_scores=ood_scores or None,
         size_fit=compare_sizes(sides, card.box_size_range_px),
     )
 
 
 def describe_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:
-    """Return in words that captures were trained on; None where nothing tells that they were.
+    """Return a warning if a detector was trained on real images of the benchmark, or else None.
 
     Raises:
-        InputError: a capture cannot be read.
+        InputError: if an image cannot be read.
     """
-    learned = find_training_overlap(captures, card)
-    if learned is None:
+    name = find_training_overlap(captures, card)
+    if name is None:
         return None
     return (
-        f"the detector was trained on these captures, or some of them, as {learned}: the scores tell "
-        "nothing of other pictures. Score it on captures that it has not learned from."
+        f"the detector was trained on some of these images, such as {name}. The scores do not "
+        "generalize; benchmark on other images."
     )
 
 
 def find_training_overlap(captures: Dataset, card: DetectorCard) -> str | None:
-    """Return the name of a capture that was trained on; None where nothing tells of one.
+    """Return the name of an image that a detector was trained on; None without any.
 
     Raises:
-        InputError: a capture cannot be read.
+        InputError: if an image cannot be read.
     """
     if not card.image_digests:
         return None
-    known = set(card.image_digests)
-    return next((s.name for s in captures.samples if compute_sample_digest(s) in known), None)
+    digests = set(card.image_digests)
+    return next((s.name for s in captures.samples if compute_sample_digest(s) in digests), None)
 
 
 def collect_ood_scores(predictions: Mapping[str, Prediction]) -> dict[str, float]:
-    """Return how unlike each image is, by its name; empty where not measured."""
-    return {name: one.ood_score for name, one in predictions.items() if one.ood_score is not None}
+    """Return the OOD scores by image name; empty if not measured."""
+    return {name: p.ood_score for name, p in predictions.items() if p.ood_score is not None}
 
 
 def estimate_ood_rate(ood_scores: Mapping[str, float]) -> Estimate | None:
-    """Return the share of images with a novelty above 1, with its interval; None without any."""
+    """Return the fraction of images with an OOD score above 1; None without scores."""
     return (
-        estimate_proportion(sum(away > 1 for away in ood_scores.values()), len(ood_scores))
+        estimate_proportion(sum(score > 1 for score in ood_scores.values()), len(ood_scores))
         if ood_scores
         else None
     )
@@ -152,7 +153,7 @@ def estimate_ood_rate(ood_scores: Mapping[str, float]) -> Estimate | None:
 def serialize_ood_rate(
     ood_rate: Estimate | None, false_positive_rate: float | None
 ) -> dict[str, Any] | None:
-    """Return a share of unlike images and that among familiar ones as JSON values."""
+    """Return an OOD rate and the rate among in-distribution images as JSON values."""
     return (
         None
         if ood_rate is None

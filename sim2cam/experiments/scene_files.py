@@ -1,4 +1,4 @@
-"""Files of kept scenes: meshes and pictures, copied beside the cases and named by what they hold."""
+"""Files of regression scenes: meshes and images, copied next to the cases."""
 
 from __future__ import annotations
 
@@ -19,57 +19,59 @@ FILES_FOLDER = "files"
 
 
 def copy_scene_files(scene: Scene, recipe: Recipe | None, folder: Path, sample: Path) -> Scene:
-    """Return a recorded scene that is made of copies, ``files/DIGEST/NAME``, in a folder.
+    """Return a scene whose files are copied to ``files/DIGEST/NAME`` in a folder.
 
     Args:
-        scene: with files by their names in its recipe.
-        recipe: that it was made with; None is enough for scenes without files.
-        folder: to copy into.
-        sample: whose scene it is, for errors.
+        scene: scene with files by their names in its recipe.
+        recipe: recipe of the scene; None for scenes without files.
+        folder: target folder.
+        sample: path of the sample, for errors.
 
     Raises:
-        InputError: it is made of files, and the recipe does not name them, or other ones.
-        OutputError: the folder cannot be written.
+        InputError: if the recipe is missing, or has other files than the scene.
+        OutputError: if the folder cannot be written.
     """
     names = scene.get_file_paths()
     if not names:
         return scene
     if recipe is None:
-        raise InputError(sample, f"is made of files, as '{names[0]}'. Name its recipe: --recipe.")
-    found = {name: Path(path) for path, name in recipe.map_file_names().items()}
-    held = {one.name: one.mesh.digest for one in recipe.assets}
-    held |= {f"skies/{one.name}": one.file.digest for one in recipe.skies}
-    held |= {f"pictures/{one.name}": one.file.digest for one in recipe.pictures}
+        raise InputError(sample, f"uses files such as '{names[0]}'. Add --recipe.")
+    paths = {name: Path(path) for path, name in recipe.map_file_names().items()}
+    digests = {asset.name: asset.mesh.digest for asset in recipe.assets}
+    digests |= {f"skies/{sky.name}": sky.file.digest for sky in recipe.skies}
+    digests |= {f"pictures/{texture.name}": texture.file.digest for texture in recipe.pictures}
     for name, digest in scene.get_file_digests().items():
-        if name not in held:
+        if name not in digests:
             raise InputError(
                 sample,
-                f"is made of a '{name}' that recipe '{recipe.name}' does not name. Name the recipe "
-                "of its data set.",
+                f"uses '{name}', which recipe '{recipe.name}' does not have. Give the recipe of its "
+                "dataset.",
             )
-        if held[name] != digest:
+        if digests[name] != digest:
             raise InputError(
                 sample,
-                f"is made of another '{name}' than the one that recipe '{recipe.name}' finds now. Bring "
-                "the old file back, or render the scene anew.",
+                f"'{name}' changed since the scene was rendered with recipe '{recipe.name}'. Restore the "
+                "file, or render the scene again.",
             )
     limits = {
         b.asset.path: b.asset.max_faces for b in scene.bodies if isinstance(b.asset, MeshFile)
     }
-    kept = {name: _copy_file(found[name], limits.get(name), folder, sample) for name in set(names)}
-    return _clear_mesh_digests(scene.replace_paths(kept))
+    copies = {
+        name: _copy_file(paths[name], limits.get(name), folder, sample) for name in set(names)
+    }
+    return _clear_mesh_digests(scene.replace_paths(copies))
 
 
 def resolve_scene_files(scene: Scene, case_path: Path) -> Scene:
-    """Return the scene of a case with its files where they are.
+    """Return the scene of a case with absolute file paths.
 
     Raises:
-        InputError: one lies elsewhere than in ``files/`` beside the case.
+        InputError: if a file is outside ``files/`` next to the case.
     """
     for name in scene.get_file_paths():
         if not is_inside_folder(name) or PurePosixPath(name).parts[0] != FILES_FOLDER:
             raise InputError(
-                case_path, f"'{Path(name).name}' is no file in {FILES_FOLDER}/ beside it."
+                case_path, f"'{Path(name).name}' must be in {FILES_FOLDER}/ next to the case."
             )
     return scene.replace_paths(
         {name: str(case_path.parent / name) for name in scene.get_file_paths()}
@@ -77,7 +79,7 @@ def resolve_scene_files(scene: Scene, case_path: Path) -> Scene:
 
 
 def _clear_mesh_digests(scene: Scene) -> Scene:
-    """Return it with meshes that are read as they are: their digest is also of this machine's tools."""
+    """Remove mesh digests, which depend on the tools of this machine."""
     bodies = (
         replace(body, asset=replace(body.asset, digest=""))
         if isinstance(body.asset, MeshFile)
@@ -88,19 +90,20 @@ def _clear_mesh_digests(scene: Scene) -> Scene:
 
 
 def _copy_file(path: Path, max_faces: int | None, folder: Path, sample: Path) -> str:
-    """Copy a file, with those that a mesh names, and returns where it is in the folder."""
-    beside = [path.name]
+    """Copy a file, with the files that a mesh refers to, and return its relative path."""
+    names = [path.name]
     if max_faces is not None:
-        beside = list(parse_file(path, max_faces).sources.hashes)
-    content = {name: read_bytes(path.parent / name) for name in beside}
+        names = list(parse_file(path, max_faces).sources.hashes)
+    content = {name: read_bytes(path.parent / name) for name in names}
     digest = hashlib.sha256()
     for name, data in content.items():
         if not is_inside_folder(name):
             raise InputError(
-                sample, f"'{path.name}' is made of '{name}', outside its folder. Move it inside."
+                sample,
+                f"'{path.name}' refers to '{name}' outside its folder. Move the file inside.",
             )
         digest.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
-    place = f"{FILES_FOLDER}/{digest.hexdigest()[:16]}"
+    target = f"{FILES_FOLDER}/{digest.hexdigest()[:16]}"
     for name, data in content.items():
-        write_bytes(folder / place / name, data)
-    return f"{place}/{path.name}"
+        write_bytes(folder / target / name, data)
+    return f"{target}/{path.name}"

@@ -1,4 +1,4 @@
-"""Search: numbers between 0 and 1 that make something small, with trials that are kept on disk."""
+"""Black-box minimization over parameters between 0 and 1, with trials stored on disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sim2cam.seeds import derive_seed
 Parameters = Mapping[str, float]
 
 STUDY_FILE = "study.log"
-"""File of the trials, an Optuna journal."""
+"""Optuna journal of the trials."""
 
 _STUDY_NAME = "sim2cam"
 _METADATA_KEY = "facts"
@@ -22,12 +22,12 @@ _METADATA_KEY = "facts"
 
 @dataclass(frozen=True)
 class Trial:
-    """What was tried.
+    """A trial of a search.
 
     Attributes:
-        parameters: by name, 0 to 1.
-        cost: what is to be small.
-        metadata: besides, as JSON values.
+        parameters: parameters (0 to 1) by name.
+        cost: value to minimize.
+        metadata: additional JSON values.
     """
 
     parameters: Parameters
@@ -45,19 +45,19 @@ def search(
     seed: int,
     progress: Callable[[int, int], None],
 ) -> tuple[Trial, ...]:
-    """Return all trials of a search by a tree of Parzen estimators (Bergstra et al. 2011; Optuna).
+    """Return all trials of a search with a tree-structured Parzen estimator (Bergstra et al. 2011).
 
-    Each trial depends on the seed and on the trials before it alone, so that a search that was
-    interrupted, or that is told to go on, gives what one without a break gives.
+    Each trial depends only on the seed and the trials before it, so that a resumed or extended
+    search equals an uninterrupted one.
 
     Args:
-        study: of ``open_study``; trials that are in it already are taken as they are.
-        names: of the numbers.
-        objective: returns what is to be small, and facts that are kept beside it.
-        initial_trials: what is tried first.
-        count: of trials in all.
-        seed: decides what is tried after that.
-        progress: is told how many trials are done.
+        study: study of ``open_study``; its finished trials are reused.
+        names: parameter names.
+        objective: returns the cost and metadata of parameters.
+        initial_trials: parameters of the first trials.
+        count: total number of trials.
+        seed: seed of the sampler.
+        progress: called with the numbers of finished trials and of all trials.
     """
     optuna = _import_optuna()
     completed = (optuna.trial.TrialState.COMPLETE,)
@@ -65,13 +65,13 @@ def search(
     while (done := len(study.get_trials(states=completed))) < count:
         progress(done, count)
         if done < len(initial_trials):
-            cost, found = objective(initial_trials[done])
-            study.add_trial(_create_trial(optuna, initial_trials[done], space, cost, found))
+            cost, metadata = objective(initial_trials[done])
+            study.add_trial(_create_trial(optuna, initial_trials[done], space, cost, metadata))
             continue
         study.sampler = optuna.samplers.TPESampler(seed=derive_seed(seed, f"trial/{done}") % 2**32)
         trial = study.ask(space)
-        cost, found = objective(trial.params)
-        trial.set_user_attr(_METADATA_KEY, dict(found))
+        cost, metadata = objective(trial.params)
+        trial.set_user_attr(_METADATA_KEY, dict(metadata))
         study.tell(trial, cost)
     progress(count, count)
     trials = study.get_trials(states=completed)[:count]
@@ -79,15 +79,15 @@ def search(
 
 
 def open_study(root: Path, settings: Mapping[str, Any]) -> Any:
-    """Return the Optuna study whose trials are kept in a folder.
+    """Return the Optuna study of a folder.
 
     Args:
-        root: folder of the file ``STUDY_FILE``.
-        settings: what trials depend on, as JSON values; trials of other ones are refused.
+        root: folder of ``STUDY_FILE``.
+        settings: settings that the trials depend on, as JSON values; other trials are refused.
 
     Raises:
-        BackendError: Optuna is not installed.
-        OutputError: the trials in the folder are broken, or depend on something else.
+        BackendError: if Optuna is not installed.
+        OutputError: if the trials are broken, or have other settings.
     """
     optuna = _import_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -99,11 +99,11 @@ def open_study(root: Path, settings: Mapping[str, Any]) -> Any:
             study_name=_STUDY_NAME,
             load_if_exists=True,
         )
-        for trial in study.get_trials(states=(state.RUNNING,)):  # of a search that was interrupted
+        for trial in study.get_trials(states=(state.RUNNING,)):  # of an interrupted search
             study.tell(trial.number, state=state.FAIL)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OutputError(
-            root / STUDY_FILE, "holds no trials that can be read. Use --overwrite to start anew."
+            root / STUDY_FILE, "trials cannot be read. Add --overwrite to start over."
         ) from error
     _check_settings(study, settings, root)
     return study
@@ -121,16 +121,16 @@ def _create_trial(
 
 
 def _check_settings(study: Any, settings: Mapping[str, Any], root: Path) -> None:
-    wanted = json.loads(json.dumps(settings))
-    known = study.user_attrs.get(_METADATA_KEY, wanted)
-    for name, value in wanted.items():
-        if known.get(name) != value:
+    expected = json.loads(json.dumps(settings))
+    stored = study.user_attrs.get(_METADATA_KEY, expected)
+    for name, value in expected.items():
+        if stored.get(name) != value:
             raise OutputError(
                 root / STUDY_FILE,
-                f"its trials have another {name} ({known.get(name)}, not {value}). Take another "
-                "folder, or use --overwrite.",
+                f"trials have another {name} ({stored.get(name)}, not {value}). Choose another "
+                "folder, or add --overwrite.",
             )
-    study.set_user_attr(_METADATA_KEY, wanted)
+    study.set_user_attr(_METADATA_KEY, expected)
 
 
 def _import_optuna() -> Any:

@@ -1,4 +1,4 @@
-"""The rungs of a ladder for any recipe and captures: which there are, and why some cannot be run."""
+"""Variants of an ablation study for any recipe and real images, and reasons why some cannot run."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from sim2cam.models.training.config import AdaptationMethod
 from sim2cam.pipeline.recipe import RECIPES_FOLDER, Recipe, load_recipe
 
 PHOTO_COUNTS = (5, 10, 25, 50, 100, 200)
-"""Numbers of labelled photos that arms with few of them train on."""
+"""Numbers of labelled photos of variants that train on a subset."""
 
-_NOT_SELECTED = "not asked for; --variants names it"
-_NOT_FINISHED = "no training is done yet; the same command with --resume goes on"
+_NOT_SELECTED = "not selected; add it to --variants"
+_NOT_FINISHED = "not trained yet; run the command again with --resume"
 _CORE, _TRANSFERS, _TRANSLATORS, _CURVE = "core", "transfers", "translators", "curve"
 _MIXED, _FINE_TUNED, _FEATURES, _ALONE = "mixed", "fine-tuned", "features", "alone"
 
 
 @dataclass(frozen=True)
 class VariantOption:
-    """An arm that a ladder can have.
+    """A variant that an ablation study can include.
 
     Attributes:
-        key: what users call it.
-        groups: that it is of.
-        variant: what is trained on.
-        skip_reason: why it cannot be run; empty when it can.
+        key: name for --variants.
+        groups: groups of the variant, also for --variants.
+        variant: training data of the variant.
+        skip_reason: reason why it cannot run; empty if it can.
     """
 
     key: str
@@ -61,24 +61,24 @@ class VariantOption:
 
 
 def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[VariantOption, ...]:
-    """Return all rungs, from the least of the pipeline to photos alone.
+    """Return all variants, from the smallest part of the pipeline to real images only.
 
     Args:
-        captures: the splits.
-        fixed_recipe: the recipe without randomization, as ``find_fixed_recipe`` has it.
+        captures: splits of the real images.
+        fixed_recipe: recipe without randomization, from ``find_fixed_recipe``.
     """
     style = len(captures.style.samples)
-    few = f"{style} style photos; a transfer needs at least {MIN_REAL_IMAGES}"
     no_style = "" if style else "no style photos"
-    no_look = few if style < MIN_REAL_IMAGES else ""
-    fewer = f"{style} style photos; a camera is told from at least {MIN_CALIBRATION_PHOTOS}"
-    no_camera = fewer if style < MIN_CALIBRATION_PHOTOS else ""
-    no_twin = "" if fixed_recipe else "no recipe with this one's name and '-fixed' lies beside it"
+    too_few = f"{style} style photos; a transfer needs at least {MIN_REAL_IMAGES}"
+    no_transfer = too_few if style < MIN_REAL_IMAGES else ""
+    too_few = f"{style} style photos; a camera fit needs at least {MIN_CALIBRATION_PHOTOS}"
+    no_camera = too_few if style < MIN_CALIBRATION_PHOTOS else ""
+    no_fixed = "" if fixed_recipe else "no recipe of this name with the suffix '-fixed'"
     photos = len(captures.train.samples) if captures.train else 0
-    no_photos = "" if photos else "no labelled photos to train on: no part train with labels"
-    short = f"only {photos} labelled photos" if photos else no_photos
+    no_photos = "" if photos else "no labelled train split"
+    few_photos = f"only {photos} labelled photos" if photos else no_photos
     return (
-        VariantOption(FIXED, (_CORE,), Variant("sim without randomization", (FIXED,)), no_twin),
+        VariantOption(FIXED, (_CORE,), Variant("sim without randomization", (FIXED,)), no_fixed),
         VariantOption(RANDOMIZED, (_CORE,), Variant("randomized", (RANDOMIZED,))),
         VariantOption(
             CAMERA,
@@ -90,35 +90,37 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
             BEST_TRANSFER,
             (_CORE,),
             Variant("+ best transfer", (RANDOMIZED, BEST_TRANSFER)),
-            no_look,
+            no_transfer,
         ),
         *(
-            VariantOption(name, (_TRANSFERS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_look)
+            VariantOption(
+                name, (_TRANSFERS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_transfer
+            )
             for name in TRANSFER_TYPES
         ),
         VariantOption(
             TRANSLATED,
             (_CORE, _TRANSLATORS),
             Variant("+ translated", (RANDOMIZED, TRANSLATED)),
-            no_look,
+            no_transfer,
         ),
         VariantOption(
             f"{TRANSLATED}-{_ALONE}",
             (_TRANSLATORS,),
             Variant("translated alone", (TRANSLATED,)),
-            no_look,
+            no_transfer,
         ),
         VariantOption(
             RETRANSLATED,
             (_TRANSLATORS,),
             Variant("+ translated, next seed", (RANDOMIZED, RETRANSLATED)),
-            no_look,
+            no_transfer,
         ),
         VariantOption(
             CAMERA_TRANSLATED,
             (_TRANSLATORS,),
             Variant("randomized + camera fit, translated", (CAMERA, CAMERA_TRANSLATED)),
-            no_camera or no_look,
+            no_camera or no_transfer,
         ),
         VariantOption(
             PSEUDO_LABELLED,
@@ -127,7 +129,9 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
             no_style,
         ),
         *(
-            VariantOption(name, (_TRANSLATORS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_look)
+            VariantOption(
+                name, (_TRANSLATORS,), Variant(f"+ {name}", (RANDOMIZED, name)), no_transfer
+            )
             for name in PUBLISHED
         ),
         *(
@@ -144,7 +148,7 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
                 f"{_MIXED}-{count}",
                 (_MIXED,),
                 Variant(f"randomized + {count} labelled photos", (RANDOMIZED, f"{REAL}-{count}")),
-                "" if count <= photos else short,
+                "" if count <= photos else few_photos,
             )
             for count in PHOTO_COUNTS
         ),
@@ -155,7 +159,7 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
                 Variant(
                     f"randomized, then {count} labelled photos", (RANDOMIZED,), (f"{REAL}-{count}",)
                 ),
-                "" if count <= photos else short,
+                "" if count <= photos else few_photos,
             )
             for count in PHOTO_COUNTS
         ),
@@ -164,7 +168,7 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
                 f"{REAL}-{count}",
                 (_CURVE,),
                 Variant(f"real only ({count} labelled photos)", (f"{REAL}-{count}",)),
-                "" if count < photos else short,
+                "" if count < photos else few_photos,
             )
             for count in PHOTO_COUNTS
             if count != photos
@@ -179,22 +183,22 @@ def list_variants(captures: RealImageSplits, fixed_recipe: str | None) -> tuple[
 
 
 def select_variants(names: Iterable[str], options: Iterable[VariantOption]) -> set[str]:
-    """Return the keys of the rungs that words name, by themselves or by their group.
+    """Return the keys of the variants that are named by key or group.
 
     Raises:
-        UsageError: a word names none.
+        UsageError: if a name is neither a key nor a group.
     """
-    by_word: dict[str, set[str]] = {}
-    for rung in options:
-        for word in (rung.key, *rung.groups):
-            by_word.setdefault(word, set()).add(rung.key)
+    by_name: dict[str, set[str]] = {}
+    for option in options:
+        for name in (option.key, *option.groups):
+            by_name.setdefault(name, set()).add(option.key)
     keys: set[str] = set()
-    for word in names:
-        if word not in by_word:
+    for name in names:
+        if name not in by_name:
             raise UsageError(
-                f"--variants: no variant or group '{word}'. {suggest_name(word, by_word)}"
+                f"--variants: no variant or group '{name}'. {suggest_name(name, by_name)}"
             )
-        keys |= by_word[word]
+        keys |= by_name[name]
     return keys
 
 
@@ -210,81 +214,84 @@ def run_variants(
     device: str = "cpu",
     progress: Callable[[int, int], None],
 ) -> dict[str, str]:
-    """Run the arms that are asked for; returns for every arm why it is not run, if it is not.
+    """Run the selected variants and return the reason why each variant has not run, if so.
 
     Args:
-        plan: the ladder with all arms that can be run.
-        options: all rungs.
-        selected_keys: keys of those to be run.
-        captures: the splits.
-        root: folder of the ladder.
-        workers: trainings side by side, one thread each.
-        minutes: after which no training is started; with 0 no data are made either.
-        device: of trainings and translators.
-        progress: is told how many of the trainings that were asked for are done.
+        plan: settings of the study, with all variants that can run.
+        options: all variants.
+        selected_keys: keys of the variants to run.
+        captures: splits of the real images.
+        root: folder of the study.
+        workers: number of parallel trainings, each with one thread.
+        minutes: time limit; no training starts after it, and with 0 no data are made.
+        device: device of trainings and translators.
+        progress: called with the numbers of finished trainings and of all selected trainings.
 
     Raises:
-        Sim2CamError: data cannot be made, a training failed, or none of them can be run.
+        Sim2CamError: if data cannot be made, a training fails, or no variant can run.
     """
     start, errors = time.monotonic(), list[Sim2CamError]()
-    lacks = {
-        r.variant.name: r.skip_reason or ("" if r.key in selected_keys else _NOT_SELECTED)
-        for r in options
+    skip_reasons = {
+        option.variant.name: option.skip_reason
+        or ("" if option.key in selected_keys else _NOT_SELECTED)
+        for option in options
     }
-    now = _remove_skipped(plan, lacks)
+    selected = _remove_skipped(plan, skip_reasons)
     if minutes > 0:
-        empty = prepare_data(now, captures, root, workers=workers, device=device)
-        for arm in now.variants:
-            lacks[arm.name] = next((empty[name] for name in arm.data if name in empty), "")
-        now = _remove_skipped(now, lacks)
-    results, total = root / PREDICTIONS_FOLDER, len(now.variants) * len(now.seeds)
-    done = total - len(list_pending_jobs(now, captures, root, results, threads=1))
+        empty = prepare_data(selected, captures, root, workers=workers, device=device)
+        for variant in selected.variants:
+            reasons = (empty[name] for name in variant.data if name in empty)
+            skip_reasons[variant.name] = next(reasons, "")
+        selected = _remove_skipped(selected, skip_reasons)
+    results, total = root / PREDICTIONS_FOLDER, len(selected.variants) * len(selected.seeds)
+    done = total - len(list_pending_jobs(selected, captures, root, results, threads=1))
     progress(done, total)
-    left = minutes - (time.monotonic() - start) / 60
+    remaining_minutes = minutes - (time.monotonic() - start) / 60
 
     def record_failure(variant: Variant, error: Sim2CamError) -> None:
-        lacks[variant.name] = str(error)
+        skip_reasons[variant.name] = str(error)
         errors.append(error)
 
     for _ in run_jobs(
-        now, captures, root, results,
-        workers=workers, minutes=left, device=device, on_failure=record_failure,
+        selected, captures, root, results,
+        workers=workers, minutes=remaining_minutes, device=device, on_failure=record_failure,
     ):  # fmt: skip
         done += 1
         progress(done, total)
     if errors and len(list_pending_jobs(plan, captures, root, results, threads=1)) == len(
         plan.variants
     ) * len(plan.seeds):
-        raise errors[0]  # there is nothing beside which it could be told
-    return {name: reason or _NOT_FINISHED for name, reason in lacks.items()}
+        raise errors[0]  # no variant has a result
+    return {name: reason or _NOT_FINISHED for name, reason in skip_reasons.items()}
 
 
 def _remove_skipped(plan: AblationPlan, skip_reasons: Mapping[str, str]) -> AblationPlan:
-    return replace(plan, variants=tuple(arm for arm in plan.variants if not skip_reasons[arm.name]))
+    return replace(plan, variants=tuple(v for v in plan.variants if not skip_reasons[v.name]))
 
 
 def find_fixed_recipe(name: str, recipe: Recipe) -> str | None:
-    """Return the recipe without randomization that belongs to one; None where there is none.
+    """Return the recipe without randomization that belongs to a recipe; None without one.
 
-    It is a recipe like any other, of the same name with ``-fixed``, beside the file or among those
-    that ship: what of a scene must go on to vary, as the throw does, no rule can tell.
+    It has the same name with the suffix ``-fixed``, next to the file or among the shipped recipes.
+    It is a recipe of its own because only its author can decide which factors, such as the throw,
+    must still vary.
 
     Args:
-        name: path of the recipe, or the name of one that ships.
-        recipe: what it holds.
+        name: path of the recipe, or name of a shipped recipe.
+        recipe: the recipe.
 
     Raises:
-        RecipeError: it is broken, or labels other categories.
+        RecipeError: if the fixed recipe is broken, or has other categories.
     """
     path = Path(name) if name.endswith(".toml") else RECIPES_FOLDER / f"{name}.toml"
-    twin = path.with_name(f"{path.stem}-fixed.toml")
-    if not twin.is_file():
+    fixed = path.with_name(f"{path.stem}-fixed.toml")
+    if not fixed.is_file():
         return None
-    found = load_recipe(str(twin)).categories
-    if found != recipe.categories:
+    categories = load_recipe(str(fixed)).categories
+    if categories != recipe.categories:
         raise RecipeError(
-            twin,
-            f"its categories are {', '.join(found)}, not {', '.join(recipe.categories)} as of "
-            f"'{recipe.name}', which it stands beside in a ladder.",
+            fixed,
+            f"categories are {', '.join(categories)}, not {', '.join(recipe.categories)} as in "
+            f"'{recipe.name}'. An ablation study needs the same categories in both.",
         )
-    return str(twin) if name.endswith(".toml") else twin.stem
+    return str(fixed) if name.endswith(".toml") else fixed.stem

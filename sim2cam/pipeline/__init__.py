@@ -1,1 +1,1 @@
-"""Stages run over many samples; returns values, writes no pages."""
+"""Pipeline stages over whole datasets: recipes, scene sampling, generation and translation."""

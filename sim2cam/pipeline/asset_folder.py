@@ -1,4 +1,4 @@
-"""Where the objects of a recipe lie, which of them it uses, and what it leaves out of them."""
+"""Asset folders of a recipe: where objects are, which are used, and defaults of object groups."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from sim2cam.scene.asset_facts import AssetInfo
 from sim2cam.scene.shape import LengthUnit
 
 CLUTTER_PREFIX = "clutter/"
-"""Before the names of objects that are in the way, as a folder of that name beside the others would be."""
+"""Prefix of the names of clutter assets."""
 
 
 @dataclass(frozen=True)
 class ClutterFolder:
-    """Where objects lie that are in the way and are not labelled, as ``[assets.clutter]`` says.
+    """The ``[assets.clutter]`` table of a recipe: unlabelled objects that occlude others.
 
     Attributes:
-        folder: as ``AssetFolder`` has it.
-        files: those that are used, by their names or by patterns of them as the shell has them; without
-            it all are.
-        unit, licence: as ``AssetFolder`` has them.
+        folder: as in ``AssetFolder``.
+        files: names or shell patterns of the used files; empty for all.
+        unit, licence: as in ``AssetFolder``.
     """
 
     folder: str
@@ -40,18 +39,17 @@ class ClutterFolder:
 
 @dataclass(frozen=True)
 class AssetFolder:
-    """Where the objects of a recipe lie, as its ``[assets]`` table says.
+    """The ``[assets]`` table of a recipe.
 
     Attributes:
-        folder: of mesh files, beside the recipe; or ``bop:NAME``, the models of a BOP data set; or
-            ``pybullet_data:``, what comes with the package of that name. None where there is clutter
-            alone.
-        objects: categories of those that are used, by their names or by patterns of them as the
-            shell has them; without it all are, by their own categories.
-        unit: of the numbers of files that do not say themselves, as glTF and the TOML file beside
-            them do; guessed from their size without it.
-        licence: of files beside which none is written, as SPDX names it.
-        clutter: where what is in the way lies.
+        folder: folder of mesh files, relative to the recipe; or ``bop:NAME``, the models of a BOP
+            dataset; or ``pybullet_data:``, the files of that package. None with clutter only.
+        objects: categories of the used assets, by name or shell pattern; empty for all assets with
+            their own categories.
+        unit: length unit of files that do not define it, unlike glTF and files with a TOML file;
+            guessed from the size if missing.
+        licence: SPDX name of the licence of files without their own.
+        clutter: folder of clutter.
     """
 
     folder: str | None = None
@@ -62,119 +60,127 @@ class AssetFolder:
 
 
 def resolve_assets_folder(location: str, path: Path, key: str) -> str:
-    """Return the folder of assets that a recipe names below a key.
+    """Return the path of the asset folder that a recipe names.
+
+    Args:
+        location: value in the recipe.
+        path: path of the recipe.
+        key: key of the value, for errors.
 
     Raises:
-        RecipeError: it names a data set that is not there.
+        RecipeError: if the dataset or package is missing.
     """
-    kind, _, data_set = location.partition(":")
+    kind, _, dataset = location.partition(":")
     if kind == "pybullet_data":
-        return str(_find_package_folder(kind, path, key) / data_set)
-    if kind != "bop" or not data_set:
+        return str(_find_package_folder(kind, path, key) / dataset)
+    if kind != "bop" or not dataset:
         return str((path.parent / location).absolute())
-    folder = locate_data_folder() / data_set / "models"
+    folder = locate_data_folder() / dataset / "models"
     if not folder.is_dir():
         fetch = (
-            f"Run sim2cam fetch {data_set}, or unpack" if data_set in PUBLIC_DATASETS else "Unpack"
+            f"Run sim2cam fetch {dataset}, or unpack" if dataset in PUBLIC_DATASETS else "Unpack"
         )
         raise RecipeError(
             path,
-            f"'{key}': {location} is not there. {fetch} its models to {data_set}/models in a folder "
-            f"that {DATA_FOLDER_VARIABLE} names.",
+            f"'{key}': {location} is missing. {fetch} its models to {dataset}/models in the folder "
+            f"of {DATA_FOLDER_VARIABLE}.",
         )
     return str(folder)
 
 
 def _find_package_folder(package: str, path: Path, key: str) -> Path:
-    found = importlib.util.find_spec(package)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
         raise RecipeError(path, f"'{key}': {package} is not installed. Run pip install pybullet.")
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def import_asset_folder(options: AssetFolder, path: Path) -> tuple[AssetInfo, ...]:
-    """Return what is known of the assets of a folder and, with no category and named ``CLUTTER_PREFIX``, of clutter.
+    """Import the assets of a folder, and its clutter.
+
+    Clutter has no category, and names with ``CLUTTER_PREFIX``.
 
     Raises:
-        RecipeError: there are none of those that are named.
-        InputError: one of them cannot be used.
+        RecipeError: if a named asset is missing.
+        InputError: if an asset is unusable.
     """
-    found: list[AssetInfo] = []
+    assets: list[AssetInfo] = []
     if options.folder is not None:
         names = asset_names(Path(options.folder))
         categories = _select_assets(names, options.objects, path, "assets.objects")
-        for one in _import_assets(options, options.folder, categories):
-            found.append(_set_category(one, categories[one.name] or one.mesh.category))
+        for asset in _import_assets(options, options.folder, categories):
+            assets.append(_set_category(asset, categories[asset.name] or asset.mesh.category))
     if (clutter := options.clutter) is not None:
         names, patterns = asset_names(Path(clutter.folder)), dict.fromkeys(clutter.files, "")
         files = _select_assets(names, patterns, path, "assets.clutter.files")
-        for one in _import_assets(clutter, clutter.folder, files):
-            found.append(replace(_set_category(one, ""), name=CLUTTER_PREFIX + one.name))
-    return tuple(found)
+        for asset in _import_assets(clutter, clutter.folder, files):
+            assets.append(replace(_set_category(asset, ""), name=CLUTTER_PREFIX + asset.name))
+    return tuple(assets)
 
 
-def _set_category(facts: AssetInfo, category: str) -> AssetInfo:
-    return replace(facts, mesh=replace(facts.mesh, category=category))
+def _set_category(asset: AssetInfo, category: str) -> AssetInfo:
+    return replace(asset, mesh=replace(asset.mesh, category=category))
 
 
 def _import_assets(
     options: AssetFolder | ClutterFolder, folder: str, names: Iterable[str]
 ) -> list[AssetInfo]:
-    found = list(import_assets(Path(folder), list(names), options.unit))
-    problems = [one.problem for one in found if one.problem]
+    imported = list(import_assets(Path(folder), list(names), options.unit))
+    problems = [entry.problem for entry in imported if entry.problem]
     if problems:
         raise InputError(
             Path(folder),
-            f"{len(problems)} of {len(found)} assets cannot be used: {problems[0]} "
-            f"All of them: sim2cam assets {folder}",
+            f"{len(problems)} of {len(imported)} assets are unusable: {problems[0]} "
+            f"List all with: sim2cam assets {folder}",
         )
-    every = [one.facts for one in found if one.facts is not None]
-    return [replace(one, licence=one.licence or options.licence) for one in every]
+    assets = [entry.facts for entry in imported if entry.facts is not None]
+    return [replace(asset, licence=asset.licence or options.licence) for asset in assets]
 
 
 def _select_assets(
     names: Sequence[str], patterns: Mapping[str, str], path: Path, key: str
 ) -> dict[str, str]:
-    """Return the names of assets that are used, with their categories; empty for their own ones."""
+    """Return the categories of the used assets by name; empty for their own categories."""
     if not patterns:
         return dict.fromkeys(names, "")
-    found: dict[str, str] = {}
+    categories: dict[str, str] = {}
     for pattern, category in patterns.items():
-        fitting = [pattern] if pattern in names else fnmatch.filter(names, pattern)
-        if not fitting:
+        matches = [pattern] if pattern in names else fnmatch.filter(names, pattern)
+        if not matches:
             raise RecipeError(
                 path, f"'{key}': there is no '{pattern}'. {suggest_name(pattern, names)}"
             )
-        found |= dict.fromkeys(fitting, category)
-    return dict(sorted(found.items()))
+        categories |= dict.fromkeys(matches, category)
+    return dict(sorted(categories.items()))
 
 
 def complete_distractor_group(group: dict[str, Any], facts: Sequence[AssetInfo]) -> dict[str, Any]:
-    """Return the group of distractors with what it leaves out: any of the clutter."""
-    names = [one.name for one in facts if not one.mesh.category]
+    """Return a distractor group with its default: any clutter asset."""
+    names = [asset.name for asset in facts if not asset.mesh.category]
     return {"asset": {"kind": "choice", "options": names}} | group if names else group
 
 
 def complete_object_group(
     group: dict[str, Any], facts: Sequence[AssetInfo], path: Path, group_name: str
 ) -> dict[str, Any]:
-    """Return a group of things from files with what it leaves out: any asset, joints anywhere.
+    """Return an object group with its defaults: any asset, joints over their full range.
 
     Raises:
-        RecipeError: it names a joint that none of the assets has.
+        RecipeError: if no asset has a named joint.
     """
     joints = {
         joint.name: {"kind": "uniform", "low": 0.0, "high": 1.0}
-        for one in facts
-        if one.articulation
-        for joint in one.articulation.free_joints
+        for asset in facts
+        if asset.articulation
+        for joint in asset.articulation.free_joints
     }
-    told = group.get("joints", {})
-    for joint in told:
+    own_joints = group.get("joints", {})
+    for joint in own_joints:
         if joint not in joints:
             hint = suggest_name(joint, joints)
             raise RecipeError(
                 path, f"'domain.{group_name}.joints': no asset has a joint '{joint}'. {hint}"
             )
-    any_of = {"kind": "choice", "options": [one.name for one in facts if one.mesh.category]}
-    return {"asset": any_of} | group | {"joints": joints | told}
+    names = [asset.name for asset in facts if asset.mesh.category]
+    default = {"asset": {"kind": "choice", "options": names}}
+    return default | group | {"joints": joints | own_joints}

@@ -1,4 +1,4 @@
-"""Cameras: recipes that are drawn as the camera of given photos would see them."""
+"""Recipes whose cameras are sampled around a camera estimated from photos."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ CAMERA_FILE, RECIPE_FILE = "camera.json", "recipe.toml"
 
 
 def write_camera_recipe(base_recipe: str, photos: Dataset, folder: Path, seed: int) -> str:
-    """Return the path of a recipe whose cameras are drawn around the one that took most of the photos.
+    """Write a recipe with cameras sampled around the camera of most photos, and return its path.
 
-    The camera is told once: where the folder holds it, it stays.
+    An existing estimate of the camera in the folder is reused.
 
     Args:
-        base_recipe: name or path of the one that it is based on.
-        photos: of the camera; their labels are not read.
-        folder: where the camera and the recipe are written.
-        seed: decides which photos are resampled and which cameras are tried.
+        base_recipe: name or path of the base recipe.
+        photos: photos of the camera; labels are not read.
+        folder: folder of the camera and the recipe.
+        seed: seed of the resampled photos and of the calibration.
 
     Raises:
-        InputError: no photo can be used.
-        OutputError: the folder cannot be written.
+        InputError: if no photo is usable.
+        OutputError: if the folder cannot be written.
     """
     camera, path = folder / CAMERA_FILE, folder / RECIPE_FILE
     if not camera.is_file():

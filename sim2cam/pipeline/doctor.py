@@ -1,4 +1,4 @@
-"""What this machine has for the work, and the cure for what it lacks."""
+"""Checks of the installation, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ except BackendError as error:
 
 @dataclass(frozen=True)
 class SystemCheck:
-    """One thing that was looked at.
+    """Result of a check.
 
     Attributes:
-        name: what.
-        ok: whether it is as it should be.
-        status: what there is.
-        remedy: what to do when it is not ok; empty otherwise.
-        required: whether the main job (render, adapt, train, bench) cannot run without it.
+        name: name of the check.
+        ok: whether the check passes.
+        status: installed version or present state.
+        remedy: what to do if the check fails; else empty.
+        required: whether rendering, adaptation, training and benchmarks need it.
     """
 
     name: str
@@ -53,7 +53,7 @@ class SystemCheck:
 
 
 def run_checks() -> list[SystemCheck]:
-    """Return every check; takes a few seconds, raises nothing and changes nothing."""
+    """Run all checks; takes a few seconds, raises nothing and changes nothing."""
     return [
         check_python(),
         check_platform(),
@@ -70,85 +70,85 @@ def run_checks() -> list[SystemCheck]:
 
 
 def can_run(checks: list[SystemCheck]) -> bool:
-    """Return whether the main job can run: everything it needs is ok."""
+    """Return whether all required checks pass."""
     return all(check.ok for check in checks if check.required)
 
 
 def check_python() -> SystemCheck:
-    """Return the version of Python; 3.11 or later is needed."""
+    """Check the version of Python, which must be 3.11 or later."""
     ok = sys.version_info >= (3, 11)
-    cure = "" if ok else "Install Python 3.11, then run: make setup PYTHON=python3.11"
-    return SystemCheck("python", ok, platform.python_version(), cure)
+    remedy = "" if ok else "Install Python 3.11, then run: make setup PYTHON=python3.11"
+    return SystemCheck("python", ok, platform.python_version(), remedy)
 
 
 def check_platform() -> SystemCheck:
-    """Return the system; Linux on x86-64 is the supported one."""
-    found = f"{platform.system()} {platform.machine()}"
-    ok = found == "Linux x86_64"
-    cure = (
+    """Check the operating system; Linux on x86-64 is supported."""
+    platform_name = f"{platform.system()} {platform.machine()}"
+    ok = platform_name == "Linux x86_64"
+    remedy = (
         "" if ok else "Rendering is supported on Linux x86-64; training and benchmarks work here."
     )
-    return SystemCheck("platform", ok, found, cure, required=False)
+    return SystemCheck("platform", ok, platform_name, remedy, required=False)
 
 
 def check_packages() -> SystemCheck:
-    """Return the versions of the packages that sim2cam is built on."""
+    """Check the versions of the required packages."""
     try:
         versions = {name: get_package_version(name) for name in _list_requirements()}
     except metadata.PackageNotFoundError:
         return SystemCheck("packages", False, "sim2cam is not installed", _INSTALL_HINT)
     missing = [name for name, version in versions.items() if version is None]
-    found = ", ".join(f"{name} {version or 'MISSING'}" for name, version in versions.items())
-    return SystemCheck("packages", not missing, found, _INSTALL_HINT if missing else "")
+    status = ", ".join(f"{name} {version or 'MISSING'}" for name, version in versions.items())
+    return SystemCheck("packages", not missing, status, _INSTALL_HINT if missing else "")
 
 
 def check_albumentations() -> SystemCheck:
-    """Return the version of albumentations, of which only 2.0 will do.
+    """Check the version of albumentations, which must be 2.0.
 
-    Its successor, albumentationsx, installs under the same name with another licence (AGPL).
+    Its successor albumentationsx has the same import name and another licence (AGPL).
     """
     if get_package_version("albumentationsx") is not None:
-        cure = "It is under the AGPL: make a new environment without it."
-        return SystemCheck("albumentations", False, "albumentationsx", cure, required=False)
+        remedy = "Its licence is the AGPL. Create a new environment without it."
+        return SystemCheck("albumentations", False, "albumentationsx", remedy, required=False)
     version = get_package_version("albumentations")
     ok = version is not None and version.startswith("2.0.")
-    cure = "" if ok else 'Run: pip install "albumentations>=2.0.8,<2.1"'
-    return SystemCheck("albumentations", ok, version or "missing", cure)
+    remedy = "" if ok else 'Run: pip install "albumentations>=2.0.8,<2.1"'
+    return SystemCheck("albumentations", ok, version or "missing", remedy)
 
 
 def check_opencv() -> SystemCheck:
-    """Return the installed builds of OpenCV, which all write into the same folder."""
+    """Check the installed builds of OpenCV, which overwrite each other's files."""
     builds = {
         dist.name.lower(): dist.version
         for dist in metadata.distributions()
         if re.fullmatch(r"opencv[-_](contrib[-_])?python([-_]headless)?", dist.name.lower())
     }
-    found = ", ".join(f"{name} {version}" for name, version in sorted(builds.items())) or "missing"
-    done, said = _run_in_child("import cv2")
-    if not done:
-        return SystemCheck("opencv", False, f"{found} ({said})", _INSTALL_HINT)
+    status = ", ".join(f"{name} {version}" for name, version in sorted(builds.items())) or "missing"
+    succeeded, message = _run_in_child("import cv2")
+    if not succeeded:
+        return SystemCheck("opencv", False, f"{status} ({message})", _INSTALL_HINT)
     if len(set(builds.values())) == 1:
-        return SystemCheck("opencv", True, found)
+        return SystemCheck("opencv", True, status)
     newest = max(builds.values(), key=lambda v: [int(n) for n in re.findall(r"\d+", v)])
-    pairs = " ".join(f"{name}=={newest}" for name in sorted(builds))
-    cure = f"Their files are mixed. Bring them to one version: pip install {pairs}"
-    return SystemCheck("opencv", False, found, cure, required=False)
+    requirements = " ".join(f"{name}=={newest}" for name in sorted(builds))
+    remedy = f"Files of several versions are mixed. Install one version: pip install {requirements}"
+    return SystemCheck("opencv", False, status, remedy, required=False)
 
 
 def check_pybullet() -> SystemCheck:
-    """Return whether physics can be imported, tried in a child process."""
-    done, said = _run_in_child("import pybullet")
-    if done:
+    """Check that pybullet can be imported, in a child process."""
+    succeeded, message = _run_in_child("import pybullet")
+    if succeeded:
         return SystemCheck("pybullet", True, get_package_version("pybullet") or "present")
-    cure = (
-        "pip has pybullet ready-made up to Python 3.11; on later ones it is built from source: "
+    remedy = (
+        "pybullet has wheels up to Python 3.11; later versions build it from source: "
         "apt-get install -y build-essential python3-dev, then run: pip install pybullet"
     )
-    return SystemCheck("pybullet", False, said, cure)
+    return SystemCheck("pybullet", False, message, remedy)
 
 
 def check_torch() -> SystemCheck:
-    """Return the pair of torch and torchvision, and whether the compiled operators load."""
+    """Check torch and torchvision, and whether their compiled operators load."""
     pair = f"torch {get_package_version('torch')}, torchvision {get_package_version('torchvision')}"
     try:
         from sim2cam.models.compat import has_operators
@@ -157,13 +157,13 @@ def check_torch() -> SystemCheck:
     note = (
         "compiled operators load"
         if has_operators()
-        else "without compiled operators, none are needed"
+        else "no compiled operators, which are optional"
     )
     return SystemCheck("torch", True, f"{pair} ({note})")
 
 
 def check_gpu() -> SystemCheck:
-    """Return the GPU that torch uses, if there is one."""
+    """Check which GPU torch uses, if any."""
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -171,50 +171,58 @@ def check_gpu() -> SystemCheck:
     if torch.cuda.is_available():
         return SystemCheck("gpu", True, torch.cuda.get_device_name(), required=False)
     if not _NVIDIA_DRIVER.exists():
-        return SystemCheck("gpu", True, "none, the CPU does the work", required=False)
-    cure = (
-        f"torch {torch.__version__} does not use the GPU that is here. In a new environment: "
+        return SystemCheck("gpu", True, "none; training runs on the CPU", required=False)
+    remedy = (
+        f"torch {torch.__version__} does not use the GPU of this machine. In a new environment: "
         "make setup TORCH_INDEX=https://download.pytorch.org/whl/cu130"
     )
-    return SystemCheck("gpu", False, "an NVIDIA driver, unused", cure, required=False)
+    return SystemCheck("gpu", False, "NVIDIA driver, not used by torch", remedy, required=False)
 
 
 def check_opengl() -> SystemCheck:
-    """Return OpenGL's renderer, as the rasterizer finds it in a child process."""
-    done, said = _run_in_child(_OPENGL_PROBE)
-    if done:
-        return SystemCheck("opengl", True, said, required=False)
-    cure = (
-        "Renders come from pybullet's TinyRenderer meanwhile. "
+    """Check the OpenGL renderer, in a child process."""
+    succeeded, message = _run_in_child(_OPENGL_PROBE)
+    if succeeded:
+        return SystemCheck("opengl", True, message, required=False)
+    remedy = (
+        "pybullet's slower TinyRenderer is used instead. "
         f"Install Mesa: apt-get install -y --no-install-recommends {MESA_PACKAGES}"
     )
-    return SystemCheck("opengl", False, f"none ({said})", cure, required=False)
+    return SystemCheck("opengl", False, f"none ({message})", remedy, required=False)
 
 
 def check_cache() -> SystemCheck:
-    """Return the cache folder and whether it can be written."""
+    """Check that the cache folder is writable."""
     folder = get_cache_folder()
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    ok = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
-    cure = "" if ok else f"{there} cannot be written. Set SIM2CAM_CACHE to a folder that can."
-    return SystemCheck("cache", ok, str(folder), cure, required=False)
+    existing_folder = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    ok = existing_folder.is_dir() and os.access(existing_folder, os.W_OK | os.X_OK)
+    remedy = (
+        "" if ok else f"{existing_folder} is not writable. Set SIM2CAM_CACHE to a writable folder."
+    )
+    return SystemCheck("cache", ok, str(folder), remedy, required=False)
 
 
 def check_disk(folder: Path) -> SystemCheck:
-    """Return the free space where ``folder`` lies."""
+    """Check the free disk space of a folder."""
     free_gb = shutil.disk_usage(folder).free / 1e9
     ok = free_gb >= _MIN_FREE_GB
-    cure = "" if ok else f"At least {_MIN_FREE_GB:.0f} GB are needed. Free some, or work elsewhere."
-    return SystemCheck("disk", ok, f"{free_gb:.1f} GB free in {folder}", cure)
+    remedy = (
+        ""
+        if ok
+        else f"At least {_MIN_FREE_GB:.0f} GB are needed. Free disk space, or use another disk."
+    )
+    return SystemCheck("disk", ok, f"{free_gb:.1f} GB free in {folder}", remedy)
 
 
 def _list_requirements() -> list[str]:
-    needed = [line for line in metadata.requires("sim2cam") or [] if "extra ==" not in line]
-    return sorted((re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed), key=str.lower)
+    requirements = [line for line in metadata.requires("sim2cam") or [] if "extra ==" not in line]
+    return sorted(
+        (re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requirements), key=str.lower
+    )
 
 
 def _run_in_child(code: str) -> tuple[bool, str]:
-    """Return whether the code ran to its end, and the last line it said."""
+    """Run code in a child process; return whether it succeeds, and its last line of output."""
     try:
         child = subprocess.run(  # noqa: S603 (the code is this module's own)
             [sys.executable, "-c", code],

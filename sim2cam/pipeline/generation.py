@@ -1,4 +1,4 @@
-"""Generating: a recipe and a seed to a data set of labelled pictures, shard by shard."""
+"""Generation of a labelled dataset from a recipe and a seed, shard by shard."""
 
 from __future__ import annotations
 
@@ -57,21 +57,26 @@ Floats = NDArray[np.float64]
 _TRIAL_SAMPLES = 4
 _PREVIEW_PX = 400
 _MIN_PX = 16
-_MAX_INITIAL_FAILURES = 5  # first scenes of a shard, after which the recipe is to blame
+_MAX_INITIAL_FAILURES = 5  # failed scenes at the start of a shard before the recipe is refused
 _MAX_SHOWN = 3
 
 Progress = Callable[[int, int], None]
-"""Called with samples done and samples in all."""
+"""Called with the numbers of finished samples and of all samples."""
 
 
 @dataclass(frozen=True)
 class RenderUnit:
-    """One shard to be made; with the recipe as JSON, so that it travels to another process.
+    """A shard to render.
 
     Attributes:
-        change: of every scene.
-        scenes: data set whose settled scenes are taken; None settles them.
-        render_images: whether they are rendered too.
+        recipe: recipe as JSON, for other processes.
+        seed: dataset seed.
+        root: folder of the dataset.
+        shard: shard number.
+        count: number of samples.
+        change: intervention on every scene.
+        scenes: dataset whose settled scenes are used; None to simulate scenes.
+        render_images: whether to render images.
     """
 
     recipe: str
@@ -97,23 +102,35 @@ def generate(
     change: Intervention = NO_INTERVENTION,
     scenes: Path | None = None,
 ) -> Dataset:
-    """Return the data set of ``count`` samples, made or completed in the folder ``root``.
+    """Generate or complete a dataset in a folder.
 
-    Equal recipe, seed and change give equal bytes, with any number of workers, after any
-    interruption. With a change, sample *i* is the counterfactual of sample *i* of the data set
-    without it. With the folder of a data set of the same scenes, they are not settled again: other
-    channels, or another machine's pictures, of what that one settled.
+    Equal recipe, seed and change give equal bytes, with any number of workers and after any
+    interruption. With a change, sample *i* is the counterfactual of sample *i* without it. With a
+    dataset of settled scenes, nothing is simulated: this renders other channels, or images on
+    another machine.
 
-    A scene that does not settle, or does not become what is required, within its budget is
-    quarantined: the data set lacks its samples, a RepairWarning names it, and its shard lists it.
-    Finished shards whose files are damaged, by their sizes and times, are made anew.
+    A scene that exceeds its budget of rejections is quarantined: the dataset lacks its samples, a
+    RepairWarning names it, and its shard lists it. Finished shards with damaged files, by size and
+    time, are generated again.
+
+    Args:
+        recipe: recipe of the scenes.
+        root: folder of the dataset.
+        count: number of samples.
+        seed: dataset seed.
+        workers: number of processes.
+        resume: whether to complete an existing dataset.
+        overwrite: whether to replace an existing dataset.
+        progress: called with the numbers of finished samples and of all samples.
+        change: intervention on every scene.
+        scenes: folder of a dataset with the same settled scenes; None to simulate scenes.
 
     Raises:
-        InputError: the data set of scenes has other ones.
-        OutputError: the folder holds something else, is in use, or cannot be written.
-        SceneError: no scene can be made.
-        Sim2CamError: worker processes died or hung; all other shards are finished.
-        UsageError: a change of what the recipe does not have.
+        InputError: if the dataset of settled scenes has other scenes.
+        OutputError: if the folder has other content, is in use, or cannot be written.
+        SceneError: if no scene is valid.
+        Sim2CamError: if worker processes die or hang; all other shards are finished.
+        UsageError: if the change does not fit the recipe.
     """
     check_change(recipe, change)
     if scenes is not None:
@@ -145,10 +162,10 @@ def simulate_scenes(
     progress: Progress,
     change: Intervention = NO_INTERVENTION,
 ) -> int:
-    """Return how many scenes there are, settled, in the folder ``root``: those of ``count`` samples, without
-    their pictures, which ``generate`` makes of it as ``scenes``, here or on a machine without physics.
+    """Simulate the scenes of a dataset without images, and return their number.
 
-    Arguments and errors are those of ``generate``.
+    ``generate`` renders them with ``scenes``, also on a machine without physics. Arguments and
+    errors are those of ``generate``.
     """
     check_change(recipe, change)
     with lock_folder(root):
@@ -166,7 +183,7 @@ def simulate_scenes(
 def _make_shards(
     recipe: Recipe, units: Sequence[RenderUnit], workers: int, progress: Progress
 ) -> None:
-    """Make the shards that are missing or damaged."""
+    """Make missing or damaged shards."""
     missing = [unit for unit in units if _is_missing(unit, recipe)]
     count = sum(unit.count for unit in units)
     done = count - sum(unit.count for unit in missing)
@@ -177,22 +194,22 @@ def _make_shards(
 
 
 def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
-    """Warn of scenes that could not be made.
+    """Warn of quarantined scenes.
 
     Raises:
-        SceneError: none could.
+        SceneError: if no scene is valid.
     """
     failed = read_quarantined(root)
     if not failed:
         return
     scenes = sum(map(_count_scenes, units))
-    reasons = "".join(f"\n  {one.reason}" for one in failed[:_MAX_SHOWN])
+    reasons = "".join(f"\n  {scene.reason}" for scene in failed[:_MAX_SHOWN])
     more = f"\n  … and {len(failed) - _MAX_SHOWN} more" if len(failed) > _MAX_SHOWN else ""
     if not scenes:
         raise SceneError(failed[0].reason)
     warnings.warn(
-        f"{root}: {len(failed)} of {scenes + len(failed)} scenes could not be made and are left out; "
-        f"{QUARANTINED}.jsonl of their shards lists them:{reasons}{more}",
+        f"{root}: {len(failed)} of {scenes + len(failed)} scenes are not valid and are left out; "
+        f"{QUARANTINED}.jsonl in their shards lists them:{reasons}{more}",
         RepairWarning,
         stacklevel=2,
     )
@@ -201,12 +218,13 @@ def _warn_quarantined(root: Path, units: Sequence[RenderUnit]) -> None:
 def render_preview(
     recipe: Recipe, root: Path, *, seed: int, change: Intervention = NO_INTERVENTION
 ) -> Dataset:
-    """Return a data set of one shard of small stills in the folder ``root``: what the first camera
-    sees of the first scenes that ``generate`` makes, which are held to what is required at full size.
+    """Render one shard of small stills: the first camera of the first scenes of ``generate``.
+
+    Requirements are checked at full size.
 
     Raises:
-        SceneError: a scene cannot be settled.
-        UsageError: a change of what the recipe does not have.
+        SceneError: if a scene does not come to rest.
+        UsageError: if the change does not fit the recipe.
     """
     render = recipe.render
     scale = min(1.0, _PREVIEW_PX / max(render.width, render.height))
@@ -218,45 +236,44 @@ def render_preview(
         channels=(),
         sequence=None,
     )
-    shrunk, full = replace(recipe, render=small), recipe.to_stills()
-    prepare_folder(root, _build_header(shrunk, seed, change), resume=False, overwrite=False)
+    preview, full = replace(recipe, render=small), recipe.to_stills()
+    prepare_folder(root, _build_header(preview, seed, change), resume=False, overwrite=False)
     scenes: list[dict[str, Any]] = []
 
     def render_samples() -> Iterator[NewSample]:
         for index in range(SAMPLES_PER_SHARD):
-            settled = _replace_cameras(simulate_scene(full, seed, index, change), shrunk)
-            scenes.append(_serialize_scene(settled, shrunk))
-            yield from _render_scene(shrunk, settled, seed)
+            settled = _replace_cameras(simulate_scene(full, seed, index, change), preview)
+            scenes.append(_serialize_scene(settled, preview))
+            yield from _render_scene(preview, settled, seed)
 
     write_shard(root, 0, render_samples(), scenes)
     return read_dataset(root)
 
 
 def _replace_cameras(settled: SettledScene, recipe: Recipe) -> SettledScene:
-    """Return a scene at rest with cameras of a recipe's size."""
+    """Return the scene at rest with the cameras of another recipe."""
     scene = replace(settled.scene, cameras=recipe.compose_scene(settled.sampled_values).cameras)
     return replace(settled, scene=scene, sequence=(replace(settled.sequence[-1], scene=scene),))
 
 
 def find_unknown_instances(change: Intervention, root: Path) -> tuple[str, ...]:
-    """Return what a change names that none of the scenes of a data set has."""
+    """Return the instances of a change that no scene of a dataset has."""
     names = dict.fromkeys(change.list_instances())
     for scene in read_scenes(root) if names else ():
-        there = {
-            path.rpartition("/")[0] for path in scene.sampled_values
-        } | scene.sampled_values.keys()
-        names = {name: None for name in names if name not in there}
+        groups = {path.rpartition("/")[0] for path in scene.sampled_values}
+        present = groups | scene.sampled_values.keys()
+        names = {name: None for name in names if name not in present}
     return tuple(names)
 
 
 def estimate_cost(
     recipe: Recipe, *, count: int, seed: int, workers: int, change: Intervention = NO_INTERVENTION
 ) -> dict[str, float]:
-    """Return shards, seconds and gigabytes that a data set would take, from a few trial samples.
+    """Estimate shards, seconds and gigabytes of a dataset from a few samples.
 
     Raises:
-        SceneError: a scene cannot be settled.
-        UsageError: a change of what the recipe does not have.
+        SceneError: if a scene does not come to rest.
+        UsageError: if the change does not fit the recipe.
     """
     trials = max(_TRIAL_SAMPLES, recipe.render.samples_per_scene)
     shards = -(-count // SAMPLES_PER_SHARD)
@@ -267,17 +284,17 @@ def estimate_cost(
         make_shard(RenderUnit(recipe.to_json(), seed, root, 0, trials, change))
         seconds = time.monotonic() - start
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-    share = count / trials
-    at_once = min(workers, shards, os.cpu_count() or 1)
+    factor = count / trials
+    parallel = min(workers, shards, os.cpu_count() or 1)
     return {
         "shards": shards,
-        "seconds": seconds * share / at_once,
-        "gigabytes": size * share / 1e9,
+        "seconds": seconds * factor / parallel,
+        "gigabytes": size * factor / 1e9,
     }
 
 
 def make_shard(unit: RenderUnit) -> int:
-    """Make one shard and returns its number of samples."""
+    """Make one shard and return its number of samples."""
     recipe = Recipe.from_json(unit.recipe)
     scenes: list[dict[str, Any]] = []
     failed: list[dict[str, Any]] = []
@@ -303,25 +320,25 @@ def _build_header(recipe: Recipe, seed: int, change: Intervention) -> dict[str, 
 
 
 def _collect_symmetries(recipe: Recipe) -> dict[str, Any]:
-    """Return those of the kinds of object that the recipe labels, where it asks for them."""
+    """Return the symmetries of the labelled objects, if the recipe has that channel."""
     if "symmetries" not in recipe.render.channels:
         return {}
     kinds: dict[str, Any] = {}
-    shown = {"die": tuple(sorted(DIE_FACE_NORMALS))} if recipe.domain.die is not None else {}
-    for name, categories in (shown | list_categories(recipe.domain)).items():
+    die = {"die": tuple(sorted(DIE_FACE_NORMALS))} if recipe.domain.die is not None else {}
+    for name, categories in (die | list_categories(recipe.domain)).items():
         kind = OBJECT_KINDS[name]
         kinds[name] = {
             "categories": categories,
             "symmetries": kind.symmetries,
             "shape_symmetries": kind.shape_symmetries,
         }
-    labelled = (one for one in recipe.assets if one.mesh.category)
-    for facts in labelled:  # their cards tell one kind of symmetry, that of shape and colours
-        kinds[facts.name] = {
-            "categories": [facts.mesh.category],
-            "symmetries": facts.symmetries,
-            "shape_symmetries": facts.symmetries,
-        }
+    for asset in recipe.assets:
+        if asset.mesh.category:  # assets have only symmetries of shape and colours together
+            kinds[asset.name] = {
+                "categories": [asset.mesh.category],
+                "symmetries": asset.symmetries,
+                "shape_symmetries": asset.symmetries,
+            }
     return {"objects": kinds}
 
 
@@ -345,13 +362,13 @@ def _is_missing(unit: RenderUnit, recipe: Recipe) -> bool:
 
 
 def _count_scenes(unit: RenderUnit) -> int:
-    """Return how many scenes a finished shard has."""
+    """Return the number of scenes of a finished shard."""
     content = read_shard_content(unit.root, unit.shard)
     return 0 if content is None else content.scenes
 
 
 def _list_scene_indices(unit: RenderUnit, recipe: Recipe) -> range:
-    """Return the scenes of a shard."""
+    """Return the scene indices of a shard."""
     first, per_scene = unit.shard * SAMPLES_PER_SHARD, recipe.render.samples_per_scene
     return range(first // per_scene, -(-(first + unit.count) // per_scene))
 
@@ -359,16 +376,16 @@ def _list_scene_indices(unit: RenderUnit, recipe: Recipe) -> range:
 def _render_unit(
     recipe: Recipe, unit: RenderUnit, scenes: list[dict[str, Any]], failures: list[dict[str, Any]]
 ) -> Iterator[NewSample]:
-    """Yield the samples of a shard, and fill in the records of scenes that are made and of those that fail.
+    """Yield the samples of a shard; append records of valid and of failed scenes.
 
     Raises:
-        SceneError: the first scenes fail, one after another.
+        SceneError: if the first scenes all fail.
     """
     per_scene = recipe.render.samples_per_scene
-    past = unit.shard * SAMPLES_PER_SHARD + unit.count
+    end = unit.shard * SAMPLES_PER_SHARD + unit.count
     for scene_index in _list_scene_indices(unit, recipe):
         send_heartbeat()
-        count = min(per_scene, past - scene_index * per_scene)
+        count = min(per_scene, end - scene_index * per_scene)
         try:
             settled = _get_settled_scene(recipe, unit, scene_index)
         except SceneError as error:
@@ -391,7 +408,7 @@ def _get_settled_scene(recipe: Recipe, unit: RenderUnit, index: int) -> SettledS
 
 
 def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[NewSample]:
-    """Yield the samples of a scene, one camera's film after another's."""
+    """Yield the samples of a scene, camera by camera."""
     points = _sample_track_points(recipe, settled, seed)
     for view in range(recipe.render.views):
         for number, neighbours in enumerate(
@@ -401,7 +418,7 @@ def _render_scene(recipe: Recipe, settled: SettledScene, seed: int) -> Iterator[
 
 
 def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> dict[str, Floats]:
-    """Return the points (n, 3) of each labelled body that are followed, in its own frame."""
+    """Return the tracked points (n, 3) of each labelled body, in its own frame."""
     count = recipe.render.sequence.track_count if recipe.render.sequence else 0
     streams = {
         body: derive_rng(
@@ -418,25 +435,27 @@ def _sample_track_points(recipe: Recipe, settled: SettledScene, seed: int) -> di
 def _iterate_neighbours(
     frames: Iterator[Frame],
 ) -> Iterator[tuple[Frame | None, Frame, Frame | None]]:
-    """Yield each frame between the one before and the one after it, no more of them at a time."""
-    before, now = None, next(frames)
-    for after in frames:
-        yield before, now, after
-        before, now = now, after
-    yield before, now, None
+    """Yield each frame with the frames before and after it, holding three frames at most."""
+    previous, current = None, next(frames)
+    for following in frames:
+        yield previous, current, following
+        previous, current = current, following
+    yield previous, current, None
 
 
 def _render_frames(recipe: Recipe, settled: SettledScene, view: int) -> Iterator[Frame]:
-    """Yield the frames of one camera's film, whose automatics follow the light."""
-    earlier: PreviousSettings | None = None
+    """Yield the frames of one camera; auto exposure and white balance follow the earlier frames."""
+    previous: PreviousSettings | None = None
     for instant, following in itertools.zip_longest(settled.sequence, settled.sequence[1:]):
         scene = instant.scene
         if view == 0 or len(settled.sequence) > 1:
             get_rasterizer().load(scene)
-        frame = shoot(scene, scene.cameras[view], get_rasterizer(), recipe.render.channels, earlier)
+        frame = shoot(
+            scene, scene.cameras[view], get_rasterizer(), recipe.render.channels, previous
+        )
         yield frame
         if following:
-            earlier = PreviousSettings(frame.auto_settings, following.seconds - instant.seconds)
+            previous = PreviousSettings(frame.auto_settings, following.seconds - instant.seconds)
 
 
 def _build_sample(
@@ -447,27 +466,27 @@ def _build_sample(
     neighbours: tuple[Frame | None, Frame, Frame | None],
     track_points: Mapping[str, Floats],
 ) -> NewSample:
-    before, frame, after = neighbours
+    previous, frame, following = neighbours
     camera = frame.view.camera
     flows = {
-        name: compute_flow_channel(frame.view, other.view)
-        for name, other in zip(FLOW_CHANNELS, (before, after), strict=True)
-        if other is not None and name in recipe.render.channels
+        name: compute_flow_channel(frame.view, neighbour.view)
+        for name, neighbour in zip(FLOW_CHANNELS, (previous, following), strict=True)
+        if neighbour is not None and name in recipe.render.channels
     }
-    facts: dict[str, Any] = {
+    metadata: dict[str, Any] = {
         "scene_index": settled.index,
         "view": view,
         "lens": camera.lens,
         "depth_along": camera.lens.depth_along,
     }
     if len(settled.sequence) > 1 or camera.shutter or camera.twist:
-        facts["frame_info"] = _build_moment(
+        metadata["frame_info"] = _build_frame_info(
             camera, frame_number, settled.sequence[frame_number].seconds
         )
     if len(settled.sequence) > 1:
-        chosen = frame.auto_settings
-        facts["gains"] = CameraGains(
-            exposure=chosen.gain, red=chosen.red_gain, blue=chosen.blue_gain
+        settings = frame.auto_settings
+        metadata["gains"] = CameraGains(
+            exposure=settings.gain, red=settings.red_gain, blue=settings.blue_gain
         )
     return NewSample(
         index=settled.index * recipe.render.samples_per_scene
@@ -480,7 +499,7 @@ def _build_sample(
         objects=frame.objects,
         channels={**frame.channels, **flows},
         right_image_bytes=frame.right,
-        metadata=facts
+        metadata=metadata
         | _drop_missing(
             occlusions=frame.occlusions,
             depth_unit_m=camera.depth_camera and camera.depth_camera.depth_unit_m,
@@ -498,7 +517,7 @@ def _build_raw_format(camera: Camera) -> RawFormat | None:
     return RawFormat(mosaic.pattern, mosaic.black_level(), mosaic.white_level())
 
 
-def _build_moment(camera: Camera, frame_number: int, seconds: float) -> FrameInfo:
+def _build_frame_info(camera: Camera, frame_number: int, seconds: float) -> FrameInfo:
     return FrameInfo(
         frame_index=frame_number,
         first_row_s=seconds + float(camera.compute_row_times_s()[0]),
@@ -509,13 +528,13 @@ def _build_moment(camera: Camera, frame_number: int, seconds: float) -> FrameInf
     )
 
 
-def _drop_missing(**facts: object) -> dict[str, object]:
-    return {name: value for name, value in facts.items() if value is not None}
+def _drop_missing(**fields: object) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _serialize_scene(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
-    """Return what is recorded of a scene; files go by their names in the recipe."""
-    facts: dict[str, Any] = {
+    """Return the record of a scene, with files by their names in the recipe."""
+    record: dict[str, Any] = {
         "scene_index": settled.index,
         "attempt": settled.attempt,
         "rejections": list(settled.rejections),
@@ -524,19 +543,19 @@ def _serialize_scene(settled: SettledScene, recipe: Recipe) -> dict[str, Any]:
         "scene": settled.scene.replace_paths(recipe.map_file_names()),
     }
     if settled.counterfactual:
-        facts["counterfactual"] = settled.counterfactual
+        record["counterfactual"] = settled.counterfactual
     if settled.requirement_values:
-        facts["requirement_values"] = dict(settled.requirement_values)
+        record["requirement_values"] = dict(settled.requirement_values)
     if len(settled.sequence) > 1:
-        facts["sequence"] = [_serialize_instant(instant) for instant in settled.sequence]
-    return facts
+        record["sequence"] = [_serialize_instant(instant) for instant in settled.sequence]
+    return record
 
 
 def _serialize_instant(instant: Instant) -> dict[str, Any]:
-    """Return where bodies that can move are at a time, how they move, and what touches."""
-    moving = [body for body in instant.scene.bodies if not body.is_fixed]
+    """Return the poses and velocities of movable bodies at a time, and the contacts."""
+    movable = [body for body in instant.scene.bodies if not body.is_fixed]
     return {
         "seconds": instant.seconds,
-        "bodies": {body.name: body.get_motion() for body in moving},
+        "bodies": {body.name: body.get_motion() for body in movable},
         "contacts": instant.contacts,
     }

@@ -1,4 +1,4 @@
-"""A first recipe for objects of one's own, with lengths that suit them."""
+"""First recipe for objects from a folder, with lengths that suit their sizes."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ _LENGTH_RATIOS = {
     "layout/wall_m": (0.1, 0.4),
     "distractor/size_m": (0.1, 1.0),
 }
-"""Lengths of a recipe, from and to, over that of its middle object."""
+"""Ranges of lengths in a recipe, over the median object length."""
 
 _RECIPE_TEMPLATE = """\
-# Scenes of the objects in {folder}. `sim2cam render {file} --preview` shows 16 of them.
-# What is left out is as in the recipes that this one builds on; every number is free to be changed.
+# Scenes of the objects in {folder}. Show 16 scenes with `sim2cam render {file} --preview`.
+# Missing keys are inherited from the base recipe. All numbers can be changed.
 base = "objects"
 name = {name}
 {categories}
 
 [assets]
-folder = {folder}  # from here; `sim2cam assets` lists what is in it
+folder = {folder}  # relative to this file; `sim2cam assets` lists its content
 {unit}
 
 [render]
 {size}
-views = 4  # cameras that look at each scene
+views = 4  # cameras per scene
 
-# Lengths are in metres. The middle one of the objects, by size, is {length:.3g} m long.
+# Lengths are in metres. The median object length is {length:.3g} m.
 [domain.layout]
 object_count = {{ kind = "integers", low = 2, high = 8 }}
-region_m = {{ kind = "log_uniform", {region_m} }}  # thrown within
+region_m = {{ kind = "log_uniform", {region_m} }}  # radius within which objects are dropped
 drop_height_m = {{ kind = "uniform", {drop_height_m} }}
-surface_side_m = {{ kind = "uniform", {surface_side_m} }}  # of mat or tray
+surface_side_m = {{ kind = "uniform", {surface_side_m} }}  # side of mat or tray
 wall_m = {{ kind = "uniform", {wall_m} }}
 
-[domain.distractor]  # other things on the table; with shape = "asset" those of a folder in [assets.clutter]
+[domain.distractor]  # unlabelled objects; shape = "asset" takes them from [assets.clutter]
 size_m = {{ kind = "log_uniform", {size_m} }}
 
-[domain.view]  # pixels that the middle object covers in a picture 640 pixels wide
+[domain.view]  # size of the median object in pixels, in an image 640 pixels wide
 object_px = {{ kind = "log_uniform", low = 60.0, high = 240.0 }}
 
 [train]
@@ -67,26 +67,26 @@ def format_recipe(
     """Return the text of a recipe that throws the assets of a folder.
 
     Args:
-        path: where it is going to lie.
-        folder: of assets.
-        assets: what became of its files.
-        captures: whose size the pictures get; None without any.
+        path: path of the new recipe.
+        folder: folder of the assets.
+        assets: import results of its files.
+        captures: real images, whose most common size the renders get; None for a default size.
 
     Raises:
-        InputError: an asset cannot be used.
+        InputError: if an asset is unusable.
     """
-    facts = [one.facts for one in assets if one.facts is not None]
-    problems = [one.problem for one in assets if one.problem]
+    asset_infos = [entry.facts for entry in assets if entry.facts is not None]
+    problems = [entry.problem for entry in assets if entry.problem]
     if problems:
-        raise InputError(folder, f"{problems[0]} Mend it or take it out of the folder.")
-    length = float(np.median([max(one.size_m) for one in facts]))
-    categories = sorted({one.mesh.category for one in facts})
+        raise InputError(folder, f"{problems[0]} Fix the file, or remove it from the folder.")
+    length = float(np.median([max(asset.size_m) for asset in asset_infos]))
+    categories = sorted({asset.mesh.category for asset in asset_infos})
     return _RECIPE_TEMPLATE.format(
         file=path.name,
         name=_quote(path.stem),
         categories=f"categories = [{', '.join(map(_quote, categories))}]",
         folder=_quote(Path(os.path.relpath(folder, path.parent)).as_posix()),
-        unit=_format_unit_line(assets, max(facts, key=lambda one: max(one.size_m))),
+        unit=_format_unit_line(assets, max(asset_infos, key=lambda asset: max(asset.size_m))),
         size=_format_size_lines(captures),
         length=length,
         **{path.rpartition("/")[2]: _format_range(path, length) for path in _LENGTH_RATIOS},
@@ -94,34 +94,34 @@ def format_recipe(
 
 
 def _format_range(factor_path: str, length: float) -> str:
-    """Return the ends of a length, as far as the factor allows them."""
+    """Return the range of a length, clipped to the limits of the factor."""
     low, high = (
-        float(np.clip(share * length, *get_bounds(factor_path)))
-        for share in _LENGTH_RATIOS[factor_path]
+        float(np.clip(ratio * length, *get_bounds(factor_path)))
+        for ratio in _LENGTH_RATIOS[factor_path]
     )
     return f"low = {low:.3g}, high = {high:.3g}"
 
 
 def _format_unit_line(assets: Sequence[Imported], largest: AssetInfo) -> str:
     size = " x ".join(f"{1e3 * side:.3g}" for side in largest.size_m)
-    shown = f"the largest, {largest.name}, is {size} mm"
-    guesses = {one.guessed_unit for one in assets if one.guessed_unit}
+    description = f"the largest asset, {largest.name}, is {size} mm"
+    guesses = {entry.guessed_unit for entry in assets if entry.guessed_unit}
     if len(guesses) != 1:
-        how = "guessed file by file" if guesses else "known"
-        return f'# unit = "mm"  # of the files\' numbers; {how}: {shown}'
-    return f'unit = "{guesses.pop()}"  # of the files\' numbers; guessed: {shown}'
+        source = "guessed per file" if guesses else "defined by the files"
+        return f'# unit = "mm"  # {source}: {description}'
+    return f'unit = "{guesses.pop()}"  # guessed: {description}'
 
 
 def _format_size_lines(captures: Dataset | None) -> str:
     width, height = _DEFAULT_SIZE
-    words = "of the pictures, pixels; take those of your photos"
+    comment = "pixels; use the size of your real images"
     if captures is not None:
         sizes = Counter((sample.width, sample.height) for sample in captures.samples)
         (full_width, full_height), _ = sizes.most_common(1)[0]
         scale = min(1.0, _LONGER_SIDE_PX / max(full_width, full_height))
         width, height = round(full_width * scale), round(full_height * scale)
-        words = f"of the pictures; most captures have {full_width} x {full_height} pixels"
-    return f"width = {width}  # {words}\nheight = {height}"
+        comment = f"most real images have {full_width} x {full_height} pixels"
+    return f"width = {width}  # {comment}\nheight = {height}"
 
 
 def _quote(text: str) -> str:

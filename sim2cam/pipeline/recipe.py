@@ -1,4 +1,4 @@
-"""Recipes: the one configuration file, as frozen values."""
+"""Recipe: the configuration file of all stages, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -64,19 +64,18 @@ _PINHOLE_CHANNELS = ("disparity", "shared")
 _SHIFT_FACTORS = ("shift_x", "shift_y")
 _MAX_RECIPE_BYTES = 1 << 24
 MAX_SIDE_PX = 4096
-"""Longest side of a picture that is rendered."""
+"""Largest width and height of rendered images."""
 
 
 @dataclass(frozen=True)
 class SequenceOptions:
-    """Pictures of each scene on its way to rest; the last one is what a still shows.
+    """Frames of each scene on its way to rest; the last frame equals the still image.
 
     Attributes:
-        frames: pictures of each camera; 2, 4, 8 or 16.
-        interval_s: from one to the next. A film that is longer than the way to rest begins with
-            bodies that are held still where they are let go. A die that tumbles is of the
-            category that its upper face has then.
-        track_count: points of each labelled object that are followed through the film; 0 for none.
+        frames: frames of each camera; 2, 4, 8 or 16.
+        interval_s: time between frames. A sequence longer than the motion starts with bodies held
+            at their initial poses. The category of a tumbling die is the upper face at that time.
+        track_count: tracked points of each labelled object; 0 for none.
     """
 
     frames: int
@@ -95,14 +94,14 @@ _MAX_TRACKS = 4096
 
 @dataclass(frozen=True)
 class RenderOptions:
-    """What is made of each scene.
+    """Images and channels of each scene.
 
     Attributes:
-        width, height: pixels.
-        views: cameras that look at each scene; 1, 2, 4, 8 or 16.
-        channels: what is written beside the picture, of ``dataset.channels``.
-        sequence: pictures on the way to rest; None for stills.
-        rest: what is taken for rest; None for the first rest that holds.
+        width, height: image size in pixels.
+        views: cameras of each scene; 1, 2, 4, 8 or 16.
+        channels: additional channels, of ``sim2cam.data.channels``.
+        sequence: frames on the way to rest; None for stills.
+        rest: criterion of rest; None for the default.
     """
 
     width: int = 640
@@ -129,27 +128,25 @@ class RenderOptions:
             raise ValueError(f"unknown channel '{name}'. {suggest_name(name, allowed)}")
         flows = [name for name in self.channels if name.startswith("flow")]
         if flows and self.sequence is None:
-            raise ValueError(
-                f"{flows[0]} leads to another picture: it needs a table render.sequence"
-            )
+            raise ValueError(f"channel '{flows[0]}' needs a [render.sequence]")
 
     @property
     def frames_per_view(self) -> int:
-        """Pictures that each camera takes of a scene."""
+        """Images of each camera in a scene."""
         return self.sequence.frames if self.sequence else 1
 
     @property
     def samples_per_scene(self) -> int:
-        """Pictures of each scene."""
+        """Images of each scene."""
         return self.views * self.frames_per_view
 
 
 @dataclass(frozen=True)
 class ImageFolder:
-    """Where pictures of a recipe lie, as its ``[skies]`` and ``[pictures]`` tables say.
+    """The ``[skies]`` or ``[pictures]`` table of a recipe.
 
     Attributes:
-        folder: of files, beside the recipe.
+        folder: folder of image files, relative to the recipe.
     """
 
     folder: str
@@ -157,13 +154,14 @@ class ImageFolder:
 
 @dataclass(frozen=True)
 class AdaptOptions:
-    """How renders are brought toward captures.
+    """Adaptation of renders to real images.
 
     Attributes:
-        method: the learned translator, a published one, or a transfer without a network.
-        translator: its training; a file may name a preset and what is otherwise.
-        reference: the training of a published one.
-        certificate: what no translation may do to a picture.
+        method: default translator, published translator or parameter-free transfer.
+        translator: training settings of the default translator; a file may name a preset and change
+            single settings.
+        reference: training settings of a published translator.
+        certificate: limits that each translation must meet.
     """
 
     method: AdaptMethod = "translator"
@@ -174,20 +172,19 @@ class AdaptOptions:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that is decided about a run.
+    """Configuration of all stages.
 
     Attributes:
-        name: of the recipe.
-        categories: names, in order; those of the assets where a file leaves them out.
-        domain: what is random, and how.
-        assets: the objects that can be thrown besides dice, and clutter, which has no category; a file
-            names their folders alone.
+        name: name of the recipe.
+        categories: category names in order; a file may leave out those of assets.
+        domain: randomized factors and their distributions.
+        assets: mesh assets and clutter, which has no category; a file names their folders.
         render: size, views and channels.
-        adapt: how renders are brought toward captures.
-        train: the detector's training.
-        require: what every scene must be, by names of one's own.
-        skies: photographed light from all around; a file names its folder alone.
-        pictures: of surfaces; a file names their folder alone.
+        adapt: adaptation of renders to real images.
+        train: training settings of the detector.
+        require: requirements that every scene must meet, by name.
+        skies: environment maps; a file names their folder.
+        pictures: texture images; a file names their folder.
     """
 
     name: str
@@ -206,15 +203,13 @@ class Recipe:
             problem = find_category_problem(name)
             if problem is not None:
                 raise ValueError(problem.removesuffix("."))
-        if "/" in self.name or "\\" in self.name:  # files are named after it
-            raise ValueError(f"name must be without slashes, not {self.name}")
+        if "/" in self.name or "\\" in self.name:  # the name is part of file names
+            raise ValueError(f"name must not contain slashes, but is {self.name}")
         missing = sorted(DIE_FACE_NORMALS.keys() - set(self.categories))
         if self.domain.die is not None and missing:
-            raise ValueError(
-                f"the upward face of a die is its category, and categories lack {', '.join(missing)}"
-            )
-        shown = {facts.mesh.category for facts in self.assets} - {""}  # which clutter has
-        missing = sorted(shown - set(self.categories))
+            raise ValueError(f"categories lack {', '.join(missing)}, the upper faces of a die")
+        asset_categories = {asset.mesh.category for asset in self.assets} - {""}  # "": clutter
+        missing = sorted(asset_categories - set(self.categories))
         if missing:
             raise ValueError(f"categories lack {', '.join(missing)} of the assets")
         for channel in self.render.channels:
@@ -228,47 +223,47 @@ class Recipe:
                 )
 
     def _is_pinhole(self) -> bool:
-        bends = [
+        factors = [
             (name, d) for name, d in iterate_factors(self.domain.lens) if name not in _SHIFT_FACTORS
         ]
-        return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in bends)
+        return all(isinstance(d, Constant) and d.value == (name == "aspect") for name, d in factors)
 
     def compose_scene(self, sampled_values: FactorValues) -> Scene:
-        """Return the scene of a draw, not yet settled."""
+        """Return the scene of sampled values, before simulation."""
         size = (self.render.width, self.render.height)
         return build_scene(sampled_values, *size, self.assets, self.skies, self.pictures)
 
     def to_stills(self) -> Recipe:
-        """Return the recipe of the same scenes at rest: pictures alone, no films."""
+        """Return the recipe without sequences and channels."""
         stills = dataclasses.replace(self.render, sequence=None, channels=())
         return dataclasses.replace(self, render=stills)
 
     def map_file_names(self) -> dict[str, str]:
-        """Return how records call the files that scenes are made of, by their paths."""
-        assets = {one.mesh.path: one.name for one in self.assets}
-        skies = {one.file.path: f"skies/{one.name}" for one in self.skies}
-        return assets | skies | {one.file.path: f"pictures/{one.name}" for one in self.pictures}
+        """Return the names of asset and image files in records, by path."""
+        assets = {asset.mesh.path: asset.name for asset in self.assets}
+        skies = {sky.file.path: f"skies/{sky.name}" for sky in self.skies}
+        textures = {texture.file.path: f"pictures/{texture.name}" for texture in self.pictures}
+        return assets | skies | textures
 
     def collect_licences(self) -> dict[str, str]:
-        """Return those that are known of the files that scenes are made of, by ``map_file_names``."""
+        """Return the known licences of asset and image files, by their names in records."""
         names = self.map_file_names()
-        known = {one.mesh.path: one.licence for one in self.assets}
-        known |= {one.file.path: one.licence for one in self.skies}
-        known |= {one.file.path: one.licence for one in self.pictures}
-        return {names[path]: licence for path, licence in known.items() if licence}
+        licences = {asset.mesh.path: asset.licence for asset in self.assets}
+        licences |= {image.file.path: image.licence for image in (*self.skies, *self.pictures)}
+        return {names[path]: licence for path, licence in licences.items() if licence}
 
     def collect_rendering_settings(self) -> dict[str, Any]:
-        """Return, as JSON values, what decides the bytes of the rendered data set."""
-        whole = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
+        """Return the settings that determine the bytes of the rendered dataset, as JSON values."""
+        values = json.loads(_ADAPTER.dump_json(self, exclude_none=True))
         optional = [key for key in ("assets", "require", "skies", "pictures") if getattr(self, key)]
-        for facts in whole["assets"]:
-            del facts["mesh"]["path"]  # where a file lies decides nothing, what it holds does
-        for facts in (*whole["skies"], *whole["pictures"]):
-            del facts["file"]["path"]
-        return {key: whole[key] for key in (*_RENDERING_KEYS, *optional)}
+        for asset in values["assets"]:
+            del asset["mesh"]["path"]  # only the content of a file counts
+        for image in (*values["skies"], *values["pictures"]):
+            del image["file"]["path"]
+        return {key: values[key] for key in (*_RENDERING_KEYS, *optional)}
 
     def digest(self) -> str:
-        """Return the SHA-256 of the rendering facts."""
+        """Return the SHA-256 of the rendering settings."""
         return hashlib.sha256(
             json.dumps(self.collect_rendering_settings(), sort_keys=True).encode()
         ).hexdigest()
@@ -279,7 +274,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
-        """Return the recipe of ``to_json``."""
+        """Parse the recipe of ``to_json``."""
         return _ADAPTER.validate_json(text)
 
 
@@ -288,16 +283,17 @@ _ADAPTER: TypeAdapter[Recipe] = TypeAdapter(Recipe)
 
 
 def load_recipe(name_or_path: str) -> Recipe:
-    """Return a recipe by its path, or a shipped one by its name.
+    """Load a recipe from a path or by its shipped name.
 
-    A recipe with ``base = "dice"`` changes only what it names; with several bases, each changes what
-    those before it have. ``mosaic = false`` in ``[domain]`` takes a group out that a base has. With ``camera = "camera.json"`` its cameras are drawn around the one that
-    ``sim2cam calibrate`` found. Files of assets are read and measured.
+    A recipe with ``base = "dice"`` changes only the keys that it names; of several bases, each
+    changes the ones before it. ``mosaic = false`` in ``[domain]`` removes a group of a base. With
+    ``camera = "camera.json"``, cameras are sampled around the camera of ``sim2cam calibrate``.
+    Asset files are read and measured.
 
     Raises:
-        UsageError: there is no such recipe.
-        RecipeError: the file is not TOML, or holds a wrong key, type or range.
-        InputError: an asset cannot be used.
+        UsageError: if the recipe does not exist.
+        RecipeError: if the file is not TOML, or has a wrong key, type or range.
+        InputError: if an asset is unusable.
     """
     path = _find_recipe(name_or_path)
     layers = list(_read_layers(path, set()))
@@ -311,10 +307,11 @@ def load_recipe(name_or_path: str) -> Recipe:
     except UsageError as error:
         raise RecipeError(path, f"'{_find_failing_section(tables)}': {error}.") from error
     try:
-        names = [facts.name for facts in recipe.assets]
-        skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
+        assets = [asset.name for asset in recipe.assets]
+        skies = [sky.name for sky in recipe.skies]
+        textures = [texture.name for texture in recipe.pictures]
         inherited = _find_inherited_factors(recipe.domain, layers[-1])
-        check_domain(recipe.domain, names, recipe.categories, skies, pictures, inherited)
+        check_domain(recipe.domain, assets, recipe.categories, skies, textures, inherited)
         _check_texels(recipe)
         recipe = dataclasses.replace(recipe, domain=expand_families(recipe.domain))
         for name, requirement in recipe.require.items():
@@ -325,23 +322,23 @@ def load_recipe(name_or_path: str) -> Recipe:
 
 
 def _check_texels(recipe: Recipe) -> None:
-    """Refuse relief and wear on things from files whose parts share texels.
+    """Refuse relief and wear on assets whose parts share texels.
 
     Raises:
         InputError: naming the file.
     """
     domain = recipe.domain
-    thrown = (domain.object_surface, domain.fixture_surface)
-    for facts in recipe.assets:
-        surfaces = thrown if facts.mesh.category else (domain.distractor_surface,)
+    labelled_surfaces = (domain.object_surface, domain.fixture_surface)
+    for asset in recipe.assets:
+        surfaces = labelled_surfaces if asset.mesh.category else (domain.distractor_surface,)
         if any(
             name in FINISH_FACTORS for surface in surfaces for name, _ in iterate_factors(surface)
         ):
-            check_own_texels(facts.mesh)
+            check_own_texels(asset.mesh)
 
 
 def _find_recipe(name_or_path: str, pattern: str = "*.toml") -> Path:
-    """Return the file of a recipe by its path, or by its name among shipped ones."""
+    """Return the file of a recipe by path or shipped name."""
     path = Path(name_or_path)
     if path.suffix == ".toml":
         if is_file(path):
@@ -356,27 +353,27 @@ def _find_recipe(name_or_path: str, pattern: str = "*.toml") -> Path:
 
 
 def _merge_layers(layers: Sequence[dict[str, Any] | Path], path: Path) -> dict[str, Any]:
-    """Return the tables of a recipe laid over those that it is based on, of which later ones win.
+    """Merge the tables of a recipe and its bases; later layers win.
 
-    Of several cameras the last one counts, and whole: no part of an earlier one is left.
+    Only the last camera applies, as a whole.
     """
     camera: Path | None = None
-    under: dict[str, Any] = {}
-    over: dict[str, Any] = {}
+    before: dict[str, Any] = {}  # tables below the camera
+    after: dict[str, Any] = {}  # tables above it
     for layer in layers:
         if isinstance(layer, Path):
-            camera, under, over = layer, _merge_tables(under, over), {}
+            camera, before, after = layer, _merge_tables(before, after), {}
         else:
-            over = _merge_tables(over, layer)
+            after = _merge_tables(after, layer)
     if camera is not None:
-        under = _apply_camera(under, camera, over.get("render"), path)
-    return _merge_tables(under, over)
+        before = _apply_camera(before, camera, after.get("render"), path)
+    return _merge_tables(before, after)
 
 
 def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Path]:
-    """Yield the tables that a recipe is laid from, the lowest first, and where cameras lie between them."""
+    """Yield the tables of a recipe and its bases, lowest first, and camera paths between them."""
     if path in visited:
-        raise RecipeError(path, "its bases lead back to itself.")
+        raise RecipeError(path, "its bases are circular.")
     try:
         tables = read_toml(path, _MAX_RECIPE_BYTES, "recipe")
     except InputError as error:
@@ -393,44 +390,44 @@ def _read_layers(path: Path, visited: set[Path]) -> Iterator[dict[str, Any] | Pa
             table["folder"] = str((path.parent / str(table["folder"])).absolute())
     base, camera = tables.pop("base", None), tables.pop("camera", None)
     for name in base if isinstance(base, list) else [base] if base is not None else []:
-        beside = path.parent / str(name)
-        found = beside if is_file(beside) else _find_recipe(str(name), "**/*.toml")
-        yield from _read_layers(found, visited | {path})
+        sibling = path.parent / str(name)
+        base_path = sibling if is_file(sibling) else _find_recipe(str(name), "**/*.toml")
+        yield from _read_layers(base_path, visited | {path})
     if camera is not None:
         if not isinstance(camera, str):
             shown = json.dumps(camera, default=str)[:80]
             raise RecipeError(
-                path, f"'camera': it is the path of one camera.json, in quotes (found {shown})."
+                path, f"'camera' must be the path of one camera.json, in quotes (found {shown})."
             )
         yield path.parent / camera
     yield tables
 
 
 def _find_inherited_factors(domain: Domain, own_tables: dict[str, Any] | Path) -> set[str]:
-    """Return the factors, as ``domain.light.warmth``, that a recipe has from those that it is based on.
+    """Return the factors that a recipe inherits from its bases, such as ``domain.light.warmth``.
 
     Args:
-        domain: of the recipe.
-        own_tables: tables that its file holds.
+        domain: domain of the recipe.
+        own_tables: tables of its file.
     """
-    written = own_tables.get("domain") if isinstance(own_tables, dict) else None
-    written = written if isinstance(written, dict) else {}
+    own = own_tables.get("domain") if isinstance(own_tables, dict) else None
+    own = own if isinstance(own, dict) else {}
     groups = {f.name: getattr(domain, f.name) for f in dataclasses.fields(domain)}
     return {
         f"domain.{name}.{factor}"
         for name, group in groups.items()
         for factor, _ in iterate_factors(group)
-        if not (isinstance(written.get(name), dict) and factor in written[name])
+        if not (isinstance(own.get(name), dict) and factor in own[name])
     }
 
 
 def _remove_disabled(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables without groups, requirements, films and sections that are ``false``."""
+    """Return the tables without sections, groups and requirements that are ``false``."""
     kept = {name: table for name, table in tables.items() if table is not False}
     for section, names in _OPTIONAL_KEYS.items():
         if isinstance(table := kept.get(section), dict):
-            out = {name for name in names or table if table.get(name) is False}
-            kept[section] = {name: value for name, value in table.items() if name not in out}
+            disabled = {name for name in names or table if table.get(name) is False}
+            kept[section] = {name: value for name, value in table.items() if name not in disabled}
     return kept
 
 
@@ -439,14 +436,14 @@ _OPTIONAL_KEYS: dict[str, tuple[str, ...]] = {
     "require": (),
     "render": ("sequence", "rest"),
 }
-"""Sections of which parts can be taken out, and which; any where none is named."""
+"""Keys that ``false`` disables, by section; empty for any key."""
 
 
 def _apply_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the tables with the translator's settings laid over the preset that they name.
+    """Return the tables with the translator's settings laid over their preset.
 
     Raises:
-        RecipeError: there is no such preset.
+        RecipeError: if the preset does not exist.
     """
     adapt = tables.get("adapt")
     settings = adapt.get("translator") if isinstance(adapt, dict) else None
@@ -457,28 +454,28 @@ def _apply_preset(tables: dict[str, Any], path: Path) -> dict[str, Any]:
         hint = suggest_name(name, PRESETS)
         raise RecipeError(path, f"'adapt.translator.preset': no preset '{name}'. {hint}")
     own = {key: value for key, value in settings.items() if key != "preset"}
-    whole = dataclasses.asdict(PRESETS[name]) | own
-    return tables | {"adapt": adapt | {"translator": whole}}
+    merged = dataclasses.asdict(PRESETS[name]) | own
+    return tables | {"adapt": adapt | {"translator": merged}}
 
 
 def _apply_camera(
     base_tables: dict[str, Any], camera_path: Path, render_table: Any, path: Path
 ) -> dict[str, Any]:
-    """Return tables with cameras drawn around the one of a ``camera.json``.
+    """Return tables with cameras sampled around the one of a ``camera.json``.
 
     Args:
-        base_tables: tables that it replaces parts of.
-        camera_path: the file.
-        render_table: table of what is laid over it, which may ask for another size.
-        path: of the recipe, for errors.
+        base_tables: tables below the camera.
+        camera_path: path of the file.
+        render_table: render table above the camera, which may set another size.
+        path: path of the recipe, for errors.
 
     Raises:
-        InputError: the file is missing or broken.
-        RecipeError: its pictures have another shape than those that are asked for, or are too large.
+        InputError: if the file is missing or broken.
+        RecipeError: if the requested size has another aspect ratio, or is too large.
     """
     fit = read_camera(camera_path)
-    given = render_table if isinstance(render_table, dict) else {}
-    sides = {name: n for name, n in given.items() if isinstance(n, int) and n > 0}
+    render_options = render_table if isinstance(render_table, dict) else {}
+    sides = {name: n for name, n in render_options.items() if isinstance(n, int) and n > 0}
     height = sides.get("height")
     width = sides.get("width") or round((height or fit.height) * fit.width / fit.height)
     fitted = make_recipe_tables(fit, width)
@@ -486,69 +483,69 @@ def _apply_camera(
     if height is not None and abs(height - expected) > 1:
         raise RecipeError(
             path,
-            f"'render': {width}x{height} is another shape than the camera's {fit.width}x{fit.height}. Take "
-            f"{width}x{expected}, or leave out width and height.",
+            f"'render': {width}x{height} has another aspect ratio than the camera, {fit.width}x{fit.height}. "
+            f"Set {width}x{expected}, or remove width and height.",
         )
-    most = max(fit.width, fit.height)
-    if most > MAX_SIDE_PX and max(width, expected) > MAX_SIDE_PX:
-        ways = " and ".join(
-            f"{name} = {round(n * MAX_SIDE_PX / most)}"
+    longer_side = max(fit.width, fit.height)
+    if longer_side > MAX_SIDE_PX and max(width, expected) > MAX_SIDE_PX:
+        sizes = " and ".join(
+            f"{name} = {round(n * MAX_SIDE_PX / longer_side)}"
             for name, n in (("width", fit.width), ("height", fit.height))
         )
         raise RecipeError(
             path,
-            f"'camera': its pictures are {fit.width}x{fit.height}, and {MAX_SIDE_PX} pixels a side are the most "
-            f"that is rendered. Set {ways} in [render].",
+            f"'camera': images of {fit.width}x{fit.height} pixels exceed the limit of {MAX_SIDE_PX} pixels per "
+            f"side. Set {sizes} in [render].",
         )
     return _merge_tables(remove_camera_factors(base_tables, fit), fitted)
 
 
 def _resolve_assets(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the tables with what is known of each asset, instead of the folder of all.
+    """Return the tables with asset records instead of asset folders.
 
     Raises:
-        RecipeError: objects are thrown, and no folder of them is named.
-        InputError: one of them cannot be used.
+        RecipeError: if objects are thrown and no asset folder is named.
+        InputError: if an asset is unusable.
     """
     domain = tables.get("domain")
-    throws = isinstance(domain, dict) and not domain.keys().isdisjoint(("object", "fixture"))
+    needs_assets = isinstance(domain, dict) and not domain.keys().isdisjoint(("object", "fixture"))
     options = _ASSETS_ADAPTER.validate_python({"assets": tables.get("assets", {})})["assets"]
-    if throws and options.folder is None:
-        raise RecipeError(path, "there is nothing to throw. Name a folder of meshes in [assets].")
+    if needs_assets and options.folder is None:
+        raise RecipeError(path, "no objects to throw. Set a folder of meshes in [assets].")
     if "assets" not in tables:
         return tables
-    facts = import_asset_folder(options, path)
-    categories = {one.mesh.category for one in facts} - {""}
+    assets = import_asset_folder(options, path)
+    categories = {asset.mesh.category for asset in assets} - {""}
     if domain and "die" in domain:
         categories |= DIE_FACE_NORMALS.keys()
     for group in ("object", "fixture"):
         if isinstance(domain, dict) and isinstance(domain.get(group), dict):
-            domain = domain | {group: complete_object_group(domain[group], facts, path, group)}
+            domain = domain | {group: complete_object_group(domain[group], assets, path, group)}
     if isinstance(domain, dict) and isinstance(domain.get("distractor"), dict):
-        domain = domain | {"distractor": complete_distractor_group(domain["distractor"], facts)}
-    return {"categories": sorted(categories)} | tables | {"assets": facts, "domain": domain}
+        domain = domain | {"distractor": complete_distractor_group(domain["distractor"], assets)}
+    return {"categories": sorted(categories)} | tables | {"assets": assets, "domain": domain}
 
 
 def _resolve_images(tables: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the tables with what is known of each sky and picture, instead of the folders of all.
+    """Return the tables with records of environment maps and textures instead of their folders.
 
     Raises:
-        RecipeError: skies are drawn, and no folder of them is named.
-        InputError: one of them cannot be used.
+        RecipeError: if a sky is sampled and no folder of skies is named.
+        InputError: if an image is unusable.
     """
     domain = tables.get("domain")
-    draws = isinstance(domain, dict) and isinstance(domain.get("sky"), dict)
-    if draws and "skies" not in tables:
-        raise RecipeError(path, "there is no sky to draw. Name a folder of pictures in [skies].")
+    samples_sky = isinstance(domain, dict) and isinstance(domain.get("sky"), dict)
+    if samples_sky and "skies" not in tables:
+        raise RecipeError(path, "no environment maps to sample. Set a folder of images in [skies].")
     if "pictures" in tables:
         tables = tables | {"pictures": import_pictures(_parse_image_folder(tables["pictures"]))}
     if "skies" not in tables:
         return tables
-    facts = import_skies(_parse_image_folder(tables["skies"]))
-    if domain and draws:
-        any_of = {"kind": "choice", "options": [one.name for one in facts]}
-        domain = domain | {"sky": {"picture": any_of} | domain["sky"]}
-    return tables | {"skies": facts, "domain": domain}
+    skies = import_skies(_parse_image_folder(tables["skies"]))
+    if domain and samples_sky:
+        default = {"kind": "choice", "options": [sky.name for sky in skies]}
+        domain = domain | {"sky": {"picture": default} | domain["sky"]}
+    return tables | {"skies": skies, "domain": domain}
 
 
 def _parse_image_folder(table: Any) -> Path:
@@ -559,17 +556,19 @@ _ASSETS_ADAPTER: TypeAdapter[dict[str, AssetFolder]] = TypeAdapter(dict[str, Ass
 
 
 def _merge_tables(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
-    """Lay tables over tables; a distribution (a table with a word for ``kind``) is replaced whole."""
+    """Lay tables over tables; distributions (tables with a string ``kind``) are replaced whole."""
     merged = dict(base)
     for key, value in override.items():
-        both = isinstance(value, dict) and isinstance(base.get(key), dict)
-        is_whole = both and isinstance(value.get("kind"), str)
-        merged[key] = _merge_tables(base[key], value) if both and not is_whole else value
+        are_tables = isinstance(value, dict) and isinstance(base.get(key), dict)
+        is_distribution = are_tables and isinstance(value.get("kind"), str)
+        merged[key] = (
+            _merge_tables(base[key], value) if are_tables and not is_distribution else value
+        )
     return merged
 
 
 def _describe_error(error: ValidationError) -> str:
-    """Return the first problem in one line: the key, what is wrong, and what is allowed."""
+    """Return the first problem in one line: key, problem and allowed values."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
     if first["type"] in ("missing", "missing_argument"):
@@ -587,9 +586,9 @@ def _describe_error(error: ValidationError) -> str:
 
 
 def _find_failing_section(tables: dict[str, Any]) -> str:
-    """Return the section whose own check refuses it."""
-    trained: Mapping[str, type] = {"translator": TranslatorConfig, "reference": ReferenceConfig}
-    for name, kind in trained.items():
+    """Return the section whose own check fails."""
+    configs: Mapping[str, type] = {"translator": TranslatorConfig, "reference": ReferenceConfig}
+    for name, kind in configs.items():
         try:
             TypeAdapter(kind).validate_python(tables.get("adapt", {}).get(name, {}))
         except UsageError:
@@ -598,20 +597,19 @@ def _find_failing_section(tables: dict[str, Any]) -> str:
 
 
 def _check_keys(table: Any, expected_type: Any, path: Path, prefix: str) -> None:
-    """Refuse a key that ``expected_type``, a type that values of a recipe have, does not know.
+    """Refuse keys that a type of the recipe does not have.
 
     Raises:
-        RecipeError: naming the key, the one that was probably meant, and all others.
+        RecipeError: naming the key, the probable one and all others.
     """
     if NoneType in get_args(expected_type):
         expected_type = next(part for part in get_args(expected_type) if part is not NoneType)
     if expected_type == Distribution and isinstance(table, dict):
-        expected_type = _DISTRIBUTION_TYPES.get(
-            str(table.get("kind"))
-        )  # an unknown kind is told by the validation
+        # the validation reports an unknown kind
+        expected_type = _DISTRIBUTION_TYPES.get(str(table.get("kind")))
     if isinstance(table, list):
-        inner = _list_entry_types(expected_type, len(table))
-        for number, (entry, kind) in enumerate(zip(table, inner, strict=True)):
+        entry_types = _list_entry_types(expected_type, len(table))
+        for number, (entry, kind) in enumerate(zip(table, entry_types, strict=True)):
             _check_keys(entry, kind, path, f"{prefix}{number}.")
     elif isinstance(table, dict) and get_origin(expected_type) is Mapping:
         for key, value in table.items():
@@ -626,7 +624,7 @@ def _check_keys(table: Any, expected_type: Any, path: Path, prefix: str) -> None
 
 
 def _list_entry_types(expected_type: Any, count: int) -> list[Any]:
-    """Return the types of the entries of a list of so many; None where they are not known."""
+    """Return the types of the entries of a list; None where unknown."""
     kinds = get_args(expected_type) if get_origin(expected_type) is tuple else ()
     if Ellipsis in kinds:
         return [kinds[0]] * count
@@ -638,7 +636,7 @@ _FILE_TYPES: dict[Any, type] = {
     tuple[EnvironmentMapInfo, ...]: ImageFolder,
     tuple[TextureImageInfo, ...]: ImageFolder,
 }
-"""What a file has in the place of what is known of each of its files."""
+"""Types of the tables that a file has instead of file records."""
 _DISTRIBUTION_TYPES = {
     get_args(get_type_hints(kind)["kind"])[0]: kind for kind in get_args(get_args(Distribution)[0])
 }

@@ -1,4 +1,4 @@
-"""Recipe keys and values that were renamed; a recipe with an old one is refused, naming the new one."""
+"""Renamed recipe keys and values; old ones are refused with the new name."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ def check_renamed_keys(tables: Mapping[str, Any], path: Path) -> None:
 def _find_renamed(tables: Mapping[str, Any], prefix: str) -> Iterator[str]:
     """Yield a description of each renamed key and value, in the order of the file."""
     for key, value in tables.items():
-        place = f"{prefix}{key}"
-        if place in RENAMED_KEYS:
-            yield f"'{place}' is now '{RENAMED_KEYS[place]}'"
+        key_path = f"{prefix}{key}"
+        if key_path in RENAMED_KEYS:
+            yield f"'{key_path}' is now '{RENAMED_KEYS[key_path]}'"
         if isinstance(value, Mapping):
-            yield from _find_renamed(value, f"{place}.")
+            yield from _find_renamed(value, f"{key_path}.")
         elif isinstance(value, str):
-            new_value = _get_renamed_values(place).get(value)
+            new_value = _get_renamed_values(key_path).get(value)
             if new_value is not None:
-                yield f"'{place}': '{value}' is now '{new_value}'"
+                yield f"'{key_path}': '{value}' is now '{new_value}'"
 
 
-def _get_renamed_values(place: str) -> Mapping[str, str]:
-    found = (values for key, values in RENAMED_VALUES.items() if fnmatchcase(place, key))
-    return next(found, {})
+def _get_renamed_values(key_path: str) -> Mapping[str, str]:
+    matches = (values for key, values in RENAMED_VALUES.items() if fnmatchcase(key_path, key))
+    return next(matches, {})

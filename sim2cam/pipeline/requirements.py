@@ -1,4 +1,4 @@
-"""Requirements: what a scene must be, measured before its pictures are taken, or it is drawn again."""
+"""Requirements that a scene must meet; other scenes are rejected and sampled again."""
 
 from __future__ import annotations
 
@@ -28,24 +28,23 @@ MEASURES: dict[str, Callable[[Labels], float]] = {
     ),
     "min_box_px": lambda labels: min(map(_compute_side_px, labels), default=math.nan),
 }
-"""Of the labelled objects that one camera sees: how many, the least and the mean of what is seen of
-each, and the square root of the smallest box's area."""
+"""Measures of a camera's visible labelled objects: number, smallest and mean visible fraction, and
+square root of the smallest box area."""
 COUNT_PREFIX = "count/"
-"""Begins the measure that counts the labelled objects of a category, seen or not."""
+"""Prefix of the measure that counts the labelled objects of a category, visible or not."""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a scene must be, or it is drawn again.
+    """A requirement on a scene.
 
     Attributes:
-        within: ranges [low, high], both included, into one of which it has to fall; several take
-            turns among the scenes, as the strata of a quota do.
-        measure: what is measured: one of ``MEASURES``, for the camera that sees least, or
-            ``count/CATEGORY``.
-        value: instead, what is reckoned from drawn values.
-        shares: scenes of each range in a block; one each when left out.
-        budget: how many drafts of a scene may fail it.
+        within: allowed ranges [low, high], both included; several alternate over scenes, like the
+            strata of a quota.
+        measure: one of ``MEASURES``, for the camera with the smallest value, or ``count/CATEGORY``.
+        value: instead of a measure, an expression over sampled values.
+        shares: scenes of each range in a block; one each if empty.
+        budget: largest number of rejected candidates per scene.
     """
 
     within: tuple[tuple[float, float], ...]
@@ -56,7 +55,7 @@ class Requirement:
 
     def __post_init__(self) -> None:
         if (self.measure is None) == (self.value is None):
-            raise ValueError("a requirement takes one of measure and value")
+            raise ValueError("a requirement needs either measure or value")
         if not self.within or not all(low <= high for low, high in self.within):
             raise ValueError(
                 f"a requirement needs ranges [low, high] with low <= high, not {self.within}"
@@ -67,21 +66,21 @@ class Requirement:
 
     @property
     def needs_labels(self) -> bool:
-        """Whether labels are needed to measure it."""
+        """Whether measuring needs labels."""
         return self.measure in MEASURES
 
     def select_range(self, name: str, seed: int, index: int) -> tuple[float, float]:
-        """Return the range that a scene has to fall into; no attempt changes it."""
+        """Return the range of a scene, which is the same in every attempt."""
         shares = self.shares or (1,) * len(self.within)
         return self.within[compute_stratum(seed, f"require/{name}", index, shares)]
 
     def describe_violation(self, name: str, value: Value, seed: int, index: int) -> str | None:
-        """Return what is wrong with a scene whose value is this; None when nothing is."""
+        """Return the problem of a value in a scene; None if it is allowed."""
         low, high = self.select_range(name, seed, index)
         if not isinstance(value, str) and low <= value <= high:
             return None
-        what = self.measure or "its value"
-        return f"{what} is {value:.4g}, not {low:g} to {high:g}"
+        measure = self.measure or "its value"
+        return f"{measure} is {value:.4g}, not {low:g} to {high:g}"
 
 
 _MAX_BUDGET = 10_000
@@ -93,43 +92,43 @@ def check_requirement(
     """Refuse a requirement that cannot be measured.
 
     Raises:
-        ValueError: naming it and what is allowed.
+        ValueError: naming the requirement and the allowed values.
     """
-    place = f"require.{name}"
+    key = f"require.{name}"
     if requirement.value is not None:
-        check_parts(domain, requirement.value, f"{place}.value", has_instances=False)
-        check_cases(domain, requirement.value, f"{place}.value")
-        for value in compute_extremes(domain, requirement.value, f"{place}.value"):
+        check_parts(domain, requirement.value, f"{key}.value", has_instances=False)
+        check_cases(domain, requirement.value, f"{key}.value")
+        for value in compute_extremes(domain, requirement.value, f"{key}.value"):
             if isinstance(value, bool | str):
-                raise ValueError(f"'{place}.value' needs a number, and can be {value!r}")
+                raise ValueError(f"'{key}.value' needs a number, and can be {value!r}")
         return
-    known = [*MEASURES, *(f"{COUNT_PREFIX}{category}" for category in categories)]
-    if requirement.measure not in known:
-        hint = suggest_name(str(requirement.measure), known)
-        raise ValueError(f"'{place}.measure' cannot be '{requirement.measure}'. {hint}")
+    measures = [*MEASURES, *(f"{COUNT_PREFIX}{category}" for category in categories)]
+    if requirement.measure not in measures:
+        hint = suggest_name(str(requirement.measure), measures)
+        raise ValueError(f"'{key}.measure' cannot be '{requirement.measure}'. {hint}")
 
 
 def measure_scene(measure: str, scene: Scene, camera_labels: Sequence[Labels]) -> float:
-    """Return what a measure gives for a settled scene.
+    """Return a measure of a settled scene.
 
     Args:
-        measure: one that ``check_requirement`` lets pass.
-        scene: bodies where they lie.
-        camera_labels: labels for each camera; empty for a measure that needs none.
+        measure: measure that ``check_requirement`` accepts.
+        scene: settled scene.
+        camera_labels: labels of each camera; empty for measures without labels.
     """
     if measure.startswith(COUNT_PREFIX):
-        wanted = measure.removeprefix(COUNT_PREFIX)
+        category = measure.removeprefix(COUNT_PREFIX)
         targets = [body for body in scene.bodies if body.is_target]
-        return sum(get_category(body) == wanted for body in targets)
-    found = [MEASURES[measure](labels) for labels in camera_labels]
-    return math.nan if any(map(math.isnan, found)) else min(found)
+        return sum(get_category(body) == category for body in targets)
+    values = [MEASURES[measure](labels) for labels in camera_labels]
+    return math.nan if any(map(math.isnan, values)) else min(values)
 
 
 def collect_camera_labels(scene: Scene) -> list[Labels]:
-    """Return the labels of a settled scene for each of its cameras."""
-    drawing = get_rasterizer()
-    drawing.load(scene)
-    return [render_labels(scene, camera, drawing) for camera in scene.cameras]
+    """Return the labels of a settled scene, per camera."""
+    rasterizer = get_rasterizer()
+    rasterizer.load(scene)
+    return [render_labels(scene, camera, rasterizer) for camera in scene.cameras]
 
 
 def _collect_visible_fractions(labels: Labels) -> list[float]:

@@ -1,4 +1,4 @@
-"""Records of scenes: settled scenes read back from the data set that was rendered of them."""
+"""Scene records: settled scenes read back from a rendered dataset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sim2cam.scene.scene import Scene
 
 @dataclass(frozen=True)
 class RecordedInstant:
-    """Where bodies that can move are at a time, how they move, and what touches."""
+    """Poses and velocities of movable bodies at a time, and the contacts."""
 
     seconds: float
     bodies: Mapping[str, RigidMotion]
@@ -38,11 +38,11 @@ class RecordedInstant:
 
 @dataclass(frozen=True)
 class SceneRecord:
-    """A line of ``scenes.jsonl``; see ``pipeline.scenes.SettledScene``.
+    """A line of ``scenes.jsonl``; see ``SettledScene``.
 
     Attributes:
-        sampled_values: value of each factor by its path.
-        sequence: of a scene that is filmed; empty otherwise.
+        sampled_values: sampled values by factor path.
+        sequence: instants of a sequence; empty for a still.
     """
 
     scene_index: int
@@ -60,11 +60,11 @@ def read_scene_record(path: Path, index: int) -> SceneRecord:
     """Return the record of a scene.
 
     Args:
-        path: a ``scenes.jsonl``.
-        index: of the scene.
+        path: path of a ``scenes.jsonl``.
+        index: scene index.
 
     Raises:
-        InputError: the scene is not there, or its record is broken.
+        InputError: if the scene is missing, or its record is broken.
     """
     lines = path.read_bytes().splitlines() if path.is_file() else []
     for number, line in enumerate(lines, start=1):
@@ -76,29 +76,29 @@ def read_scene_record(path: Path, index: int) -> SceneRecord:
             raise InputError(path, f"line {number}: broken scene, {problem}.") from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(path, f"line {number}: broken scene ({error!r}).") from error
-    raise InputError(path, f"lacks the scene {index}.")
+    raise InputError(path, f"has no scene {index}.")
 
 
 def read_settled_scene(root: Path, recipe: Recipe, index: int) -> SettledScene:
-    """Return a scene of a data set that ``check_scenes`` let pass, as it was settled.
+    """Return a settled scene of a dataset that passes ``check_scenes``.
 
     Raises:
-        InputError: the scene is not there, or its record is broken.
-        SceneError: it was quarantined.
+        InputError: if the scene is missing, or its record is broken.
+        SceneError: if the scene is quarantined.
     """
     shard = index * recipe.render.samples_per_scene // SAMPLES_PER_SHARD
-    for failed in read_quarantined(root, shard):
-        if failed.scene_index == index:
-            raise SceneError(failed.reason)
+    for quarantined in read_quarantined(root, shard):
+        if quarantined.scene_index == index:
+            raise SceneError(quarantined.reason)
     path = shard_folder(root, shard) / "scenes.jsonl"
     record = read_scene_record(path, index)
     scene = record.scene.replace_paths(
         {name: path for path, name in recipe.map_file_names().items()}
     )
     try:
-        film = _restore_sequence(recipe, replace(record, scene=scene))
+        sequence = _restore_sequence(recipe, replace(record, scene=scene))
     except KeyError as error:
-        raise InputError(path, f"scene {index}: its film has no body {error}.") from error
+        raise InputError(path, f"scene {index}: its sequence lacks body {error}.") from error
     return SettledScene(
         index,
         record.attempt,
@@ -106,45 +106,45 @@ def read_settled_scene(root: Path, recipe: Recipe, index: int) -> SettledScene:
         FactorValues(record.sampled_values, recipe.render.views),
         scene,
         record.certificate,
-        film,
+        sequence,
         record.counterfactual,
         record.requirement_values,
     )
 
 
 def _round_floats(value: Any) -> Any:
-    """Return a JSON value with as many digits of its numbers as any two machines calculate alike."""
+    """Round the numbers of a JSON value to nine digits, on which machines agree."""
     if isinstance(value, float):
         return float(f"{value:.9g}")
     if isinstance(value, list):
-        return [_round_floats(one) for one in value]
+        return [_round_floats(entry) for entry in value]
     if isinstance(value, dict):
-        return {name: _round_floats(one) for name, one in value.items()}
+        return {name: _round_floats(entry) for name, entry in value.items()}
     return value
 
 
 def check_scenes(root: Path, recipe: Recipe, seed: int, change: Intervention) -> None:
-    """Refuse a data set whose scenes are not those that would be drawn.
+    """Refuse a dataset whose scenes differ from those of a recipe, seed and change.
 
     Raises:
         InputError: naming the difference.
     """
     header = read_header(root)
-    facts, found = recipe.collect_rendering_settings(), header.get("recipe", {})
-    wanted = {
+    expected, stored = recipe.collect_rendering_settings(), header.get("recipe", {})
+    header_values = {
         "seed": seed,
         "change": json.loads(_CHANGE_ADAPTER.dump_json(change)) if change else None,
     }
-    for key, value in wanted.items():
+    for key, value in header_values.items():
         if header.get(key) != value:
             raise _build_mismatch_error(root, key, header.get(key), value)
     for key in ("domain", "assets", "skies", "pictures", "require"):
-        if _round_floats(found.get(key)) != _round_floats(facts.get(key)):
-            raise InputError(root, f"its recipe has another [{key}]. Settle the scenes anew.")
+        if _round_floats(stored.get(key)) != _round_floats(expected.get(key)):
+            raise InputError(root, f"its recipe has another [{key}]. Simulate the scenes again.")
     for key in ("width", "height", "views", "sequence"):
-        there, here = found.get("render", {}).get(key), facts["render"].get(key)
-        if there != here:
-            raise _build_mismatch_error(root, key, there, here)
+        stored_value, value = stored.get("render", {}).get(key), expected["render"].get(key)
+        if stored_value != value:
+            raise _build_mismatch_error(root, key, stored_value, value)
 
 
 _ADAPTER: TypeAdapter[SceneRecord] = TypeAdapter(SceneRecord)
@@ -154,22 +154,22 @@ _CHANGE_ADAPTER: TypeAdapter[Intervention] = TypeAdapter(Intervention)
 def _build_mismatch_error(root: Path, key: str, actual: object, expected: object) -> InputError:
     return InputError(
         root,
-        f"holds other scenes: {key} is {json.dumps(actual)}, not {json.dumps(expected)}. Settle the "
-        "scenes anew.",
+        f"holds other scenes: {key} is {json.dumps(actual)}, not {json.dumps(expected)}. Simulate the "
+        "scenes again.",
     )
 
 
 def build_instants(record: SceneRecord, interval_s: float) -> tuple[Instant, ...]:
-    """Return the times at which pictures are taken of a filmed scene, as ``pipeline.scenes`` has them.
+    """Return the instants of a recorded sequence.
 
     Args:
-        record: with a film.
-        interval_s: from one picture to the next.
+        record: record of a scene with a sequence.
+        interval_s: time between frames.
 
     Raises:
-        KeyError: a body that can move is not in the film.
+        KeyError: if a movable body is missing in the sequence.
     """
-    found = []
+    instants = []
     for number, instant in enumerate(record.sequence):
         back = len(record.sequence) - 1 - number
         scene = replace(
@@ -182,8 +182,8 @@ def build_instants(record: SceneRecord, interval_s: float) -> tuple[Instant, ...
                 camera.rewind_frames(back, interval_s) for camera in record.scene.cameras
             ),
         )
-        found.append(Instant(instant.seconds, scene, instant.contacts))
-    return tuple(found)
+        instants.append(Instant(instant.seconds, scene, instant.contacts))
+    return tuple(instants)
 
 
 def _restore_sequence(recipe: Recipe, record: SceneRecord) -> tuple[Instant, ...]:

@@ -1,4 +1,4 @@
-"""Scenes: drawn, settled, held against what is required of them, and drawn again until they fit."""
+"""Sampling and simulation of scenes until they come to rest and meet all requirements."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from sim2cam.render.physics.trajectory import MotionRecording
 from sim2cam.scene.scene import Scene
 
 MAX_ATTEMPTS = 20
-"""Drafts of a scene that may fail to settle."""
+"""Consecutive candidates of a scene that may fail to come to rest."""
 
 
 @dataclass(frozen=True)
 class Instant:
-    """A scene at one time of its film.
+    """A scene at the time of a frame.
 
     Attributes:
-        seconds: since the bodies were let go.
-        scene: bodies and cameras where they are then.
-        contacts: of its bodies.
+        seconds: time since the bodies were released.
+        scene: bodies and cameras at that time.
+        contacts: contacts between bodies.
     """
 
     seconds: float
@@ -48,11 +48,11 @@ class Instant:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What is otherwise in a scene than in the one it is paired with.
+    """Difference between a scene and the scene that it is paired with.
 
     Attributes:
-        change: of what was drawn.
-        moved_bodies: bodies that do not lie as they do there, or are not in both.
+        change: intervention on the sampled values.
+        moved_bodies: bodies with other poses, or in one of the scenes only.
     """
 
     change: Intervention
@@ -61,18 +61,18 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class SettledScene:
-    """A drawn scene at rest.
+    """A sampled scene at rest.
 
     Attributes:
         index: scene index.
-        attempt: of the streams it was drawn from; drafts of lower ones were rejected.
-        rejections: why.
-        sampled_values: everything that was drawn.
-        scene: bodies where they lie.
-        certificate: how they got there.
-        sequence: the times at which pictures are taken; the last shows the bodies where they lie.
-        counterfactual: what is otherwise than in the scene of that index; None in that scene.
-        requirement_values: what it is of what is measured of a settled scene, by the names of requirements.
+        attempt: number of the random streams; scenes of lower attempts were rejected.
+        rejections: reasons for the rejections.
+        sampled_values: sampled values of all factors.
+        scene: scene with the bodies at rest.
+        certificate: record of the physics simulation.
+        sequence: instants of the frames; the last one shows the bodies at rest.
+        counterfactual: difference from the original scene of that index; None in the original.
+        requirement_values: measured values by requirement name.
     """
 
     index: int
@@ -88,11 +88,11 @@ class SettledScene:
 
 @dataclass(frozen=True)
 class _Rejection:
-    """Why a draft cannot be used.
+    """Reason why a candidate is rejected.
 
     Attributes:
-        requirement: name of the one that it fails; None when it does not settle.
-        reason: in words.
+        requirement: name of the violated requirement; None if the scene does not come to rest.
+        reason: description.
     """
 
     requirement: str | None
@@ -104,7 +104,7 @@ class _Rejection:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One draft of a scene: from which streams, and with which change."""
+    """A candidate for a scene: its random streams and intervention."""
 
     recipe: Recipe
     seed: int
@@ -116,45 +116,48 @@ class _Candidate:
 def simulate_scene(
     recipe: Recipe, seed: int, index: int, change: Intervention = NO_INTERVENTION
 ) -> SettledScene:
-    """Return scene ``index``, drawn again until it comes to rest and is what is required.
+    """Return a scene that comes to rest and meets all requirements.
+
+    Candidates are sampled until one is valid.
 
     Args:
-        recipe: what is drawn, and what is required.
-        seed: of the data set.
+        recipe: recipe with domain and requirements.
+        seed: dataset seed.
         index: scene index.
-        change: gives the counterfactual of the scene instead; a change that redraws is drawn again
-            until it fits, one that only sets values must fit as it is.
+        change: intervention that turns the scene into a counterfactual. A change that resamples is
+            repeated until the scene is valid; one that only sets values must be valid at once.
 
     Raises:
-        SceneError: no attempt did.
-        UsageError: a change of what the recipe does not have, or to what it cannot be.
+        SceneError: if no candidate is valid.
+        UsageError: if the change does not fit the recipe.
     """
     check_change(recipe, change)
-    streams = (
+    candidates = (
         _Candidate(recipe, seed, index, attempt, NO_INTERVENTION) for attempt in itertools.count()
     )
-    original = _find_valid_scene(streams)
+    original = _find_valid_scene(candidates)
     if not change:
         return original
     first = _Candidate(recipe, seed, index, original.attempt, change)
-    found = _find_valid_scene(_resample_candidates(first))
+    changed = _find_valid_scene(_resample_candidates(first))
     return replace(
-        found,
-        counterfactual=Counterfactual(change, _find_moved_bodies(original.scene, found.scene)),
+        changed,
+        counterfactual=Counterfactual(change, _find_moved_bodies(original.scene, changed.scene)),
     )
 
 
 def check_change(recipe: Recipe, change: Intervention) -> None:
-    """Refuse a change of what the recipe does not have, or to what it cannot be.
+    """Refuse a change that does not fit the recipe.
 
     Raises:
-        UsageError: naming it and what is allowed.
+        UsageError: naming the change and the allowed values.
     """
     for name in change.resamples:
         check_path(recipe.domain, name, UsageError, require_factor=False)
-    names = [facts.name for facts in recipe.assets]
-    skies, pictures = ([one.name for one in found] for found in (recipe.skies, recipe.pictures))
-    check_settings(recipe.domain, change.settings, names, recipe.categories, skies, pictures)
+    assets = [asset.name for asset in recipe.assets]
+    skies = [sky.name for sky in recipe.skies]
+    textures = [texture.name for texture in recipe.pictures]
+    check_settings(recipe.domain, change.settings, assets, recipe.categories, skies, textures)
     check_instances(recipe.domain, change, recipe.render.views)
 
 
@@ -167,52 +170,52 @@ def _resample_candidates(candidate: _Candidate) -> Iterator[_Candidate]:
 
 def _find_valid_scene(candidates: Iterator[_Candidate]) -> SettledScene:
     rejections: list[_Rejection] = []
-    for trial in candidates:
+    for candidate in candidates:
         send_heartbeat()
-        found = _evaluate_candidate(trial)
-        if isinstance(found, SettledScene):
-            return replace(found, rejections=tuple(map(str, rejections)))
-        rejections.append(found)
-        _check_budget(trial, rejections)
+        result = _evaluate_candidate(candidate)
+        if isinstance(result, SettledScene):
+            return replace(result, rejections=tuple(map(str, rejections)))
+        rejections.append(result)
+        _check_budget(candidate, rejections)
     raise SceneError(
-        f"scene {trial.index} of recipe '{trial.recipe.name}' cannot be what it is set to: "
-        f"{rejections[-1]}. Set another value."
+        f"scene {candidate.index} of recipe '{candidate.recipe.name}' is not valid with the values that "
+        f"are set: {rejections[-1]}. Set other values."
     )
 
 
 def _evaluate_candidate(candidate: _Candidate) -> SettledScene | _Rejection:
-    recipe, place = candidate.recipe, (candidate.seed, candidate.index)
-    drawn = sample_factors(
+    recipe, seed_and_index = candidate.recipe, (candidate.seed, candidate.index)
+    values = sample_factors(
         recipe.domain,
-        *place,
+        *seed_and_index,
         views=recipe.render.views,
         attempt=candidate.attempt,
         intervention=candidate.change,
     )
-    failed = _check_sampled_values(candidate)
-    if failed:
-        return failed
-    draft = recipe.compose_scene(drawn)
-    problem = find_blind_corner(draft)
+    rejection = _check_sampled_values(candidate)
+    if rejection:
+        return rejection
+    composed = recipe.compose_scene(values)
+    problem = find_blind_corner(composed)
     if problem is not None:
         return _Rejection(None, problem)
-    record = MotionRecording(draft) if recipe.render.sequence else None
-    scene, certificate = simulate(draft, record, recipe.render.rest or DEFAULT_REST)
+    recording = MotionRecording(composed) if recipe.render.sequence else None
+    scene, certificate = simulate(composed, recording, recipe.render.rest or DEFAULT_REST)
     if certificate.rejection is not None:
         return _Rejection(None, certificate.rejection)
-    reached = _measure_requirements(candidate, scene)
-    if isinstance(reached, _Rejection):
-        return reached
-    film = _build_sequence(recipe, scene, certificate, record)
+    measured = _measure_requirements(candidate, scene)
+    if isinstance(measured, _Rejection):
+        return measured
+    sequence = _build_sequence(recipe, scene, certificate, recording)
     return SettledScene(
         candidate.index,
         candidate.attempt,
         (),
-        drawn,
+        values,
         scene,
         certificate,
-        film,
-        requirement_values=reached,
+        sequence,
+        requirement_values=measured,
     )
 
 
@@ -228,41 +231,41 @@ def _check_sampled_values(candidate: _Candidate) -> _Rejection | None:
                 attempt=candidate.attempt,
                 intervention=candidate.change,
             )
-            why = requirement.describe_violation(name, value, candidate.seed, candidate.index)
-            if why:
-                return _Rejection(name, why)
+            violation = requirement.describe_violation(name, value, candidate.seed, candidate.index)
+            if violation:
+                return _Rejection(name, violation)
     return None
 
 
 def _measure_requirements(
     candidate: _Candidate, scene: Scene
 ) -> dict[str, RequirementResult] | _Rejection:
-    """Return what a settled scene is of what is required; what needs no labels is measured first."""
-    found: dict[str, RequirementResult] = {}
-    wanted = [(name, r) for name, r in candidate.recipe.require.items() if r.measure]
-    wanted.sort(key=lambda entry: entry[1].needs_labels)
-    seen = None
-    for name, requirement in wanted:
-        if requirement.needs_labels and seen is None:
-            seen = collect_camera_labels(scene)
-        value = measure_scene(str(requirement.measure), scene, seen or [])
-        why = requirement.describe_violation(name, value, candidate.seed, candidate.index)
-        if why:
-            return _Rejection(name, why)
-        found[name] = RequirementResult(
+    """Measure all requirements of a settled scene, those without labels first."""
+    results: dict[str, RequirementResult] = {}
+    measured = [(name, r) for name, r in candidate.recipe.require.items() if r.measure]
+    measured.sort(key=lambda entry: entry[1].needs_labels)
+    camera_labels = None
+    for name, requirement in measured:
+        if requirement.needs_labels and camera_labels is None:
+            camera_labels = collect_camera_labels(scene)
+        value = measure_scene(str(requirement.measure), scene, camera_labels or [])
+        violation = requirement.describe_violation(name, value, candidate.seed, candidate.index)
+        if violation:
+            return _Rejection(name, violation)
+        results[name] = RequirementResult(
             value, requirement.select_range(name, candidate.seed, candidate.index)
         )
-    return found
+    return results
 
 
 def _check_budget(candidate: _Candidate, rejections: Sequence[_Rejection]) -> None:
-    """Refuse to go on when what rejected the last draft has rejected as many as it may.
+    """Refuse further candidates when the budget of the last rejection's reason is used up.
 
-    Drafts that do not settle count in a row: where others settle and fail a requirement, it is that
-    one's budget that is spent.
+    Only consecutive candidates that do not come to rest count: if others come to rest and violate a
+    requirement, the budget of that requirement applies.
     """
     last = rejections[-1]
-    unsettled = list(itertools.takewhile(lambda one: one.requirement is None, reversed(rejections)))
+    unsettled = list(itertools.takewhile(lambda r: r.requirement is None, reversed(rejections)))
     counts = Counter(rejection.requirement for rejection in rejections)
     scene = f"scene {candidate.index} of recipe '{candidate.recipe.name}'"
     others = [
@@ -270,17 +273,16 @@ def _check_budget(candidate: _Candidate, rejections: Sequence[_Rejection]) -> No
         for name, count in counts.items()
         if name != last.requirement
     ]
-    besides = f" Besides, {', '.join(others)}." if others else ""
+    addition = f" Also, {', '.join(others)}." if others else ""
     if len(unsettled) >= MAX_ATTEMPTS:
         raise SceneError(
-            f"{scene} did not settle in {MAX_ATTEMPTS} attempts in a row (last: {last}).{besides} "
+            f"{scene} did not come to rest in {MAX_ATTEMPTS} consecutive attempts (last: {last}).{addition} "
             "Use fewer objects, a larger region or slower throws."
         )
     if last.requirement and counts[last.requirement] >= _get_budget(candidate, last.requirement):
         raise SceneError(
             f"{scene} failed its requirement '{last.requirement}' {counts[last.requirement]} times "
-            f"(last: {last.reason}).{besides} Widen its range, raise its budget, or draw what it asks "
-            "for more often."
+            f"(last: {last.reason}).{addition} Widen its range, raise its budget, or change the domain."
         )
 
 
@@ -290,12 +292,13 @@ def _get_budget(candidate: _Candidate, name: str) -> int:
 
 
 def _describe_failures(requirement: str | None, count: int) -> str:
-    times = f"{count} {'draft' if count == 1 else 'drafts'}"
-    return f"{times} failed '{requirement}'" if requirement else f"{times} did not settle"
+    candidates = f"{count} {'candidate' if count == 1 else 'candidates'}"
+    problem = f"failed '{requirement}'" if requirement else "did not come to rest"
+    return f"{candidates} {problem}"
 
 
 def _find_moved_bodies(original: Scene, changed: Scene) -> tuple[str, ...]:
-    """Return the names of bodies whose poses differ, or that one of both scenes lacks."""
+    """Return the names of bodies whose poses differ, or that are in one scene only."""
     before, after = ({body.name: body.pose for body in s.bodies} for s in (original, changed))
     return tuple(name for name in {**before, **after} if before.get(name) != after.get(name))
 
@@ -306,19 +309,19 @@ def _build_sequence(
     certificate: PhysicsCertificate,
     recording: MotionRecording | None,
 ) -> tuple[Instant, ...]:
-    """Return the times at which pictures are taken of a scene that came to rest."""
+    """Return the instants of a scene's frames."""
     seconds = certificate.seconds
     last = Instant(seconds, settled, certificate.contacts)
     options = recipe.render.sequence
     if options is None or recording is None:
         return (last,)
-    found = []
-    for back in range(options.frames - 1, 0, -1):
-        before = back * options.interval_s
+    instants = []
+    for steps_back in range(options.frames - 1, 0, -1):
+        offset_s = steps_back * options.interval_s
         cameras = tuple(
-            camera.rewind_frames(back, options.interval_s) for camera in settled.cameras
+            camera.rewind_frames(steps_back, options.interval_s) for camera in settled.cameras
         )
-        scene = replace(recording.scene_at(seconds - before), cameras=cameras)
-        contacts = recording.contacts_at(seconds - before)
-        found.append(Instant(seconds - before, scene, contacts))
-    return (*found, last)
+        scene = replace(recording.scene_at(seconds - offset_s), cameras=cameras)
+        contacts = recording.contacts_at(seconds - offset_s)
+        instants.append(Instant(seconds - offset_s, scene, contacts))
+    return (*instants, last)

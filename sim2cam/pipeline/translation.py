@@ -1,4 +1,4 @@
-"""Translating: a rendered data set and captures to a data set that looks like the captures."""
+"""Training and application of translators from rendered datasets to adapted ones."""
 
 from __future__ import annotations
 
@@ -77,16 +77,16 @@ from sim2cam.pipeline.verifiers import VerifierFiles, check_verifiers, load_veri
 from sim2cam.seeds import derive_rng
 
 TranslationConfig = TranslatorConfig | tuple[ReferenceMethod, ReferenceConfig]
-"""Of the default translator, or of a published one."""
+"""Training settings of the default translator, or method and settings of a published one."""
 
 
 @dataclass(frozen=True)
 class Certification:
-    """How every translation is judged before it becomes a sample.
+    """Limits and verifiers that every translation must pass.
 
     Attributes:
-        limits: that it has to keep to.
-        verifiers: weights files of detectors, by names of ``certificate.VERIFIERS``.
+        limits: limits of the certificate.
+        verifiers: weights files of verifier detectors, by names of ``VERIFIERS``.
     """
 
     limits: CertificateLimits
@@ -95,17 +95,17 @@ class Certification:
 
 @dataclass(frozen=True)
 class TranslationUnit:
-    """One shard to be translated.
+    """A shard to translate.
 
     Attributes:
         run_dir: folder of the transfer.
-        root: of the data set that is made.
-        shard: its number.
-        numbered_samples: to be translated, with their numbers in the set.
-        seed: decides what is drawn.
-        device: where networks run.
-        certification: of the translations.
-        has_parent: whether labels stay with the data set that the samples are from.
+        root: folder of the adapted dataset.
+        shard: shard number.
+        numbered_samples: samples with their numbers in the dataset.
+        seed: random seed.
+        device: device of networks.
+        certification: limits and verifiers.
+        has_parent: whether labels stay in the parent dataset.
     """
 
     run_dir: Path
@@ -121,20 +121,21 @@ class TranslationUnit:
 def fit_plain_transfer(
     real: Dataset, method: ParameterFreeMethod, run_dir: Path, *, overwrite: bool
 ) -> None:
-    """Fit a transfer without a network to captures and writes it into a run folder.
+    """Fit a parameter-free transfer to real images and save it in a run folder.
 
     Raises:
-        InputError: fewer than ``MIN_REAL_IMAGES`` captures, or one that cannot be read.
-        OutputError: the folder is not empty.
+        InputError: if there are fewer than ``MIN_REAL_IMAGES`` images, or one cannot be read.
+        OutputError: if the folder is not empty.
     """
     if len(real.samples) < MIN_REAL_IMAGES:
         raise InputError(
-            real.root, f"{len(real.samples)} captures; a transfer needs at least {MIN_REAL_IMAGES}."
+            real.root,
+            f"{len(real.samples)} real images; a transfer needs at least {MIN_REAL_IMAGES}.",
         )
     if not overwrite and run_dir.is_dir() and not is_empty(run_dir):
-        raise OutputError(run_dir, "is not empty. Add --overwrite to start anew.")
+        raise OutputError(run_dir, "is not empty. Add --overwrite to start over.")
     transfer = TRANSFER_TYPES[method].fit(images.read_rgb(sample.rgb) for sample in real.samples)
-    if overwrite:  # only now, as a capture may have been refused
+    if overwrite:  # after fit, which may refuse an image
         clear_run_folder(run_dir)
     save_transfer(transfer, run_dir)
 
@@ -149,42 +150,55 @@ def check_training(
     paired: bool,
     device: str,
 ) -> tuple[str, ...]:
-    """Return what is odd about the pictures (``find_data_warnings``) and the judges, and refuses what ``train_network``
-    would; a picture that is mended after that would be another training's.
+    """Check the inputs of ``train_network`` and return data warnings.
+
+    Also warns if no checkpoint can be selected. Images that are fixed after a warning change the
+    training.
+
+    Args:
+        sim: renders.
+        real: real images.
+        training: training settings.
+        run_dir: run folder.
+        verifiers: weights files of verifier detectors.
+        paired: whether renders and real images of the same name are pairs.
+        device: training device.
 
     Raises:
-        InputError: no renders, fewer than ``MIN_REAL_IMAGES`` captures or, of ``paired`` ones, pairs, or a
-            picture that cannot be read.
-        OutputError: the run's folder holds the pictures.
-        CheckpointError: a judge's weights are missing or broken.
-        UsageError: the judges are not independent of one another.
-        BackendError: what LPIPS takes is missing, or torch cannot compile here, where the training asks for it.
+        InputError: if there are no renders, too few real images or pairs, or an image cannot be read.
+        OutputError: if the run folder contains training images.
+        CheckpointError: if verifier weights are missing or broken.
+        UsageError: if the verifiers are not independent of each other.
+        BackendError: if LPIPS or torch.compile is required but not available.
     """
     check_image_counts(sim, real)
     check_verifiers(verifiers)
     folders = {sample.rgb.parent.resolve() for sample in (*sim.samples, *real.samples)}
     if run_dir.resolve() in folders:
-        raise OutputError(run_dir, "holds pictures that are learned from. Choose another --out.")
-    named = match_by_name(sim, real) if paired else (sim, real)
-    if paired and len(named[1].samples) < MIN_REAL_IMAGES:
+        raise OutputError(run_dir, "contains training images. Choose another --out.")
+    matched = match_by_name(sim, real) if paired else (sim, real)
+    if paired and len(matched[1].samples) < MIN_REAL_IMAGES:
         raise InputError(
             real.root,
-            f"{len(named[1].samples)} captures have the names of renders, but a translator needs at least "
-            f"{MIN_REAL_IMAGES} pairs. Add some, or train without --paired.",
+            f"{len(matched[1].samples)} real images have the name of a render; a translator needs at least "
+            f"{MIN_REAL_IMAGES} pairs. Add pairs, or train without --paired.",
         )
     check_optional_dependencies(training, device)
-    odd = find_data_warnings(sim, real, paired=paired)
-    choosing = [f"--{name}" for name in dict(verifiers)]
-    if not choosing:
-        return odd
+    warnings = find_data_warnings(sim, real, paired=paired)
+    if not verifiers:
+        return warnings
     config = training if isinstance(training, TranslatorConfig) else training[1]
-    # of pairs at most these; which are refused is known once they are registered
-    why = split_training_images(
-        *named, config, verifier_count=len(verifiers), is_paired=paired
+    # registration may later refuse some of the matched pairs
+    reason = split_training_images(
+        *matched, config, verifier_count=len(verifiers), is_paired=paired
     ).reason
-    if why is None:
-        return odd
-    return (*odd, f"{', '.join(choosing)}: no weights are chosen, the last ones ship, as {why}.")
+    if reason is None:
+        return warnings
+    options = ", ".join(f"--{name}" for name in dict(verifiers))
+    return (
+        *warnings,
+        f"{options} cannot select a checkpoint, so the last one is used: {reason}.",
+    )
 
 
 @explain_out_of_memory()
@@ -201,47 +215,63 @@ def train_network(
     paired: bool = False,
     perception: PerceptionModel | None = None,
 ) -> TrainingOutcome:
-    """Train the default translator, or a published one, into a run folder, and returns how it ended.
+    """Train a default or a published translator in a run folder and return the outcome.
 
-    Weights are chosen by the certification of renders that are kept aside. Only the default one learns
-    from ``paired`` captures and ``perception``, as ``train_translator`` takes them.
+    The checkpoint is selected by the certification of held-out renders. Only the default translator
+    uses ``paired`` images and ``perception``; see ``train_translator``.
+
+    Args:
+        sim: renders.
+        real: real images.
+        training: training settings.
+        run_dir: run folder.
+        certification: limits and verifiers.
+        resume: whether to resume a training in the folder.
+        device: training device.
+        progress: called after each step; None without.
+        paired: whether renders and real images of the same name are pairs.
+        perception: detector of the perceptual consistency loss; None without.
 
     Raises:
-        InputError: fewer than ``MIN_REAL_IMAGES`` captures, or an image that cannot be read.
-        OutputError: the folder is not empty.
-        CheckpointError: it holds another training, or a judge's weights are broken.
-        UsageError: the judges are not independent of one another.
+        InputError: if there are fewer than ``MIN_REAL_IMAGES`` real images, or an image cannot be
+            read.
+        OutputError: if the folder is not empty.
+        CheckpointError: if the folder has another training, or verifier weights are broken.
+        UsageError: if the verifiers are not independent of each other.
         BackendError: as ``check_training``.
     """
     if (
         is_main_process() and (run_dir / "transfer.json").exists()
-    ):  # it may have removed one just now
+    ):  # only in the main process, as another may have removed the file
         raise OutputError(
-            run_dir, "holds a transfer without a network. Add --overwrite, or choose another --out."
+            run_dir, "holds a parameter-free transfer. Add --overwrite, or choose another --out."
         )
     check_verifiers(certification.verifiers)
-    jury = replace(
+    verification = replace(
         build_verification(certification, select_local_device(device)), perception=perception
     )
-    how: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
+    options: dict[str, Any] = {"resume": resume, "device": device, "progress": progress}
     if isinstance(training, TranslatorConfig):
         if training.compile:
             check_torch_compile(find_device(device))
         if training.lpips_weight:
-            lpips = make_lpips_distance(training.lpips_network, select_local_device(device))
-            jury = replace(jury, lpips=lpips)
-        train_translator(sim, real, training, run_dir, paired=paired, verification=jury, **how)
+            distance = make_lpips_distance(training.lpips_network, select_local_device(device))
+            verification = replace(verification, lpips=distance)
+        train_translator(
+            sim, real, training, run_dir, paired=paired, verification=verification, **options
+        )
     else:
         method, config = training
-        train_reference(method, sim, real, config, run_dir, verification=jury, **how)
+        train_reference(method, sim, real, config, run_dir, verification=verification, **options)
     return read_training_outcome(run_dir)
 
 
 def check_optional_dependencies(training: TranslationConfig | None, device: str) -> None:
-    """Refuse a training for which something is missing that few have; of none, nothing is.
+    """Refuse a training whose optional dependencies are missing.
 
     Raises:
-        BackendError: the package or the weights of LPIPS are missing, or torch cannot compile here.
+        BackendError: if the package or weights of LPIPS are missing, or torch.compile does not
+            work.
     """
     if not isinstance(training, TranslatorConfig):
         return
@@ -265,31 +295,43 @@ def apply_transfer(
     overwrite: bool,
     progress: Callable[[int, int], None],
 ) -> DatasetCertificate:
-    """Make or completes the translated data set in ``root``, and returns its certificate.
+    """Make or complete an adapted dataset and return its certificate.
 
-    Translations that break a limit are no samples of it: they are kept aside in their shards, and
-    the numbers of the others stay. Labels and channels are those of the parent where that is a data
-    set of sim2cam, and written anew where it is not.
+    Translations that exceed a limit are not samples of the dataset: they are stored in their shards
+    as rejected, and the numbers of the other samples stay. Labels and channels stay in a parent
+    dataset of sim2cam; of other datasets they are copied.
+
+    Args:
+        run_dir: folder of the transfer.
+        sim: renders.
+        root: folder of the adapted dataset.
+        certification: limits and verifiers.
+        seed: random seed.
+        workers: number of processes.
+        device: device of networks.
+        resume: whether to complete an existing dataset.
+        overwrite: whether to replace an existing dataset.
+        progress: called with the numbers of finished and of all samples.
 
     Raises:
-        InputError: the run folder holds no transfer, or a picture or channel cannot be read.
-        CheckpointError: a judge's weights are broken.
-        UsageError: the judges are not independent of one another.
-        BackendError: the GPU's memory is full, or the machine's.
-        OutputError: the folder holds something else, such as what is translated, or cannot be written.
+        InputError: if the run folder has no transfer, or an image or channel cannot be read.
+        CheckpointError: if verifier weights are broken.
+        UsageError: if the verifiers are not independent of each other.
+        BackendError: if GPU or main memory is exhausted.
+        OutputError: if the folder has other content, such as the renders, or cannot be written.
     """
     _check_output_folder(sim, root)
     transfer = load_transfer(run_dir, device=device)
     check_verifiers(certification.verifiers)
     needed = transfer.buffers if isinstance(transfer, Translator) else ()
-    for sample in sim.samples:  # before anything is made of others
+    for sample in sim.samples:  # fail before the first translation
         check_buffers(sample, needed)
         images.read_rgb(sample.rgb)
     has_parent = (sim.root / HEADER).is_file()
     if not has_parent:
         for sample in sim.samples:
-            _read_channels(sample)  # can be read, before an earlier set is removed
-    for first in sim.samples[:1]:  # can be translated, before an earlier set is removed
+            _read_channels(sample)  # fail before an existing dataset is removed
+    for first in sim.samples[:1]:  # fail before an existing dataset is removed
         transfer.apply(read_frame(first), derive_rng(seed, "adapt"))
     digests = _digest_verifiers(certification)
     header = {
@@ -308,9 +350,9 @@ def apply_transfer(
         total = len(sim.samples)
         write_environment(root, collect_environment(None, workers), expected_samples=total)
         units = [
-            TranslationUnit(run_dir, root, shard, pictures, seed, device, certification, has_parent)
-            for shard, pictures in _split_shards(sim)
-            if not _is_finished(root, shard, len(pictures))
+            TranslationUnit(run_dir, root, shard, samples, seed, device, certification, has_parent)
+            for shard, samples in _split_shards(sim)
+            if not _is_finished(root, shard, len(samples))
         ]
         done = total - sum(len(unit.numbered_samples) for unit in units)
         for finished in map_units(translate_shard, units, workers, stall_s=STALL_S):
@@ -329,10 +371,10 @@ def _is_finished(root: Path, shard: int, count: int) -> bool:
 
 
 def read_certificate(root: Path) -> DatasetCertificate:
-    """Return the certificate of a translated data set.
+    """Return the certificate of an adapted dataset.
 
     Raises:
-        InputError: it has none, or a broken one.
+        InputError: if the certificate is missing or broken.
     """
     path = root / CERTIFICATE
     try:
@@ -343,30 +385,33 @@ def read_certificate(root: Path) -> DatasetCertificate:
 
 
 def list_image_pairs(root: Path, sim: Dataset) -> dict[str, tuple[Path, Path]]:
-    """Return the files of each picture before and after, rejected ones too, by its name.
+    """Return the files of each image before and after translation, by name.
+
+    Includes rejected images.
 
     Args:
-        root: the translated data set.
-        sim: what it was made from.
+        root: folder of the adapted dataset.
+        sim: dataset that was translated.
     """
     parents = {compute_sample_digest(sample): sample.rgb for sample in sim.samples}
-    lines = [*read_sample_records(root), *read_sample_records(root, REJECTED)]
+    records = [*read_sample_records(root), *read_sample_records(root, REJECTED)]
     return {
-        raw.fields["name"]: (
-            parents[raw.fields["parent"]],
-            raw.shard / next(iter(raw.fields["files"])),
+        record.fields["name"]: (
+            parents[record.fields["parent"]],
+            record.shard / next(iter(record.fields["files"])),
         )
-        for raw in lines
-        if raw.fields["parent"] in parents
+        for record in records
+        if record.fields["parent"] in parents
     }
 
 
 @explain_out_of_memory()
 def translate_shard(unit: TranslationUnit) -> int:
-    """Make one shard and returns its number of samples, with rejected ones."""
-    use_threads(1)  # the same bytes from any number of workers
-    found: list[dict[str, Any]] = []
-    write_shard(unit.root, unit.shard, _translate_samples(unit, found), certificates=found)
+    """Translate one shard and return its number of samples, including rejected ones."""
+    use_threads(1)  # equal bytes with any number of workers
+    certificates: list[dict[str, Any]] = []
+    samples = _translate_samples(unit, certificates)
+    write_shard(unit.root, unit.shard, samples, certificates=certificates)
     return len(unit.numbered_samples)
 
 
@@ -374,14 +419,16 @@ def _translate_samples(
     unit: TranslationUnit, certificates: list[dict[str, Any]]
 ) -> Iterator[NewSample]:
     transfer = _load_cached_transfer(unit.run_dir, _digest_transfer(unit.run_dir), unit.device)
-    jury = build_verification(unit.certification, unit.device)
-    made = translate_samples(transfer, unit.numbered_samples, unit.seed, "adapt", jury)
-    for picture, translated in zip(unit.numbered_samples, made, strict=True):
+    verification = build_verification(unit.certification, unit.device)
+    translations = translate_samples(
+        transfer, unit.numbered_samples, unit.seed, "adapt", verification
+    )
+    for numbered_sample, translated in zip(unit.numbered_samples, translations, strict=True):
         send_heartbeat()
         certificates.append(asdict(translated.certificate))
-        sample = picture.sample
+        sample = numbered_sample.sample
         yield NewSample(
-            index=picture.sample_index,
+            index=numbered_sample.sample_index,
             image_bytes=translated.encoded_image,
             width=sample.width,
             height=sample.height,
@@ -391,51 +438,51 @@ def _translate_samples(
             metadata={
                 "parent": compute_sample_digest(sample),
                 "scene_index": sample.scene_index,
-                **({} if unit.has_parent else _collect_unparented_facts(picture)),
+                **({} if unit.has_parent else _collect_unparented_facts(numbered_sample)),
             },
             is_rejected=bool(translated.certificate.failed_measures),
         )
 
 
 def _read_channels(sample: Sample) -> dict[ChannelName, NDArray[Any]]:
-    """Return every channel of a sample.
+    """Read every channel of a sample.
 
     Raises:
-        InputError: one cannot be read, or is of another size than the picture.
+        InputError: if a channel cannot be read, or has another size than the image.
     """
     shape = sample.height, sample.width
-    found = {name: read_buffer(sample, name, shape) for name in sample.channels}
-    return {name: values for name, values in found.items() if values is not None}
+    channels = {name: read_buffer(sample, name, shape) for name in sample.channels}
+    return {name: values for name, values in channels.items() if values is not None}
 
 
 def _collect_unparented_facts(numbered_sample: IndexedSample) -> dict[str, Any]:
-    """Return what is recorded of a picture whose labels stay with no parent."""
-    film = (
+    """Return the record fields of a sample whose labels are copied."""
+    sequence = (
         {}
         if numbered_sample.sample.frame_info is None
         else {"sequence": numbered_sample.sequence_index}
     )
     return {
         **_copy_carried_fields(numbered_sample.sample),
-        **film,
+        **sequence,
         "source": numbered_sample.sample.rgb.name,
     }
 
 
 def _copy_carried_fields(sample: Sample) -> dict[str, Any]:
-    """Return what is known of the fields of ``INHERITED_FIELDS``."""
-    found = {name: getattr(sample, name) for name in INHERITED_FIELDS}
-    return {name: value for name, value in found.items() if value is not None}
+    """Return the set fields among ``INHERITED_FIELDS``."""
+    fields = {name: getattr(sample, name) for name in INHERITED_FIELDS}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def build_verification(certification: Certification, device: str) -> Verification:
-    """Return what translations are judged by.
+    """Return the limits and loaded verifiers of a certification.
 
     Raises:
-        InputError, CheckpointError: a judge's weights are missing or broken.
+        InputError, CheckpointError: if verifier weights are missing or broken.
     """
-    judges = load_verifiers(certification.verifiers, device)
-    return Verification(certification.limits, judges, _digest_verifiers(certification))
+    verifiers = load_verifiers(certification.verifiers, device)
+    return Verification(certification.limits, verifiers, _digest_verifiers(certification))
 
 
 def _digest_verifiers(certification: Certification) -> dict[str, str]:
@@ -444,32 +491,30 @@ def _digest_verifiers(certification: Certification) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=1)
 def _load_cached_transfer(run_dir: Path, digest: str, device: str) -> Transfer:
-    del digest  # tells it from one that was in the folder before
+    del digest  # part of the cache key only
     return load_transfer(run_dir, device=device)
 
 
 def _split_shards(sim: Dataset) -> Iterator[tuple[int, tuple[IndexedSample, ...]]]:
-    """Yield the number of each shard and its pictures with theirs."""
-    pictures = index_samples(sim.samples)
-    for first in range(0, len(pictures), SAMPLES_PER_SHARD):
-        yield first // SAMPLES_PER_SHARD, pictures[first : first + SAMPLES_PER_SHARD]
+    """Yield the number of each shard and its numbered samples."""
+    samples = index_samples(sim.samples)
+    for first in range(0, len(samples), SAMPLES_PER_SHARD):
+        yield first // SAMPLES_PER_SHARD, samples[first : first + SAMPLES_PER_SHARD]
 
 
 def _read_certificates(root: Path) -> tuple[ImageCertificate, ...]:
     return tuple(
-        image_certificate_from_json(raw.shard / "certificates.jsonl", raw.fields)
-        for raw in read_sample_records(root, "certificates")
+        image_certificate_from_json(record.shard / "certificates.jsonl", record.fields)
+        for record in read_sample_records(root, "certificates")
     )
 
 
 def _check_output_folder(sim: Dataset, root: Path) -> None:
-    """Refuse a folder that holds what is translated, or its labels, which would be removed first."""
+    """Refuse an output folder that contains the renders or their labels."""
     folders = [folder for source in sim.list_sources() for folder in list_lineage(source.root)]
     folders += dict.fromkeys(sample.rgb.parent for sample in sim.samples)
     if any(folder.resolve().is_relative_to(root.resolve()) for folder in folders):
-        raise OutputError(
-            root, "holds what is to be translated, or its labels. Choose another --out."
-        )
+        raise OutputError(root, "contains the input images or their labels. Choose another --out.")
 
 
 def _describe_parent(sim: Dataset, root: Path) -> dict[str, str]:
@@ -477,28 +522,28 @@ def _describe_parent(sim: Dataset, root: Path) -> dict[str, str]:
 
 
 def _digest_dataset(sim: Dataset) -> str:
-    whole = "".join(compute_sample_digest(sample) for sample in sim.samples)
-    return hashlib.sha256(whole.encode()).hexdigest()
+    digests = "".join(compute_sample_digest(sample) for sample in sim.samples)
+    return hashlib.sha256(digests.encode()).hexdigest()
 
 
 def _digest_labels(sim: Dataset) -> str:
-    """Return the SHA-256 over what is written anew of samples whose labels stay with no parent."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 of the labels that an adapted dataset copies."""
+    digest = hashlib.sha256()
     for sample in sim.samples:
-        facts = {
+        labels = {
             "scene_index": sample.scene_index,
             "objects": sample.objects,
             **_copy_carried_fields(sample),
         }
-        facts |= {name: images.compute_digest(path) for name, path in sample.channels.items()}
-        whole.update(json.dumps(to_json_value(facts), sort_keys=True).encode())
-    return whole.hexdigest()
+        labels |= {name: images.compute_digest(path) for name, path in sample.channels.items()}
+        digest.update(json.dumps(to_json_value(labels), sort_keys=True).encode())
+    return digest.hexdigest()
 
 
 def _digest_transfer(run_dir: Path) -> str:
     names: Sequence[str] = ("transfer.json", "weights.safetensors")
-    found = next(run_dir / name for name in names if (run_dir / name).is_file())
-    return _digest_file(found)
+    path = next(run_dir / name for name in names if (run_dir / name).is_file())
+    return _digest_file(path)
 
 
 def _digest_file(path: Path) -> str:

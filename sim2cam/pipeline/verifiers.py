@@ -1,6 +1,4 @@
-"""Detectors that judge translations, that translators look through, and that are asked of captures; two judges
-have to be of different make.
-"""
+"""Detectors of the pipeline: verifiers of translations, perceptual consistency, drift monitor."""
 
 from __future__ import annotations
 
@@ -31,87 +29,89 @@ from sim2cam.models.inference.differentiable import compute_differentiable_maps
 from sim2cam.models.training.tuning import compute_ap50
 
 MIN_AP50 = 0.8
-"""AP50 on renders from which a detector is good enough for translations to be held to what it says."""
+"""Smallest AP50 on renders of a detector for perceptual consistency."""
 
 MAX_RENDERS = 40
-"""Renders on which that is measured, at most."""
+"""Largest number of renders for that measurement."""
 
 VerifierFiles = tuple[tuple[str, Path], ...]
-"""Weights files by the names of the judges."""
+"""Names of verifiers and their weights files."""
 
 
 def resolve_weights(name_or_path: Path) -> Path:
-    """Return the file of weights by its path, or of weights that ship by their name.
+    """Return the weights file of a path, or of a shipped name.
 
     Raises:
-        UsageError: a name of none that ship.
+        UsageError: if no shipped weights have the name.
     """
     if name_or_path.suffix or name_or_path.parent != Path() or name_or_path.exists():
         return name_or_path
     shipped = {path.stem: path for path in SHIPPED_WEIGHTS.glob(f"*{WEIGHTS_SUFFIX}")}
     if name_or_path.name not in shipped:
         hint = suggest_name(name_or_path.name, shipped)
-        raise UsageError(f"no weights '{name_or_path}' ship, and there is no such file. {hint}")
+        raise UsageError(f"no file or shipped weights '{name_or_path}'. {hint}")
     return shipped[name_or_path.name]
 
 
 def check_verifiers(verifiers: VerifierFiles) -> None:
-    """Refuse two judges of one architecture, which would be wrong about the same pictures.
+    """Refuse two verifiers of one architecture, which would make the same errors.
 
     Raises:
-        UsageError: they are.
-        CheckpointError: weights are missing or broken.
+        UsageError: if two verifiers have the same architecture.
+        CheckpointError: if weights are missing or broken.
     """
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, path in verifiers:
         architecture = load_detector(path).card.architecture
-        if architecture in seen:
+        if architecture in names:
             raise UsageError(
-                f"--{name} {path}: of the architecture '{architecture}', as --{seen[architecture]}. "
-                "A second opinion needs a detector of another one."
+                f"--{name} {path} has the architecture '{architecture}', like --{names[architecture]}. "
+                "Independent verifiers need different architectures."
             )
-        seen[architecture] = name
+        names[architecture] = name
 
 
 def load_perception(path: Path, renders: Dataset, device: str) -> PerceptionModel | str:
-    """Return the detector that a translator learns to speak the same to, or why there is none.
+    """Return the detector for perceptual consistency, or the reason why it is unsuitable.
 
-    One that misses objects of renders, or takes one for another, would hold translations to its errors.
+    A detector with errors on renders would force translations to reproduce them.
 
     Args:
-        path: of its weights.
-        renders: labelled; ``MAX_RENDERS`` of them are looked at, evenly spread.
-        device: where it looks.
+        path: path of the weights.
+        renders: labelled renders; at most ``MAX_RENDERS``, evenly spaced, are evaluated.
+        device: device of the detector.
 
     Raises:
-        CheckpointError: the weights are missing or broken.
-        InputError: a render cannot be read.
-        UsageError, BackendError: there is no such device.
+        CheckpointError: if the weights are missing or broken.
+        InputError: if a render cannot be read.
+        UsageError, BackendError: if the device does not exist.
     """
     detector = load_detector(path, device=device)
     if not isinstance(detector, NativeDetector):
-        return "it is a model of torchvision, through which no gradients go"
+        return "it is a torchvision model, which gives no gradients"
     labelled = tuple(s for s in renders.samples if s.objects)
-    strangers = set(renders.categories) - set(detector.card.categories)
-    if not labelled or strangers:
-        return "renders have no labels" if not labelled else f"it does not know {min(strangers)}"
-    places = np.linspace(0, len(labelled) - 1, min(MAX_RENDERS, len(labelled))).round().astype(int)
-    chosen = tuple(labelled[place] for place in places)
-    found = compute_ap50(detector, replace(renders, samples=chosen))
-    if not found >= MIN_AP50:
-        return f"its AP50 on {len(chosen)} renders is {found:.2f}, less than {MIN_AP50:g}"
+    unknown = set(renders.categories) - set(detector.card.categories)
+    if not labelled:
+        return "renders have no labels"
+    if unknown:
+        return f"it lacks the category {min(unknown)}"
+    indices = np.linspace(0, len(labelled) - 1, min(MAX_RENDERS, len(labelled))).round().astype(int)
+    samples = tuple(labelled[index] for index in indices)
+    ap50 = compute_ap50(detector, replace(renders, samples=samples))
+    if not ap50 >= MIN_AP50:
+        return f"its AP50 on {len(samples)} renders is {ap50:.2f}, less than {MIN_AP50:g}"
     detector.network.requires_grad_(requires_grad=False)
-    look = functools.partial(compute_differentiable_maps, detector)
     return PerceptionModel(
-        look, PerceptionRecord(compute_digest(path), round(found, 4), len(chosen))
+        functools.partial(compute_differentiable_maps, detector),
+        PerceptionRecord(compute_digest(path), round(ap50, 4), len(samples)),
     )
 
 
 def load_monitor(path: Path) -> DetectorMonitor:
-    """Return the detector that says of captures what drift compares.
+    """Return the detector whose responses a drift check compares.
 
     Raises:
-        CheckpointError: the weights are missing or broken.
+        CheckpointError: if the weights are missing or broken.
     """
     return DetectorMonitor(
         compute_digest(path), functools.partial(_measure_response, load_detector(path))
@@ -119,21 +119,21 @@ def load_monitor(path: Path) -> DetectorMonitor:
 
 
 def _measure_response(detector: AnyDetector, rgb: NDArray[np.uint8]) -> DetectorResponse:
-    seen = predict_image(detector, rgb, score_floor=_MIN_CONFIDENCE)
-    scores = [found.score for found in seen.detections]
-    return DetectorResponse(seen.ood_score, float(np.mean(scores)) if scores else None)
+    prediction = predict_image(detector, rgb, score_floor=_MIN_CONFIDENCE)
+    scores = [detection.score for detection in prediction.detections]
+    return DetectorResponse(prediction.ood_score, float(np.mean(scores)) if scores else None)
 
 
 _MIN_CONFIDENCE = 0.3
-"""Detections that are less sure are nearly all wrong, and say so."""
+"""Detections with lower scores are mostly wrong."""
 
 
 def load_verifiers(verifiers: VerifierFiles, device: str) -> Mapping[str, Verifier]:
-    """Return the judges by name, ready to be asked.
+    """Load the verifiers by name.
 
     Raises:
-        InputError, CheckpointError: weights are missing or broken.
-        UsageError, BackendError: there is no such device.
+        InputError, CheckpointError: if weights are missing or broken.
+        UsageError, BackendError: if the device does not exist.
     """
     return {
         name: functools.partial(
@@ -149,5 +149,5 @@ def load_verifiers(verifiers: VerifierFiles, device: str) -> Mapping[str, Verifi
 
 @functools.lru_cache(maxsize=4)
 def _load_cached_detector(path: Path, digests: tuple[str, str], device: str) -> AnyDetector:
-    del digests  # tell it from one that was in the files before
+    del digests  # part of the cache key only
     return load_detector(path, device=device)

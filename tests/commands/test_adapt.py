@@ -161,7 +161,7 @@ def test_pictures_are_read_before_anything_is_learned(photos, tmp_path, capsys):
     assert not out.exists()
     (own / "IMG_13.png").write_bytes(whole)
     assert main([*flags, "--out", str(own)]) == 1
-    assert "own: holds pictures that are learned from. Choose another --out." in capsys.readouterr().err  # fmt: skip
+    assert "own: contains training images. Choose another --out." in capsys.readouterr().err  # fmt: skip
 
 
 def test_pictures_are_decoded_once_before_anything_is_learned(photos, tmp_path, monkeypatch):
@@ -348,7 +348,7 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
     flags = ["--sim", str(photos), "--real", str(brighter), "--out", str(out), "--paired"]
     flags += ["--verifier", "dice-verifier", "--preset", "demo", "--steps", "1", "--workers", "1"]
     assert main(["adapt", "train", *flags]) == 0
-    warning = "warning: --verifier: no weights are chosen, the last ones ship, as 20 renders are fewer than 30."
+    warning = "warning: --verifier cannot select a checkpoint, so the last one is used: 20 renders are fewer than 30."
     assert warning in capsys.readouterr().err
 
 
@@ -415,15 +415,15 @@ def trained(tmp_path):
     [
         (["--limit", "19"], "19 real images, but a translator needs at least 20."),
         (["--method", "cut", "--limit", "3"], "3 real images, but a translator needs at least 20."),
-        (["--method", "mkl", "--limit", "3"], "3 captures; a transfer needs at least 20."),
+        (["--method", "mkl", "--limit", "3"], "3 real images; a transfer needs at least 20."),
         (["--verifier", "none.safetensors"], "none.safetensors"),
         (
             ["--task", "dice", "--verifier", "dice"],
-            "A second opinion needs a detector of another one.",
+            "Independent verifiers need different architectures.",
         ),
         (
             ["--paired", "--sim", "others"],
-            "19 captures have the names of renders, but a translator",
+            "19 real images have the name of a render; a translator",
         ),
         (["--method", "mkl", "--real", "broken"], "b.jpg: damaged image"),
     ],
@@ -493,7 +493,9 @@ def test_a_root_of_train_a_and_train_b_is_both_sides(photos, tmp_path, capsys):
     root = str(tmp_path / "root")
     flags = ["--sim", root, "--real", root, "--out", str(tmp_path / "run"), "--method", "mkl"]
     assert main(["adapt", "train", *flags]) == 1
-    assert f"{root}/trainB: 10 captures; a transfer needs at least 20." in capsys.readouterr().err
+    assert (
+        f"{root}/trainB: 10 real images; a transfer needs at least 20." in capsys.readouterr().err
+    )
 
 
 def test_plain_transfers_are_warned_of_captures_that_are_renders(photos, tmp_path, capsys):
@@ -520,6 +522,4 @@ def test_warnings_are_told_when_they_begin(capsys):
 
 def test_a_judge_that_does_not_ship_is_told(run, photos, tmp_path, capsys):
     assert apply(run, photos, tmp_path / "out", "--verifier", "dise") == 2
-    assert "no weights 'dise' ship, and there is no such file. Did you mean 'dice'?" in (
-        capsys.readouterr().err
-    )
+    assert "no file or shipped weights 'dise'. Did you mean 'dice'?" in (capsys.readouterr().err)

@@ -38,8 +38,8 @@ def test_meshes_become_a_model_and_a_score(place, monkeypatch, capsys):
     assert "cup/a.stl: 80 x 80 x 90 mm (unit guessed)" in said
     assert "recipe: mine.toml (3 objects in 2 categories)" in said
     text = (place / "mine.toml").read_text()
-    assert 'unit = "mm"  # of the files\' numbers; guessed: the largest, cup/b.obj, is 70 x' in text
-    assert "width = 80  # of the pictures; most captures have 80 x 60 pixels\nheight = 60" in text
+    assert 'unit = "mm"  # guessed: the largest asset, cup/b.obj, is 70 x' in text
+    assert "width = 80  # most real images have 80 x 60 pixels\nheight = 60" in text
 
     assert main(["render", "mine.toml", "--preview"]) == 0
     sheet = images.read_rgb(place / "mine-preview.png")

@@ -84,7 +84,7 @@ def test_it_writes_a_recipe_a_page_and_its_numbers(photos, quick, tmp_path, caps
     assert fit(photos, out, *few, "--resume", "-q") == 0
     assert json.loads((out / "fit.json").read_text()) == saved
     assert fit(photos, out, *few, "--resume", "--seed", "1") == 1
-    assert "its trials have another seed (0, not 1)" in capsys.readouterr().err
+    assert "trials have another seed (0, not 1)" in capsys.readouterr().err
     assert fit(photos, out, *few, "--overwrite", "--seed", "1", "-q") == 0
 
 
@@ -93,7 +93,7 @@ BAD = [
     (["--trials", "0"], 2, "--trials must be 1 or more, not 0\n"),
     (["--count", "3"], 2, "--count must be 10 or more, not 3\n"),
     (["--factors", "layout/die_count"], 2, "is drawn from a range. "),
-    (["--limit", "4"], 2, "4 captures are too few"),
+    (["--limit", "4"], 2, "4 real images are too few"),
     (["--weights", "none.safetensors"], 1, "none.safetensors"),
 ]
 

@@ -1,4 +1,4 @@
-"""The rendered data set and its COCO export of the pipeline's tests."""
+"""Fixtures of the pipeline tests: a rendered dataset and its COCO export."""
 
 from tests.pipeline.conftest import coco, few_resamples, sim
 

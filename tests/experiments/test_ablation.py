@@ -1,4 +1,4 @@
-"""A whole ladder on very small data: pieces, predictions, scores of every arm."""
+"""A complete ablation study on tiny data: jobs, predictions and scores of every variant."""
 
 import gzip
 import itertools
@@ -84,7 +84,7 @@ def work(sim, tmp_path, monkeypatch):
 
 @pytest.fixture
 def tuned_arms(monkeypatch):
-    """The names of the data sets of detectors that were tuned on the development split, and on how many photos."""
+    """Dataset names and image counts of the tuned detectors."""
     names = []
 
     def tuned(detector, dev):
@@ -95,7 +95,7 @@ def tuned_arms(monkeypatch):
     return names
 
 
-def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arms):
+def test_every_variant_has_predictions_and_scores(work, captures, tmp_path, tuned_arms):
     results = tmp_path / "results"
     assert ablation.prepare_data(PLAN, captures, work, workers=1) == {}
     planned = list_pending_jobs(PLAN, captures, work, results, threads=1)
@@ -109,7 +109,7 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     assert list_pending_jobs(PLAN, captures, work, results, threads=1) == []
     assert (
         tuned_arms == [("randomized", 24), ("randomized", "reinhard", 24)] * 2
-    )  # with all photos none is left
+    )  # no photo is held out
     scores = score_ablation(PLAN, captures, results, baseline="randomized")
     assert {arm["name"]: len(arm["seeds"]) for arm in scores["variants"]} == {
         "randomized": 2,
@@ -130,26 +130,30 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     path.unlink()
     alone = score_ablation(PLAN, captures, results, baseline="randomized")["protocol"]["intervals"]
     assert "how seeds differ is not in them" in alone
-    del facts["config"]["mix_steps"]  # as if that setting had come later
+    del facts["config"]["mix_steps"]  # as in files before that setting
     write_json(path, facts)
     assert score_ablation(PLAN, captures, results, baseline="randomized") == scores
     facts["data"][0]["digest"] = "of other renders"
     write_json(path, facts)
-    with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):
+    with pytest.raises(
+        InputError, match="the seeds of variant 'randomized' were trained on different"
+    ):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, unpacked(path) | {"digests": {}})
     with pytest.raises(InputError, match=r"is of another image \S+ than the captures have"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, facts | {"config": {"steps": 3}})
-    with pytest.raises(InputError, match="Remove it to run it again"):
+    with pytest.raises(InputError, match="Remove the file to run the job again"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     for damaged in (path.read_bytes()[:-20], b"{}", b""):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"is damaged \(.*\)\. Remove it to run it again\."):
+        with pytest.raises(
+            InputError, match=r"is damaged \(.*\)\. Remove the file to run the job again\."
+        ):
             score_ablation(PLAN, captures, results, baseline="randomized")
 
 
-def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, monkeypatch):
+def test_predictions_keep_highest_scores(work, captures, tmp_path, monkeypatch):
     sure = Detection("1", (1.0, 2.0, 3.0, 4.0), 0.9)
     faint = [replace(sure, score=0.5 / n) for n in range(1, 200)]
     monkeypatch.setattr(
@@ -161,11 +165,11 @@ def test_predictions_hold_the_surest_of_each_picture(work, captures, tmp_path, m
     (path,) = run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9)
     found = unpacked(path)["detection_rows"]
     assert len(found) == 24
-    for kept in found.values():  # as many as COCO counts
+    for kept in found.values():  # limit of COCO
         assert [row[-1] for row in kept] == [0.9, *(round(0.5 / n, 4) for n in range(1, 100))]
 
 
-def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arms, monkeypatch):
+def test_trainings_run_on_requested_device(work, captures, tmp_path, tuned_arms, monkeypatch):
     places = []
 
     def told(what):
@@ -191,9 +195,7 @@ def test_everything_runs_where_it_is_told_to(work, captures, tmp_path, tuned_arm
     assert places == [(n, "cuda:1") for n in ("train_network", "apply_transfer", "train_detector")]
 
 
-def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
-    captures, tmp_path, monkeypatch
-):
+def test_missing_dependency_is_reported_before_rendering(captures, tmp_path, monkeypatch):
     def missing(network):
         raise BackendError(f"no {network}")
 
@@ -207,9 +209,7 @@ def test_what_a_translator_lacks_is_told_before_anything_is_rendered(
         ablation.prepare_data(plan, captures, tmp_path / "work", workers=1)
 
 
-def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
-    work, captures, tmp_path, monkeypatch
-):
+def test_camera_renders_are_translated_by_their_own_network(work, captures, tmp_path, monkeypatch):
     (work / "randomized").rename(work / "camera")
     monkeypatch.setattr(ablation, "write_camera_recipe", lambda *_: "around.toml")
     rendered = []
@@ -226,7 +226,7 @@ def test_renders_around_the_camera_are_translated_by_what_learned_from_them(
     assert names == [sample.name for sample in read_dataset(work / "camera").samples]
 
 
-def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_path):
+def test_translators_with_two_seeds_and_published_methods(work, captures, tmp_path):
     (tmp_path / "tiny.toml").write_text(TINY)
     names = ("translated", "translated-1", "cyclegan", "cyclegan-2", "cut", "fastcut")
     arms = tuple(Variant(f"+ {name}", ("randomized", name)) for name in names)
@@ -238,7 +238,7 @@ def test_networks_translate_with_two_seeds_and_as_published(work, captures, tmp_
     assert [card["steps"] for card in cards] == [2, 2, 1, 2, 1, 1]
 
 
-def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, tuned_arms):
+def test_published_translations_are_all_kept(work, captures, tmp_path, tuned_arms):
     (tmp_path / "strict.toml").write_text(f"{TINY}[adapt.certificate]\nimage_correlation = 1.0\n")
     arms = Variant("+ ours", ("randomized", "translated")), Variant("+ cut", ("randomized", "cut"))
     plan = replace(PLAN, variants=arms, seeds=(0,), recipe=str(tmp_path / "strict.toml"))
@@ -263,7 +263,7 @@ def test_of_published_translators_nothing_is_kept_out(work, captures, tmp_path, 
         read_dataset(work / "cut")
 
 
-def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tmp_path, tuned_arms):
+def test_fine_tuning_and_adaptation_take_equal_steps(work, captures, tmp_path, tuned_arms):
     arms = (
         Variant("then photos", ("randomized",), fine_tuning_data=("real-5",)),
         Variant("+ coral", ("randomized",), alignment="coral"),
@@ -281,11 +281,11 @@ def test_arms_are_fine_tuned_or_adapted_within_the_same_steps(work, captures, tm
     cards = [load_detector(work / "runs" / name / "weights.safetensors").card for name in names]
     assert [card.steps for card in cards] == [3, 1, 4]
     assert [card.target_images is not None for card in cards] == [False, False, True]
-    assert tuned_arms == [("coco", 19), ("randomized", 24)]  # none is tuned on what it trains on
+    assert tuned_arms == [("coco", 19), ("randomized", 24)]  # tuned on held-out photos only
     assert [arm.count_photos(24) for arm in arms] == [5, 0]
 
 
-def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, captures, tmp_path):
+def test_unusable_fine_tuning_data_is_refused_first(work, captures, tmp_path):
     pointed = tuple(
         replace(
             sample,
@@ -314,12 +314,10 @@ def test_what_the_last_steps_cannot_learn_is_refused_before_the_first(work, capt
         list(run_jobs(plan, captures, work, tmp_path / "results", workers=1, minutes=9))
 
 
-def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
-    work, captures, tmp_path, tuned_arms, monkeypatch
-):
+def test_variant_trains_on_its_pseudo_labels(work, captures, tmp_path, tuned_arms, monkeypatch):
     calls = itertools.count(1)
 
-    def found(detector, style):  # something else each time, unlike a detector of three steps
+    def found(detector, style):  # varies, unlike a detector of three steps
         label = ObjectLabel("1", (0.0, 0.0, 9.0 + next(calls), 9.0), 90.0)
         samples = pseudo_label(detector, style).samples
         return replace(style, samples=tuple(replace(s, objects=(label,)) for s in samples))
@@ -330,7 +328,7 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     results = tmp_path / "results"
     first, second = run_jobs(plan, captures, work, results, workers=1, minutes=9)
     data = unpacked(first)["data"]
-    assert data != unpacked(second)["data"]  # each seed finds other labels
+    assert data != unpacked(second)["data"]  # pseudo-labels differ between seeds
     style = len(captures.style.samples)
     assert [(part["images"], part["origins"]) for part in data] == [
         (24, {"sim": 24}), (24, {"sim": 24}), (style, {"pseudo-labelled": style}),
@@ -338,25 +336,25 @@ def test_an_arm_learns_from_its_own_labels_of_the_style_photos(
     assert tuned_arms == 2 * [
         ("randomized", 24),
         ("randomized", "coco", 24),
-    ]  # to label, and in the end
+    ]  # before labelling and at the end
     scores = score_ablation(plan, captures, results, baseline=arm.name)
     assert len(scores["variants"][0]["seeds"]) == 2
     assert arm.count_photos(24) == 0
 
 
-def test_without_the_baseline_there_is_nothing_to_compare(captures, tmp_path):
-    with pytest.raises(InputError, match="no predictions of the arm 'randomized' yet"):
+def test_scores_need_the_baseline(captures, tmp_path):
+    with pytest.raises(InputError, match="no predictions of the variant 'randomized' yet"):
         score_ablation(PLAN, captures, tmp_path, baseline="randomized")
 
 
-def test_a_data_set_of_which_nothing_is_kept_says_so(work, captures, monkeypatch):
+def test_dataset_with_all_images_rejected_is_reported(work, captures, monkeypatch):
     monkeypatch.setattr(ablation, "_translate", lambda *_: 0)
     assert ablation.prepare_data(PLAN, captures, work, workers=1) == {
         "reinhard": "the certificate rejected all 4 translations"
     }
 
 
-def test_of_the_best_transfer_too(work, captures, monkeypatch):
+def test_best_transfer_with_all_images_rejected_is_reported(work, captures, monkeypatch):
     nearest = TransferSelection(
         "style", 24, 40, (TransferScore("mkl", 40, 0.5), TransferScore("style", 40, 0.7))
     )
@@ -374,9 +372,7 @@ def test_of_the_best_transfer_too(work, captures, monkeypatch):
     assert translated == ["mkl", "reinhard"]
 
 
-def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
-    captures, tmp_path, monkeypatch
-):
+def test_camera_is_estimated_once_from_style_photos(captures, tmp_path, monkeypatch):
     quality = ParameterEstimate("sensor.jpeg_quality", 61.0, (61.0, 61.0))
     asked = []
 
@@ -396,7 +392,7 @@ def test_cameras_are_drawn_around_that_of_the_style_photos_which_is_told_once(
     assert [(h.width, h.height, estimate_jpeg_quality(h)) for h in headers] == [(96, 80, 61)] * 4
 
 
-def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):
+def test_smaller_photo_subsets_are_nested_and_depend_on_seed(captures):
     photos = captures.train
     few, more = (select_photos(photos, n, 0) for n in (5, 12))
     names = {sample.name for sample in few.samples}
@@ -411,7 +407,7 @@ def test_fewer_photos_are_among_more_and_another_seed_has_others(captures):
 
 
 def write_predictions(results, arm, seed, dataset, every):
-    """Predictions of a detector that finds all but every so-manieth object, exactly."""
+    """Write exact predictions of all but every n-th object."""
     found, number = {}, 0
     for sample in dataset.samples:
         found[sample.name] = []
@@ -437,8 +433,12 @@ def unpacked(path):
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
-    misses = {"real-5": 2, "real-10": 3, "real": 10}  # all 24 photos: one in ten is missed
+def test_equivalent_photos_of_simulated_detectors(captures, tmp_path):
+    misses = {
+        "real-5": 2,
+        "real-10": 3,
+        "real": 10,
+    }  # trained on 24 photos, misses every tenth object
     curve = [Variant(name, (name,)) for name in misses]
     middle = Variant("randomized", ("randomized",))
     plan = replace(PLAN, variants=(middle, *curve), seeds=(0,))
@@ -456,12 +456,12 @@ def test_photos_of_planted_detectors_are_found_again(captures, tmp_path):
     assert (same["value"], same["min_detectable_effect"]) == (0, None)
 
 
-def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
+def test_seed_variance_is_not_significant(captures, tmp_path):
     lucky, steady = Variant("lucky", ("lucky",)), Variant("randomized", ("randomized",))
     for seed, every in enumerate((2, 2, 20)):
         write_predictions(tmp_path, lucky, seed, captures.test, every)
         write_predictions(tmp_path, steady, seed, captures.test, 2)
-    for arm in (lucky, steady):  # of one arm and all of its seeds, the data are the same
+    for arm in (lucky, steady):  # equal data for all seeds of a variant
         for path in (locate_result(tmp_path, arm, seed) for seed in range(3)):
             write_json(path, unpacked(path) | {"data": []})
     plan = replace(PLAN, variants=(lucky, steady), seeds=(0, 1, 2))
@@ -475,7 +475,7 @@ def test_the_luck_of_seeds_is_no_difference_between_arms(captures, tmp_path):
     assert [found["metric"] for found in scores["comparisons"]] == ["ap50", "ap"]
 
 
-def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
+def test_different_datasets_of_one_name_are_reported(captures, tmp_path):
     plain, mixed = Variant("randomized", ("randomized",)), Variant("mixed", ("randomized", "fixed"))
     plan = replace(PLAN, variants=(plain, mixed), seeds=(0,))
     for arm in plan.variants:
@@ -485,12 +485,12 @@ def test_arms_that_saw_other_renders_of_one_name_are_told(captures, tmp_path):
     data = [{"name": "randomized", "digest": "other"}, {"name": "fixed", "digest": "0"}]
     write_json(path, unpacked(path) | {"data": data})
     assert score_ablation(plan, captures, tmp_path, baseline="randomized")["warnings"] == [
-        "The arms 'randomized' and 'mixed' were trained on different data sets 'randomized'. Remove the "
+        "The variants 'randomized' and 'mixed' were trained on different datasets 'randomized'. Remove the "
         "predictions of one and run it again."
     ]
 
 
-def test_a_folder_of_something_else_is_refused(captures, tmp_path):
+def test_other_folder_is_refused(captures, tmp_path):
     root = tmp_path / "run"
     open_ablation(PLAN, captures, root, resume=False, overwrite=False)
     with pytest.raises(
@@ -504,36 +504,38 @@ def test_a_folder_of_something_else_is_refused(captures, tmp_path):
     ):
         open_ablation(other, captures, root, resume=True, overwrite=False)
     (root / "mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"contains 'mine\.txt', which is not part of a ladder"):
+    with pytest.raises(
+        OutputError, match=r"contains 'mine\.txt', which is not part of an ablation study"
+    ):
         open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "mine.txt").unlink()
     open_ablation(other, captures, root, resume=False, overwrite=True)
     (root / "plan.json").unlink()
     (root / "runs").mkdir()
-    with pytest.raises(OutputError, match=r"plan\.json: no ladder to go on with"):
+    with pytest.raises(OutputError, match=r"plan\.json: no ablation study to resume"):
         open_ablation(PLAN, captures, root, resume=True, overwrite=False)
 
 
 @pytest.mark.parametrize("part", ["train", "dev"])
-def test_a_ladder_of_other_labels_is_not_gone_on_with(captures, tmp_path, part):
+def test_resume_with_other_labels_is_refused(captures, tmp_path, part):
     open_ablation(PLAN, captures, tmp_path, resume=False, overwrite=False)
     photos = getattr(captures, part)
     first, *others = photos.samples
     changed = replace(photos, samples=(replace(first, objects=first.objects[1:]), *others))
     for now in (changed, None):
-        with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
+        with pytest.raises(OutputError, match=rf"the real images changed \(split {part}\)"):
             open_ablation(
                 PLAN, replace(captures, **{part: now}), tmp_path, resume=True, overwrite=False
             )
 
 
 @pytest.mark.parametrize("part", ["style", "test"])
-def test_a_ladder_of_other_pictures_is_not_gone_on_with(captures, tmp_path, part):
+def test_resume_with_other_images_is_refused(captures, tmp_path, part):
     open_ablation(PLAN, captures, tmp_path, resume=False, overwrite=False)
     photos = getattr(captures, part)
     other = tuple(replace(sample, objects=()) for sample in photos.samples)
     relabelled = replace(captures, **{part: replace(photos, samples=other)})
     open_ablation(PLAN, relabelled, tmp_path, resume=True, overwrite=False)
     fewer = replace(captures, **{part: replace(photos, samples=photos.samples[1:])})
-    with pytest.raises(OutputError, match=rf"the captures changed since \(part {part}\)"):
+    with pytest.raises(OutputError, match=rf"the real images changed \(split {part}\)"):
         open_ablation(PLAN, fewer, tmp_path, resume=True, overwrite=False)

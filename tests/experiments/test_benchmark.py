@@ -29,7 +29,7 @@ def run(sim, tmp_path_factory):
     return folder
 
 
-def test_the_command_prints_scores_with_intervals(run, coco, capsys):
+def test_command_prints_scores_with_intervals(run, coco, capsys):
     assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["images"] == 24
@@ -38,12 +38,12 @@ def test_the_command_prints_scores_with_intervals(run, coco, capsys):
         assert 0 <= low <= printed[metric]["value"] <= high <= 1
 
 
-def test_the_command_prints_a_table(run, coco, capsys):
+def test_command_prints_table(run, coco, capsys):
     assert main(["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3"]) == 0
     assert "AP50" in capsys.readouterr().out
 
 
-def test_a_limit_caps_what_is_read(run, coco, capsys):
+def test_limit_reduces_images(run, coco, capsys):
     arguments = ["bench", str(run / WEIGHTS), "--captures", str(coco), "--limit", "3", "--json"]
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out)["images"] == 3
@@ -61,7 +61,7 @@ def test_categories_match_by_name(coco):
     )  # fmt: skip
     with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
         LabelMapping(captures.categories).apply(named)
-    above = replace(captures, categories=("dice", *captures.categories))  # which no object has
+    above = replace(captures, categories=("dice", *captures.categories))  # of no object
     assert LabelMapping(captures.categories).apply(above) == captures
     mapped = LabelMapping(captures.categories, {"one": "1"}).apply(named)
     assert mapped.samples == captures.samples
@@ -71,7 +71,7 @@ def test_categories_match_by_name(coco):
         LabelMapping(captures.categories, {"oen": "1"}).apply(named)
 
 
-def test_unlabelled_captures_are_refused(run, coco):
+def test_unlabelled_images_are_refused(run, coco):
     from sim2cam.models.inference.detector import load_detector
 
     captures = read_real_images(coco).take(1)
@@ -80,9 +80,7 @@ def test_unlabelled_captures_are_refused(run, coco):
         bench(load_detector(run / WEIGHTS), bare)
 
 
-def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
-    run, coco, monkeypatch
-):
+def test_images_without_objects_are_refused_before_prediction(run, coco, monkeypatch):
     from sim2cam.models.inference.detector import load_detector
 
     captures = read_real_images(coco)
@@ -94,7 +92,7 @@ def test_captures_that_show_nothing_are_refused_before_anything_is_predicted(
 
 @pytest.fixture
 def hidden(coco, tmp_path):
-    """The COCO file, with objects of which most is hidden."""
+    """Return a COCO file with mostly hidden objects."""
     tables = json.loads(coco.read_text())
     for label in tables["annotations"]:
         x, y, width, height = label["bbox"]
@@ -107,9 +105,7 @@ def hidden(coco, tmp_path):
 
 
 @pytest.mark.parametrize("amodal", [True, False])
-def test_boxes_are_held_against_such_as_the_detector_learned(
-    run, hidden, amodal, monkeypatch, tmp_path, capsys
-):
+def test_amodal_boxes_are_scored_like_trained(run, hidden, amodal, monkeypatch, tmp_path, capsys):
     detector = load_detector(run / WEIGHTS)
     config = detector.card.config | {"amodal": amodal}
     detector = replace(detector, card=replace(detector.card, config=config))
@@ -136,12 +132,12 @@ def test_boxes_are_held_against_such_as_the_detector_learned(
     assert compute_ap50(detector, captures) == pytest.approx(again)
     plain.write_text(json.dumps(json.loads(out.read_text()) | {"label_mapping": None}))
     assert main(["compare", str(out), str(plain), *flags]) == int(amodal)
-    assert ("boxes are of whole objects for one run" in capsys.readouterr().err) == amodal
+    assert ("one run has amodal boxes" in capsys.readouterr().err) == amodal
     assert main(["compare", str(out), str(out), *flags]) == 0
 
 
 def sided(label):
-    """The label with a keypoint at either side of its box, of which one is hidden."""
+    """Return a label with a keypoint at each side of its box, one of them hidden."""
     x0, y0, x1, y1 = label.box_xyxy
     middle = (y0 + y1 - 1) / 2
     points = Keypoint("left", (x0, middle), 2), Keypoint("right", (x1 - 1, middle), 1)
@@ -150,7 +146,7 @@ def sided(label):
 
 @pytest.fixture(scope="module")
 def shaped(sim, tmp_path_factory):
-    """Weights of a detector with keypoints and masks, and the COCO file that it was hardly trained on."""
+    """Return weights of a barely trained detector with keypoints and masks, and its COCO file."""
     root = tmp_path_factory.mktemp("shaped")
     data = replace(
         sim.take(6),
@@ -159,16 +155,14 @@ def shaped(sim, tmp_path_factory):
     config = TrainConfig(steps=2, batch=2, crop_px=64, keypoints=True, masks=True)
     detector = train_detector(((data, 1.0),), config, root / "run")
     with torch.no_grad():
-        detector.network.box_head[1].bias[0] = 4.0  # it finds something everywhere
+        detector.network.box_head[1].bias[0] = 4.0  # detections in every image
         detector.network.mask_head[1].bias[1] = 4.0
     save_detector(root / "run" / WEIGHTS, detector.network.state_dict(), detector.card)
     export_dataset({"train": data}, root / "coco", "coco")
     return root / "run" / WEIGHTS, root / "coco" / "train.json"
 
 
-def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
-    shaped, coco, tmp_path, capsys
-):
+def test_keypoints_masks_and_pixels_are_scored_if_labelled(shaped, coco, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     command = ["bench", weights, "--captures", captures, "--workers", "1", "--limit", "3"]
@@ -193,10 +187,10 @@ def test_keypoints_masks_and_pixels_are_scored_where_they_are_labelled(
     told = capsys.readouterr().out
     assert all(word in told for word in ("keypoints", "masks", "pixels of", "background"))
     assert main(["bench", weights, "--captures", str(coco), "--limit", "2", "--json"]) == 0
-    assert "keypoints" not in json.loads(capsys.readouterr().out)  # nothing is labelled
+    assert "keypoints" not in json.loads(capsys.readouterr().out)  # no labels
 
 
-def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp_path, capsys):
+def test_error_page_is_written_next_to_scores(shaped, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     command = ["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]
@@ -206,14 +200,14 @@ def test_the_page_of_errors_lies_beside_the_scores_and_replaces_none(shaped, tmp
     found, text = json.loads(out.read_text()), page.read_text()
     assert [row["name"] for row in found["categories"]] == list("123456")
     assert "weights.safetensors on train.json" in text
-    assert f"{next(iter(found['detections']))}: " in text  # its picture
+    assert f"{next(iter(found['detections']))}: " in text  # its image
     out.unlink()
     assert main(command) == 1
     assert f"{page}: exists. Choose another name, or add --overwrite." in capsys.readouterr().err
     assert page.read_text() == text
 
 
-def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_keypoints(shaped):
+def test_ignored_objects_do_not_add_mask_or_keypoint_scores(shaped):
     weights, captures = shaped
 
     def bare(number, label):
@@ -236,7 +230,7 @@ def test_boxes_are_scored_where_only_objects_that_do_not_count_have_masks_or_key
     assert (again.masks, again.keypoints) == (None, None)
 
 
-def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
+def test_broken_pixel_counts_are_refused(shaped, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     flags = ["--captures", captures, "--limit", "1"]
@@ -263,7 +257,7 @@ def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
     assert first[2] > 0
 
 
-def test_broken_keypoints_and_masks_of_detections_are_refused(shaped, tmp_path, capsys):
+def test_broken_keypoints_and_masks_are_refused(shaped, tmp_path, capsys):
     weights, captures = map(str, shaped)
     out = tmp_path / "found.json"
     assert main(["bench", weights, "--captures", captures, "--limit", "1", "--out", str(out)]) == 0

@@ -1,4 +1,4 @@
-"""Detections in files: scored again, and compared."""
+"""Scores and comparisons of detections in files."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def perfect(captures):
 
 @pytest.fixture(scope="module")
 def blind(perfect):
-    """Misses every second object."""
+    """Return predictions that miss every second object."""
     return {name: found[::2] for name, found in perfect.items()}
 
 
@@ -81,7 +81,7 @@ def coco_results(coco, predictions):
     ]
 
 
-def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, capsys):
+def test_bench_output_scores_the_same(coco, bare_weights, tmp_path, capsys):
     out = tmp_path / "bench.json"
     weights = str(bare_weights)
     flags = ["--captures", str(coco), "--json"]
@@ -97,10 +97,8 @@ def test_what_bench_writes_scores_the_same_again(coco, bare_weights, tmp_path, c
     assert "exists. Choose another name, or add --overwrite." in capsys.readouterr().err
 
 
-def test_what_bench_writes_is_held_against_the_same_labels_again(
-    coco, bare_weights, tmp_path, capsys
-):
-    """Labels that --map and --ignore-unmatched changed, and captures that lack a category of the detector's."""
+def test_bench_output_keeps_label_mapping(coco, bare_weights, tmp_path, capsys):
+    """Check labels changed by --map and --ignore-unmatched, and an unused detector category."""
     tables = json.loads(coco.read_text())
     for category in tables["categories"]:
         category["name"] = {"1": "one", "2": "coin"}.get(category["name"], category["name"])
@@ -115,7 +113,7 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     assert main(["bench", str(out), *flags]) == 0
     assert json.loads(capsys.readouterr().out) == first
     assert main(["compare", str(out), str(out), *flags]) == 0
-    compared = json.loads(capsys.readouterr().out)["ap50"]["first"]  # sums in another order
+    compared = json.loads(capsys.readouterr().out)["ap50"]["first"]  # another summation order
     assert compared["value"] == pytest.approx(first["ap50"]["value"])
     assert compared["ci95"] == pytest.approx(first["ap50"]["ci95"])
     assert main(["bench", str(out), *flags, "--limit", "2"]) == 0
@@ -125,18 +123,18 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     other = tmp_path / "other.json"
     other.write_text(json.dumps(plain | found))
     assert main(["compare", str(out), str(other), *flags]) == 1
-    assert "category 'one' is '1' for one run and 'one' for another." in capsys.readouterr().err
+    assert "category 'one' is '1' in one run and 'one' in another." in capsys.readouterr().err
     assert main(["bench", str(out), "--captures", str(coco)]) == 1
     assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
 
 
-def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
+def test_other_images_of_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
     out = tmp_path / "bench.json"
     flags = ["--captures", str(coco)]
     assert main(["bench", str(bare_weights), *flags, "--out", str(out), "--workers", "1"]) == 0
     others = Path(shutil.copytree(coco.parent, tmp_path / "others")) / coco.name
     flags = ["--captures", str(others)]
-    assert main(["bench", str(out), *flags]) == 0  # elsewhere, and the same
+    assert main(["bench", str(out), *flags]) == 0  # equal in another folder
     name = read_real_images(others).samples[-1].name
     picture = others.parent / name
     with Image.open(picture) as image:
@@ -147,12 +145,10 @@ def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_pa
     for command in (["bench", str(out)], ["compare", str(out), str(out)]):
         assert main([*command, *flags]) == 1
         assert told in capsys.readouterr().err
-    assert (
-        main(["bench", str(out), *flags, "--limit", "1"]) == 0
-    )  # those that count are as they were
+    assert main(["bench", str(out), *flags, "--limit", "1"]) == 0  # counted labels are unchanged
 
 
-def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
+def test_coco_results_score_the_same(coco, captures, blind, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(json.dumps(coco_results(coco, blind)))
     found = read_predictions(path, captures, coco)
@@ -163,16 +159,16 @@ def test_results_of_coco_score_as_ours(coco, captures, blind, tmp_path):
     assert list(read_predictions(path, few, coco).detections) == [s.name for s in few.samples]
 
 
-def test_nothing_found_scores_zero(coco, captures, tmp_path):
+def test_empty_results_score_zero(coco, captures, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("[]")
     score = score_predictions(read_predictions(path, captures, coco)).score
     assert (score.ap.value, score.agnostic_ap50.value) == (0, 0)
 
 
-def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
+def test_boxes_follow_exif_orientation(tmp_path):
     turned = Image.Exif()
-    turned[0x0112] = 6  # shown a quarter turn clockwise
+    turned[0x0112] = 6  # displayed rotated by 90 degrees clockwise
     Image.new("RGB", (80, 60)).save(tmp_path / "a.jpg", exif=turned)
     assert images.read_size(tmp_path / "a.jpg") == (60, 80)
     truth = {
@@ -190,7 +186,7 @@ def test_boxes_of_stored_pixels_stand_upright_as_the_labels_do(tmp_path):
     assert score_predictions(found).score.ap50.value == 1
 
 
-def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
+def test_better_run_is_significant(captures, perfect, blind):
     found = compared(captures, [perfect], [blind, blind]).kinds["boxes"]["ap50"]
     assert found.first.value == 1
     assert found.difference.value == pytest.approx(1 - found.second.value)
@@ -201,7 +197,7 @@ def test_the_better_run_is_told_from_the_worse(captures, perfect, blind):
     assert back.difference.value == -found.difference.value
 
 
-def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
+def test_one_lucky_run_is_not_significant(captures, perfect, blind):
     found = compared(captures, [perfect, blind], [blind, blind])
     assert found.kinds["boxes"]["ap50"].p_holm > 0.05
     assert found.intervals_over == "the seeds and 12 scenes of 24 images"
@@ -209,7 +205,7 @@ def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
     assert alone.endswith("how seeds differ is not in them, which takes two or more of each")
 
 
-def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
+def test_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
     seeds = tmp_path / "seeds"
     seeds.mkdir()
     one = written(tmp_path / "one.json", perfect)
@@ -239,7 +235,7 @@ def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, 
     assert "contains no result files" in capsys.readouterr().err
 
 
-def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
+def test_ablation_results_are_compared(coco, captures, perfect, blind, tmp_path, capsys):
     def of_ladder(name, predictions):
         rows = {
             image: [[d.category, *d.box_xyxy, d.score] for d in found]
@@ -285,7 +281,7 @@ def test_files_of_a_ladder_are_compared(coco, captures, perfect, blind, tmp_path
 
 @pytest.mark.parametrize("scores", [(0.9, 0.0, 1.0), (-3.0,), (0.9, 1.5)])
 def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, scores):
-    """The threshold of the best F1 asks for their order alone."""
+    """Check that the threshold of the best F1 depends on the order of scores only."""
     found = {
         name: tuple(replace(d, score=scores[i % len(scores)]) for i, d in enumerate(each))
         for name, each in perfect.items()
@@ -296,7 +292,7 @@ def test_scores_need_not_be_probabilities(coco, perfect, tmp_path, capsys, score
     assert f"Detections with a score of at least {min(scores):.3f} (threshold of" in said
 
 
-def test_images_without_results_and_labels_that_repeat_are_told_of(
+def test_missing_results_and_duplicate_labels_are_reported(
     coco, perfect, tmp_path, capsys, monkeypatch
 ):
     first = next(name for name, found in perfect.items() if found)
@@ -325,9 +321,7 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     repeated.unlink()
 
 
-def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
-    coco, perfect, tmp_path, capsys
-):
+def test_partly_labelled_images_are_reported(coco, perfect, tmp_path, capsys):
     tables = json.loads(coco.read_text())
     found = {name for name, each in perfect.items() if each}
     bare = [image for image in tables["images"] if image["file_name"] in found][:2]
@@ -349,9 +343,7 @@ def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
     half.unlink()
 
 
-def test_sessions_widen_what_intervals_say_and_are_told_apart(
-    coco, captures, blind, tmp_path, capsys
-):
+def test_sessions_widen_intervals(coco, captures, blind, tmp_path, capsys):
     path, table = written(tmp_path / "found.json", blind), tmp_path / "photos.csv"
     rows = [f"{s.name},{i % 12},{i % 2}" for i, s in enumerate(captures.samples)]
     table.write_text("\n".join(["image,day,light", *rows]))
@@ -378,7 +370,7 @@ def test_sessions_widen_what_intervals_say_and_are_told_apart(
     assert main([*both, "0"]) == 2
 
 
-def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, tmp_path, capsys):
+def test_equal_scores_of_other_runs_are_not_identical(coco, perfect, tmp_path, capsys):
     surer = {n: tuple(replace(d, score=0.95) for d in found) for n, found in perfect.items()}
     first, second = written(tmp_path / "1.json", perfect), written(tmp_path / "2.json", surer)
     assert main(["compare", str(first), str(second), "--captures", str(coco), "--json"]) == 0
@@ -392,14 +384,14 @@ def test_other_runs_with_the_same_score_are_not_called_identical(coco, perfect, 
 
 
 def arrow(x, *, off=0.0, taller=0):
-    """The box, the named points and the mask of an arrow, moved or made too tall."""
+    """Return box, keypoints and mask of an arrow, optionally shifted or too tall."""
     box = (float(x), 5.0, float(x) + 20, 25.0 + taller)
     points = {"tip": (x + 10 + off, 5.0), "end": (x + 10 + off, 24.0)}
     return box, points, RleMask.from_box(box, (40, 60))
 
 
 def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
-    """Captures of one arrow each, and what a run finds that errs in some of them."""
+    """Return images of one arrow each, and predictions with errors in some of them."""
     samples, found = [], {}
     for number in range(16):
         box, points, mask = arrow(number)
@@ -414,7 +406,7 @@ def arrows(*, off=lambda _: 0.0, taller=lambda _: 0):
     return Dataset(Path("set"), ("arrow",), tuple(samples)), found
 
 
-def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
+def test_keypoints_and_masks_are_compared_if_both_have_them():
     captures, good = arrows()
     _, bad = arrows(off=lambda i: 30.0 * (i % 2), taller=lambda i: 9 * (i % 4 == 0))
     found = compared(captures, [good], [bad])
@@ -436,7 +428,7 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
     assert (keypoints.p_holm < 0.05, masks.p_holm) == (
         True,
         1,
-    )  # masks err too little to tell at 0.5
+    )  # mask errors are too small for a threshold of 0.5
     each = [one for of in found.kinds.values() for one in of.values()]
     assert [one.p_holm for one in each] == list(
         apply_holm_correction([one.difference.p_value for one in each])
@@ -449,10 +441,10 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
     assert "how sessions differ is not in them, as 4 are fewer than 10" in found.intervals_over
 
 
-def test_pixels_of_categories_are_compared_from_what_bench_counted():
+def test_pixels_are_compared_from_bench_counts():
     captures, found = arrows()
     sides = []
-    for size in (20, 14):  # of 20 x 20 pixels that the arrows have, in every second image
+    for size in (20, 14):  # of the arrows' 20 x 20 pixels, in every second image
         taken = {
             s.name: {"arrow": RleMask.from_box((i, 5, i + (size if i % 2 else 20), 25), (40, 60))}
             for i, s in enumerate(captures.samples)
@@ -465,7 +457,7 @@ def test_pixels_of_categories_are_compared_from_what_bench_counted():
     iou, background = (
         (400 + 280) / 800,
         2000 / (2000 + 60),
-    )  # 16 images of 2000 pixels beside arrows
+    )  # 16 images with 2000 background pixels
     assert (one.first.value, one.second.value) == pytest.approx((1, (iou + background) / 2))
     assert one.second == score_predictions(bad).segments.miou
     assert one.difference.ci95[0] > 0
@@ -490,8 +482,8 @@ def test_pixels_of_categories_are_compared_from_what_bench_counted():
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation):
-    """Results of one kind a file, as COCO's tools write them, of a photo as it is stored."""
+def test_masks_and_keypoints_of_other_tools_score_the_same(tmp_path, orientation):
+    """Check files of one result type, as COCO tools write them, on a photo with EXIF rotation."""
     shown = Image.Exif()
     shown[0x0112] = orientation
     Image.new("RGB", (60, 40)).save(tmp_path / "a.jpg", exif=shown)
@@ -524,7 +516,7 @@ def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation)
     assert scores(keypoints=unsure)[:2] == (
         0,
         pytest.approx(1),
-    )  # the box around two points in a line
+    )  # box around two collinear points
     assert scores(**whole) == (pytest.approx(1),) * 3
 
 
@@ -564,14 +556,14 @@ def test_bad_detections_are_refused(values, message, coco, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_results_of_coco_need_its_ids(sim, tmp_path, capsys):
+def test_coco_results_need_coco_ids(sim, tmp_path, capsys):
     path = tmp_path / "found.json"
     path.write_text("[]")
     assert main(["bench", str(path), "--captures", str(sim.root)]) == 1
     assert "COCO results mean ids of a COCO file" in capsys.readouterr().err
 
 
-def test_detections_are_not_renamed(coco, tmp_path, capsys):
+def test_detection_categories_are_not_renamed(coco, tmp_path, capsys):
     arguments = [
         "bench",
         str(tmp_path / "found.json"),
@@ -584,7 +576,7 @@ def test_detections_are_not_renamed(coco, tmp_path, capsys):
 
 
 def bop(root, *, targets=True):
-    """A BOP data set of two images, of which one is a target; its objects are half seen and hardly."""
+    """Return a BOP dataset of two images, one of them a target, with partly visible objects."""
     scene = root / "test/000002"
     seen = {"bbox_obj": [10, 10, 19, 19], "bbox_visib": [10, 10, 9, 19], "px_count_visib": 200}
     faint = {"bbox_obj": [40, 10, 9, 9], "bbox_visib": [40, 10, 0, 9], "px_count_visib": 9}
@@ -620,22 +612,22 @@ def scored(root, tmp_path, capsys, results):
     return json.loads(capsys.readouterr().out)
 
 
-def test_detections_in_bop_are_scored_by_its_targets_and_whole_objects(tmp_path, capsys):
+def test_bop_detections_are_scored_on_amodal_targets(tmp_path, capsys):
     root = bop(tmp_path / "bop")
     whole, faint = bop_result([10, 10, 19, 19]), bop_result([40, 10, 9, 9], category_id=6)
     found = scored(root, tmp_path, capsys, [whole, faint, whole | {"image_id": 4}])
     assert (found["images"], found["objects"]) == (1, 1)
     assert found["ap"]["value"] == pytest.approx(1)
-    assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # what is hardly seen costs nothing
+    assert found["agnostic_ap50"]["value"] == pytest.approx(1)  # barely visible objects are ignored
     half = scored(root, tmp_path, capsys, [bop_result([10, 10, 9, 19])])
     assert half["ap50"]["value"] == pytest.approx(1)
     assert half["ap75"]["value"] == 0
-    twice = faint | {"bbox": [40, 10, 9, 8]}  # only one can be the hidden object
+    twice = faint | {"bbox": [40, 10, 9, 8]}  # only one matches the hidden object
     both = scored(root, tmp_path, capsys, [whole | {"score": 0.1}, faint, twice])
     assert both["agnostic_ap50"]["value"] == pytest.approx(0.5)
 
 
-def test_boxes_of_whole_objects_end_at_the_edge_in_results_as_in_labels(tmp_path, capsys):
+def test_amodal_boxes_are_clipped_to_the_image(tmp_path, capsys):
     root = bop(tmp_path / "bop")
     table = root / "test/000002/scene_gt_info.json"
     infos = json.loads(table.read_text())
@@ -645,7 +637,7 @@ def test_boxes_of_whole_objects_end_at_the_edge_in_results_as_in_labels(tmp_path
     assert found["ap"]["value"] == pytest.approx(1)
 
 
-def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path, capsys):
+def test_bop_without_targets_uses_all_images_and_visible_boxes(tmp_path, capsys):
     root = bop(tmp_path / "bop", targets=False)
     seen = [bop_result([10, 10, 9, 19], image_id=number) for number in (3, 4)]
     found = scored(root / "test", tmp_path, capsys, seen)
@@ -669,7 +661,7 @@ def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path
         ),
     ],
 )
-def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, problem):
+def test_results_of_another_bop_dataset_are_refused(tmp_path, capsys, change, problem):
     root, path = bop(tmp_path / "bop"), tmp_path / "results.json"
     path.write_text(json.dumps([bop_result([10, 10, 20, 20]) | change]))
     assert main(["bench", str(path), "--captures", str(root)]) == 1
@@ -678,7 +670,7 @@ def test_results_of_another_bop_data_set_are_refused(tmp_path, capsys, change, p
 
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
-def test_lmo_is_scored_as_bop_does():
+def test_lmo_is_scored_like_bop():
     captures = read_evaluation_images(LMO)
     labels = [label for sample in captures.samples for label in sample.objects]
     assert len(captures.samples) == 200

@@ -1,4 +1,4 @@
-"""The main job end to end, with trainings of a few steps."""
+"""The demo end to end, with trainings of a few steps."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from sim2cam.pipeline.recipe import RenderOptions, load_recipe
 
 @pytest.fixture
 def short(monkeypatch):
-    """Makes every stage of the demo as small as it can be."""
+    """Reduce every stage of the demo to its minimum."""
     recipe = load_recipe("dice-demo")
     translator = replace(recipe.adapt.translator, steps=2, batch=2, patch_px=64)
     small = replace(
@@ -30,7 +30,7 @@ def short(monkeypatch):
 
 @pytest.fixture
 def few_tested(monkeypatch):
-    """Leaves six of the pictures that are scored."""
+    """Keep six test images."""
     whole = demo.split_real_images
 
     def few(*given, **how):
@@ -41,7 +41,7 @@ def few_tested(monkeypatch):
 
 
 @pytest.mark.usefixtures("short", "few_tested")
-def test_the_stand_in_serves_without_captures(tmp_path, capsys):
+def test_stand_in_replaces_missing_real_images(tmp_path, capsys):
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--workers", "1", "--json"]) == 0
     told = capsys.readouterr()
@@ -55,26 +55,26 @@ def test_the_stand_in_serves_without_captures(tmp_path, capsys):
     (out / "report.html").unlink()
     assert main(["report", str(out)]) == 0
     assert (out / "report.html").read_text() == page
-    assert main(["demo", "--out", str(out)]) == 1  # not without --overwrite
+    assert main(["demo", "--out", str(out)]) == 1  # needs --overwrite
     (out / "notes.txt").write_text("mine")
     assert main(["demo", "--out", str(out), "--overwrite"]) == 1
     assert (out / "notes.txt").read_text() == "mine"
 
 
-def test_one_coco_file_with_few_images_is_scored_without_translation(short, coco, tmp_path, capsys):
+def test_few_real_images_are_scored_without_translation(short, coco, tmp_path, capsys):
     folder = tmp_path / "captures"
     shutil.copytree(coco.parent, folder)
     out = tmp_path / "demo"
     arguments = ["demo", "--out", str(out), "--captures", str(folder / coco.name), "--workers", "1"]
     assert main(arguments) == 0
     told = capsys.readouterr()
-    assert "12 captures to take the look from, fewer than 20: no translation" in told.err
+    assert "12 style images are too few for a translation (20 needed)" in told.err
     assert "scores on 12 real test images" in told.out
     assert not (out / "adapted").exists()
     assert "not run" in (out / "report.html").read_text()
 
 
-def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco, tmp_path, capsys):
+def test_development_split_tunes_the_detector(short, coco, tmp_path, capsys):
     folder = tmp_path / "captures"
     shutil.copytree(coco.parent, folder)
     for name in ("style", "dev", "test"):
@@ -87,9 +87,9 @@ def test_a_development_split_tunes_the_detector_and_the_notes_say_so(short, coco
         (folder / f"{name}.json").write_text(json.dumps(tables))
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--captures", str(folder), "--workers", "1"]) == 0
-    assert "24 labelled development images chose the magnification" in capsys.readouterr().err
+    assert "24 labelled development images tuned the input scale" in capsys.readouterr().err
 
 
-def test_a_folder_without_a_demo_has_no_report(tmp_path, capsys):
+def test_folder_without_demo_has_no_report(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 1
     assert "no finished demo" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Fitting domains, with looks that are known functions of what is drawn, and once with renders."""
+"""Domain fits with features that are known functions of sampled values, and with renders."""
 
 import sys
 from dataclasses import replace
@@ -33,7 +33,7 @@ OPTIONS = FitOptions(trials=12, count=40, seed=3, factors=FACTORS)
 
 
 def seen(domain, seed, count):
-    """Light and warmth show in four numbers with noise, and tilt nowhere."""
+    """Return noisy features that depend on light and warmth, but not on tilt."""
     factors = {path: get_factor(domain, path) for path in FACTORS}
     drawn = tuple(
         {
@@ -63,11 +63,11 @@ def found(tmp_path_factory):
     return fit(tmp_path_factory.mktemp("fit"))
 
 
-def test_shifted_ranges_are_brought_to_the_truth(found):
+def test_shifted_ranges_move_to_the_truth(found):
     ranges = {one.estimate.path: one for one in found.ranges}
     low, high = ranges["light/sky_level"].after
-    assert high > 1.4  # of the start it was 1.0
-    assert low > 0.3  # it was 0.1
+    assert high > 1.4  # initially 1.0
+    assert low > 0.3  # initially 0.1
     low, high = ranges["light/warmth"].after
     assert -0.5 < low <= 0.2
     assert 0.4 <= high < 0.9
@@ -75,7 +75,7 @@ def test_shifted_ranges_are_brought_to_the_truth(found):
     assert found.after.gap.auc.value < found.before.gap.auc.value
 
 
-def test_no_range_is_narrower_than_what_captures_show(found):
+def test_ranges_contain_estimated_interval(found):
     for one in found.ranges:
         if one.interval is None:
             assert one.after == one.before
@@ -83,11 +83,11 @@ def test_no_range_is_narrower_than_what_captures_show(found):
             assert one.after[0] <= one.interval[0] * (1 + 1e-9)
             assert one.after[1] >= one.interval[1] * (1 - 1e-9)
     shown = {one.estimate.path: one.interval for one in found.ranges}
-    assert shown["light/sky_level"][0] < 0.95  # the truth's outer parts are shown too
+    assert shown["light/sky_level"][0] < 0.95  # includes the ends of the true range
     assert shown["light/sky_level"][1] > 1.5
 
 
-def test_what_looks_do_not_tell_stays_as_it_is(found):
+def test_undetermined_factors_stay_unchanged(found):
     tilt = found.ranges[-1]
     assert (tilt.estimate.path, tilt.interval) == ("view/tilt_rad", None)
     assert tilt.estimate.loo_r2 < 0.2
@@ -95,8 +95,8 @@ def test_what_looks_do_not_tell_stays_as_it_is(found):
     assert "view/tilt_rad" not in found.distributions
 
 
-def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
-    """Their looks go with no value that was drawn, so they might show any."""
+def test_distant_images_narrow_no_range(tmp_path):
+    """Check images whose features match no sampled value."""
     strange = seen(START, 5, 80).features + np.array([0, 0, 0, 0, 400, -400])
     found = fit_domain(START, strange, seen, tmp_path, OPTIONS, {}, lambda *_: None)
     for one in found.ranges:
@@ -104,7 +104,7 @@ def test_captures_far_from_all_renders_narrow_nothing(tmp_path):
         assert one.after[1] >= one.before[1] - 1e-9
 
 
-def test_captures_of_the_same_domain_keep_it_nearly_as_wide(tmp_path):
+def test_images_of_same_domain_keep_ranges(tmp_path):
     found = fit(tmp_path, changes={})
     for one in found.ranges[:2]:
         of = LogUniform if "sky" in one.estimate.path else Uniform
@@ -114,7 +114,7 @@ def test_captures_of_the_same_domain_keep_it_nearly_as_wide(tmp_path):
     assert found.after.coverage.coverage.value > 0.9
 
 
-def test_a_search_that_was_interrupted_gives_the_same(found, tmp_path):
+def test_interrupted_search_gives_same_trials(found, tmp_path):
     class StopError(Exception):
         pass
 
@@ -133,7 +133,7 @@ def test_a_search_that_was_interrupted_gives_the_same(found, tmp_path):
     assert len(longer.trials) == 14
 
 
-def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
+def test_unfinished_trial_does_not_count(tmp_path):
     calls = []
 
     def tried(numbers):
@@ -155,25 +155,25 @@ def test_a_trial_that_was_cut_off_does_not_count(tmp_path):
     assert calls[1] == calls[2] == trials[1].parameters
 
 
-def test_trials_of_something_else_are_refused(tmp_path):
+def test_trials_with_other_settings_are_refused(tmp_path):
     few = replace(OPTIONS, trials=1)
     fit(tmp_path, options=few, facts={"recipe": "a"})
     with pytest.raises(OutputError) as error:
         fit(tmp_path, options=few, facts={"recipe": "b"})
     assert str(error.value) == (
-        f"{tmp_path / STUDY_FILE}: its trials have another recipe (a, not b). Take another folder, or use "
+        f"{tmp_path / STUDY_FILE}: trials have another recipe (a, not b). Choose another folder, or add "
         "--overwrite."
     )
 
 
-def test_trials_that_cannot_be_read_are_refused(tmp_path):
+def test_broken_trials_are_refused(tmp_path):
     (tmp_path / STUDY_FILE).write_text("{}\nno journal\n")
-    with pytest.raises(OutputError, match=r"holds no trials that can be read\. Use --overwrite"):
+    with pytest.raises(OutputError, match=r"trials cannot be read\. Add --overwrite"):
         fit(tmp_path)
 
 
-def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
-    """Nothing settles under a sky as dark as it was: the widest ranges cannot be drawn from."""
+def test_unsettled_ranges_are_not_selected(tmp_path):
+    """Check that ranges are not selected if scenes under a dark sky do not come to rest."""
 
     def settled(domain, seed, count):
         if domain.light.sky_level.low < 0.11 and domain is not START:
@@ -187,7 +187,7 @@ def test_ranges_whose_scenes_do_not_settle_are_not_taken(tmp_path):
     assert found.distributions["light/sky_level"].low > 0.11
 
 
-def test_without_optuna_the_line_that_installs_it_is_told(tmp_path, monkeypatch):
+def test_missing_optuna_gives_install_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(BackendError, match=r'pip install "sim2cam\[search\]"'):
         fit(tmp_path)
@@ -197,8 +197,8 @@ BAD = [
     # (captures, options, message)
     (
         19, {},
-        "19 captures are too few: half of 20 or more are fitted to, and the rest tell what came of "
-        "it. Take more photos.",
+        "19 real images are too few: 20 are needed, half of them for the fit and half to measure the "
+        "result. Take more photos.",
     ),
     (40, {"count": 9}, "--count must be 10 or more, not 9"),
     (
@@ -210,7 +210,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("count", "changes", "message"), BAD)
-def test_what_cannot_be_fitted_is_refused(count, changes, message, tmp_path):
+def test_bad_inputs_are_refused(count, changes, message, tmp_path):
     options = replace(OPTIONS, **changes)
     with pytest.raises(UsageError) as error:
         fit_domain(START, captures({}, count), seen, tmp_path, options, {}, lambda *_: None)
@@ -218,7 +218,7 @@ def test_what_cannot_be_fitted_is_refused(count, changes, message, tmp_path):
 
 
 @pytest.mark.parametrize("base", ["dice", "mine.toml"])
-def test_the_written_recipe_draws_from_the_fitted_ranges(found, base, tmp_path):
+def test_written_recipe_has_fitted_ranges(found, base, tmp_path):
     (tmp_path / "mine.toml").write_text('base = "dice"\n')
     named = base if base == "dice" else str(tmp_path / base)
     out = tmp_path / "out" / "new.toml"

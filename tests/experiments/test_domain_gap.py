@@ -25,7 +25,7 @@ def quiet(*_):
     pass
 
 
-def test_with_all_steps_pictures_are_those_that_render_makes(sim):
+def test_all_stages_equal_rendered_images(sim):
     bare, whole = extract_render_features(
         SMALL, ((), FORMATION_STAGES), count=2, seed=3, workers=1, progress=quiet, keep_count=2
     )
@@ -37,12 +37,12 @@ def test_with_all_steps_pictures_are_those_that_render_makes(sim):
     assert whole.features.shape == bare.features.shape == (2, whole.features.shape[1])
 
 
-def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim):
-    captures = replace(sim, samples=sim.samples[::2])  # one of each scene
+def test_gap_closes_with_the_last_stage(sim):
+    captures = replace(sim, samples=sim.samples[::2])  # one per scene
     (steps,) = measure_stage_gaps([SMALL], captures, count=14, seed=9, workers=1, progress=quiet)
     assert [step.stage for step in steps] == [RAW_RENDER, *FORMATION_STAGES]
     raw, last = steps[0], steps[-1]
-    assert raw.aspects["detail"].p_value < 0.1  # of 14 pictures
+    assert raw.aspects["detail"].p_value < 0.1  # of 14 images
     assert last.aspects["detail"].p_value > 0.1
     assert last.gap.sliced_wasserstein.value < raw.gap.sliced_wasserstein.value
     assert last.gap.auc.value < 0.8
@@ -50,18 +50,18 @@ def test_renders_are_told_from_captures_until_the_camera_takes_its_last_step(sim
     assert raw.to_json()["isp_gaps"]["jpeg"]["value"] == raw.isp_gaps["jpeg"].value
 
 
-def test_larger_captures_are_shrunk_and_smaller_ones_stay():
+def test_larger_images_are_downscaled():
     rgb = np.zeros((90, 120, 3), np.uint8)
     assert shrink_to_width(rgb, 60).shape == (45, 60, 3)
     assert shrink_to_width(rgb, 120) is rgb
 
 
-def test_a_capture_that_is_too_small_is_named(tmp_path):
+def test_small_image_is_refused(tmp_path):
     path = tmp_path / "strip.jpg"
     write_bytes(path, images.encode_jpeg(np.zeros((40, 400, 3), np.uint8), 90))
     with pytest.raises(InputError) as error:
         extract_real_features(read_real_images(tmp_path), 256, compute_image_statistics)
     assert str(error.value) == (
-        f"{path}: too small or too narrow: 256 pixels wide or less, its shorter side has 26, and 64 are "
-        "needed. Leave it out."
+        f"{path}: the shorter side is 26 px at a width of 256 px; at least 64 px are needed. Remove "
+        "the image."
     )

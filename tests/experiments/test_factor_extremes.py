@@ -21,14 +21,14 @@ def factors():
     }
 
 
-def test_ends_are_extremes_and_a_few_words(factors):
+def test_extremes_of_numbers_and_options(factors):
     assert list_extremes(factors["view/tilt_rad"]) == (0.0, 1.1)
     assert list_extremes(factors["layout/surface"]) == ("table", "mat", "tray")
     assert list_extremes(factors["table/family"]) == RECIPE.domain.table.family.options[:6]
     assert list_extremes(factors["layout/die_count"]) == ()
 
 
-def test_each_end_looks_as_it_is_set(factors):
+def test_images_show_the_set_value(factors):
     wanted = [factors[path] for path in ("exposure/exposure_ev", "layout/die_count", "view/die_px")]
     dark, bright, far, near = render_factor_extremes(RECIPE, 0, wanted)
     assert dark.rgb.shape == bright.rgb.shape == (WIDTH_PX, WIDTH_PX, 3)
@@ -39,7 +39,7 @@ def test_each_end_looks_as_it_is_set(factors):
     assert np.abs(near.rgb.astype(int) - far.rgb).mean() > 2
 
 
-def test_an_end_that_no_lens_can_have_has_no_picture():
+def test_blind_corner_has_no_image():
     lens = replace(RECIPE.domain.lens, k1=Uniform(-8.0, 0.0))
     recipe = replace(RECIPE, domain=replace(RECIPE.domain, lens=lens))
     (k1,) = [

@@ -9,7 +9,7 @@ from sim2cam.scene.sensor import Sensor
 
 
 def imprints(rng, **other):
-    """Imprints of checks as sensors that hardly differ show them, but for what is other in all of them."""
+    """Return ISP features of checkerboards from nearly equal sensors with one common change."""
     found = []
     for seed in range(12):
         numbers = {
@@ -41,13 +41,13 @@ OTHER = {
 
 
 @pytest.mark.parametrize("step", OTHER)
-def test_another_camera_is_told_by_the_step_in_which_it_differs(wanted, step):
+def test_camera_differs_in_the_changed_stage(wanted, step):
     gaps = compare_isp_features(wanted, imprints(np.random.default_rng(1), **OTHER[step]), 0)
     assert gaps[step].value > 0.95
     assert gaps[step].p_value < 0.01
 
 
-def test_one_camera_is_told_by_no_step_and_what_nothing_tells_is_left_out(wanted):
+def test_equal_cameras_differ_in_no_stage(wanted):
     again = imprints(np.random.default_rng(2))
     gaps = compare_isp_features(wanted, again, 0)
     assert max(gap.value for gap in gaps.values()) < 0.85

@@ -1,4 +1,4 @@
-"""Meshes are found by the categories that a detector knows, and are what it learned."""
+"""Meshes of a detector's categories must match its trained objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BRICK = ObjectGeometry(((-0.03, -0.02, -0.01), (0.03, 0.02, 0.01)))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A brick in millimetres, as a file and once more in a folder of its name, and what is not known."""
+    """Return a folder with a brick in millimetres, as a file and in a folder, and another mesh."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
     root = tmp_path / "meshes"
     root.mkdir()
@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
     return root
 
 
-def test_triangles_are_in_metres_in_the_frame_of_the_file(folder):
+def test_triangles_are_in_metres_in_object_frame(folder):
     shapes = read_meshes(folder, {"brick": BRICK, "slab": BRICK})
     assert list(shapes) == ["brick"]
     assert shapes["brick"].shape == (12, 3, 3)
@@ -35,20 +35,21 @@ def test_triangles_are_in_metres_in_the_frame_of_the_file(folder):
     np.testing.assert_allclose(corners.max(axis=0), BRICK.extent_m[1], atol=1e-6)
 
 
-def test_meshes_of_nothing_that_is_known_are_refused(folder):
+def test_meshes_of_other_categories_are_refused(folder):
     with pytest.raises(InputError) as caught:
         read_meshes(folder, {"slab": BRICK, "cup": BRICK})
     assert str(caught.value) == (
-        f"{folder}: has no mesh of what the weights know: cup, slab. Name files or their folders so."
+        f"{folder}: no mesh of the detector's categories (cup, slab). Name files or folders after the "
+        "categories."
     )
 
 
-def test_another_mesh_of_that_name_is_refused(folder):
+def test_mesh_of_other_size_is_refused(folder):
     with pytest.raises(InputError) as caught:
         read_meshes(folder, {"brick": ObjectGeometry(((-0.03, -0.02, 0.0), (0.03, 0.02, 0.02)))})
     assert str(caught.value) == (
-        f"{folder}/brick.ply: its box is (-30, -20, -10) to (30, 20, 10) mm, but that of the object which "
-        "the weights know is (-30, -20, 0) to (30, 20, 20) mm. Give the meshes that were rendered."
+        f"{folder}/brick.ply: the bounding box is (-30, -20, -10) to (30, 20, 10) mm; the detector was "
+        "trained on (-30, -20, 0) to (30, 20, 20) mm. Use the meshes of its training renders."
     )
 
 
@@ -62,6 +63,6 @@ def test_two_meshes_of_one_object_are_refused(folder):
     )
 
 
-def test_a_folder_without_meshes_is_refused(tmp_path):
+def test_folder_without_meshes_is_refused(tmp_path):
     with pytest.raises(InputError, match="holds no mesh of a kind that can be read"):
         read_meshes(tmp_path, {"brick": BRICK})

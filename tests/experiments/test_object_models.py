@@ -1,4 +1,4 @@
-"""Shapes of rendered data sets: BOP's models, turned by their poses, lie where the pictures show them."""
+"""BOP models of rendered datasets project onto their images."""
 
 import json
 
@@ -43,12 +43,12 @@ CARD = "[symmetries]\nrotations_wxyz = [[0, 0, 0, 1]]\n"
 
 @pytest.fixture(scope="module", params=["dice", "things"])
 def rendered(request, tmp_path_factory):
-    """A data set of dice, or of blocks and cups from files."""
+    """Return a dataset of dice, or of blocks and cups from files."""
     root = tmp_path_factory.mktemp(request.param)
     (root / "objects").mkdir()
     trimesh.creation.annulus(20, 25, 60).export(root / "objects/cup.stl")
     block = trimesh.creation.box((50, 40, 30))
-    block.apply_translation((100, 0, 0))  # files' origins lie anywhere
+    block.apply_translation((100, 0, 0))  # file origins are arbitrary
     block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
     block.export(root / "objects/block.ply")
     (root / "objects/block.toml").write_text(CARD)
@@ -61,7 +61,7 @@ def rendered(request, tmp_path_factory):
     return root / "d"
 
 
-def test_models_lie_where_the_pictures_show_them(rendered, tmp_path):
+def test_models_project_onto_their_images(rendered, tmp_path):
     told = export_dataset(
         {"test": read_dataset(rendered)}, tmp_path / "bop", "bop", create_recorded_models()
     )
@@ -83,13 +83,13 @@ def test_models_lie_where_the_pictures_show_them(rendered, tmp_path):
                 x, y, more_x, more_y = info["bbox_obj"]
                 box = np.array([x, y, x + more_x, y + more_y])
                 off = np.array([*pixels.min(axis=0), *pixels.max(axis=0)]) - box
-                offs.append(off)  # beyond the picture's edge too
+                offs.append(off)  # also outside the image
     assert len(offs) > 2
-    assert np.abs(offs).max() < 1.5  # a corner may lie between pixels
+    assert np.abs(offs).max() < 1.5  # corners may be between pixels
     assert np.abs(offs).mean() < 0.7
 
 
-def test_each_shape_of_a_category_is_one_model(rendered, tmp_path):
+def test_each_shape_of_a_category_is_a_model(rendered, tmp_path):
     dataset = read_dataset(rendered)
     out = tmp_path / "bop"
     assert main(["export", str(rendered), "--format", "bop", "--out", str(out), "-q"]) == 0
@@ -115,7 +115,7 @@ def test_each_shape_of_a_category_is_one_model(rendered, tmp_path):
     assert {o.category for s in back.samples for o in s.objects} == shown
 
 
-def test_merged_sets_find_their_own_scenes(rendered, tmp_path):
+def test_merged_datasets_use_their_own_scenes(rendered, tmp_path):
     out = tmp_path / "bop"
     twice = ["export", str(rendered), str(rendered), "--format", "bop", "--out", str(out), "-q"]
     assert main(twice) == 0
@@ -124,7 +124,7 @@ def test_merged_sets_find_their_own_scenes(rendered, tmp_path):
     assert len(infos) == len(shown)
 
 
-def test_captures_have_no_shapes(rendered, tmp_path):
+def test_real_images_have_no_models(rendered, tmp_path):
     export_dataset({"train": read_dataset(rendered)}, tmp_path / "tars", "webdataset")
     captures = read_real_images(tmp_path / "tars")
     told, *_ = export_dataset(

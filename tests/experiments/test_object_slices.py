@@ -4,8 +4,8 @@ from sim2cam.experiments.object_slices import slice_errors
 from sim2cam.metrics.detection import Detection
 
 
-def test_small_and_hidden_objects_are_told_from_others(sim):
-    """A detector that sees only what is at least 16 px wide or high."""
+def test_slices_by_size_and_visibility(sim):
+    """Check a detector that finds only objects of at least 16 px."""
     found = {
         s.name: tuple(
             Detection(o.category, o.box_xyxy, 0.9)
@@ -21,10 +21,10 @@ def test_small_and_hidden_objects_are_told_from_others(sim):
     objects = sum(len(s.objects) for s in sim.samples)
     for about in ("size", "visible", "distance", "brightness"):
         assert sum(s.objects for s in slices if s.attribute == about) == objects
-    assert not any(s.attribute == "origin" for s in slices)  # all are rendered
+    assert not any(s.attribute == "origin" for s in slices)  # all images are renders
 
 
-def test_what_is_not_known_is_no_trait(sim):
+def test_unknown_attributes_have_no_slice(sim):
     bare = replace(
         sim,
         samples=tuple(
@@ -38,7 +38,7 @@ def test_what_is_not_known_is_no_trait(sim):
     assert abouts == {"size", "brightness"}
 
 
-def test_kittis_levels_of_occlusion_are_told_apart(sim):
+def test_slices_by_kitti_occlusion_level(sim):
     sample = next(s for s in sim.samples if len(s.objects) > 2)
     levels = (0, 2, *(None for _ in sample.objects[2:]))
     objects = tuple(
@@ -48,4 +48,7 @@ def test_kittis_levels_of_occlusion_are_told_apart(sim):
     one = replace(sim, samples=(replace(sample, objects=objects),))
     found = {sample.name: (Detection(objects[0].category, objects[0].box_xyxy, 0.9),)}
     slices = [s for s in slice_errors(one, found, 0.5) if s.attribute == "occlusion"]
-    assert [(s.value, s.miss_rate) for s in slices] == [("next to none", 0), ("most", 1)]
+    assert [(s.value, s.miss_rate) for s in slices] == [
+        ("fully visible", 0),
+        ("largely occluded", 1),
+    ]

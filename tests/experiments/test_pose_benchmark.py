@@ -1,4 +1,4 @@
-"""Scoring poses from the command line: on boxes before a camera, with depth and without, and on LM-O."""
+"""Pose scores from the command line, on boxes with and without depth, and on LM-O."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TRUTHS = {
 
 @pytest.fixture(scope="module", params=["depth", "no depth"])
 def boxes(request, tmp_path_factory):
-    """A BOP data set of two boxes; the second looks the same after half a turn."""
+    """Return a BOP dataset of two boxes; the second has a symmetry of half a turn."""
     root = tmp_path_factory.mktemp("bop")
     models = root / "models_eval"
     models.mkdir()
@@ -98,7 +98,7 @@ def boxes(request, tmp_path_factory):
 
 
 def results(change=lambda _, matrix: matrix):
-    """The truth, each pose changed."""
+    """Return the true poses, each with a change applied."""
     return [
         PoseEstimate(1, image, number, 0.9, change(number, matrix), 0.25)
         for image, truths in TRUTHS.items()
@@ -116,7 +116,7 @@ def has_depth(boxes):
     return (boxes / "test/000001/depth").is_dir()
 
 
-def test_the_truth_scores_one_everywhere(boxes, tmp_path):
+def test_true_poses_score_one(boxes, tmp_path):
     found = bench(boxes, tmp_path, results())
     assert {e.value for row in found.score.objects.values() for e in row.values()} == {1.0}
     assert {e.value for e in (*found.score.all.values(), *found.score.mean.values())} == {1.0}
@@ -125,17 +125,17 @@ def test_the_truth_scores_one_everywhere(boxes, tmp_path):
     assert ("ar_vsd" in found.score.all) == ("ar" in found.score.all) == has_depth(boxes)
 
 
-def test_a_half_turn_is_right_where_it_is_a_symmetry(boxes, tmp_path):
+def test_half_turn_is_correct_with_symmetry(boxes, tmp_path):
     score = bench(boxes, tmp_path, results(lambda _, matrix: matrix @ HALF_TURN)).score
     plain, symmetric = score.objects["obj_000001"], score.objects["obj_000002"]
     assert (symmetric["ar_mssd"].value, symmetric["ar_mspd"].value) == (1, 1)
     assert (symmetric["add_or_s"].value, symmetric["add"].value) == (1, 0)
     assert (plain["ar_mssd"].value, plain["add_or_s"].value, plain["add_s"].value) == (0, 0, 1)
-    if has_depth(boxes):  # what is drawn looks the same
+    if has_depth(boxes):  # the rendered depth is equal
         assert plain["ar_vsd"].value == symmetric["ar_vsd"].value == 1
 
 
-def test_a_shift_into_the_picture_passes_as_many_limits_as_it_should(boxes, tmp_path):
+def test_depth_shift_passes_expected_thresholds(boxes, tmp_path):
     shift = np.eye(4)
     shift[2, 3] = 0.012
     score = bench(boxes, tmp_path, results(lambda _, matrix: shift @ matrix)).score
@@ -157,13 +157,13 @@ def test_other_objects_duplicates_and_missing_poses(boxes, tmp_path):
     assert (found.scored_count, found.ignored_count) == (4, 4)
     few = bench(boxes, tmp_path, results()[:1])
     assert few.score.all["ar_mssd"].value == 0.25
-    assert few.score.mean["ar_mssd"].value == 0.25  # one of two, none of two
+    assert few.score.mean["ar_mssd"].value == 0.25  # one of two, then none of two
     none = bench(boxes, tmp_path, [])
     assert {e.value for e in none.score.all.values()} == {0.0}
     assert none.seconds_per_image is None
 
 
-def test_the_command_prints_a_table_and_json(boxes, tmp_path, capsys):
+def test_command_prints_table_and_json(boxes, tmp_path, capsys):
     path, out = tmp_path / "poses.csv", tmp_path / "scores.json"
     write_pose_results(results(), path)
     command = ["bench", str(path), "--captures", str(boxes)]
@@ -193,7 +193,7 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert ("ar" in found) == ("ar_vsd" in found) == has_depth(boxes)
     assert found["ar_mssd"]["second"] == bench(boxes, tmp_path, turned).to_json()["all"]["ar_mssd"]
-    assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances look the same
+    assert found["ar_mssd"]["difference"]["value"] == 0.5  # half of the instances are symmetric
     assert found["intervals_over"].startswith("2 images, too few: ")
     assert main(command) == 0
     table = capsys.readouterr().out
@@ -207,7 +207,7 @@ def test_runs_are_compared_over_all_instances(boxes, tmp_path, capsys):
     assert "poses can only be compared with poses." in capsys.readouterr().err
 
 
-def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes, tmp_path, capsys):
+def test_bench_output_has_errors_and_compares_the_same(boxes, tmp_path, capsys):
     shift = np.eye(4)
     shift[2, 3] = 0.012
     sides = {"truth": results(), "moved": results(lambda _, matrix: shift @ matrix)[:-1]}
@@ -231,14 +231,14 @@ def test_what_bench_writes_has_the_errors_and_is_compared_as_the_poses_are(boxes
     expected = compared("truth.csv", "moved.csv")
     assert expected["ar_mssd"]["difference"]["value"] > 0.2
     assert compared("truth.csv", "moved.json") == expected
-    (boxes / "models_eval").rename(tmp_path / "meshes")  # which nothing is calculated from again
+    (boxes / "models_eval").rename(tmp_path / "meshes")  # not needed for the comparison
     try:
         assert compared("truth.json", "moved.json") == expected
     finally:
         (tmp_path / "meshes").rename(boxes / "models_eval")
 
 
-def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_path, capsys):
+def test_poses_and_boxes_are_compared_together(boxes, tmp_path, capsys):
     captures = read_evaluation_images(boxes)
     right = {
         sample.name: tuple(Detection(o.category, o.box_xyxy, 0.9) for o in sample.objects)
@@ -271,7 +271,7 @@ def test_poses_are_compared_beside_boxes_where_all_runs_have_both(boxes, tmp_pat
     assert "warning: poses are not compared; some files contain none." in said.err
 
 
-def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
+def test_images_without_poses_are_counted(boxes, tmp_path, capsys):
     write_pose_results([one for one in results() if one.image_id == 3], tmp_path / "poses.csv")
     command = ["bench", str(tmp_path / "poses.csv"), "--captures", str(boxes), "--json"]
     assert main(command) == 0
@@ -280,7 +280,7 @@ def test_pictures_without_any_pose_are_counted(boxes, tmp_path, capsys):
     assert "1 of 2 images have no pose: their objects count as missed." in said.err
 
 
-def test_metres_are_told_of(boxes, tmp_path, capsys):
+def test_metres_are_reported(boxes, tmp_path, capsys):
     def in_metres(_, matrix):
         near = matrix.copy()
         near[:3, 3] /= 1000
@@ -293,14 +293,14 @@ def test_metres_are_told_of(boxes, tmp_path, capsys):
         assert (told in capsys.readouterr().err) == is_told
 
 
-def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, capsys):
+def test_broken_pose_files_are_refused(boxes, tmp_path, capsys):
     write_pose_results(results(), tmp_path / "poses.csv")
     path = tmp_path / "poses.json"
     flags = ["--captures", str(boxes)]
     assert main(["bench", str(tmp_path / "poses.csv"), *flags, "--out", str(path)]) == 0
     poses = json.loads(path.read_text())["poses"]
     first = poses[0]["objects"][0]
-    other = f"was scored on other pictures or instances than {boxes} has. Run bench on that."
+    other = f"was scored on other images or instances than {boxes} has. Run bench on that dataset."
 
     def changed(**change):
         return [poses[0] | {"objects": [first | change, *poses[0]["objects"][1:]]}, *poses[1:]]
@@ -308,9 +308,15 @@ def test_broken_files_of_what_bench_says_of_poses_are_refused(boxes, tmp_path, c
     table = [
         ({}, "poses: Input should be a valid list (found {})"),
         (changed(credit=first["credit"] | {"add": [1.5]}), "should be less than or equal to 1"),
-        (changed(credit={}), "poses[0]: obj_000001 must have as many values of each number. Make"),
-        (changed(errors={"add_m": []}), "poses[0]: obj_000001 must have as many values of each"),
-        (changed(credit={"add": [1]}, errors={}), "poses: objects have different numbers. Make it"),
+        (
+            changed(credit={}),
+            "poses[0]: obj_000001 must have equally many values of each metric. Run",
+        ),
+        (
+            changed(errors={"add_m": []}),
+            "poses[0]: obj_000001 must have equally many values of each",
+        ),
+        (changed(credit={"add": [1]}, errors={}), "poses: objects have different metrics. Run"),
         (changed(name="obj_000002"), other),
         (poses[:1], other),
         ([], other),
@@ -327,23 +333,22 @@ def broken(boxes, tmp_path, capsys, found=None):
     return capsys.readouterr().err.removeprefix("sim2cam: ").strip()
 
 
-def test_poses_of_another_data_set_are_refused(boxes, tmp_path, capsys):
+def test_poses_of_another_dataset_are_refused(boxes, tmp_path, capsys):
     said = broken(boxes, tmp_path, capsys, [replace(one, scene_id=7) for one in results()])
     assert said == (
-        f"{tmp_path}/poses.csv: has no pose of an object that is sought in {boxes}. It is of another "
-        "data set."
+        f"{tmp_path}/poses.csv: no pose of a target in {boxes}. The file belongs to another dataset."
     )
 
 
-def test_captures_that_are_none_of_bop_are_refused(tmp_path, capsys):
+def test_folder_without_bop_dataset_is_refused(tmp_path, capsys):
     said = broken(tmp_path, tmp_path, capsys)
     assert said == (
-        f"{tmp_path}: no BOP data set, which poses are scored on. Check the path, or write one with "
-        "sim2cam export --format bop."
+        f"{tmp_path}: not a BOP dataset, which the pose benchmark needs. Check the path, or write "
+        "one with sim2cam export --format bop."
     )
 
 
-def test_a_broken_mesh_is_named(boxes, tmp_path, capsys):
+def test_broken_mesh_is_refused(boxes, tmp_path, capsys):
     mesh = boxes / "models_eval/obj_000001.ply"
     whole = mesh.read_bytes()
     try:
@@ -364,7 +369,7 @@ def detector(categories=NAMES):
 
 @pytest.fixture
 def all_seeing(monkeypatch):
-    """Detectors find the truth, picture after picture, each after one thing that lies nowhere, and one more."""
+    """Make detectors return the true poses of each image, with two additional detections."""
     shown = iter(sorted(TRUTHS))
 
     def look(said, rgb):
@@ -387,11 +392,11 @@ def all_seeing(monkeypatch):
     monkeypatch.setattr("sim2cam.experiments.pose_benchmark.estimate_pose", placed)
 
 
-def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
+def test_detector_poses_are_scored(boxes, tmp_path, all_seeing):
     told = []
     found = estimate_poses(detector(), boxes, progress=lambda *said: told.append(said))
     assert told == [(1, 2), (2, 2)]
-    # as many as are sought, and not the one that is less sure
+    # as many as there are targets, with the highest scores
     assert [(one.image_id, one.object_id, one.score) for one in found.poses] == [
         (3, 1, 0.6), (3, 2, 0.7), (3, 2, 0.7), (4, 1, 0.6),
     ]  # fmt: skip
@@ -401,13 +406,13 @@ def test_what_a_detector_finds_is_scored(boxes, tmp_path, all_seeing):
     assert all(one.surfaces is None for one in found.predictions.values())
 
 
-def test_shapes_are_handed_on(boxes, all_seeing):
+def test_meshes_are_passed_to_refinement(boxes, all_seeing):
     there = (1.0, 2.0, 3.0)
     found = estimate_poses(detector(), boxes, meshes={"position_m": there})
     assert {tuple(one.pose[:3, 3]) for one in found.poses} == {there}
 
 
-def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeypatch):
+def test_cached_predictions_are_reused(boxes, all_seeing, monkeypatch):
     known, captures = estimate_poses(detector(), boxes).predictions, read_evaluation_images(boxes)
     looked_at = []
 
@@ -426,13 +431,13 @@ def test_what_was_seen_already_is_not_looked_at_again(boxes, all_seeing, monkeyp
         assert result.predictions[captures.samples[0].name] == known[images[0]].detections
 
 
-def test_only_so_many_images_and_objects_by_other_names(boxes, all_seeing):
+def test_limit_and_category_map(boxes, all_seeing):
     renamed = dict(zip(NAMES, ("brick", "slab"), strict=True))
     found = estimate_poses(detector(("brick", "slab")), boxes, category_map=renamed, limit=1).poses
     assert [(one.image_id, one.object_id) for one in found] == [(3, 1), (3, 2), (3, 2)]
 
 
-def test_objects_that_the_detector_does_not_know_are_left_out(boxes, all_seeing):
+def test_unknown_objects_are_left_out(boxes, all_seeing):
     found = estimate_poses(detector(("elephant", "obj_000002")), boxes).poses
     assert {one.object_id for one in found} == {2}
 
@@ -446,15 +451,15 @@ def test_two_objects_of_one_category_are_refused(boxes):
     finally:
         names.unlink()
     assert str(caught.value) == (
-        f"{boxes}: objects 1 and 2 are both 'brick', so a pose of one does not say of which. Score "
-        "poses in a file (.csv), which has numbers."
+        f"{boxes}: objects 1 and 2 are both 'brick', so that poses are ambiguous. Score a file of "
+        "poses (.csv), which has object ids."
     )
 
 
-def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
+def test_poses_need_pose_detector_and_bop_dataset(tmp_path, boxes):
     with pytest.raises(UsageError, match="the weights predict no poses"):
         estimate_poses(NativeDetector(None, DetectorCard("nano", NAMES, 0, {}, ())), boxes)
-    with pytest.raises(InputError, match="no BOP data set, which poses are scored on"):
+    with pytest.raises(InputError, match="not a BOP dataset, which the pose benchmark needs"):
         estimate_poses(detector(), tmp_path)
 
 
@@ -479,14 +484,14 @@ def test_poses_are_found_by_detectors_of_poses_in_data_of_bop(tmp_path, boxes):
         ),
     ],
 )
-def test_files_of_poses_that_cannot_be(weights, poses_file, text, tmp_path, monkeypatch, capsys):
+def test_bad_pose_options_are_refused(weights, poses_file, text, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.csv").touch()
     assert main(["bench", weights, "--captures", "c", "--poses", poses_file]) in (1, 2)
     assert text in capsys.readouterr().err
 
 
-def test_outlines_are_fitted_to_poses_alone(capsys):
+def test_contour_refinement_needs_poses(capsys):
     assert main(["bench", "w.safetensors", "--captures", "c", "--refine", "meshes"]) == 2
     said = capsys.readouterr().err
     assert "--refine applies to poses only. Add --poses FILE.csv." in said
@@ -504,7 +509,7 @@ def lmo_results(images, noise=None):
 
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
-def test_the_truth_of_lmo_scores_one(tmp_path):
+def test_true_poses_of_lmo_score_one(tmp_path):
     write_pose_results(lmo_results(12), tmp_path / "truth.csv")
     score = bench_poses(tmp_path / "truth.csv", read_pose_task(LMO, limit=12)).score
     assert len(score.objects) == 8
@@ -513,7 +518,7 @@ def test_the_truth_of_lmo_scores_one(tmp_path):
 
 @pytest.mark.real
 @pytest.mark.skipif(not LMO.is_dir(), reason="needs lmo in $SIM2CAM_REAL")
-def test_noise_on_the_truth_of_lmo_scores_what_the_definition_says(tmp_path):
+def test_noisy_poses_of_lmo_score_as_defined(tmp_path):
     rng = np.random.default_rng(0)
     drawn = []
 
@@ -529,7 +534,7 @@ def test_noise_on_the_truth_of_lmo_scores_what_the_definition_says(tmp_path):
     write_pose_results(found, tmp_path / "noisy.csv")
     score = bench_poses(tmp_path / "noisy.csv", read_pose_task(LMO, limit=12)).score
     infos = json.loads((LMO / "models_eval/models_info.json").read_text())
-    # a translation moves every point as far; symmetries of eggbox and glue leave larger errors
+    # a translation moves every point equally; symmetries of eggbox and glue leave larger errors
     for number in (1, 5, 6, 8, 9, 12):
         diameter = infos[str(number)]["diameter"] / 1000
         apart = [

@@ -1,4 +1,4 @@
-"""Kept scenes: the same bytes again, every planted move found, broken files refused by name."""
+"""Regression scenes: equal bytes, detected deviations, refused broken files."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def kept(sim):
 
 @pytest.fixture
 def case(kept, tmp_path):
-    """The file of a case that may be broken."""
+    """Return a case that a test may modify."""
     shutil.copytree(kept, tmp_path / "kept")
     return tmp_path / "kept/sim-000003.json"
 
@@ -63,7 +63,7 @@ def changed(path, change):
     return path
 
 
-def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
+def test_scene_file_renders_same_bytes(sim, kept):
     outcome = run_one(kept / "sim-000003.json")
     assert (outcome.deviations, outcome.is_same_file, outcome.note) == ((), True, "a note")
     assert outcome.mean_difference == 0
@@ -74,7 +74,7 @@ def test_a_scene_file_renders_to_the_same_bytes(sim, kept):
     assert case.view == 1
 
 
-def test_a_picture_without_loss_stays_one(tmp_path):
+def test_lossless_image_stays_lossless(tmp_path):
     recipe = load_recipe("dice")
     domain = replace(
         recipe.domain, sensor=replace(recipe.domain.sensor, file_format=Constant("png"))
@@ -85,7 +85,7 @@ def test_a_picture_without_loss_stays_one(tmp_path):
     assert run_one(tmp_path / "kept/plain.json").is_same_file
 
 
-def test_counterfactuals_and_labels_beside_pictures_can_be_kept(tmp_path):
+def test_counterfactuals_and_labelled_scenes_can_be_added(tmp_path):
     render = replace(RENDER, channels=("amodal_masks", "keypoints"), views=1)
     data = made(tmp_path / "d", count=1, render=render, change=Intervention({"light": 1}))
     add_case(data / "000000", tmp_path / "kept", name="lit")
@@ -98,27 +98,27 @@ def first(tables):
 
 
 MOVES = [
-    # what is changed in the file of what was kept, and what is told of it
+    # (change of the case file, expected deviation)
     (lambda t: first(t).update(category="0"), r"object \d+: category 0 is now \d"),
     (lambda t: first(t)["box_xyxy"].__setitem__(2, first(t)["box_xyxy"][2] + 3), r"object \d+: box by 3 px \(1 allowed\)"),
-    (lambda t: first(t)["box_amodal_xyxy"].__setitem__(0, -9.0), r"object \d+: whole box by \d+ px \(1 allowed\)"),
+    (lambda t: first(t)["box_amodal_xyxy"].__setitem__(0, -9.0), r"object \d+: amodal box by \d+ px \(1 allowed\)"),
     (lambda t: first(t).update(visible_fraction=0.1), r"object \d+: visible fraction by 0\.\d+ \(0.02 allowed\)"),
     (lambda t: first(t)["pose"]["position_m"].__setitem__(1, 1.0), r"object \d+: position by \S+ m \(1e-05 allowed\)"),
-    (lambda t: first(t)["pose"].update(rotation_wxyz=[1, 0, 0, 0]), r"object \d+: turn by \S+ rad \(0.0001 allowed\)"),
-    (lambda t: first(t).update(instance_id=77), r"object 77 is not seen any more"),
+    (lambda t: first(t)["pose"].update(rotation_wxyz=[1, 0, 0, 0]), r"object \d+: rotation by \S+ rad \(0.0001 allowed\)"),
+    (lambda t: first(t).update(instance_id=77), r"object 77 is missing"),
     (lambda t: t["objects"].pop(0), r"object \d+ is new"),
-    (lambda t: t["scene"]["environment"].update(zenith=[4.0, 0.1, 0.1], horizon=[4.0, 0.1, 0.1]), r"the picture by \d+\.\d+ in the mean \(0.5 allowed\)"),
+    (lambda t: t["scene"]["environment"].update(zenith=[4.0, 0.1, 0.1], horizon=[4.0, 0.1, 0.1]), r"mean difference \d+\.\d+ of 255 \(0.5 allowed\)"),
     (lambda t: t["scene"]["cameras"][1]["pose"]["position_m"].__setitem__(0, 0.02), r"object \d+: position by"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "told"), MOVES, ids=[told for _, told in MOVES])
-def test_what_moves_is_told(case, change, told):
+def test_deviations_are_reported(case, change, told):
     outcome = run_one(changed(case, change))
     assert any(re.match(told, what) for what in outcome.deviations), outcome.deviations
 
 
-def test_a_move_within_its_tolerance_is_none(case):
+def test_deviation_within_tolerance_is_accepted(case):
     def shift(tables):
         first(tables)["box_xyxy"][2] += 3
         tables["tolerances"]["box_px"] = 3.5
@@ -126,16 +126,16 @@ def test_a_move_within_its_tolerance_is_none(case):
     assert run_one(changed(case, shift)).deviations == ()
 
 
-def test_a_few_other_pixels_are_told(case):
+def test_few_changed_pixels_are_reported(case):
     picture = case.with_suffix(".jpg")
     rgb = images.read_rgb(picture).copy()
     rgb[:8, :8] = 255 - rgb[:8, :8]
     picture.write_bytes(images.encode_jpeg(rgb, 100))
     (what,) = [w for w in run_one(case).deviations if "pixels" in w]
-    assert re.fullmatch(r"0\.\d\d % of the pixels \(0\.2 % allowed\)", what)
+    assert re.fullmatch(r"0\.\d\d % changed pixels \(0\.2 % allowed\)", what)
 
 
-def test_what_moved_can_be_kept_anew(case):
+def test_renew_replaces_the_case(case):
     changed(case, lambda t: first(t).update(category="0"))
     (outcome,) = run_cases(case.parent, renew=True)
     assert outcome.deviations
@@ -143,7 +143,7 @@ def test_what_moved_can_be_kept_anew(case):
     assert read_case(case).note == "a note"
 
 
-def test_the_commands_print_a_table_and_fail_with_a_page(sim, kept, tmp_path, capsys):
+def test_commands_print_table_and_page(sim, kept, tmp_path, capsys):
     folder = tmp_path / "cases"
     keep = ["scenes", "add", str(sim / "000000"), "--to", str(folder), "--note", "<i>why</i>"]
     assert main(keep) == 0
@@ -179,7 +179,7 @@ def film(folder):
     return made(folder / "film", count=2, render=render)
 
 
-def test_every_frame_of_a_film_can_be_kept(tmp_path):
+def test_every_frame_of_a_sequence_can_be_added(tmp_path):
     data = film(tmp_path)
     for name in ("000000", "000001"):
         add_case(data / name, tmp_path / "kept")
@@ -193,7 +193,7 @@ def test_every_frame_of_a_film_can_be_kept(tmp_path):
     assert poses[0] != poses[1]
 
 
-def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_path):
+def test_frame_keeps_gains_of_earlier_frames(tmp_path):
     recipe = load_recipe("dice")
     lag = AutomaticsFactors(
         exposure_lag_s=Constant(3.0), white_balance=Constant(1.0), white_lag_s=Constant(3.0)
@@ -208,11 +208,11 @@ def test_a_frame_is_kept_with_what_the_frames_before_made_of_its_exposure(tmp_pa
     assert read_case(cases[1]).gains == chosen
     changed(cases[1], lambda t: t["gains"].update(exposure=2 * chosen.exposure))
     assert any(
-        "the picture by" in what for what in list(run_cases(tmp_path / "kept"))[1].deviations
+        "mean difference" in what for what in list(run_cases(tmp_path / "kept"))[1].deviations
     )
 
 
-def test_a_film_that_is_not_whole_is_refused(tmp_path):
+def test_incomplete_sequence_is_refused(tmp_path):
     data = film(tmp_path)
     path = data / "shards/000000/scenes.jsonl"
     (record,) = map(json.loads, path.read_text().splitlines())
@@ -220,7 +220,7 @@ def test_a_film_that_is_not_whole_is_refused(tmp_path):
     path.write_text(json.dumps(record) + "\n")
     with pytest.raises(Sim2CamError) as caught:
         add_case(data / "000001", tmp_path / "kept")
-    problem = "scene 0: broken film (IndexError('tuple index out of range'))."
+    problem = "scene 0: broken sequence (IndexError('tuple index out of range'))."
     assert str(caught.value) == f"{path}: {problem}"
 
 
@@ -248,7 +248,7 @@ MTL = "newmtl red\nKd 1 1 1\nmap_Kd wood.png\n"
 
 @pytest.fixture(scope="module")
 def things(tmp_path_factory, opengl):
-    """A recipe of a block with a texture and a cup, under a photographed sky, and its data set."""
+    """Return a recipe of a textured block and a cup under an environment map, and its dataset."""
     root = tmp_path_factory.mktemp("things")
     (root / "objects").mkdir()
     trimesh.creation.annulus(20, 25, 60).export(root / "objects/cup.stl")
@@ -268,7 +268,7 @@ def things(tmp_path_factory, opengl):
     return root
 
 
-def test_scenes_of_files_are_kept_with_them(things, tmp_path):
+def test_scene_files_are_copied(things, tmp_path):
     shutil.copytree(things, tmp_path / "things")
     root, kept = tmp_path / "things", tmp_path / "kept"
     for name in ("000000", "000001"):
@@ -283,43 +283,41 @@ def test_scenes_of_files_are_kept_with_them(things, tmp_path):
     assert [(o.deviations, o.is_same_file) for o in run_cases(tmp_path / "elsewhere")] == [
         ((), True)
     ] * 2
-    shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are remembered by place
+    shutil.copytree(tmp_path / "elsewhere", tmp_path / "changed")  # meshes are cached by path
     (wood,) = (tmp_path / "changed").rglob("wood.png")
     wood.write_bytes(images.encode_png(np.zeros((16, 16, 3), np.uint8)))
     assert any(outcome.deviations for outcome in run_cases(tmp_path / "changed"))
 
 
-def test_scenes_of_files_need_their_recipe(things, tmp_path):
+def test_scenes_with_files_need_their_recipe(things, tmp_path):
     sample, kept = things / "d/000000", tmp_path / "kept"
     with pytest.raises(Sim2CamError) as caught:
         add_case(sample, kept)
-    made_of = re.escape(f"{sample}: is made of files, as '")
-    assert re.fullmatch(made_of + r"\w+\.\w+'\. Name its recipe: --recipe\.", str(caught.value))
+    made_of = re.escape(f"{sample}: uses files such as '")
+    assert re.fullmatch(made_of + r"\w+\.\w+'\. Add --recipe\.", str(caught.value))
     other = tmp_path / "other"
     shutil.copytree(things, other, ignore=shutil.ignore_patterns("d"))
     write_bytes(other / "skies/grey.png", images.encode_png(np.full((64, 128, 3), 90, np.uint8)))
     with pytest.raises(Sim2CamError) as caught:
         add_case(sample, kept, recipe=load_recipe(str(other / "things.toml")))
     problem = (
-        "is made of another 'skies/grey.png' than the one that recipe 'things' finds now. Bring the old "
-        "file back, or render the scene anew."
+        "'skies/grey.png' changed since the scene was rendered with recipe 'things'. Restore the file, or "
+        "render the scene again."
     )
     assert str(caught.value) == f"{sample}: {problem}"
     with pytest.raises(Sim2CamError) as caught:
         add_case(sample, kept, recipe=load_recipe("dice"))
-    unknown = (
-        r"is made of a '.*' that recipe 'dice' does not name\. Name the recipe of its data set\."
-    )
+    unknown = r"uses '.*', which recipe 'dice' does not have\. Give the recipe of its dataset\."
     assert re.search(unknown, str(caught.value))
     assert not kept.exists()
 
 
-def test_what_cannot_be_kept_is_refused(sim, kept, tmp_path):
+def test_bad_samples_are_refused(sim, kept, tmp_path):
     for sample, options, message in (
         (sim / "000009", {}, "no sample '000009'. Did you mean '000003'? Allowed: 000000, "),
         (tmp_path / "000000", {}, "no data set: there is no dataset.json in it."),
-        (sim / "000000", {"name": "../x"}, "--name ../x: give a plain name, without a folder."),
-        (sim / "000003", {}, "sim-000003.json: is a case already. Choose another --name."),
+        (sim / "000000", {"name": "../x"}, "--name ../x: must be a plain name without folders."),
+        (sim / "000003", {}, "sim-000003.json: already exists. Choose another --name."),
     ):
         with pytest.raises(Sim2CamError) as caught:
             add_case(sample, kept, **options)
@@ -331,19 +329,19 @@ BROKEN = [
     (lambda p: p.write_text("{"), "sim-000003.json: not a case: "),
     (lambda p: p.write_text("[" * 100_000), "sim-000003.json: not a case: "),
     (lambda p: p.write_text("[]"), "sim-000003.json: not a case: "),
-    (lambda p: changed(p, lambda t: t.update(view=2)), "sim-000003.json: view 2 of 2 cameras."),
-    (lambda p: changed(p, lambda t: t.update(view=-1)), "sim-000003.json: view -1 of 2 cameras."),
-    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=10**6)), "sim-000003.json: a picture of 1000000x96: 4096 is the most."),
+    (lambda p: changed(p, lambda t: t.update(view=2)), "sim-000003.json: view 2, but the scene has 2 cameras."),
+    (lambda p: changed(p, lambda t: t.update(view=-1)), "sim-000003.json: view -1, but the scene has 2 cameras."),
+    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=10**6)), "sim-000003.json: image of 1000000x96 pixels; at most 4096 are allowed."),
     (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].pop("asset")), "sim-000003.json: not a case: scene.bodies[0].asset is missing."),
-    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=64)), "sim-000003.jpg: 128x96 pixels, and its scene has other ones."),
-    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' is no file in files/ beside it."),
-    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "files/../../x.ply", "category": "6"})), "sim-000003.json: 'x.ply' is no file in files/ beside it."),
+    (lambda p: changed(p, lambda t: t["scene"]["cameras"][1].update(width=64)), "sim-000003.jpg: has 128x96 pixels, but its camera has 64x96. Add the case again."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "/etc/passwd", "category": "6"})), "sim-000003.json: 'passwd' must be in files/ next to the case."),
+    (lambda p: changed(p, lambda t: t["scene"]["bodies"][0].update(asset={"kind": "mesh", "path": "files/../../x.ply", "category": "6"})), "sim-000003.json: 'x.ply' must be in files/ next to the case."),
     (lambda p: p.with_suffix(".jpg").unlink(), "sim-000003.jpg: no such image."),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spoil", "message"), BROKEN, ids=[m for _, m in BROKEN])
-def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
+def test_broken_case_is_reported_and_others_run(case, spoil, message):
     for suffix in (".json", ".jpg"):
         shutil.copy(case.with_suffix(suffix), case.with_name(f"whole{suffix}"))
     spoil(case)
@@ -353,12 +351,12 @@ def test_a_broken_case_is_named_and_the_others_are_run(case, spoil, message):
     assert (whole.name, whole.deviations) == ("whole", ())
 
 
-def test_a_folder_without_cases_is_refused(tmp_path):
-    with pytest.raises(Sim2CamError, match=r"holds no case. Keep one with sim2cam scenes add\."):
+def test_folder_without_cases_is_refused(tmp_path):
+    with pytest.raises(Sim2CamError, match=r"has no case. Add one with sim2cam scenes add\."):
         list(run_cases(tmp_path))
 
 
-def test_a_case_that_is_too_large_is_not_read(case, monkeypatch):
+def test_large_case_is_not_read(case, monkeypatch):
     monkeypatch.setattr("sim2cam.experiments.regression_scenes.MAX_BYTES", 1000)
-    with pytest.raises(Sim2CamError, match=r"larger than 0 MB. It is no case"):
+    with pytest.raises(Sim2CamError, match=r"larger than 0 MB, so not a case"):
         read_case(case)

@@ -1,4 +1,4 @@
-"""train measures when not to trust a detector; bench reports it, and predict abstains."""
+"""Reliability: train measures it, bench reports it, and predict abstains."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ from sim2cam.models.training.config import TrainConfig
 
 @pytest.fixture(scope="module")
 def train(sim):
-    """A function that trains on renders in two steps, and returns the card of the weights."""
+    """Return a function that trains on renders for two steps and returns the card."""
 
     def run(out, *more):
         with pytest.MonkeyPatch.context() as patch:
@@ -38,10 +38,10 @@ def train(sim):
 
 @pytest.fixture(scope="module")
 def weights(sim, bare_weights, tmp_path_factory):
-    """The weights that ship, as if they had been trained on four of the renders, magnified."""
+    """Return the shipped weights with a card as if trained on four upscaled renders."""
     shipped = load_detector(bare_weights)
     path = tmp_path_factory.mktemp("trusted") / "weights.safetensors"
-    config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # dice of 8 px are not found
+    config = TrainConfig(crop_px=64, scale_range=(3.2, 5.0))  # the detector misses dice of 8 px
     parts, held = hold_out([sim], 0.85)
     trained = ((parts[0], 1.0),)
     card = replace(
@@ -69,7 +69,7 @@ def limit(weights):
 
 
 def with_card(weights, folder, **changes):
-    """A copy of the weights whose card says something else."""
+    """Copy the weights with changes of the card."""
     copy = folder / "weights.safetensors"
     copy.write_bytes(weights.read_bytes())
     card = json.loads(weights.with_suffix(".json").read_text()) | changes
@@ -77,7 +77,7 @@ def with_card(weights, folder, **changes):
     return copy
 
 
-def test_held_out_scenes_are_not_trained_on_and_set_the_limit(train, tmp_path):
+def test_held_out_scenes_set_the_threshold(train, tmp_path):
     card = train(tmp_path / "run", "--held-out", "0.85")
     assert card.data[0].images == 4  # of 24: two of 12 scenes, each in two views
     assert card.ood_threshold.images == 20
@@ -85,7 +85,7 @@ def test_held_out_scenes_are_not_trained_on_and_set_the_limit(train, tmp_path):
     assert card.ood_threshold.tile_px == card.config["crop_px"]
 
 
-def test_trainings_with_other_seeds_hold_out_the_same_scenes(train, tmp_path):
+def test_seeds_hold_out_the_same_scenes(train, tmp_path):
     first = train(tmp_path / "first", "--held-out", "0.85", "--seed", "1")
     flags = ["--seed", "2", "--from", tmp_path / "first/weights.safetensors"]
     later = train(tmp_path / "later", "--held-out", "0.85", *flags)
@@ -93,7 +93,7 @@ def test_trainings_with_other_seeds_hold_out_the_same_scenes(train, tmp_path):
     assert first.image_digests == later.image_digests
 
 
-def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, capsys):
+def test_few_images_are_all_trained_on(train, tmp_path, capsys):
     card = train(tmp_path / "run")
     assert card.data[0].images == 24
     assert card.ood_threshold is None
@@ -105,7 +105,7 @@ def test_with_few_pictures_all_are_trained_on_and_that_is_said(train, tmp_path, 
 
 @pytest.fixture
 def retaken(coco, tmp_path):
-    """Captures that are no copies of the renders: the same in other colours."""
+    """Return real images with the content of the renders in other colours."""
     path = tmp_path / "retaken" / coco.name
     shutil.copytree(coco.parent, path.parent)
     for sample in read_real_images(path).samples:
@@ -113,16 +113,14 @@ def retaken(coco, tmp_path):
     return path
 
 
-def test_development_captures_take_the_place_of_held_out_pictures(train, retaken, tmp_path, capsys):
+def test_development_images_replace_held_out_images(train, retaken, tmp_path, capsys):
     card = train(tmp_path / "run", "--validation", retaken, "--held-out", "0.85")
     assert card.data[0].images == 24
     assert (card.ood_threshold.measured_on, card.ood_threshold.images) == ("validation images", 24)
     assert "fewer than" not in capsys.readouterr().err
 
 
-def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
-    sim, retaken, tmp_path, monkeypatch
-):
+def test_training_uses_requested_device(sim, retaken, tmp_path, monkeypatch):
     devices = []
     for module, name in (
         (training, "train_detector"),
@@ -135,7 +133,7 @@ def test_all_that_train_does_is_done_on_the_device_that_was_asked_for(
     assert devices == ["cuda:1"] * 3
 
 
-def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_path, capsys):
+def test_development_images_in_training_are_refused(sim, coco, tmp_path, capsys):
     first = read_real_images(coco).samples[0].name
     out = tmp_path / "run"
     flags = ["--data", str(sim.root), "--validation", str(coco), "--out", str(out)]
@@ -145,17 +143,17 @@ def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_pat
     assert not out.exists()
 
 
-def test_bench_warns_of_captures_that_were_trained_on(train, sim, retaken, tmp_path, capsys):
+def test_bench_warns_of_training_images(train, sim, retaken, tmp_path, capsys):
     card = train(tmp_path / "run", "--held-out", "0")
     assert len(card.image_digests) == 24
     weights, warned = str(tmp_path / "run/weights.safetensors"), []
     for captures in (sim.root, retaken):
         assert main(["bench", weights, "--captures", str(captures), "--workers", "1"]) == 0
-        warned.append("the detector was trained on these captures" in capsys.readouterr().err)
+        warned.append("the detector was trained on some of these images" in capsys.readouterr().err)
     assert warned == [True, False]
 
 
-def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, capsys):
+def test_bench_reports_calibration_ood_rate_and_sizes(weights, coco, tmp_path, capsys):
     out = tmp_path / "bench.json"
     flags = ["--captures", str(coco), "--workers", "1"]
     assert main(["bench", str(weights), *flags, "--json", "--out", str(out)]) == 0
@@ -169,7 +167,7 @@ def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, ca
     assert found["ood_rate"]["false_positive_rate"] == round(2 / 21, 4)
     assert (
         found["ood_rate"]["value"] <= 5 / 24
-    )  # 20 set the limit themselves, of which 1 is beyond it
+    )  # 20 images set the threshold, one of them exceeds it
     assert found["sizes"]["objects"] > 24
     images_said = json.loads(out.read_text())["images"]
     assert sum(one["ood_score"] > 1 for one in images_said) == round(
@@ -181,7 +179,7 @@ def test_bench_reports_calibration_novelty_and_sizes(weights, coco, tmp_path, ca
     assert ", of in-distribution images at most 0.095" in said
 
 
-def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
+def test_weights_without_reliability_are_reported(coco, noise, bare_weights, capsys):
     flags = ["--captures", str(coco), "--limit", "3", "--workers", "1"]
     assert main(["bench", str(bare_weights), *flags]) == 0
     said = capsys.readouterr()
@@ -204,7 +202,7 @@ def test_weights_that_know_nothing_say_so(coco, noise, bare_weights, capsys):
     )
 
 
-def test_predict_marks_what_is_unlike_and_abstains(weights, noise, tmp_path, capsys):
+def test_predict_marks_ood_images_and_abstains(weights, noise, tmp_path, capsys):
     flags = [str(noise), "--workers", "1", "--min-score", "0.05"]
     strict = with_card(weights, tmp_path, ood_threshold=limit(weights) | {"distance": 1e-3})
     assert main(["predict", str(strict), *flags]) == 0
@@ -227,7 +225,7 @@ def test_predict_marks_what_is_unlike_and_abstains(weights, noise, tmp_path, cap
     assert line["detections"] == marked["detections"]
 
 
-def test_objects_of_other_sizes_are_warned_of(weights, coco, tmp_path, capsys):
+def test_other_object_sizes_are_reported(weights, coco, tmp_path, capsys):
     other = with_card(weights, tmp_path, box_size_range_px=[500.0, 600.0])
     flags = ["--captures", str(coco), "--limit", "2", "--workers", "1"]
     assert main(["bench", str(other), *flags]) == 0
@@ -239,7 +237,7 @@ def test_objects_of_other_sizes_are_warned_of(weights, coco, tmp_path, capsys):
     assert "than the training objects" in capsys.readouterr().err
 
 
-def test_detections_of_others_have_a_calibration_error(coco, weights, tmp_path, capsys):
+def test_detections_of_other_tools_have_calibration_error(coco, weights, tmp_path, capsys):
     out = tmp_path / "found.json"
     flags = ["--captures", str(coco), "--workers", "1", "--json"]
     assert main(["bench", str(weights), *flags, "--out", str(out)]) == 0
@@ -250,9 +248,7 @@ def test_detections_of_others_have_a_calibration_error(coco, weights, tmp_path, 
     assert found["ood_rate"] is None
 
 
-def test_captures_without_labels_get_the_scores_that_need_none(
-    weights, bare_weights, coco, tmp_path, capsys
-):
+def test_unlabelled_images_have_unsupervised_scores(weights, bare_weights, coco, tmp_path, capsys):
     photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     flags = ["--captures", str(photos), "--workers", "1"]
     out = tmp_path / "found.json"
@@ -287,7 +283,7 @@ def test_captures_without_labels_get_the_scores_that_need_none(
 
 
 @pytest.mark.parametrize("share", ["1", "-0.1", "nan"])
-def test_shares_that_cannot_be_held_out(share, capsys):
+def test_bad_held_out_fractions_are_refused(share, capsys):
     arguments = ["train", "dice", "--data", "a", "--out", "x", f"--held-out={share}"]
     assert main(arguments) == 2
     assert (

@@ -1,4 +1,4 @@
-"""`sim2cam ablate` as a user meets it, and which arms it plans."""
+"""The command ``sim2cam ablate`` and the variants that it plans."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ clipped_fraction = 1
 
 @pytest.fixture(scope="module")
 def photos(coco, write_parts, tmp_path_factory):
-    """Captures of 20 photos to learn from, of which 4 are for development, and 4 others to test."""
+    """Return 20 training photos, four of them for development, and 4 test photos."""
     folder = tmp_path_factory.mktemp("photos")
     tables = json.loads(coco.read_text())
     parts = {"train": (0, 20), "style": (0, 20), "dev": (0, 4), "test": (20, 24)}
@@ -73,7 +73,7 @@ def ladder(recipe, photos, out, *flags):
     )
 
 
-def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
+def test_ablation_scores_equal_bench(recipe, photos, tmp_path, capsys):
     recipe.write_text(RECIPE + "amodal = true\n")
     for path in photos.glob("*.json"):
         tables = json.loads(path.read_text())
@@ -100,21 +100,25 @@ def test_what_is_scored_scores_alike_in_bench(recipe, photos, tmp_path, capsys):
     assert 0 < told["objects"] < sum(len(sample.objects) for sample in labelled)
 
 
-def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_path, capsys):
+def test_command_runs_selected_variants_and_resumes(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
     first = ("--variants", "randomized,real-5", "--sessions", "folder", "--minutes", "0")
     assert ladder(recipe, photos, out, *first) == 1
     said = capsys.readouterr().err
-    assert "objects in 4 test images show a difference of" in said
-    assert "where 2 arms are compared" in said
-    assert "1 of 1 sessions of the test images have style or training images too" in said
-    assert "The labels of 4 development images choose the magnification" in said
-    assert "no predictions of the arm 'randomized' yet. Run it first." in said
+    assert "objects in 4 test images: " in said
+    assert "with 2 variants (80 % power" in said
+    assert "1 of 1 sessions of the test images also have style or training images" in said
+    assert "The labels of 4 development images tune the input scale" in said
+    assert "no predictions of the variant 'randomized' yet. Run it first." in said
 
     assert ladder(recipe, photos, out, "--variants", "randomized,real-5,mixed-5", "--resume") == 0
     table = capsys.readouterr().out
-    assert re.search(r"real only \(20 labelled photos\) +not run: not asked for; --variants", table)
-    assert re.search(r"sim without randomization +not run: no recipe with this one's name", table)
+    assert re.search(
+        r"real only \(20 labelled photos\) +not run: not selected; add it to --variants", table
+    )
+    assert re.search(
+        r"sim without randomization +not run: no recipe of this name with the suffix", table
+    )
     assert re.search(r"\nrandomized +0\.\d{3} \(0\.\d{3}-[01]\.\d{3}\) +1\n", table)
     assert "\nIntervals: 95 %, bootstrap over 4 images, too few: " in table
     assert "how seeds differ is not in them, which takes two or more" in table
@@ -156,9 +160,7 @@ def test_the_command_says_what_it_can_find_runs_and_goes_on(recipe, photos, tmp_
 
 
 @pytest.mark.slow
-def test_the_best_transfer_is_chosen_once_by_looks_and_said(
-    recipe, photos, tmp_path, capsys, monkeypatch
-):
+def test_best_transfer_is_selected_once(recipe, photos, tmp_path, capsys, monkeypatch):
     out = tmp_path / "run"
     few = ("--variants", "randomized,best-transfer", "--count", "10")
     recipe.write_text(f"{RECIPE}[adapt.certificate]\n{LENIENT}")
@@ -184,7 +186,8 @@ def test_the_best_transfer_is_chosen_once_by_looks_and_said(
     (out / "best-transfer.json").write_text("{}")
     assert ladder(recipe, photos, out, *few, "--resume") == 1
     assert (
-        "best-transfer.json: part is missing. Remove it to choose again." in capsys.readouterr().err
+        "best-transfer.json: part is missing. Remove the file to select again."
+        in capsys.readouterr().err
     )
 
 
@@ -193,7 +196,7 @@ NO_POINTS = (
 )
 
 
-def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos, tmp_path, capsys):
+def test_failing_variants_are_reported_and_others_run(recipe, photos, tmp_path, capsys):
     recipe.write_text(f"{RECIPE}keypoints = true\nflips = false\nroi_classifier = false\n")
     pointed = tmp_path / "pointed"
     pointed.mkdir()
@@ -220,7 +223,7 @@ def test_arms_that_cannot_be_trained_say_why_and_the_others_go_on(recipe, photos
     assert NO_POINTS in capsys.readouterr().err
 
 
-def test_without_enough_translations_there_is_no_best_transfer(recipe, photos, tmp_path, capsys):
+def test_too_few_translations_give_no_best_transfer(recipe, photos, tmp_path, capsys):
     out = tmp_path / "run"
     assert ladder(recipe, photos, out, "--variants", "randomized,best-transfer") == 0
     assert re.search(
@@ -252,7 +255,7 @@ def test_bad_flags_are_refused(flags, message, recipe, photos, tmp_path, capsys)
     assert not (tmp_path / "run").exists()
 
 
-def test_captures_without_an_object_are_refused(recipe, photos, tmp_path, capsys):
+def test_images_without_objects_are_refused(recipe, photos, tmp_path, capsys):
     bare = tmp_path / "bare"
     bare.mkdir()
     for place in photos.iterdir():
@@ -268,7 +271,7 @@ def lacks(captures, fixed=None):
     return {rung.key: rung.skip_reason for rung in list_variants(captures, fixed)}
 
 
-def test_what_captures_lack_is_the_reason(coco):
+def test_missing_images_are_skip_reasons(coco):
     photos = read_real_images(coco)
     full = lacks(RealImageSplits(photos, photos, train=photos), "dice-fixed")
     assert [key for key, reason in full.items() if reason] == [
@@ -278,23 +281,23 @@ def test_what_captures_lack_is_the_reason(coco):
     ]  # fmt: skip
     assert full["mixed-25"] == "only 24 labelled photos"
     few = lacks(RealImageSplits(photos.take(2), photos))
-    assert few["camera"] == "2 style photos; a camera is told from at least 3"
+    assert few["camera"] == "2 style photos; a camera fit needs at least 3"
     bare = lacks(RealImageSplits(photos.take(3), photos))
     assert few["camera-translated"] == few["camera"]
     assert not bare["camera"]
     assert bare["camera-translated"] == bare["translated"]
-    assert bare["fixed"] == "no recipe with this one's name and '-fixed' lies beside it"
+    assert bare["fixed"] == "no recipe of this name with the suffix '-fixed'"
     assert (
         bare["best-transfer"]
         == bare["translated"]
         == "3 style photos; a transfer needs at least 20"
     )
     assert bare["real"] == bare["real-5"] == bare["mixed-5"] == bare["fine-tuned-5"]
-    assert bare["real"] == "no labelled photos to train on: no part train with labels"
+    assert bare["real"] == "no labelled train split"
     assert not bare["randomized"]
 
 
-def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
+def test_fixed_recipe_is_next_to_the_recipe(tmp_path):
     dice = load_recipe("dice")
     assert find_fixed_recipe("dice", dice) == "dice-fixed"
     assert find_fixed_recipe("shelf", dice) is None
@@ -303,6 +306,6 @@ def test_the_twin_of_a_recipe_lies_beside_it(tmp_path):
     assert find_fixed_recipe(str(mine), dice) is None
     twin.write_text('base = "dice-fixed"\nname = "mine-fixed"\n')
     assert find_fixed_recipe(str(mine), dice) == str(twin)
-    message = r"mine-fixed\.toml: its categories are 1, 2, 3, 4, 5, 6, not 1, 2 as of 'dice'"
+    message = r"mine-fixed\.toml: categories are 1, 2, 3, 4, 5, 6, not 1, 2 as in 'dice'"
     with pytest.raises(RecipeError, match=message):
         find_fixed_recipe(str(mine), replace(dice, categories=("1", "2"), domain=replace(dice.domain, die=None)))  # fmt: skip

@@ -1,4 +1,4 @@
-"""A small rendered data set and its COCO export, which stands for captures."""
+"""Fixtures: a small rendered dataset, and its COCO export as real images."""
 
 import functools
 import json
@@ -29,13 +29,13 @@ def coco(sim, tmp_path_factory):
     export_dataset({"train": sim}, out, "coco")
     tables = json.loads((out / "train.json").read_text())
     for image in tables["images"]:
-        del image["origin"]  # as in the files of people who took photos
+        del image["origin"]  # as in files of labelled photos
     (out / "train.json").write_text(json.dumps(tables))
     return out / "train.json"
 
 
 @pytest.fixture
 def few_resamples(monkeypatch):
-    """Scores of a ladder come with intervals of few resamples, as quick as its trainings."""
+    """Use few bootstrap resamples."""
     few = functools.partial(ablation_scores.bootstrap_scores, n_resamples=60)
     monkeypatch.setattr(ablation_scores, "bootstrap_scores", few)

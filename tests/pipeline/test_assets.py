@@ -1,4 +1,4 @@
-"""Recipes that throw objects from files."""
+"""Recipes with objects from files."""
 
 import json
 import re
@@ -43,12 +43,12 @@ surface = { kind = "constant", value = "table" }
 
 
 def fill(folder: Path) -> None:
-    """Cups that are open above, and blocks of one colour."""
+    """Write open cups and single-coloured blocks."""
     for name in ("cup", "block"):
         (folder / name).mkdir(parents=True)
     trimesh.creation.annulus(20, 25, 60).export(folder / "cup/a.stl")
     block = trimesh.creation.box((50, 40, 30))
-    block.apply_translation((100, 0, 0))  # files' origins lie anywhere
+    block.apply_translation((100, 0, 0))  # file origins are arbitrary
     block.visual.vertex_colors = np.tile([200, 30, 30, 255], (8, 1))
     block.export(folder / "block/red.ply")
     (folder / "block/red.toml").write_text(
@@ -79,14 +79,14 @@ def make(recipe, root, count=4):
     )  # fmt: skip
 
 
-def test_a_recipe_knows_the_objects_of_its_folder(recipe):
+def test_recipe_imports_assets_of_its_folder(recipe):
     assert recipe.categories == ("block", "cup")
     assert [facts.name for facts in recipe.assets] == ["block/red.ply", "cup/a.stl"]
     assert recipe.domain.object.asset.options == ("block/red.ply", "cup/a.stl")
     assert Recipe.from_json(recipe.to_json()) == recipe
 
 
-def test_what_files_hold_decides_the_digest_and_where_they_lie_does_not(recipe, place, tmp_path):
+def test_digest_depends_on_file_content_not_path(recipe, place, tmp_path):
     shutil.copytree(place, tmp_path / "moved")
     moved = tmp_path / "moved"
     assert load_recipe(str(moved / "things.toml")).digest() == recipe.digest()
@@ -99,7 +99,7 @@ def test_what_files_hold_decides_the_digest_and_where_they_lie_does_not(recipe, 
 
 
 @pytest.mark.parametrize("index", range(6))
-def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
+def test_objects_start_apart_with_their_masses(recipe, index):
     drawn = sample_factors(recipe.domain, 0, index, views=2)
     scene = build_scene(drawn, 640, 480, recipe.assets)
     facts = {one.mesh: one for one in recipe.assets}
@@ -123,7 +123,7 @@ def test_objects_are_let_go_apart_and_weigh_what_their_cards_say(recipe, index):
 
 
 @pytest.mark.parametrize("index", range(4))
-def test_cameras_see_the_middle_object_as_large_as_was_drawn(recipe, index):
+def test_median_object_has_sampled_size_in_pixels(recipe, index):
     drawn = sample_factors(recipe.domain, 0, index, views=2)
     scene = build_scene(drawn, 320, 240, recipe.assets)
     facts = {one.mesh: max(one.size_m) for one in recipe.assets}
@@ -135,7 +135,7 @@ def test_cameras_see_the_middle_object_as_large_as_was_drawn(recipe, index):
         assert shown == pytest.approx(drawn.get_float(f"view/{view}/object_px") / 2)
 
 
-def test_another_folder_makes_the_same_bytes_without_its_name(recipe, place, tmp_path):
+def test_moved_folder_gives_same_bytes(recipe, place, tmp_path):
     shutil.copytree(place, tmp_path / "moved")
     moved = load_recipe(str(tmp_path / "moved/things.toml"))
     for name, one in (("a", recipe), ("b", moved)):
@@ -149,7 +149,7 @@ def test_another_folder_makes_the_same_bytes_without_its_name(recipe, place, tmp
         assert str(place).encode() not in data
 
 
-def test_a_data_set_records_its_assets(recipe, tmp_path):
+def test_dataset_records_assets(recipe, tmp_path):
     dataset = make(recipe, tmp_path / "d")
     header = read_header(tmp_path / "d")
     block, cup = header["recipe"]["assets"]
@@ -200,7 +200,7 @@ def test_dice_and_objects_are_thrown_together(place, tmp_path):
     assert sum(isinstance(body.asset, Die) for body in bodies) == drawn.get_int("layout/die_count")
 
 
-def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
+def test_clutter_is_not_labelled(place, tmp_path):
     (place / "junk/tray").mkdir(parents=True)
     for name in ("nail", "tray/lid", "tray/unused"):
         trimesh.creation.box((30, 20, 10)).export(place / f"junk/{name}.stl")
@@ -229,7 +229,7 @@ def test_clutter_is_in_the_way_and_is_not_labelled(place, tmp_path):
     assert (thing.asset.category, thing.is_target) == ("", False)
 
 
-def test_what_has_no_category_is_not_labelled_when_it_is_thrown(place):
+def test_objects_without_category_are_not_labelled(place):
     (place / "junk.toml").write_text(
         f"{TEXT}[assets.clutter]\nfolder = 'objects'\nfiles = ['block/*']\nunit = 'mm'\n"
         "[domain.distractor]\nshape = 'asset'\n[domain.object]\nasset = 'clutter/block/red.ply'\n"
@@ -259,27 +259,27 @@ def test_dice_lie_among_clutter(place):
 WHOLE = "[assets]\nfolder = 'objects'\nunit = 'mm'\n"
 BAD = [
     ("[assets]\nfolder = 'none'", "none: no such folder. Check the path."),
-    ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
+    ("[assets]\nfolder = 'bop:none'", "'assets.folder': bop:none is missing. Unpack its models to none/models in the folder of SIM2CAM_REAL."),
     ("[assets]\nfoldr = 'objects'", "unknown key 'assets.foldr'. Did you mean 'folder'? Allowed: clutter, folder, licence, objects, unit"),
-    ("[assets]\nunit = 'mm'", "there is nothing to throw. Name a folder of meshes in [assets]."),
-    ("[assets.clutter]\nfolder = 'objects'", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    ("[assets]\nunit = 'mm'", "no objects to throw. Set a folder of meshes in [assets]."),
+    ("[assets.clutter]\nfolder = 'objects'", "no objects to throw. Set a folder of meshes in [assets]."),
     (WHOLE + "[assets.clutter]\nunit = 'mm'", "key 'assets.clutter.folder' is missing."),
     (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, licence, unit"),
-    (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is not there. Unpack its models to none/models in a folder that SIM2CAM_REAL names."),
+    (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is missing. Unpack its models to none/models in the folder of SIM2CAM_REAL."),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'\nfiles = ['mug/*']", "'assets.clutter.files': there is no 'mug/*'. Allowed: block/red.ply, cup/a.stl"),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', and [assets.clutter] names some. Add it to its options."),
     (WHOLE + "[domain.distractor]\nshape = 'asset'", "'domain.distractor.shape' can be 'asset', and there is none. Name a folder in [assets.clutter]."),
     ("[assets]\nfolder = 'objects'\nunit = 'parsec'", "'assets.unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
     ("assets = 'objects'", "'assets': "),
-    ("", "there is nothing to throw. Name a folder of meshes in [assets]."),
+    ("", "no objects to throw. Set a folder of meshes in [assets]."),
     ("categories = ['cup']\n[assets]\nfolder = 'objects'\nunit = 'mm'", "categories lack block of the assets."),
     ("[assets]\nfolder = 'objects'\nunit = 'mm'\n[domain.object]\nasset = { kind = 'constant', value = 'cup/b.stl' }", "'domain.object.asset' cannot be 'cup/b.stl'. Did you mean 'cup/a.stl'? Allowed: block/red.ply, cup/a.stl."),
-    ("[assets]\nfolder = 'objects'\nunit = 'm'", "2 of 2 assets cannot be used: "),
+    ("[assets]\nfolder = 'objects'\nunit = 'm'", "2 of 2 assets are unusable: "),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=[message[:30] for _, message in BAD])
-def test_a_bad_table_of_assets_is_refused(place, monkeypatch, text, message):
+def test_bad_assets_table_is_refused(place, monkeypatch, text, message):
     monkeypatch.delenv("SIM2CAM_REAL", raising=False)
     path = place / "bad.toml"
     path.write_text(f'base = "objects"\nname = "bad"\n{text}\n')
@@ -288,7 +288,7 @@ def test_a_bad_table_of_assets_is_refused(place, monkeypatch, text, message):
     assert message in str(caught.value)
 
 
-def test_a_name_is_itself_before_it_is_a_pattern(tmp_path):
+def test_exact_name_precedes_pattern(tmp_path):
     (tmp_path / "objects/cu[pb]").mkdir(parents=True)
     (tmp_path / "objects/cup").mkdir(parents=True)
     for name in ("cu[pb]", "cup"):
@@ -313,14 +313,14 @@ NOTHING = [
 
 
 @pytest.mark.parametrize(("left_out", "message"), NOTHING)
-def test_a_domain_that_lacks_something_is_refused(recipe, left_out, message):
+def test_incomplete_domain_is_refused(recipe, left_out, message):
     group, _, factor = left_out.partition(".")
     value = replace(getattr(recipe.domain, group), **{factor: None}) if factor else None
     with pytest.raises(ValueError, match=re.escape(message)):
         check_domain(replace(recipe.domain, **{group: value}), ["block/red.ply", "cup/a.stl"])
 
 
-def test_one_length_alone_sets_the_distance_of_cameras(recipe):
+def test_only_one_length_sets_camera_distance(recipe):
     both = replace(recipe.domain.view, die_px=Constant(40.0))
     with pytest.raises(ValueError, match="takes one of"):
         check_domain(replace(recipe.domain, view=both), ["block/red.ply", "cup/a.stl"])

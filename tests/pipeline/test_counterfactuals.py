@@ -1,4 +1,4 @@
-"""Pairs of scenes that differ by one intervention, from the draw down to the pixels."""
+"""Pairs of scenes that differ by one intervention, from sampled values to pixels."""
 
 import re
 from dataclasses import fields, replace
@@ -19,13 +19,13 @@ from sim2cam.randomize.sampling import sample_factors
 
 FULL = load_recipe("dice-fisheye")
 RECIPE = replace(FULL, render=RenderOptions(width=96, height=80, views=2))
-SCENE = 10  # which has something of every group
+SCENE = 10  # has every group
 PHYSICAL = {"layout", "die", "distractor"}
 MECHANICAL = PHYSICAL | {
     "object", "fixture", "block", "board", "card", "twisty", "tin", "carton", "bolt", "nut", "cable",
     "paper", "hand",
 }  # fmt: skip
-OF_FILES = {"bin", "lmo", "panda", "shelf"}  # whose objects take their time to be brought in
+OF_FILES = {"bin", "lmo", "panda", "shelf"}  # slow import of objects
 RECIPES = [
     pytest.param(path.stem, marks=[pytest.mark.slow] if path.stem in OF_FILES else [])
     for path in sorted(RECIPES_FOLDER.glob("*.toml"))
@@ -47,7 +47,7 @@ def made(root, change):
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_outside_the_group_every_value_is_bit_identical(original, group):
+def test_values_outside_the_group_are_bit_identical(original, group):
     pair = simulate_scene(RECIPE, 0, SCENE, Intervention({group: 1}))
     before, after = original.sampled_values.values, pair.sampled_values.values
     outside = {path for path in before.keys() & after.keys() if path.split("/")[0] != group}
@@ -63,7 +63,7 @@ def test_outside_the_group_every_value_is_bit_identical(original, group):
 
 
 def mechanics(scene):
-    """All that physics knows of the bodies of a scene but their shapes."""
+    """Return all physical properties of the bodies except their shapes."""
     looks = {"asset", "material", "decals"}
     return [
         {f.name: getattr(b, f.name) for f in fields(b) if f.name not in looks} for b in scene.bodies
@@ -71,11 +71,11 @@ def mechanics(scene):
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_every_group_of_every_recipe_is_redrawn_alone(name):
-    """What is drawn, and the bodies as they are let go."""
+def test_every_group_resamples_independently(name):
+    """Check the sampled values and the initial poses of bodies."""
     try:
         recipe = load_recipe(name)
-    except RecipeError as error:  # a public set that was not fetched
+    except RecipeError as error:  # a public dataset that is not fetched
         pytest.skip(str(error))
     before = sample_factors(recipe.domain, 0, SCENE, views=1)
     let_go, moved = mechanics(recipe.compose_scene(before)), set()
@@ -98,7 +98,7 @@ def is_constant(group):
     return all(isinstance(factor, Constant) for _, factor in iterate_factors(group))
 
 
-def test_what_moved_is_listed(original):
+def test_moved_bodies_are_listed(original):
     pair = simulate_scene(RECIPE, 0, SCENE, Intervention(settings={"die/0/density_kg_m3": 1300.0}))
     before, after = ({b.name: b.pose for b in s.scene.bodies} for s in (original, pair))
     assert set(pair.counterfactual.moved_bodies) == {n for n in before if before[n] != after[n]}
@@ -108,7 +108,7 @@ def test_what_moved_is_listed(original):
     assert {f"die/{dice}"} <= set(more.counterfactual.moved_bodies)
 
 
-def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch):
+def test_counterfactual_uses_accepted_attempt(monkeypatch):
     true, calls = scene_sampling.simulate, []
 
     def settle_the_third(*given):
@@ -125,7 +125,7 @@ def test_the_pair_of_a_rejected_draft_is_a_pair_of_the_accepted_one(monkeypatch)
     assert pair.counterfactual.moved_bodies == ()
 
 
-def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
+def test_unsettled_resample_is_repeated(monkeypatch, original):
     true, calls = scene_sampling.simulate, []
 
     def refuse_the_second(*given):
@@ -146,12 +146,12 @@ def test_a_redraw_that_does_not_settle_is_drawn_again(monkeypatch, original):
     assert second.rejections[-1] == "no"
     calls.clear()
     wanted = settled
-    message = f"scene {SCENE} of recipe 'dice-fisheye' cannot be what it is set to: no. Set anoth"
+    message = f"scene {SCENE} of recipe 'dice-fisheye' is not valid with the values that are set: no. Set other"
     with pytest.raises(SceneError, match=f"^{re.escape(message)}"):
         simulate_scene(RECIPE, 0, SCENE, Intervention(settings={"die/edge_m": 0.016}))
 
 
-def test_data_sets_pair_by_name_and_say_what_is_otherwise(tmp_path):
+def test_datasets_pair_by_name_and_record_the_change(tmp_path):
     plain = made(tmp_path / "plain", Intervention())
     other = made(tmp_path / "other", Intervention({"light": 1}, {"die_color/body_tone": "black"}))
     for a, b in zip(plain.samples, other.samples, strict=True):
@@ -201,7 +201,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG, ids=[m for _, m in WRONG])
-def test_a_change_of_what_is_not_there_is_refused(change, message, tmp_path):
+def test_unknown_change_is_refused(change, message, tmp_path):
     with pytest.raises(UsageError) as caught:
         made(tmp_path / "d", change)
     assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""The doctor tells what is wrong and how to cure it, and never breaks down itself."""
+"""The doctor reports problems with their remedies, and never fails itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim2cam.pipeline.doctor import SystemCheck, can_run
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_environment_of_the_tests_can_run_the_main_job():
+def test_test_environment_passes_required_checks():
     checks = doctor.run_checks()
     assert can_run(checks), [check for check in checks if not check.ok]
     assert len({check.name for check in checks}) == len(checks)
@@ -24,7 +24,7 @@ def test_the_environment_of_the_tests_can_run_the_main_job():
     assert all(bool(check.remedy) != check.ok for check in checks)
 
 
-def test_what_is_not_needed_does_not_stop_the_main_job():
+def test_optional_check_may_fail():
     good, bad = (
         SystemCheck("python", True, "3.11"),
         SystemCheck("disk", False, "0 GB", "Free some."),
@@ -33,14 +33,14 @@ def test_what_is_not_needed_does_not_stop_the_main_job():
     assert not can_run([good, bad])
 
 
-def test_an_old_python(monkeypatch):
+def test_old_python_fails(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 10, 2))
     check = doctor.check_python()
     assert not check.ok
     assert check.remedy == "Install Python 3.11, then run: make setup PYTHON=python3.11"
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_missing_package_is_named(monkeypatch):
     monkeypatch.setattr(
         metadata, "requires", lambda _: ["numpy>=1", "nosuch>=2", 'x; extra == "d"']
     )
@@ -50,7 +50,7 @@ def test_a_missing_package_is_named(monkeypatch):
     assert check.remedy == "Run: make setup, or: pip install -c constraints.txt ."
 
 
-def test_sim2cam_itself_may_be_missing(monkeypatch):
+def test_missing_installation_is_reported(monkeypatch):
     def missing(name):
         raise metadata.PackageNotFoundError(name)
 
@@ -64,21 +64,21 @@ def builds(monkeypatch, **versions):
     return doctor.check_opencv()
 
 
-def test_one_build_of_opencv_is_fine(monkeypatch):
+def test_one_opencv_build_passes(monkeypatch):
     check = builds(monkeypatch, opencv_python_headless="5.0.0.93", numpy="2.4.6")
     assert (check.ok, check.status) == (True, "opencv-python-headless 5.0.0.93")
 
 
-def test_two_builds_of_one_version_are_harmless(monkeypatch):
+def test_two_opencv_builds_of_one_version_pass(monkeypatch):
     assert builds(monkeypatch, opencv_python_headless="5.0", opencv_python="5.0").ok
 
 
-def test_two_builds_of_different_versions_are_told(monkeypatch):
+def test_opencv_builds_of_different_versions_fail(monkeypatch):
     check = builds(monkeypatch, opencv_python_headless="4.9.0.80", opencv_python="4.13.0.1")
     assert (check.ok, check.required) == (False, False)
     assert check.status == "opencv-python 4.13.0.1, opencv-python-headless 4.9.0.80"
     assert check.remedy == (
-        "Their files are mixed. Bring them to one version: "
+        "Files of several versions are mixed. Install one version: "
         "pip install opencv-python==4.13.0.1 opencv-python-headless==4.13.0.1"
     )
 
@@ -93,7 +93,7 @@ def test_two_builds_of_different_versions_are_told(monkeypatch):
         ({}, False),
     ],
 )
-def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
+def test_only_albumentations_2_0_passes(monkeypatch, versions, ok):
     monkeypatch.setattr(doctor, "get_package_version", versions.get)
     check = doctor.check_albumentations()
     assert check.ok == ok
@@ -108,22 +108,22 @@ def test_only_albumentations_2_0_will_do(monkeypatch, versions, ok):
         ("import time; time.sleep(60)", 0.5, "no answer in 0.5 s"),
     ],
 )
-def test_without_opengl_the_main_job_runs(monkeypatch, code, limit_s, said):
+def test_missing_opengl_is_optional(monkeypatch, code, limit_s, said):
     monkeypatch.setattr(doctor, "_OPENGL_PROBE", code)
     monkeypatch.setattr(doctor, "_CHILD_LIMIT_S", limit_s)
     check = doctor.check_opengl()
     assert (check.ok, check.required, check.status) == (False, False, f"none ({said})")
     assert check.remedy == (
-        "Renders come from pybullet's TinyRenderer meanwhile. Install Mesa: "
+        "pybullet's slower TinyRenderer is used instead. Install Mesa: "
         f"apt-get install -y --no-install-recommends {doctor.MESA_PACKAGES}"
     )
 
 
-def test_set_up_installs_the_packages_that_the_doctor_names():
+def test_makefile_installs_mesa_packages():
     assert f"MESA := {doctor.MESA_PACKAGES}\n" in (ROOT / "Makefile").read_text()
 
 
-def test_a_pair_that_does_not_fit_is_told(monkeypatch):
+def test_incompatible_torchvision_fails(monkeypatch):
     class Broken:
         def find_spec(self, name, *_):
             if name == "sim2cam.models.compat":
@@ -136,7 +136,7 @@ def test_a_pair_that_does_not_fit_is_told(monkeypatch):
     assert check.status.endswith(": torchvision does not fit")
 
 
-def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
+def test_unused_gpu_is_reported(monkeypatch, tmp_path):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_NVIDIA_DRIVER", tmp_path)
@@ -147,7 +147,7 @@ def test_a_gpu_that_torch_cannot_use_is_told(monkeypatch, tmp_path):
     assert doctor.check_gpu().ok
 
 
-def test_the_cache_need_not_exist_and_is_not_made(monkeypatch, tmp_path):
+def test_missing_cache_is_not_created(monkeypatch, tmp_path):
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "a" / "b"))
     check = doctor.check_cache()
     assert (check.ok, check.status) == (True, str(tmp_path / "a" / "b"))
@@ -157,18 +157,18 @@ def test_the_cache_need_not_exist_and_is_not_made(monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_cache_that_cannot_be_made_is_told(monkeypatch, tmp_path):
+def test_unwritable_cache_is_reported(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "file" / "b"))
     check = doctor.check_cache()
     assert not check.ok
     assert check.remedy == (
-        f"{tmp_path / 'file'} cannot be written. Set SIM2CAM_CACHE to a folder that can."
+        f"{tmp_path / 'file'} is not writable. Set SIM2CAM_CACHE to a writable folder."
     )
 
 
-def test_a_full_disk(monkeypatch, tmp_path):
+def test_full_disk_fails(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=3e8))
     check = doctor.check_disk(tmp_path)
     assert (check.ok, check.status) == (False, f"0.3 GB free in {tmp_path}")
-    assert check.remedy == "At least 1 GB are needed. Free some, or work elsewhere."
+    assert check.remedy == "At least 1 GB are needed. Free disk space, or use another disk."

@@ -1,4 +1,4 @@
-"""`sim2cam train` from weights, and with captures without labels."""
+"""``sim2cam train`` from initial weights, and with unlabelled real images."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ roi_classifier = false
 
 @pytest.fixture
 def recipe(tmp_path):
-    """A function that writes a recipe of tiny trainings with more in its [train]."""
+    """Return a function that writes a recipe of tiny trainings with additional [train] keys."""
 
     def make(more=""):
         path = tmp_path / "tiny.toml"
@@ -40,7 +40,7 @@ def train(recipe, out, *flags):
     return main(["train", str(recipe), "--out", str(out), "--workers", "1", "-q", *map(str, flags)])
 
 
-def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, tmp_path):
+def test_weights_are_fine_tuned_on_photos(sim, coco, recipe, tmp_path):
     first, frozen, adapted = (tmp_path / name for name in ("first", "frozen", "adapted"))
     assert train(recipe(), first, "--data", sim.root) == 0
     weights = first / "weights.safetensors"
@@ -63,7 +63,7 @@ def test_weights_are_tuned_on_photos_and_brought_to_captures(sim, coco, recipe, 
     }
 
 
-def test_it_is_said_that_boxes_are_not_widened_as_before(sim, coco, recipe, tmp_path, capsys):
+def test_lost_box_expansion_is_reported(sim, coco, recipe, tmp_path, capsys):
     weights = tmp_path / "first" / "weights.safetensors"
     assert train(recipe(), weights.parent, "--data", sim.root) == 0
     before = load_detector(weights)
@@ -76,7 +76,7 @@ def test_it_is_said_that_boxes_are_not_widened_as_before(sim, coco, recipe, tmp_
 
 @pytest.fixture
 def renamed(coco, tmp_path):
-    """A function that writes the captures anew with other names of categories, and without labels if so said."""
+    """Return a function that copies real images with other categories, optionally without labels."""
 
     def make(names, *, labelled=True):
         tables = json.loads(coco.read_text())
@@ -95,9 +95,7 @@ def renamed(coco, tmp_path):
     return make
 
 
-def test_photos_with_other_names_are_trained_on_as_map_and_ignore_say(
-    sim, recipe, renamed, tmp_path, capsys
-):
+def test_photos_use_map_and_ignore_unmatched(sim, recipe, renamed, tmp_path, capsys):
     photos = renamed({"1": "one", "2": "two"})
     flags = ["--data", sim.root, photos]
     first, again = tmp_path / "first", tmp_path / "again"
@@ -113,7 +111,7 @@ def test_photos_with_other_names_are_trained_on_as_map_and_ignore_say(
     assert load_detector(again / "weights.safetensors").card.categories == sim.categories
 
 
-def test_categories_that_no_object_has_are_told(recipe, renamed, tmp_path, capsys):
+def test_categories_without_objects_are_reported(recipe, renamed, tmp_path, capsys):
     photos = renamed({})
     tables = json.loads(photos.read_text())
     tables["categories"] += [{"id": 0, "name": "dice-x"}, {"id": 9, "name": "9"}]
@@ -139,7 +137,7 @@ def test_categories_that_no_object_has_are_told(recipe, renamed, tmp_path, capsy
         ),
     ],
 )
-def test_development_captures_that_cannot_be_scored_are_refused_before_the_training(
+def test_bad_development_images_are_refused_before_training(
     sim, recipe, renamed, tmp_path, capsys, names, labelled, message
 ):
     out = tmp_path / "out"
@@ -155,7 +153,7 @@ def test_development_captures_that_cannot_be_scored_are_refused_before_the_train
         assert card.ood_threshold.measured_on == "validation images"
 
 
-def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, capsys):
+def test_conflicting_flags_are_refused(sim, coco, recipe, tmp_path, capsys):
     plain, out = recipe(), tmp_path / "out"
     assert train(plain, out, "--data", sim.root, "--captures", coco) == 2
     assert (
@@ -182,6 +180,6 @@ def test_flags_that_do_not_go_together_are_refused(sim, coco, recipe, tmp_path, 
         ),
     ],
 )
-def test_recipes_with_impossible_settings_are_refused(more, message, recipe):
+def test_bad_recipe_settings_are_refused(more, message, recipe):
     with pytest.raises(RecipeError, match=message):
         load_recipe(str(recipe(more)))

@@ -1,4 +1,4 @@
-"""Films: small ones are rendered whole, agree with themselves, and tell what is planted in them."""
+"""Sequences: small ones pass all checks, and planted errors are reported."""
 
 import itertools
 import json
@@ -73,14 +73,14 @@ def film(recipe, tmp_path_factory):
     return make(recipe, tmp_path_factory.mktemp("film") / "d", FRAMES * VIEWS)
 
 
-def test_it_agrees_with_itself(film):
+def test_dataset_passes_its_checks(film):
     report = check_dataset(film.root)
     assert report.problems == ()
     assert report.samples == FRAMES * VIEWS
     assert report.objects > 20
 
 
-def test_each_camera_takes_its_pictures_one_after_another(film):
+def test_frames_of_each_camera_are_consecutive(film):
     for index, (sample, raw) in enumerate(
         zip(film.samples, read_sample_records(film.root), strict=True)
     ):
@@ -100,7 +100,7 @@ def test_each_camera_takes_its_pictures_one_after_another(film):
         assert sample.frame_info.twist.velocity_m_s == pytest.approx((0.05, 0.0, 0.0), abs=0.02)
 
 
-def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
+def test_last_frame_equals_the_still(recipe, film):
     settled = simulate_scene(recipe, 2, 0)
     still = simulate_scene(
         replace(recipe, render=replace(recipe.render, channels=(), sequence=None)), 2, 0
@@ -119,7 +119,7 @@ def test_it_ends_with_the_still_of_the_same_scene(recipe, film):
     assert first["pose"]["position_m"] == list(settled.sequence[0].scene.bodies[-6].pose.position_m)
 
 
-def test_tracks_follow_the_same_points_through_it(film):
+def test_tracks_follow_the_same_points(film):
     for view in range(VIEWS):
         found = [
             tracks.read_tracks(s.tracks) for s in film.samples[view * FRAMES : (view + 1) * FRAMES]
@@ -130,8 +130,8 @@ def test_tracks_follow_the_same_points_through_it(film):
     assert np.nanmax(moved) > 2
 
 
-def test_each_picture_of_a_film_has_noise_of_its_own(recipe, tmp_path):
-    """Before a still camera, of still dice: both eyes, and the depth camera."""
+def test_each_frame_has_its_own_noise(recipe, tmp_path):
+    """Check a static camera and static dice, in both stereo images and in sensor depth."""
     sensor = replace(recipe.domain.sensor, full_well_e=Constant(300.0), denoise=Constant(0.0))
     domain = replace(
         recipe.domain, shutter=None, motion=None, sensor=sensor, stereo=StereoFactors(Constant(0.02)),
@@ -153,7 +153,7 @@ def test_each_picture_of_a_film_has_noise_of_its_own(recipe, tmp_path):
         assert max(apart) < 1.2 * min(apart)
 
 
-def test_automatics_follow_each_camera_s_film_from_its_first_picture(recipe, film, tmp_path):
+def test_gains_restart_with_each_camera(recipe, film, tmp_path):
     lag = replace(recipe.domain, automatics=AutomaticsFactors(exposure_lag_s=Constant(5.0)))
     lagging = make(replace(recipe, domain=lag), tmp_path / "d", FRAMES * VIEWS)
     for number, (one, other) in enumerate(zip(film.samples, lagging.samples, strict=True)):
@@ -165,7 +165,7 @@ def test_automatics_follow_each_camera_s_film_from_its_first_picture(recipe, fil
     assert [s.digest for s in shorter.samples] == [s.digest for s in lagging.samples[: FRAMES + 2]]
 
 
-def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, film, tmp_path):
+def test_gains_follow_light_with_sampled_lag(recipe, film, tmp_path):
     lag_s = 0.25
     lag = replace(
         recipe.domain,
@@ -199,7 +199,7 @@ def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, fil
     )
 
 
-def test_stills_record_no_gains(recipe, tmp_path):
+def test_stills_have_no_gains(recipe, tmp_path):
     still = replace(recipe, render=RenderOptions(96, 80, 1, ("ids",)))
     dataset = make(still, tmp_path / "d", 1)
     assert dataset.samples[0].gains is None
@@ -207,14 +207,14 @@ def test_stills_record_no_gains(recipe, tmp_path):
     assert build_card(dataset).gains == {}
 
 
-def test_less_of_it_is_the_same_bytes(recipe, film, tmp_path):
+def test_shorter_dataset_has_same_bytes(recipe, film, tmp_path):
     shorter = make(recipe, tmp_path / "d", 3)
     assert [s.digest for s in shorter.samples] == [s.digest for s in film.samples[:3]]
     assert check_dataset(shorter.root).problems == ()
 
 
 def plant(root, name, change):
-    """Writes another channel over one, as if it had been rendered so."""
+    """Replace a channel by another one."""
     path = root / "shards/000000/samples.jsonl"
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     for line in lines:
@@ -230,7 +230,7 @@ def copied(film, tmp_path):
     return tmp_path / "d"
 
 
-def test_a_flow_of_another_picture_is_found(copied):
+def test_flow_of_another_image_fails_the_check(copied):
     def other_flow(line):
         files = line["files"]
         there = "flow_forward/000001.png"
@@ -246,21 +246,21 @@ def test_a_flow_of_another_picture_is_found(copied):
     assert any(re.search(r"flow_forward( is up to|: \d+ of)", what) for what in whats), whats
 
 
-def test_tracks_of_another_picture_are_found(copied):
+def test_tracks_of_another_image_fail_the_check(copied):
     path = copied / "shards/000000/tracks/000000.json"
     path.write_bytes(path.with_name("000004.json").read_bytes())
     whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
     assert any("its tracks are up to" in what for what in whats), whats
 
 
-def test_broken_tracks_are_told(copied):
+def test_broken_tracks_are_reported(copied):
     path = copied / "shards/000000/tracks/000000.json"
     path.write_text("{}")
     whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
     assert f"{path}: instance_id is missing. Generate the data set again." in whats
 
 
-def test_coverage_is_whole_only_where_nothing_moves(film):
+def test_coverage_is_full_without_motion(film):
     found = [read_channel("coverage", sample.channels["coverage"]) for sample in film.samples]
     assert min(values.min() for values in found) < 1
     assert all(values.max() == 1 for values in found)
@@ -276,20 +276,18 @@ def test_coverage_is_whole_only_where_nothing_moves(film):
         ({"track_count": -1}, "track_count must be 0 to 4096, not -1"),
     ],
 )
-def test_an_impossible_film_is_refused(options, message):
+def test_bad_sequence_options_are_refused(options, message):
     given = {"frames": 4, "interval_s": 0.1} | options
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         RenderOptions(views=2, sequence=SequenceOptions(**given))
 
 
-def test_flow_without_a_film_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^flow_forward leads to another picture: it needs a table"
-    ):
+def test_flow_needs_a_sequence():
+    with pytest.raises(ValueError, match=r"^channel 'flow_forward' needs a \[render\.sequence\]"):
         RenderOptions(channels=("ids", "flow_forward"))
 
 
-def test_a_recipe_without_film_and_shutter_keeps_its_digest(recipe):
+def test_recipe_without_sequence_keeps_its_digest(recipe):
     dice = load_recipe("dice")
     facts = dice.collect_rendering_settings()
     assert "sequence" not in facts["render"]
@@ -298,14 +296,14 @@ def test_a_recipe_without_film_and_shutter_keeps_its_digest(recipe):
 
 
 class Tinted:
-    """Gives every picture the look that it draws."""
+    """A transfer that samples one colour per sequence."""
 
     def apply(self, frame, rng):
         return (0.8 * frame.rgb + rng.uniform(0, 50, 3)).astype(np.uint8)
 
 
 class Restless:
-    """Gives every picture a look of its own, whatever it is to draw."""
+    """A transfer that changes every frame."""
 
     def __init__(self):
         self.rng = np.random.default_rng(0)
@@ -314,7 +312,7 @@ class Restless:
         return Tinted().apply(frame, self.rng)
 
 
-def test_a_translated_film_is_held_against_the_renderer_s_flow(film):
+def test_translated_sequence_is_checked_with_flow(film):
     pictures = index_samples(film.samples)
     assert [one.sequence_index for one in pictures] == [0] * FRAMES + [FRAMES] * FRAMES
     worst = {}
@@ -326,7 +324,7 @@ def test_a_translated_film_is_held_against_the_renderer_s_flow(film):
     assert worst[Tinted] < 2 < CertificateLimits().warping_error_levels < 10 < worst[Restless]
 
 
-def test_films_of_two_cameras_in_a_tar_stay_two_when_they_are_translated(film, tmp_path):
+def test_sequences_in_tar_files_stay_separate(film, tmp_path):
     export_dataset({"train": film}, tmp_path / "tar", "webdataset")
     parent = read_real_images(tmp_path / "tar")
     save_transfer(StyleRandomization(np.zeros((2, 3)), np.ones((2, 3))), tmp_path / "style")

@@ -1,12 +1,12 @@
-"""The recipe ``groceries``: tins that roll come to rest, and soon."""
+"""The recipe ``groceries``: rolling tins come to rest quickly."""
 
 from sim2cam.pipeline.recipe import load_recipe
 from sim2cam.randomize.sampling import sample_factors
 from sim2cam.render.physics.simulation import simulate
 
 
-def test_few_drafts_are_thrown_away():
-    """Tins without what is in them rolled for metres: a quarter of all drafts was thrown away."""
+def test_few_scenes_are_rejected():
+    """Check the rejection rate, which was a quarter without the drag of the tins' content."""
     recipe = load_recipe("groceries")
     drafts = (
         recipe.compose_scene(sample_factors(recipe.domain, 0, index, views=1))

@@ -1,4 +1,4 @@
-"""Recipes with models of links and joints, and with what comes with pybullet_data."""
+"""Recipes with articulated models, and with models of pybullet_data."""
 
 import json
 
@@ -93,7 +93,7 @@ def records(dataset):
     ]
 
 
-def test_joints_that_a_recipe_leaves_out_stand_anywhere(place):
+def test_unset_joints_vary_over_full_range(place):
     recipe = load_recipe(str(place / "lamps.toml"))
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert recipe.categories == ("block", "lamp")
@@ -104,7 +104,7 @@ def test_joints_that_a_recipe_leaves_out_stand_anywhere(place):
     assert set(recipe.domain.object.joints) == {"knee", "reach"}
 
 
-def test_the_record_says_how_joints_stood(dataset):
+def test_record_has_joint_positions(dataset):
     found = set()
     for record in records(dataset):
         scene = Scene.from_json(json.dumps(record["scene"]))
@@ -118,7 +118,7 @@ def test_the_record_says_how_joints_stood(dataset):
     assert len(found) == 2
 
 
-def test_links_are_parts_of_the_labels(dataset):
+def test_links_are_parts(dataset):
     seen = set()
     for sample in dataset.samples:
         ids, parts = (read_channel(name, sample.channels[name]) for name in ("ids", "parts"))
@@ -129,7 +129,7 @@ def test_links_are_parts_of_the_labels(dataset):
     assert seen == {1, 2, 3}
 
 
-def test_such_a_data_set_is_sound(dataset):
+def test_dataset_passes_its_checks(dataset):
     assert check_dataset(dataset.root).problems == ()
 
 
@@ -141,7 +141,7 @@ def test_such_a_data_set_is_sound(dataset):
          "'assets.objects': there is no 'duk.urdf'. Did you mean"),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_refused_by_name(place, old, new, message):
+def test_unknown_names_are_refused(place, old, new, message):
     path = place / "bad.toml"
     path.write_text(RECIPE.replace(old, new))
     with pytest.raises(RecipeError) as caught:
@@ -149,7 +149,7 @@ def test_what_is_not_there_is_refused_by_name(place, old, new, message):
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_objects_are_chosen_by_pattern_and_labelled_anew(place):
+def test_objects_are_selected_by_pattern_and_relabelled(place):
     path = place / "some.toml"
     path.write_text(
         'base = "objects"\nname = "some"\n[assets]\nfolder = "pybullet_data:"\n'

@@ -1,4 +1,4 @@
-"""Paired captures are counterfactual renders: the same scenes, something of the recipe made otherwise."""
+"""Paired images as counterfactual renders: the same scenes with one change of the recipe."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ WARM = Intervention({"sensor": 1}, {"exposure/red_gain": 1.3, "exposure/blue_gai
 
 @pytest.fixture(scope="module")
 def redrawn(sim, tmp_path_factory):
-    """Renders the first scenes of ``sim`` with a change."""
+    """Render the first scenes of ``sim`` with a change."""
 
     def made(change, count):
         return generate(
@@ -30,13 +30,13 @@ def redrawn(sim, tmp_path_factory):
     return made
 
 
-def test_a_camera_that_stands_elsewhere_makes_no_pairs(sim, redrawn):
+def test_other_camera_poses_give_no_pairs(sim, redrawn):
     found = register_pairs(sim, redrawn(Intervention({"view": 1}), 4)).record
     assert (found.pairs, found.rejected, found.unmatched) == (0, 4, 20)
 
 
-def test_what_a_camera_does_is_learned_from_pairs(sim, redrawn, tmp_path):
-    """The captures' camera has other noise and blur, and always makes colours as warm."""
+def test_translator_learns_camera_from_pairs(sim, redrawn, tmp_path):
+    """Check real images with other noise and blur, and with constant warm colours."""
     warm, run = redrawn(WARM, 20), tmp_path / "run"
     pairs = register_pairs(sim, warm)
     assert (pairs.record.pairs, pairs.record.rejected) == (20, 0)

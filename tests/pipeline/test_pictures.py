@@ -1,4 +1,4 @@
-"""Recipes whose surfaces show pictures from a folder."""
+"""Recipes with texture images from a folder."""
 
 import json
 import re
@@ -36,7 +36,7 @@ picture_m = 0.5
 
 
 def quarters():
-    """Red, green, blue and white, from the top left on, 40 x 20 pixels."""
+    """Return an image of 40 x 20 pixels with red, green, blue and white quarters."""
     pixels = np.zeros((20, 40, 3), np.uint8)
     pixels[:10, :20, 0] = pixels[:10, 20:, 1] = pixels[10:, :20, 2] = pixels[10:, 20:] = 255
     return cv2.imencode(".png", np.ascontiguousarray(pixels[..., ::-1]))[1].tobytes()
@@ -51,7 +51,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_a_picture_lies_upright_and_as_wide_as_told(folder):
+def test_texture_is_upright_with_given_width(folder):
     (facts,) = import_pictures(folder / "photos")
     assert facts.color == pytest.approx((0.5, 0.5, 0.5))
     color_at = make_color_sampler(
@@ -60,12 +60,12 @@ def test_a_picture_lies_upright_and_as_wide_as_told(folder):
     x, y = np.array([0.1, 0.3, 0.5]), np.array([0.05, 0.15, 0.25])
     found = color_at((x, y[:, None], np.zeros(1)))
     red, green, blue, white = [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]
-    assert found[0] == pytest.approx(np.array([blue, white, white]))  # mirrored beyond its edge
+    assert found[0] == pytest.approx(np.array([blue, white, white]))  # mirrored outside the image
     assert found[1] == pytest.approx(np.array([red, green, green]))
     assert found[2] == pytest.approx(found[1])
 
 
-def test_each_scene_has_its_picture_or_its_pattern(folder):
+def test_each_scene_has_texture_or_pattern(folder):
     recipe = load_recipe(str(folder / "mine.toml"))
     assert Recipe.from_json(recipe.to_json()) == recipe
     seen = set()
@@ -81,14 +81,14 @@ def test_each_scene_has_its_picture_or_its_pattern(folder):
     assert seen == {"none", "oak.png"}
 
 
-def test_a_width_beside_the_picture_counts(folder):
+def test_width_of_texture_changes_the_image(folder):
     (folder / "photos/oak.toml").write_text("width_m = 0.9\n")
     (folder / "mine.toml").write_text(TEXT.replace('options = ["none", ', "options = ["))
     scene = simulate_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene
     assert scene.bodies[0].material.texture.scale_m == 0.9
 
 
-def test_a_data_set_names_the_picture_and_its_licence(folder):
+def test_dataset_records_texture_and_licence(folder):
     (folder / "mine.toml").write_text(TEXT.replace('options = ["none", ', "options = ["))
     recipe = load_recipe(str(folder / "mine.toml"))
     options = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
@@ -104,7 +104,7 @@ def test_a_data_set_names_the_picture_and_its_licence(folder):
     )
 
 
-def test_a_picture_that_changed_is_refused(folder):
+def test_changed_texture_is_refused(folder):
     (facts,) = import_pictures(folder / "photos")
     (folder / "photos/oak.png").write_bytes(quarters() + b"more")
     load_linear_image.cache_clear()
@@ -115,7 +115,7 @@ def test_a_picture_that_changed_is_refused(folder):
         ImageFile("x.png", "../../etc")
 
 
-def test_a_sticker_is_named_with_its_licence(folder):
+def test_sticker_is_recorded_with_licence(folder):
     lines = TEXT.replace("[domain.table]", "decal_count = 3\n[domain.table]")
     words = ("which", "side", "x", "y", "angle_rad", "wear", "seed", "letter_hue", "ground_hue")
     words += ("letter_saturation", "letter_value", "ground_saturation", "ground_value")

@@ -1,6 +1,4 @@
-"""From meshes to scored poses, keypoints and masks, by the commands that people type: render, train,
-export, bench, predict.
-"""
+"""Command-line workflow from meshes to scored poses, keypoints and masks."""
 
 from __future__ import annotations
 
@@ -63,7 +61,7 @@ green = [0, 0.02, 0]
 
 
 def brick():
-    """A brick of 60 x 40 x 30 mm, each side of its own colour."""
+    """Return a brick of 60 x 40 x 30 mm with a different colour on each side."""
     box = trimesh.creation.box((0.06, 0.04, 0.03))
     side = 2 * np.abs(box.get_face_normals).argmax(axis=1) + (box.get_face_normals.sum(axis=1) > 0)
     return trimesh.Trimesh(
@@ -76,7 +74,7 @@ def brick():
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, opengl):
-    """A folder with a recipe, and renders of it, as a data set of ours and as one of BOP."""
+    """Return a folder with a recipe and its renders, as native and as BOP dataset."""
     root = tmp_path_factory.mktemp("bricks")
     (root / "assets").mkdir()
     brick().export(root / "assets/brick.ply")
@@ -108,7 +106,7 @@ def weights(place):
     return place / "run/weights.safetensors"
 
 
-def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
+def test_few_images_are_overfitted(place, weights, capsys):
     command = ("bench", weights, "--captures", place / "bop", "--poses", place / "poses.csv")
     run(*command, "--workers", 1, "--json")
     found = json.loads(capsys.readouterr().out)
@@ -117,7 +115,7 @@ def test_a_few_pictures_are_learned_by_heart(place, weights, capsys):
     assert found["ap50"]["value"] > 0.8
 
 
-def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, capsys):
+def test_predicted_poses_are_near_the_truth(place, weights, capsys):
     run("predict", weights, place / "sim", "--min-score", "0.3", "--workers", 1)
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     apart = []
@@ -129,7 +127,7 @@ def test_predictions_of_a_data_set_come_with_poses_near_its_own(place, weights, 
     assert np.median(apart) < 0.008
 
 
-def test_the_same_pictures_teach_keypoints_and_masks(place, capsys):
+def test_same_images_train_keypoints_and_masks(place, capsys):
     run("train", place / "shapes.toml", "--data", place / "sim", "--out", place / "shapes",
         "--workers", 1)  # fmt: skip
     shapes = place / "shapes/weights.safetensors"

@@ -28,7 +28,7 @@ def format_recipe(place, value):
 
 
 @pytest.mark.parametrize(("old", "new"), RENAMED_KEYS.items(), ids=RENAMED_KEYS)
-def test_an_old_key_is_refused_with_the_new_one(tmp_path, old, new):
+def test_old_key_is_refused_with_new_one(tmp_path, old, new):
     assert not is_recipe_key(old)
     assert is_recipe_key(new)
     path = tmp_path / "old.toml"
@@ -45,7 +45,7 @@ def test_an_old_key_is_refused_with_the_new_one(tmp_path, old, new):
     ("pattern", "old", "new"),
     [(key, old, new) for key, values in RENAMED_VALUES.items() for old, new in values.items()],
 )
-def test_an_old_value_is_refused_with_the_new_one(tmp_path, pattern, old, new):
+def test_old_value_is_refused_with_new_one(tmp_path, pattern, old, new):
     assert old not in MEASURES
     assert new in MEASURES
     place, path = pattern.replace("*", "mine"), tmp_path / "old.toml"

@@ -1,4 +1,4 @@
-"""Requirements: measured, rejected, counted, balanced, and starved with a name."""
+"""Requirements: measured, rejected, counted, balanced and exhausted."""
 
 import itertools
 import json
@@ -53,7 +53,7 @@ def label(side, fraction):
     return ObjectLabel("6", (5.0, 5.0, 5.0 + side, 5.0 + side), side**2, visible_fraction=fraction)
 
 
-def test_measures_are_those_of_the_camera_that_sees_least():
+def test_measures_use_the_camera_with_smallest_value():
     scene = simulate_scene(RECIPE, 0, 0).scene
     seen = [[label(10, 1.0), label(20, 0.5)], [label(8, 0.9)]]
     found = {name: measure_scene(name, scene, seen) for name in MEASURES}
@@ -68,13 +68,13 @@ def test_measures_are_those_of_the_camera_that_sees_least():
     assert all(math.isnan(value) for value in nothing.values())
 
 
-def test_labels_are_measured_as_they_are_written():
+def test_measured_labels_equal_written_labels():
     scene = simulate_scene(RECIPE, 0, 1).scene
     (labels,) = collect_camera_labels(scene)
     assert labels == shoot(scene, scene.cameras[0], get_rasterizer(), ("ids",)).objects
 
 
-def test_a_required_value_is_drawn_until_it_fits():
+def test_required_value_is_sampled_until_valid():
     recipe = needing(warm=WARMTH)
     found = [simulate_scene(recipe, 0, index) for index in range(6)]
     assert all(0 <= settled.sampled_values.values["light/warmth"] <= 2 for settled in found)
@@ -82,19 +82,17 @@ def test_a_required_value_is_drawn_until_it_fits():
     assert any(re.fullmatch(r"warm: its value is -0\.\d+, not 0 to 2", text) for text in why)
     assert all(settled.attempt == len(settled.rejections) for settled in found)
     free = simulate_scene(RECIPE, 0, 0)
-    if (
-        free.sampled_values.values["light/warmth"] >= 0
-    ):  # then nothing was asked that it did not have
+    if free.sampled_values.values["light/warmth"] >= 0:  # the requirement rejected no scene
         assert found[0] == free
 
 
-def test_a_measure_that_asks_for_nothing_changes_nothing():
+def test_requirement_without_effect_changes_nothing():
     always = Requirement(((-1.0, 1e9),), measure="objects")
     found = simulate_scene(needing(any=always), 0, 2)
     assert replace(found, requirement_values={}) == simulate_scene(RECIPE, 0, 2)
 
 
-def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
+def test_requirement_results_are_recorded_and_counted(tmp_path):
     few, many = (0.0, 1.0), (2.0, 99.0)
     recipe = needing(crowd=Requirement((few, many), measure="objects", budget=500), warm=WARMTH)
     dataset = generate(
@@ -120,14 +118,14 @@ def test_what_scenes_reach_is_recorded_and_counted(tmp_path):
     )
 
 
-def test_ranges_take_turns_by_index_whatever_is_rejected():
+def test_ranges_alternate_by_index():
     found = [sixes(simulate_scene(needing(balance=SIXES), 0, index)) for index in range(8)]
     for start in range(0, 8, 2):
         assert sorted(count > 0 for count in found[start : start + 2]) == [False, True]
     assert found[5] == sixes(simulate_scene(needing(balance=SIXES), 0, 5))
 
 
-def test_visible_objects_are_required_of_the_labels():
+def test_visible_objects_are_measured_on_labels():
     both = Requirement(((2.0, 2.0),), measure="objects")
     recipe = needing(both=both)
     for index in range(4):
@@ -149,7 +147,7 @@ LARGE = replace(
 )
 
 
-def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_path, monkeypatch):
+def test_preview_shows_scenes_of_the_dataset(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 2)
     small = render_preview(LARGE, tmp_path / "d", seed=0)
     assert [sample.width for sample in small.samples] == [400, 400]
@@ -160,14 +158,14 @@ def test_a_preview_shows_the_scenes_of_the_data_set_though_it_is_smaller(tmp_pat
             assert one.box_xyxy == pytest.approx([400 / 640 * x for x in other.box_xyxy], abs=1.5)
 
 
-def test_a_preview_of_films_shows_scenes_at_rest(tmp_path, monkeypatch):
+def test_preview_of_sequences_shows_scenes_at_rest(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "SAMPLES_PER_SHARD", 1)
     (still,) = render_preview(load_recipe("dice-film"), tmp_path / "d", seed=0).samples
     assert still.frame_info.frame_index == 0
     assert still.channels == {}
 
 
-def test_ends_are_those_of_a_scene_that_is_required_at_full_size():
+def test_factor_extremes_use_full_size_requirements():
     (tilt,) = [
         one
         for one in sample_factor_histograms(LARGE.domain, 0, count=1, views=1)
@@ -176,22 +174,23 @@ def test_ends_are_those_of_a_scene_that_is_required_at_full_size():
     assert None not in list(render_factor_extremes(LARGE, 0, [tilt]))
 
 
-def test_what_starves_is_named_with_how_often_all_failed():
+def test_exhausted_budget_lists_all_failures():
     never = Requirement(((5.0, 9.0),), measure="objects", budget=3)
     warm = replace(WARMTH, budget=50)
     with pytest.raises(SceneError) as caught:
         simulate_scene(needing(warm=warm, crowd=never), 0, 0)
     assert re.fullmatch(
         r"scene 0 of recipe 'dice' failed its requirement 'crowd' 3 times \(last: objects is \d, "
-        r"not 5 to 9\)\. Besides, \d+ drafts? failed 'warm'(, \d+ drafts? did not settle)?\. Widen "
-        r"its range, raise its budget, or draw what it asks for more often\.",
+        r"not 5 to 9\)\. Also, \d+ candidates? failed 'warm'(, \d+ candidates? did not come to rest)?\. "
+        r"Widen its range, raise its budget, or change the domain\.",
         str(caught.value),
     ) or re.search(
-        r"Besides, \d+ drafts? did not settle, \d+ drafts? failed 'warm'", str(caught.value)
+        r"Also, \d+ candidates? did not come to rest, \d+ candidates? failed 'warm'",
+        str(caught.value),
     )
 
 
-def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
+def test_unsettled_candidates_count_consecutively(monkeypatch):
     drafts = itertools.count(1)
     monkeypatch.setattr(
         scene_sampling,
@@ -199,20 +198,20 @@ def test_drafts_that_do_not_settle_are_counted_in_a_row(monkeypatch):
         lambda _: None if next(drafts) % 6 == 0 else "the lens folds back",
     )
     never = Requirement(((5.0, 9.0),), measure="objects", budget=5)
-    found = r"requirement 'crowd' 5 times .* Besides, (2[5-9]|3\d) drafts did not settle\."
+    found = r"requirement 'crowd' 5 times .* Also, (2[5-9]|3\d) candidates did not come to rest\."
     with pytest.raises(SceneError, match=found):
         simulate_scene(needing(crowd=never), 0, 0)
 
 
-def test_counterfactuals_are_held_to_the_same():
+def test_counterfactuals_meet_requirements():
     recipe = needing(warm=WARMTH)
     pair = simulate_scene(recipe, 0, 1, Intervention({"light": 1}))
     assert pair.sampled_values.values["light/warmth"] >= 0
-    with pytest.raises(SceneError, match=r"cannot be what it is set to: warm: its value is -0\.5"):
+    with pytest.raises(SceneError, match=r"values that are set: warm: its value is -0\.5"):
         simulate_scene(recipe, 0, 1, Intervention(settings={"light/warmth": -0.5}))
 
 
-def test_rejections_stand_with_their_scenes(tmp_path):
+def test_rejections_are_recorded(tmp_path):
     recipe = needing(warm=WARMTH)
     generate(
         recipe, tmp_path / "d", count=4, seed=0, workers=1, resume=False, overwrite=False,
@@ -224,7 +223,7 @@ def test_rejections_stand_with_their_scenes(tmp_path):
         assert tuple(json.loads(line)["rejections"]) == expected
 
 
-def test_recipes_read_them_and_digests_tell_them_apart(tmp_path):
+def test_recipe_with_requirements_has_its_own_digest(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text(
         'base = "dice"\n[require.balance]\nmeasure = "count/6"\nwithin = [[0, 0], [1, 99]]\n'
@@ -242,8 +241,8 @@ BAD = [
     ("measure = 'count/7'\nwithin = [[1, 2]]", "'require.r.measure' cannot be 'count/7'. Did you mean "),
     ("measure = 'objects'\nwithin = [[2, 1]]", "a requirement needs ranges [low, high] with low <= high, not ((2.0, 1.0),)"),
     ("measure = 'objects'\nwithin = []", "a requirement needs ranges [low, high] with low <= high, not ()"),
-    ("within = [[1, 2]]", "a requirement takes one of measure and value"),
-    ("measure = 'objects'\nvalue = 1\nwithin = [[1, 2]]", "a requirement takes one of measure and value"),
+    ("within = [[1, 2]]", "a requirement needs either measure or value"),
+    ("measure = 'objects'\nvalue = 1\nwithin = [[1, 2]]", "a requirement needs either measure or value"),
     ("measure = 'objects'\nwithin = [[1, 2]]\nbudget = 0", "budget must be 1 to 10000, not 0"),
     ("measure = 'objects'\nwithin = [[1, 2]]\nshares = [1, 2]", "within has 1 strata but 2 shares"),
     ("measure = 'objects'\nwithin = [[1, 2]]\nbudgte = 9", "unknown key 'require.r.budgte'. Did you mean 'budget'? Allowed: budget, measure, shares, value, within"),
@@ -254,7 +253,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=[m[:60] for _, m in BAD])
-def test_a_bad_requirement_is_refused_by_name(tmp_path, text, message):
+def test_bad_requirement_is_refused(tmp_path, text, message):
     path = tmp_path / "r.toml"
     path.write_text(f'base = "dice"\n[require.r]\n{text}\n')
     with pytest.raises(Exception, match=re.escape(message)) as caught:
@@ -262,7 +261,7 @@ def test_a_bad_requirement_is_refused_by_name(tmp_path, text, message):
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_a_distribution_of_nothing_else_can_be_required():
+def test_required_value_depends_on_no_other_factor():
     uniform = Requirement(((0.0, 0.5),), value=Uniform(0.0, 1.0))
     settled = simulate_scene(needing(half=uniform), 0, 0)
     assert settled.attempt == len(settled.rejections)

@@ -1,4 +1,4 @@
-"""Where shipped recipes' objects rest must not hang on how finely their fall is computed."""
+"""Rest poses of shipped recipes do not depend on the time step of the simulation."""
 
 from contextlib import contextmanager
 
@@ -13,7 +13,7 @@ from sim2cam.render.physics.trajectory import STEP_S
 
 
 def rests_of(recipe, count):
-    """Where the bodies of each scene's first draft rest, (n, 3) meters, None where they do not."""
+    """Return rest positions (n, 3) in metres of each scene's first candidate; None without rest."""
     found = []
     for index in range(count):
         draft = recipe.compose_scene(sample_factors(recipe.domain, 77, index, views=1))
@@ -29,7 +29,7 @@ def halved_steps():
     with pytest.MonkeyPatch.context() as patch:
         for module in (trajectory, simulation, world):
             patch.setattr(module, "STEP_S", STEP_S / 2)
-        for name in ("_CHECK_EVERY", "_DRIFT_STEPS"):  # as many seconds as before
+        for name in ("_CHECK_EVERY", "_DRIFT_STEPS"):  # the same duration
             patch.setattr(simulation, name, 2 * getattr(simulation, name))
         yield
 
@@ -42,15 +42,15 @@ def doubled_iterations():
 
 
 def centers_of(places):
-    """Mean height and mean distance from the middle of the table of all bodies, meters."""
+    """Return mean height and mean distance from the table centre of all bodies, in metres."""
     x, y, z = np.concatenate(places).T
     return z.mean(), np.hypot(x, y).mean()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dice", "cubes"])
-def test_heaps_rest_alike_in_a_finer_simulation(name):
-    """A fall is chaotic: each body may end elsewhere, but not all of them on average."""
+def test_piles_rest_alike_in_finer_simulation(name):
+    """Compare averages only, because single trajectories are chaotic."""
     recipe = load_recipe(name)
     shipped = rests_of(recipe, 300)
     for finer in (halved_steps, doubled_iterations):

@@ -1,4 +1,4 @@
-"""Scenes that were settled once: read back whole, and rendered again to the same bytes."""
+"""Settled scenes are read back completely, and rendered again to the same bytes."""
 
 import hashlib
 import json
@@ -52,13 +52,13 @@ def sim(tmp_path_factory):
     ("recipe", "change"), [(RECIPE, Intervention()), (FILM, Intervention()), (RECIPE, LIT)],
     ids=["stills", "film", "counterfactual"],
 )  # fmt: skip
-def test_a_scene_is_read_as_it_was_settled(tmp_path, recipe, change):
+def test_recorded_scene_equals_settled_scene(tmp_path, recipe, change):
     root = made(tmp_path / "d", recipe, count=2, change=change)
     assert read_settled_scene(root, recipe, 0) == simulate_scene(recipe, 3, 0, change)
 
 
 @pytest.mark.parametrize("change", [Intervention(), LIT], ids=["plain", "counterfactual"])
-def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
+def test_copied_scenes_give_same_bytes(tmp_path, change):
     direct = made(tmp_path / "direct", FILM, count=3, change=change)
     carried = made(tmp_path / "carried", FILM, count=3, change=change, scenes=direct)
     assert bytes_of(carried) == bytes_of(direct)
@@ -66,7 +66,7 @@ def test_scenes_that_are_carried_give_the_same_bytes(tmp_path, change):
 
 @pytest.mark.usefixtures("opengl")
 @pytest.mark.parametrize("recipe", [RECIPE, FILM], ids=["stills", "film"])
-def test_scenes_that_are_settled_alone_give_the_same_bytes(tmp_path, recipe):
+def test_scenes_without_images_give_same_bytes(tmp_path, recipe):
     told = []
     settled = simulate_scenes(
         recipe, tmp_path / "scenes", count=18, seed=3, workers=2, resume=False, overwrite=False,
@@ -79,7 +79,7 @@ def test_scenes_that_are_settled_alone_give_the_same_bytes(tmp_path, recipe):
     assert bytes_of(taken) == bytes_of(made(tmp_path / "whole", recipe, 18, change=LIT))
 
 
-def test_scenes_that_are_settled_alone_go_on(tmp_path, monkeypatch):
+def test_scenes_without_images_can_be_extended(tmp_path, monkeypatch):
     options = {"seed": 3, "workers": 1, "overwrite": False, "progress": lambda *_: None}
     root = tmp_path / "scenes"
     assert simulate_scenes(RECIPE, root, count=4, resume=False, **options) == 2
@@ -99,7 +99,7 @@ def test_scenes_that_are_settled_alone_go_on(tmp_path, monkeypatch):
     assert [(unit.shard, unit.count) for unit in made_now] == [(0, 16), (1, 4)]
 
 
-def test_other_channels_of_the_same_scenes(sim, tmp_path):
+def test_other_channels_of_same_scenes(sim, tmp_path):
     other = replace(RECIPE, render=replace(RECIPE.render, channels=("normals",)))
     carried = made(tmp_path / "carried", other, scenes=sim)
     assert bytes_of(carried) == bytes_of(made(tmp_path / "direct", other))
@@ -107,7 +107,7 @@ def test_other_channels_of_the_same_scenes(sim, tmp_path):
 
 
 @pytest.mark.usefixtures("opengl")
-def test_pictures_need_no_physics(sim, tmp_path):
+def test_rendering_needs_no_physics(sim, tmp_path):
     code = (
         "import sys; sys.modules['pybullet'] = None; from sim2cam.cli import main; "
         "raise SystemExit(main(sys.argv[1:]))"
@@ -130,11 +130,11 @@ def test_pictures_need_no_physics(sim, tmp_path):
 
 
 WRONG = [
-    ({"recipe": PLAIN}, "its recipe has another [domain]. Settle the scenes anew."),
+    ({"recipe": PLAIN}, "its recipe has another [domain]. Simulate the scenes again."),
     ({"change": LIT}, "holds other scenes: change is null, not "),
     ({"recipe": replace(RECIPE, render=replace(RECIPE.render, width=96))}, "holds other scenes: width is 64, not 96. "),
     ({"recipe": FILM}, "holds other scenes: views is 2, not 1. "),
-    ({"count": 6}, "000000/scenes.jsonl: lacks the scene 2."),
+    ({"count": 6}, "000000/scenes.jsonl: has no scene 2."),
 ]  # fmt: skip
 
 
@@ -144,9 +144,7 @@ def test_other_scenes_are_refused(sim, tmp_path, options, message):
         made(tmp_path / "d", scenes=sim, **options)
 
 
-def test_numbers_that_another_machine_calculates_otherwise_in_the_last_digit_are_the_same(
-    sim, tmp_path
-):
+def test_last_digits_may_differ_between_machines(sim, tmp_path):
     def header(factor):
         def changed(value):
             if isinstance(value, dict):
@@ -194,7 +192,7 @@ def without(key):
         (without("certificate"), r"line 1: broken scene, certificate is missing\."),
     ],
 )
-def test_a_broken_record_is_named(sim, tmp_path, change, message):
+def test_broken_record_is_refused(sim, tmp_path, change, message):
     root = spoiled(sim, tmp_path, change)
     with pytest.raises(InputError, match=message):
         read_settled_scene(root, RECIPE, 0)

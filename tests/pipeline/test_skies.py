@@ -1,4 +1,4 @@
-"""Recipes that draw photographed skies."""
+"""Recipes with sampled environment maps."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_each_scene_has_one_of_the_skies_at_its_level(folder):
+def test_each_scene_has_a_sky_at_its_level(folder):
     recipe = load_recipe(str(folder / "mine.toml"))
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert [facts.name for facts in recipe.skies] == ["day/noon.hdr", "grey.png"]
@@ -73,7 +73,7 @@ def test_each_scene_has_one_of_the_skies_at_its_level(folder):
     assert not grey.lamps
 
 
-def test_none_leaves_the_light_as_it_is_drawn(folder):
+def test_none_keeps_sampled_light(folder):
     (folder / "plain.toml").write_text('base = "dice"\n')
     text = TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "none"')
     (folder / "mine.toml").write_text(text)
@@ -84,7 +84,7 @@ def test_none_leaves_the_light_as_it_is_drawn(folder):
     assert with_sky.scene == without.scene
 
 
-def test_no_sun_means_no_lamp(folder):
+def test_sky_without_sun_adds_no_lamp(folder):
     text = TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "day/noon.hdr"\nsun = false')
     (folder / "mine.toml").write_text(text)
     light = simulate_scene(load_recipe(str(folder / "mine.toml")), 0, 0).scene.environment
@@ -93,7 +93,7 @@ def test_no_sun_means_no_lamp(folder):
 
 
 @pytest.mark.usefixtures("opengl")
-def test_a_data_set_says_what_its_skies_are_and_whose(folder):
+def test_dataset_records_skies_and_licences(folder):
     recipe = load_recipe(str(folder / "mine.toml"))
     options = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
     generate(recipe, folder / "sim", count=4, seed=0, **options)
@@ -111,7 +111,7 @@ def test_a_data_set_says_what_its_skies_are_and_whose(folder):
     ]
 
 
-def test_the_digest_follows_the_bytes_of_a_sky_and_not_its_place(folder):
+def test_digest_depends_on_sky_content_not_path(folder):
     once = load_recipe(str(folder / "mine.toml")).digest()
     (folder / "skies").rename(folder / "elsewhere")
     (folder / "mine.toml").write_text(TEXT.replace('"skies"', '"elsewhere"'))
@@ -121,7 +121,7 @@ def test_the_digest_follows_the_bytes_of_a_sky_and_not_its_place(folder):
 
 
 BAD = [
-    (TEXT.replace('[skies]\nfolder = "skies"\n', ""), "there is no sky to draw. Name a folder of pictures in [skies]."),
+    (TEXT.replace('[skies]\nfolder = "skies"\n', ""), "no environment maps to sample. Set a folder of images in [skies]."),
     (TEXT.replace('folder = "skies"', 'fodler = "skies"'), "unknown key 'skies.fodler'. Did you mean 'folder'? Allowed: folder"),
     (TEXT.replace('folder = "skies"', 'folder = "no"'), "no such folder. Check the path."),
     (TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "nono.hdr"'), "'domain.sky.picture' cannot be 'nono.hdr'. Did you mean 'day/noon.hdr'? Allowed: day/noon.hdr, grey.png, none."),
@@ -130,13 +130,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD, ids=[message for _, message in BAD])
-def test_a_bad_recipe_of_skies_is_refused(folder, text, message):
+def test_bad_sky_recipe_is_refused(folder, text, message):
     (folder / "mine.toml").write_text(text)
     with pytest.raises((RecipeError, InputError), match=re.escape(message)):
         load_recipe(str(folder / "mine.toml"))
 
 
-def test_a_change_to_a_sky_that_is_not_there_is_refused(folder):
+def test_change_to_unknown_sky_is_refused(folder):
     recipe = load_recipe(str(folder / "mine.toml"))
     check_change(recipe, Intervention(settings={"sky/picture": "grey.png"}))
     with pytest.raises(UsageError, match=re.escape("Allowed: day/noon.hdr, grey.png, none")):

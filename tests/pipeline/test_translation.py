@@ -40,13 +40,13 @@ LENIENT = CertificateLimits(
 
 
 def apply(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
-    """Returns the translated data set."""
+    """Return the adapted dataset."""
     certify(run, sim, root, limits=limits, judges=judges, **kwargs)
     return read_dataset(root)
 
 
 def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
-    """Returns the certificate of the translated data set."""
+    """Return the certificate of the adapted dataset."""
     flags = {"workers": 1, "resume": False, "overwrite": False, "progress": lambda *_: None}
     certification = Certification(limits, judges)
     return apply_transfer(
@@ -55,7 +55,7 @@ def certify(run, sim, root, *, limits=LENIENT, judges=(), **kwargs):
 
 
 def contents(root):
-    """Everything in the shards, by its place."""
+    """Return the content of all files in the shards, by path."""
     files = sorted(path for path in (root / "shards").rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
@@ -71,7 +71,7 @@ def reinhard(coco, tmp_path_factory):
     return run
 
 
-def test_labels_are_the_parents_and_pictures_are_not(reinhard, sim, tmp_path):
+def test_labels_stay_and_images_change(reinhard, sim, tmp_path):
     adapted = apply(reinhard, sim, tmp_path / "adapted")
     assert len(adapted.samples) == len(sim.samples)
     for ours, parent in zip(adapted.samples, sim.samples, strict=True):
@@ -88,7 +88,7 @@ def test_labels_are_the_parents_and_pictures_are_not(reinhard, sim, tmp_path):
     assert not check_dataset(tmp_path / "adapted").problems
 
 
-def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
+def test_workers_and_resume_do_not_change_bytes(reinhard, sim, tmp_path):
     apply(reinhard, sim, tmp_path / "one")
     apply(reinhard, sim, tmp_path / "two", workers=2)
     apply(reinhard, sim.take(5), tmp_path / "part")
@@ -96,7 +96,7 @@ def test_workers_and_resumption_do_not_change_a_byte(reinhard, sim, tmp_path):
     assert digests(tmp_path / "part") == digests(tmp_path / "one")[:5]
 
 
-def test_a_transfer_that_was_fitted_anew_translates(sim, coco, tmp_path):
+def test_refitted_transfer_translates(sim, coco, tmp_path):
     captures, run = read_real_images(coco), tmp_path / "run"
     for method in ("reinhard", "mkl"):
         fit_plain_transfer(captures, method, run, overwrite=True)
@@ -107,7 +107,7 @@ def test_a_transfer_that_was_fitted_anew_translates(sim, coco, tmp_path):
     assert digests(tmp_path / "reinhard") != digests(tmp_path / "mkl")
 
 
-def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path):
+def test_interrupted_translation_is_incomplete(reinhard, sim, tmp_path):
     def interrupt(done, _total):
         if done:
             raise KeyboardInterrupt
@@ -121,7 +121,7 @@ def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path)
     assert check_dataset(tmp_path / "adapted").problems == ()
 
 
-def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
+def test_translator_is_trained_and_applied(coco, sim, tmp_path):
     config = TranslatorConfig(steps=2, batch=2, patch_px=64)
     train_network(
         sim,
@@ -146,25 +146,25 @@ def test_a_translator_is_trained_and_applied(coco, sim, tmp_path):
     assert len(read_dataset(tmp_path / "adapted").samples) == 3
 
 
-def test_too_few_captures_are_refused(coco, tmp_path):
+def test_too_few_real_images_are_refused(coco, tmp_path):
     few = read_real_images(coco).take(19)
-    with pytest.raises(InputError, match="19 captures; a transfer needs at least 20"):
+    with pytest.raises(InputError, match="19 real images; a transfer needs at least 20"):
         fit_plain_transfer(few, "fourier", tmp_path / "run", overwrite=False)
 
 
-def test_a_used_run_folder_is_refused(reinhard, coco):
+def test_used_run_folder_is_refused(reinhard, coco):
     with pytest.raises(OutputError, match=r"is not empty. Add --overwrite"):
         fit_plain_transfer(read_real_images(coco), "reinhard", reinhard, overwrite=False)
 
 
-def test_another_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
+def test_other_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
     apply(reinhard, sim.take(4), tmp_path / "adapted")
     fit_plain_transfer(read_real_images(coco), "fourier", tmp_path / "fourier", overwrite=False)
     with pytest.raises(OutputError, match="holds another data set: transfer_digest is"):
         apply(tmp_path / "fourier", sim.take(4), tmp_path / "adapted", resume=True)
 
 
-def test_a_changed_parent_is_told(reinhard, sim, tmp_path):
+def test_changed_parent_is_reported(reinhard, sim, tmp_path):
     copy = tmp_path / "sim"
     shutil.copytree(sim.root, copy)
     apply(reinhard, read_dataset(copy).take(4), tmp_path / "adapted")
@@ -175,21 +175,19 @@ def test_a_changed_parent_is_told(reinhard, sim, tmp_path):
 
 
 @pytest.mark.parametrize("flags", [{}, {"overwrite": True}, {"resume": True}])
-def test_nothing_is_translated_into_its_own_line(reinhard, sim, tmp_path, flags):
+def test_output_in_own_lineage_is_refused(reinhard, sim, tmp_path, flags):
     shutil.copytree(sim.root, tmp_path / "sim")
     first = apply(reinhard, read_dataset(tmp_path / "sim"), tmp_path / "first")
     (tmp_path / "link").symlink_to(tmp_path / "sim")
     before = contents(tmp_path / "sim")
     for parent, out in ((read_dataset(tmp_path / "sim"), "sim"), (first, "sim"), (first, "link")):
-        with pytest.raises(
-            OutputError, match=r"holds what is to be translated, or its labels\. Ch"
-        ):
+        with pytest.raises(OutputError, match=r"contains the input images or their labels\. Ch"):
             apply(reinhard, parent, tmp_path / out, **flags)
     assert contents(tmp_path / "sim") == before
     assert (tmp_path / "sim" / "dataset.json").is_file()
 
 
-def test_a_moved_pair_still_finds_its_labels(reinhard, sim, tmp_path):
+def test_moved_pair_finds_its_labels(reinhard, sim, tmp_path):
     shutil.copytree(sim.root, tmp_path / "a" / "sim")
     apply(reinhard, read_dataset(tmp_path / "a" / "sim").take(4), tmp_path / "a" / "adapted")
     shutil.move(tmp_path / "a", tmp_path / "b")
@@ -200,7 +198,7 @@ def test_a_moved_pair_still_finds_its_labels(reinhard, sim, tmp_path):
 
 @pytest.fixture(scope="module")
 def strict(reinhard, sim, tmp_path_factory):
-    """A translation under a limit that about half of the pictures break, and that limit."""
+    """Return a translation, and a limit that about half of its images exceed."""
     root = tmp_path_factory.mktemp("strict")
     free = certify(reinhard, sim, root / "free")
     values = sorted(p.checks["added_structure_levels"].value for p in free.images)
@@ -208,7 +206,7 @@ def strict(reinhard, sim, tmp_path_factory):
     return root / "set", limits, certify(reinhard, sim, root / "set", limits=limits)
 
 
-def test_rejected_pictures_leave_holes_and_the_others_their_bytes(strict, reinhard, sim, tmp_path):
+def test_rejected_images_leave_gaps(strict, reinhard, sim, tmp_path):
     root, _, certificate = strict
     adapted, free = read_dataset(root), apply(reinhard, sim, tmp_path / "free")
     rejected = {picture.name for picture in certificate.rejected_images}
@@ -225,16 +223,16 @@ def test_rejected_pictures_leave_holes_and_the_others_their_bytes(strict, reinha
         assert path.read_bytes() == by_name[path.stem].rgb.read_bytes()
 
 
-def test_a_set_with_holes_is_whole(strict):
+def test_dataset_with_gaps_is_complete(strict):
     root, _, certificate = strict
     report = check_dataset(root)
     assert report.problems == ()
     assert report.samples == certificate.accepted_count
 
 
-def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
+def test_missing_rejected_image_is_reported(strict, tmp_path):
     root, _, _ = strict
-    copy = tmp_path / "deeper" / "set"  # as far from its parent as it was
+    copy = tmp_path / "deeper" / "set"  # the relative path to its parent is unchanged
     shutil.copytree(root, copy)
     first = min(copy.glob("shards/*/rejected/*.jpg"))
     first.unlink()
@@ -242,7 +240,7 @@ def test_a_rejected_picture_that_is_gone_is_told(strict, tmp_path):
     assert what == [f"rejected/{first.name} is missing"]
 
 
-def test_holes_do_not_depend_on_workers_or_interruptions(strict, reinhard, sim, tmp_path):
+def test_gaps_do_not_depend_on_workers_or_interruptions(strict, reinhard, sim, tmp_path):
     root, limits, _ = strict
 
     def interrupt(done, _total):
@@ -256,7 +254,7 @@ def test_holes_do_not_depend_on_workers_or_interruptions(strict, reinhard, sim, 
     assert contents(root) == contents(tmp_path / "two") == contents(tmp_path / "cut")
 
 
-def test_the_certificate_lies_beside_the_set(strict, sim):
+def test_certificate_is_next_to_the_dataset(strict, sim):
     root, limits, certificate = strict
     assert read_certificate(root) == certificate
     assert certificate.limits == limits
@@ -279,7 +277,7 @@ def test_other_limits_do_not_resume(strict, reinhard, sim, tmp_path):
         )
 
 
-def test_memory_that_is_full_before_the_first_shard_is_told(reinhard, sim, tmp_path, monkeypatch):
+def test_full_memory_before_first_shard_is_reported(reinhard, sim, tmp_path, monkeypatch):
     def full(*_given, **_named):
         raise torch.OutOfMemoryError
 
@@ -289,7 +287,7 @@ def test_memory_that_is_full_before_the_first_shard_is_told(reinhard, sim, tmp_p
     assert not (tmp_path / "set").exists()
 
 
-def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path):
+def test_certificate_is_written_if_all_are_rejected(reinhard, sim, tmp_path):
     certificate = certify(
         reinhard, sim.take(3), tmp_path / "set", limits=replace(LENIENT, added_structure_levels=0)
     )
@@ -297,7 +295,7 @@ def test_when_all_are_rejected_the_certificate_is_there(reinhard, sim, tmp_path)
     assert read_certificate(tmp_path / "set") == certificate
 
 
-def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_path):
+def test_photos_are_translated_with_their_labels(reinhard, coco, tmp_path):
     photos = read_real_images(coco).take(3)
     adapted = apply(reinhard, photos, tmp_path / "set")
     for ours, photo in zip(adapted.samples, photos.samples, strict=True):
@@ -306,10 +304,10 @@ def test_photos_are_translated_with_the_labels_they_have(reinhard, coco, tmp_pat
     assert check_dataset(tmp_path / "set").problems == ()
     measured = read_certificate(tmp_path / "set").images[0].checks
     assert measured["object_shift_px"].status == "pass"
-    assert measured["edge_recall"].status == "pass"  # by the masks of the labels
+    assert measured["edge_recall"].status == "pass"  # from labelled masks
 
 
-def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
+def test_box_outlines_are_not_measured(reinhard, coco, tmp_path):
     photos = read_real_images(coco).take(1)
     boxes = tuple(replace(label, mask=None) for label in photos.samples[0].objects)
     apply(reinhard, replace(photos, samples=(replace(photos.samples[0], objects=boxes),)), tmp_path)
@@ -318,8 +316,8 @@ def test_outlines_of_boxes_alone_are_not_measured(reinhard, coco, tmp_path):
 
 
 @pytest.mark.parametrize("which", ["bbox", "category_id"])
-def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, which):
-    """One half of the set would have other labels than the other."""
+def test_photos_with_changed_labels_do_not_resume(reinhard, coco, tmp_path, which):
+    """Check that a dataset never mixes old and new labels."""
     apply(reinhard, read_real_images(coco).take(3), tmp_path / "set")
     apply(reinhard, read_real_images(coco).take(3), tmp_path / "set", resume=True)
     tables = json.loads(coco.read_text())
@@ -336,7 +334,7 @@ def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, whi
         apply(reinhard, photos, tmp_path / "set", resume=True)
 
 
-def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
+def test_unlabelled_photos_check_appearance_only(reinhard, sim, tmp_path):
     (tmp_path / "photos").mkdir()
     for sample in sim.samples[:2]:
         (tmp_path / "photos" / sample.rgb.name).write_bytes(sample.rgb.read_bytes())
@@ -348,7 +346,7 @@ def test_photos_without_labels_are_appearance_only(reinhard, sim, tmp_path):
 
 @pytest.fixture(scope="module")
 def foreign(sim, tmp_path_factory):
-    """Three renders as the layouts of others have them, each read as captures."""
+    """Return three renders in other dataset formats, read as real images."""
     root = tmp_path_factory.mktemp("foreign")
     for form in ("bop", "webdataset"):
         export_dataset({"test": sim.take(3)}, root / form, form)
@@ -358,7 +356,7 @@ def foreign(sim, tmp_path_factory):
 @pytest.mark.parametrize(
     ("form", "channels"), [("bop", {"sensor_depth"}), ("webdataset", {"depth", "ids"})]
 )
-def test_what_a_layout_tells_of_pixels_travels_along(reinhard, foreign, tmp_path, form, channels):
+def test_channels_are_copied(reinhard, foreign, tmp_path, form, channels):
     parent = foreign[form]
     adapted = apply(reinhard, parent, tmp_path / "set")
     assert check_dataset(tmp_path / "set").problems == ()
@@ -377,7 +375,7 @@ def test_what_a_layout_tells_of_pixels_travels_along(reinhard, foreign, tmp_path
 
 
 @pytest.mark.parametrize("what", ["channels", "lens"])
-def test_pictures_whose_channels_changed_do_not_resume(reinhard, foreign, tmp_path, what):
+def test_images_with_changed_channels_do_not_resume(reinhard, foreign, tmp_path, what):
     first, second, *_ = foreign["webdataset"].samples
     apply(reinhard, replace(foreign["webdataset"], samples=(first,)), tmp_path / "set")
     other = replace(first, **{what: getattr(second, what) if what == "channels" else None})
@@ -390,7 +388,7 @@ def test_pictures_whose_channels_changed_do_not_resume(reinhard, foreign, tmp_pa
         )
 
 
-def test_a_broken_channel_is_told_before_an_earlier_set_is_removed(reinhard, foreign, tmp_path):
+def test_broken_channel_fails_before_removal(reinhard, foreign, tmp_path):
     apply(reinhard, foreign["bop"], tmp_path / "set")
     before = contents(tmp_path / "set")
     *others, last = foreign["bop"].samples
@@ -406,8 +404,8 @@ def test_a_broken_channel_is_told_before_an_earlier_set_is_removed(reinhard, for
     assert contents(tmp_path / "set") == before
 
 
-def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
-    """Where nothing moves, nothing flickers, across shards too."""
+def test_video_is_one_sequence(coco, sim, tmp_path, monkeypatch):
+    """Check that a static video has no flicker, also across shards."""
     monkeypatch.setenv("SIM2CAM_CACHE", str(tmp_path / "cache"))
     fit_plain_transfer(read_real_images(coco), "style", tmp_path / "style", overwrite=False)
     still = images.read_rgb(sim.samples[0].rgb)
@@ -430,14 +428,14 @@ def test_a_video_is_one_film(coco, sim, tmp_path, monkeypatch):
     assert told[:2] == ["first frame of its sequence", "a video has no flow"]
 
 
-def test_judges_give_their_opinions(reinhard, sim, weights, tmp_path):
+def test_verifiers_measure_agreement(reinhard, sim, weights, tmp_path):
     judges = (("task", weights("nano")), ("verifier", weights("small")))
     certificate = certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
     assert certificate.verifiers == {name: images.compute_digest(path) for name, path in judges}
     assert all(set(picture.agreements) == {"task", "verifier"} for picture in certificate.images)
 
 
-def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
+def test_verifiers_select_checkpoints(sim, weights, tmp_path, monkeypatch):
     for name, value in (("MIN_INTERVAL_STEPS", 10), ("MAX_EVALUATED_PIXELS", 100)):
         monkeypatch.setattr(f"sim2cam.adapt.training.checkpoint_selection.{name}", value)
     again = (
@@ -461,22 +459,20 @@ def test_judges_help_to_choose_weights(sim, weights, tmp_path, monkeypatch):
         CheckpointError, match=r"certificate\.verifiers\.verifier was '.*' and is now None"
     ):
         train(judges[:1], resume=True)
-    with pytest.raises(UsageError, match="of the architecture 'nano', as --task"):
+    with pytest.raises(UsageError, match="has the architecture 'nano', like --task"):
         train((judges[0], ("verifier", judges[0][1])), resume=True)
 
 
-def test_a_second_opinion_needs_another_architecture(reinhard, sim, weights, tmp_path):
+def test_verifiers_need_different_architectures(reinhard, sim, weights, tmp_path):
     judges = (("task", weights("nano")), ("verifier", weights("nano")))
-    with pytest.raises(
-        UsageError, match=r"of the architecture 'nano', as --task\. A second opinion"
-    ):
+    with pytest.raises(UsageError, match=r"has the architecture 'nano', like --task\. Independent"):
         certify(reinhard, sim.take(2), tmp_path / "set", judges=judges)
     assert not (tmp_path / "set").exists()
 
 
 @pytest.fixture
 def weights(tmp_path):
-    """Makes an untrained detector's weights of an architecture."""
+    """Return weights of an untrained detector of an architecture."""
 
     def made(architecture):
         path = tmp_path / f"{architecture}.safetensors"

@@ -1,4 +1,4 @@
-"""`sim2cam tune`: what captures choose and tell of a detector, without training it."""
+"""``sim2cam tune``: tuning and calibration of a detector without training."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from sim2cam.models.training import tuning
 
 @pytest.fixture(scope="module")
 def weights(bare_weights, tmp_path_factory):
-    """The weights that ship, tuned and calibrated by other captures than those of these tests."""
+    """Return the shipped weights, tuned and calibrated on other images."""
     detector = load_detector(bare_weights)
     offsets = dict.fromkeys(detector.card.categories, -3.0)
     path = tmp_path_factory.mktemp("tuned") / "weights.safetensors"
@@ -33,7 +33,7 @@ def weights(bare_weights, tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def large(monkeypatch):
-    """Dice of 8 pixels are found where pictures are enlarged four times."""
+    """Simulate a detector that finds dice of 8 pixels at an input scale of four."""
     monkeypatch.setattr(tuning, "INPUT_SCALE_FACTORS", (1.0, 4.0))
 
 
@@ -42,14 +42,14 @@ def tune(weights, captures, out, *more):
     return main(list(map(str, words)))
 
 
-def test_captures_choose_what_they_can_and_the_network_stays(weights, coco, tmp_path, capsys):
+def test_tuning_keeps_the_network(weights, coco, tmp_path, capsys):
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     before, after = load_detector(weights), load_detector(tmp_path / "out/weights.safetensors")
     assert told["weights"] == str(tmp_path / "out/weights.safetensors")
     assert told["magnification"] == after.card.input_scale == 4.0
     assert told["box_margin"] == after.card.box_expansion
-    assert abs(after.card.box_expansion) < 0.1  # labels of renders are as tight as masks
+    assert abs(after.card.box_expansion) < 0.1  # boxes of renders are tight
     assert after.card.score_calibration not in (None, before.card.score_calibration)
     assert (before.card.metrics != {}, after.card.metrics) == (True, {})
     learned, kept = before.network.state_dict(), after.network.state_dict()
@@ -61,7 +61,7 @@ def test_captures_choose_what_they_can_and_the_network_stays(weights, coco, tmp_
 
 @pytest.fixture
 def changed(coco, tmp_path):
-    """A function that copies the captures, and the tables of their file as something changes them."""
+    """Return a function that copies real images with changed tables."""
 
     def copy(name, change):
         folder = tmp_path / name
@@ -73,9 +73,7 @@ def changed(coco, tmp_path):
     return copy
 
 
-def test_few_captures_leave_confidences_as_they_were(
-    weights, changed, write_parts, tmp_path, capsys
-):
+def test_few_images_keep_calibration(weights, changed, write_parts, tmp_path, capsys):
     few = changed("few", lambda tables, to: write_parts(tables, to, {"train": (0, 18)}))
     assert tune(weights, few, tmp_path / "out") == 0
     card = load_detector(tmp_path / "out/weights.safetensors").card
@@ -84,7 +82,7 @@ def test_few_captures_leave_confidences_as_they_were(
     assert "18 images are fewer than 19: the calibration of confidences" in capsys.readouterr().err
 
 
-def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monkeypatch, capsys):
+def test_undetermined_settings_stay_unchanged(weights, coco, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "estimate_box_expansion", lambda *_: None)
     monkeypatch.setattr(measurement, "fit_score_calibration", lambda *_: None)
     assert tune(weights, coco, tmp_path / "out", "--json") == 0
@@ -97,7 +95,7 @@ def test_what_captures_cannot_tell_stays_as_it_was(weights, coco, tmp_path, monk
     assert card == replace(load_detector(weights).card, metrics={})
 
 
-def test_several_captures_are_one(weights, changed, coco, write_parts, tmp_path):
+def test_several_datasets_are_merged(weights, changed, coco, write_parts, tmp_path):
     parts = {"first": (0, 11), "second": (11, 24)}
     first = changed("parts", lambda tables, to: write_parts(tables, to, parts)).with_name(
         "first.json"
@@ -118,7 +116,7 @@ def _labelled_by_itself(tables, folder):
     (folder / "train.json").write_text(json.dumps(tables))
 
 
-def test_captures_that_tell_nothing_are_refused(weights, coco, changed, tmp_path, capsys):
+def test_images_without_information_are_refused(weights, coco, changed, tmp_path, capsys):
     photos = next(p.parent for p in coco.parent.rglob("*") if p.suffix in images.IMAGE_SUFFIXES)
     detector = load_detector(weights)
     learned = images.compute_digest(read_real_images(coco).samples[0].rgb)

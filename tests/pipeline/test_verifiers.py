@@ -22,7 +22,7 @@ from sim2cam.pipeline.verifiers import (
 
 @pytest.fixture
 def weights(tmp_path):
-    """Makes an untrained detector's weights of an architecture and categories."""
+    """Return weights of an untrained detector of an architecture and categories."""
 
     def made(architecture="nano", categories="123456"):
         path = tmp_path / f"{architecture}{len(categories)}.safetensors"
@@ -35,15 +35,15 @@ def weights(tmp_path):
     return made
 
 
-def test_a_detector_that_errs_on_renders_teaches_nothing_and_it_is_said_why(sim, weights):
+def test_inaccurate_detector_is_refused_for_perception(sim, weights):
     few = sim.take(3)
     assert load_perception(weights(), few, "cpu") == "its AP50 on 3 renders is 0.00, less than 0.8"
-    assert load_perception(weights(categories="123"), few, "cpu") == "it does not know 4"
+    assert load_perception(weights(categories="123"), few, "cpu") == "it lacks the category 4"
     bare = replace(few, samples=tuple(replace(s, objects=None) for s in few.samples))
     assert load_perception(weights(), bare, "cpu") == "renders have no labels"
 
 
-def test_a_good_one_teaches_pictures_and_stays_as_it_is(sim, weights, monkeypatch):
+def test_accurate_detector_is_loaded_unchanged(sim, weights, monkeypatch):
     asked = []
     monkeypatch.setattr(verifiers, "MAX_RENDERS", 5)
     monkeypatch.setattr(
@@ -65,9 +65,7 @@ def test_a_good_one_teaches_pictures_and_stays_as_it_is(sim, weights, monkeypatc
 
 
 @pytest.mark.parametrize("count", [1, 3, 5, 6, 9, 10, 11, 24])
-def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
-    sim, weights, monkeypatch, count
-):
+def test_evaluated_renders_are_evenly_spaced(sim, weights, monkeypatch, count):
     asked = []
     monkeypatch.setattr(verifiers, "MAX_RENDERS", 5)
     monkeypatch.setattr(verifiers, "compute_ap50", lambda _, dev: asked.extend(dev.samples) or 0.0)
@@ -81,7 +79,7 @@ def test_renders_that_are_looked_at_are_spread_from_the_first_to_the_last(
     assert count == 1 or steps.max() - steps.min() <= 1
 
 
-def test_a_judge_is_loaded_once_and_again_when_its_weights_are_others(weights):
+def test_verifier_is_cached_until_weights_change(weights):
     (before,), (same,) = (load_verifiers((("task", weights()),), "cpu").values() for _ in range(2))
     assert before.args[0] is same.args[0]
     others = weights(categories="654321")  # in the same file
@@ -90,7 +88,7 @@ def test_a_judge_is_loaded_once_and_again_when_its_weights_are_others(weights):
     assert before.args[0].card.categories == tuple("123456")
 
 
-def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
+def test_weights_are_resolved_by_file_or_shipped_name(tmp_path, monkeypatch):
     assert resolve_weights(Path("dice")) == SHIPPED_WEIGHTS / "dice.safetensors"
     for given in (Path("mine.safetensors"), Path("runs/dice"), tmp_path):
         assert resolve_weights(given) == given
@@ -100,10 +98,10 @@ def test_weights_are_named_by_file_or_by_what_ships(tmp_path, monkeypatch):
     with pytest.raises(UsageError) as caught:
         resolve_weights(Path("dice-verifer"))
     assert str(caught.value) == (
-        "no weights 'dice-verifer' ship, and there is no such file. Did you mean 'dice-verifier'? Allowed: "
+        "no file or shipped weights 'dice-verifer'. Did you mean 'dice-verifier'? Allowed: "
         "dice-verifier"
     )
 
 
-def test_the_scout_is_a_second_opinion(weights):
+def test_scout_is_an_independent_verifier(weights):
     check_verifiers((("task", weights("nano")), ("verifier", weights("scout"))))

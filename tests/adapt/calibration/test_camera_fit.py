@@ -365,17 +365,20 @@ def test_smaller_pictures_have_pixels_of_several_of_the_camera(tmp_path):
 
 
 REFUSED = [
-    ("camera = 3", "'camera': it is the path of one camera.json, in quotes (found 3)."),
-    ('camera = ["a"]', """'camera': it is the path of one camera.json, in quotes (found ["a"])."""),
+    ("camera = 3", "'camera' must be the path of one camera.json, in quotes (found 3)."),
+    (
+        'camera = ["a"]',
+        """'camera' must be the path of one camera.json, in quotes (found ["a"]).""",
+    ),
     (
         'camera = "camera.json"\n[render]\nwidth = 512\nheight = 512',
-        "'render': 512x512 is another shape than the camera's 640x480. Take 512x384, or leave out width and "
+        "'render': 512x512 has another aspect ratio than the camera, 640x480. Set 512x384, or remove width and "
         "height.",
     ),
     (
         'camera = "large.json"',
-        "'camera': its pictures are 6000x4000, and 4096 pixels a side are the most that is rendered. Set width "
-        "= 4096 and height = 2731 in [render].",
+        "'camera': images of 6000x4000 pixels exceed the limit of 4096 pixels per side. Set width = 4096 and "
+        "height = 2731 in [render].",
     ),
 ]
 

@@ -258,8 +258,8 @@ def test_a_recipe_whose_meshes_are_missing_says_how_to_get_them(tmp_path, monkey
     with pytest.raises(RecipeError) as caught:
         resolve_assets_folder("bop:lmo", tmp_path / "mine.toml", "assets.folder")
     assert str(caught.value) == (
-        f"{tmp_path}/mine.toml: 'assets.folder': bop:lmo is not there. Run sim2cam fetch lmo, or unpack "
-        "its models to lmo/models in a folder that SIM2CAM_REAL names."
+        f"{tmp_path}/mine.toml: 'assets.folder': bop:lmo is missing. Run sim2cam fetch lmo, or unpack "
+        "its models to lmo/models in the folder of SIM2CAM_REAL."
     )
     (tmp_path / "lmo/models").mkdir(parents=True)
     assert resolve_assets_folder("bop:lmo", tmp_path / "mine.toml", "assets.folder") == str(
