@@ -146,7 +146,7 @@ BAD = [
     ("base = 'dice'\n[domain.lamp]\nwarmth = { kind = 'same', factor = 'lamp/0/warmth' }", "'domain.lamp.warmth' depends on itself: lamp.warmth -> lamp.warmth."),
     ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'layout/surface', cases = { table = 0.1, mat = 0.2 } }", "'domain.table.hue': given has no case for 'layout/surface' = tray."),
     ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'layout/surface', cases = { table = 0.1, floor = 0.2 }, otherwise = 0.3 }", "'domain.table.hue': given: 'layout/surface' is never 'floor'. Allowed: mat, table, tray."),
-    ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'light/lamp_count', cases = { 1 = 0.1, 2 = 0.2, 3 = 0.3 } }", "'domain.table.hue': given needs otherwise, as 'light/lamp_count' is a number."),
+    ("base = 'dice'\n[domain.table]\nhue = { kind = 'given', factor = 'light/lamp_count', cases = { 1 = 0.1, 2 = 0.2, 3 = 0.3 } }", "'domain.table.hue': given needs otherwise, because 'light/lamp_count' is a number."),
     ("base = 'dice'\n[domain.table]\nhue = { kind = 'quota', of = [0.1, 0.2], shares = [1] }", "quota has 2 strata but 1 shares"),
     ("base = 'dice'\n[domain.table]\nhue = { kind = 'quota', of = [0.1, 0.2], shares = [0, 1] }", "quota needs whole shares of 1 or more, 10000 in all, not (0, 1)"),
     ("base = 'dice'\n[domain.table]\nhue = { kind = 'sum', of = [{ kind = 'quota', of = [0.1, 0.2] }, { kind = 'quota', of = [0.1, 0.2] }] }", "'domain.table.hue' has more than one quota, which would move together."),
