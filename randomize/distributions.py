@@ -460,8 +460,7 @@ class Given(DistributionBase):
 
 @dataclass(frozen=True)
 class Each(DistributionBase):
-    """One distribution per instance number of a group; the last one applies to all further instances.
-    """
+    """One distribution per instance number of a group; the last one applies to all further instances."""
 
     of: tuple[Distribution, ...]
     kind: Literal["each"] = "each"
@@ -618,8 +617,7 @@ def _is_possible_case(name: str, extremes: Values) -> bool:
 
 
 def _is_number_within(name: str, numbers: Sequence[float]) -> bool:
-    """Return whether a case is a number in the range of ``numbers``, as ``format_case`` writes it.
-    """
+    """Return whether a case is a number in the range of ``numbers``, as ``format_case`` writes it."""
     try:
         value = float(name)
     except ValueError:

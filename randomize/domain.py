@@ -919,7 +919,7 @@ class DefocusFactors:
 
 @dataclass(frozen=True)
 class LateralColorFactors:
-    """Relative magnification of the red and the blue channel; see ``scene.lens_effects``."""
+    """Relative scale of the red and the blue image; see ``scene.lens_effects``."""
 
     red: Distribution | None = None
     blue: Distribution | None = None
