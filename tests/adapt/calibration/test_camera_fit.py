@@ -551,9 +551,9 @@ def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
     assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
     assert told.value == pytest.approx(0.3, rel=0.2)
     missing = {
-        "no lens is known": (photos, exposure, None),
-        "the files do not say how long it took": (photos, ParameterEstimate("x", None), lens()),
-        "too few photos have clear edges both ways": (photos[:2], exposure, lens()),
+        "the lens is unknown": (photos, exposure, None),
+        "the exposure time is unknown": (photos, ParameterEstimate("x", None), lens()),
+        "too few photos have clear edges in both directions": (photos[:2], exposure, lens()),
     }
     for words, parts in missing.items():
         untold = estimate_spin(*parts, rng)
@@ -572,7 +572,7 @@ def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
     ]
     told = estimate_readout(photos, rng)
     assert told.ci95 == pytest.approx((3.0 / 120, 3.0 / 100), rel=0.05)
-    assert told.note.startswith("3.0 bands to a picture")
+    assert told.note.startswith("3.0 bands per image")
     for few in (photos[:2], [seen()] * 6):
         untold = estimate_readout(few, rng)
         assert (untold.value, untold.ci95) == (None, None)
@@ -663,7 +663,7 @@ def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
     )
     assert lens is None
     assert found.note.startswith(
-        "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
+        "of 4 photos of a board at most 2 have the same EXIF orientation, and 4 are required."
     )
 
 
@@ -741,13 +741,13 @@ def test_draws_near_none_of_a_thing_mean_none(low, high, ends):
     }
 
 
-@pytest.mark.parametrize(("photos", "words"), [(1, "1 photo tells it"), (2, "2 photos tell it")])
+@pytest.mark.parametrize(("photos", "words"), [(1, "1 usable photo"), (2, "2 usable photos")])
 def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos, words):
     light = np.random.default_rng(0).integers(40, 200, (80, 96, 3)).astype(np.uint8)
     for number in range(photos):
         write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(light, 90))
     found = calibrate(tmp_path, None, np.random.default_rng(0))
-    few = f"{words}, 3 are needed. Take 10 photos or more."
+    few = f"{words}, 3 are required. Take 10 photos or more."
     for name in ("exposure_ev", "red_gain", "full_well_e", "blur_px", "processing.chroma_blur_px"):
         assert (
             found.get_estimate(f"sensor.{name}").value,
@@ -771,7 +771,7 @@ def test_grey_photos_say_that_they_have_no_colour(tmp_path):
     )  # fmt: skip
     for name in names:
         assert found.get_estimate(name).value is None
-        assert found.get_estimate(name).note == "the photos have no colour. Take them in colour."
+        assert found.get_estimate(name).note == "the photos have no colour. Take colour photos."
     assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
@@ -807,7 +807,7 @@ def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
         (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     note = found.get_estimate("sensor.processing.jpeg_subsampling").note
-    assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
+    assert note.startswith("chroma subsampling is not 4:4:4, 4:2:2 or 4:2:0.")
     assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
@@ -832,10 +832,10 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
         write_bytes(tmp_path / f"{number}.jpg", data)
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     notes = {f.name.rsplit(".")[-1]: f.note for f in found.estimates}
-    unlike = "no sensor that is tried shows noise and edges as these photos do."
+    unlike = "no simulated sensor reproduces the noise and edges of these photos."
     assert notes["red_response"].startswith(unlike)
     assert notes["chroma_blur_px"].startswith(unlike)
-    assert notes["full_well_e"].startswith("the noise that is left fits many sensors.")
+    assert notes["full_well_e"].startswith("the remaining noise fits many sensors.")
 
 
 def test_every_finding_that_recipes_take_is_a_factor():
