@@ -338,8 +338,9 @@ def _sample_exposures(
 def _compute_exposure_stops(
     photos: Sequence[PhotoMeasurements], white_gains: Sequence[ParameterEstimate]
 ) -> tuple[Floats, Floats]:
-    """Return exposures (photos,) corrected for white balance, and metered light in stops over middle
-    grey.
+    """Return exposure and metered light over middle grey of photos (photos,), in stops.
+
+    Errors of the white balance are removed from the exposure.
     """
     gains = [gain.value if isinstance(gain.value, float) else 1.0 for gain in white_gains]
     white_balance_stops = np.log2((1 + sum(gains)) / 3)

@@ -139,8 +139,7 @@ class PhotoMeasurements:
 
 
 def list_photo_files(path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
-    """Return the photos of a folder, of one file or of a list of photos, and reasons for excluded
-    files.
+    """Return the usable photos of a folder, file or list, and reasons for excluded files.
 
     Raises:
         InputError: if there are no usable photos.

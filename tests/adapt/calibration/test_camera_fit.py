@@ -125,29 +125,29 @@ def bad_finding(*parts):
 
 NAMES = ["fx_px", "fy_px", "cx_px", "cy_px", "k1"]
 LENS_NAMES = (
-    "lens: names of a lens brown_conrady are fx_px, fy_px, cx_px, cy_px and of k1, k2, p1, p2, k3, each once. "
+    "lens: parameters of a brown_conrady lens must be fx_px, fy_px, cx_px, cy_px and any of k1, k2, p1, p2, k3, each once. "
     "Calibrate again."
 )
 BAD = [
     ("", "not JSON"),
-    ("[1]", "not what sim2cam calibrate writes (version None, not 4). Calibrate again."),
-    ({"version": 3}, "not what sim2cam calibrate writes (version 3, not 4). Calibrate again."),
+    ("[1]", "not a camera file of version 4 (found None). Calibrate again."),
+    ({"version": 3}, "not a camera file of version 4 (found 3). Calibrate again."),
     (
         {"width": 0},
-        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+        ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate",
     ),
     (
         {"boards": -1},
-        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+        ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate",
     ),
     ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
     (bad_finding({"color": 1}), "estimates[0].color: Unexpected keyword argument (found 1). "),
     (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
     (
         bad_finding({"name": "sensor.blurr_px"}),
-        "estimates: 'sensor.blurr_px' is no number of a camera. Did you mean 'sensor.blur_px'",
+        "estimates: unknown parameter 'sensor.blurr_px'. Did you mean 'sensor.blur_px'",
     ),
-    (bad_finding({}, {}), ": estimates: sensor.blur_px is there twice. Calibrate again."),
+    (bad_finding({}, {}), ": estimates: duplicate sensor.blur_px. Calibrate again."),
     (
         bad_finding({"ci95": [0.9, 0.6]}),
         "estimates[0]: sensor.blur_px is 0.7, outside its interval 0.9 to 0.6. Calibrate again.",
@@ -162,15 +162,15 @@ BAD = [
     ),
     (
         bad_finding({"photo_std": -1}),
-        "estimates[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
+        "estimates[0]: photo_std of sensor.blur_px must be 0 or more, not -1.0. Calibrate again.",
     ),
     (
         bad_finding({"value": 51}),
-        "estimates: sensor.blur_px is 0 to 50, not 51.0. Calibrate again.",
+        "estimates: sensor.blur_px must be from 0 to 50, not 51.0. Calibrate again.",
     ),
     (
         bad_finding({"value": "wide"}),
-        "estimates: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
+        "estimates: sensor.blur_px must be from 0 to 50, not wide. Calibrate again.",
     ),
     (
         bad_finding({"value": float("nan")}),
@@ -178,11 +178,11 @@ BAD = [
     ),
     (
         bad_finding({"name": "sensor.processing.jpeg_subsampling", "value": "411"}),
-        "estimates: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
+        "estimates: sensor.processing.jpeg_subsampling must be one of 444, 422, 420, not 411. Calibrate again.",
     ),
     (
         bad_finding({"name": "sensor.file_format", "value": "gif"}),
-        "estimates: sensor.file_format is jpeg, png, not gif. Calibrate again.",
+        "estimates: sensor.file_format must be one of jpeg, png, not gif. Calibrate again.",
     ),
     (bad_lens(parameter_names=[*NAMES, "k7"]), LENS_NAMES),
     (bad_lens(parameter_names=[*NAMES, "k1"]), LENS_NAMES),
@@ -197,43 +197,43 @@ BAD = [
     ),
     (
         bad_lens(covariance=(-np.eye(6)).tolist()),
-        "lens: covariance of a lens has no standard deviations.",
+        "lens: lens covariance must be symmetric and positive semidefinite.",
     ),
     (
         bad_lens(covariance=np.triu(np.ones((6, 6))).tolist()),
-        "lens: covariance of a lens has no standard deviations. Calibrate again.",
+        "lens: lens covariance must be symmetric and positive semidefinite. Calibrate again.",
     ),
     (
         {"sensor_samples": {"sensor.vignetting": [0.1]}},
-        "sensor_samples: 'sensor.vignetting' is none of theirs. Did you mean ",
+        "sensor_samples: unknown parameter 'sensor.vignetting'. Did you mean ",
     ),
     (
         {"sensor_samples": {"sensor.denoise": [0.1, 1.2]}},
-        "sensor_samples: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+        "sensor_samples: sensor.denoise needs one or more values from 0 to 1. Calibrate again.",
     ),
     (
         {"sensor_samples": {"sensor.denoise": []}},
-        "sensor_samples: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+        "sensor_samples: sensor.denoise needs one or more values from 0 to 1. Calibrate again.",
     ),
     (
         {"sensor_samples": {"sensor.denoise": [0.1], "sensor.blur_px": [0.1, 0.2]}},
-        "sensor_samples: every number has as many values as the others. Calibrate again.",
+        "sensor_samples: all parameters must have equally many values. Calibrate again.",
     ),
     ({"width": "wide"}, "width: Input should be a valid integer"),
     ({"estimates": 5}, "estimates: "),
-    ({"statistics": {"sensor.blur_px": [[1.0], [None]]}}, "statistics: sensor.blur_px has a row"),
+    ({"statistics": {"sensor.blur_px": [[1.0], [None]]}}, "statistics: sensor.blur_px must have one row"),
     ({"statistics": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
     (
         {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
-        "a lens is of brown_conrady, rational",
+        "lens kind must be one of brown_conrady, rational",
     ),
     (
         {"lens": fit().to_json()["lens"] | {"covariance": [[1.0]]}},
-        "6 names of a lens have 6 numbers",
+        "6 lens parameters need 6 values",
     ),
     (
         {"lens": fit().to_json()["lens"] | {"parameter_names": ["fx_px"]}},
-        "1 names of a lens have 1 numbers",
+        "1 lens parameters need 1 values",
     ),
 ]
 
