@@ -43,7 +43,7 @@ def test_it_agrees_with_opencv():
     seen = see_boards(LENSES["brown_conrady"], 12, np.random.default_rng(2))
     bundle = fitted("brown_conrady", seen)
     points = [s.points_m.astype(np.float32) for s in seen]
-    pixels = [s.pixels.astype(np.float32) for s in seen]
+    pixels = [s.corners_px.astype(np.float32) for s in seen]
     rms, matrix, bends, *_ = cv2.calibrateCamera(points, pixels, SIZE, None, None)
     assert bundle.rms_px == pytest.approx(rms, rel=2e-3)
     assert bundle.lens.matrix() == pytest.approx(matrix, abs=0.05)
@@ -64,8 +64,8 @@ def bent_boards(lens, count, rng):
     """Returns boards of which each photo bends its own in its own way."""
     seen = see_boards(lens, count, rng, noise_px=0.02)
     for one in seen:
-        middle = one.pixels - one.pixels.mean(axis=0)
-        one.pixels[:] += middle * (middle[:, :1] / 100) * rng.normal(0, 0.02)
+        middle = one.corners_px - one.corners_px.mean(axis=0)
+        one.corners_px[:] += middle * (middle[:, :1] / 100) * rng.normal(0, 0.02)
     return seen
 
 
@@ -110,7 +110,7 @@ def test_a_fisheye_is_not_chosen_for_its_few_numbers():
 def test_one_corner_far_off_hardly_moves_the_lens():
     lens = LENSES["pinhole"]
     seen = see_boards(lens, 8, np.random.default_rng(3))
-    seen[0].pixels[0] += 40
+    seen[0].corners_px[0] += 40
     assert fitted("pinhole", seen).lens.fx_px == pytest.approx(lens.fx_px, rel=5e-3)
 
 
@@ -129,7 +129,7 @@ def test_photos_left_out_choose_the_simplest_model_that_serves():
 
 def test_a_fisheye_is_told_and_a_wrong_board_named():
     seen = see_boards(LENSES["kannala_brandt"], 11, np.random.default_rng(6))
-    seen[3].pixels[:] += np.random.default_rng(7).normal(0, 8, seen[3].pixels.shape)
+    seen[3].corners_px[:] += np.random.default_rng(7).normal(0, 8, seen[3].corners_px.shape)
     fit = fit_lens(seen, SIZE, np.random.default_rng(0))
     assert fit.kind == "kannala_brandt"
     assert list(fit.outliers) == ["03.jpg"]
@@ -146,7 +146,9 @@ def test_boards_that_stand_alike_tell_no_lens(noise_px):
     (one,) = see_boards(LENSES["brown_conrady"], 1, rng)
     seen = [
         replace(
-            one, photo=f"{i}.jpg", pixels=one.pixels + rng.normal(0, noise_px, one.pixels.shape)
+            one,
+            photo=f"{i}.jpg",
+            corners_px=one.corners_px + rng.normal(0, noise_px, one.corners_px.shape),
         )
         for i in range(8)
     ]
@@ -171,7 +173,7 @@ def test_models_that_do_not_see_the_whole_picture_are_named():
     """Boards near the middle let a lens bend back on itself beyond them."""
     rng = np.random.default_rng(8)
     near = [
-        replace(s, pixels=(s.pixels - [320, 240]) * 0.45 + [320, 240])
+        replace(s, corners_px=(s.corners_px - [320, 240]) * 0.45 + [320, 240])
         for s in see_boards(LENSES["brown_conrady"], 8, rng)
     ]
     found = fit_lens(near, SIZE, rng)

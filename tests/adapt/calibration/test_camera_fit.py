@@ -221,7 +221,10 @@ BAD = [
     ),
     ({"width": "wide"}, "width: Input should be a valid integer"),
     ({"estimates": 5}, "estimates: "),
-    ({"statistics": {"sensor.blur_px": [[1.0], [None]]}}, "statistics: sensor.blur_px must have one row"),
+    (
+        {"statistics": {"sensor.blur_px": [[1.0], [None]]}},
+        "statistics: sensor.blur_px must have one row",
+    ),
     ({"statistics": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
     (
         {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
@@ -527,8 +530,8 @@ def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch
 def seen(**parts):
     """A photo of which nothing else is seen."""
     return SimpleNamespace(
-        marks=SimpleNamespace(smear=parts.get("smear", (np.nan, np.nan))),
-        rows=parts.get("rows", np.zeros(240)),
+        sensor_features=SimpleNamespace(blur_anisotropy=parts.get("anisotropy", (np.nan, np.nan))),
+        row_profile=parts.get("row_profile", np.zeros(240)),
     )
 
 
@@ -545,7 +548,7 @@ def test_no_exposure_is_shorter_than_none():
 def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
     rng = np.random.default_rng(1)
     x, y = rng.normal(0, 3.0, (2, 200))  # pixels
-    photos = [seen(smear=(s, 1e-4)) for s in (x**2 - y**2) / 24]
+    photos = [seen(anisotropy=(s, 1e-4)) for s in (x**2 - y**2) / 24]
     exposure = ParameterEstimate("shutter.exposure_s", 0.02, (0.02, 0.02))
     told = estimate_spin(photos, exposure, lens(), rng)
     assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
@@ -566,7 +569,8 @@ def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
     place = (np.arange(240) + 0.5) / 240
     photos = [
         seen(
-            rows=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform())) + rng.normal(0, 0.01, 240)
+            row_profile=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform()))
+            + rng.normal(0, 0.01, 240)
         )
         for _ in range(6)
     ]

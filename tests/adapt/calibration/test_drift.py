@@ -131,8 +131,8 @@ def test_a_detector_that_answers_otherwise_is_told(witnessed, tmp_path, exposure
     take_photos(tmp_path, replace(SENSOR, exposure_ev=exposure_ev), seed=1)
     witness = DetectorMonitor("a", brightness)
     found = detect_drift(witnessed, tmp_path, None, np.random.default_rng(0), monitor=witness)
-    assert {name for name in found.drifted if name.startswith("run.")} == moved
-    answers = {c.name: c for c in found.shifts if c.name.startswith("run.")}
+    assert {name for name in found.drifted if name.startswith("detector.")} == moved
+    answers = {c.name: c for c in found.shifts if c.name.startswith("detector.")}
     assert set(answers) == {"detector.ood_score", "detector.confidence"}
     shift = answers["detector.ood_score"].shift
     assert shift == pytest.approx(-answers["detector.confidence"].shift)
@@ -141,7 +141,7 @@ def test_a_detector_that_answers_otherwise_is_told(witnessed, tmp_path, exposure
 
 def test_without_a_detector_none_is_compared(witnessed, tmp_path):
     found = drifted(witnessed, tmp_path, count=4)
-    assert not any(change.name.startswith("run.") for change in found.shifts)
+    assert not any(change.name.startswith("detector.") for change in found.shifts)
 
 
 @pytest.mark.parametrize(("then", "which"), [("", "no detector"), ("b", "other weights")])
@@ -261,7 +261,7 @@ def seen_boards(boards, orientations):
     blank = measure_photo(np.full((96, 128, 3), 120, np.uint8), header)
     photos = []
     for board, orientation in zip(boards, orientations, strict=True):
-        pixels = board.pixels if orientation == 1 else np.array(SIZE) - 1 - board.pixels
+        pixels = board.corners_px if orientation == 1 else np.array(SIZE) - 1 - board.corners_px
         held = replace(header, orientation=orientation)
         sighting = replace(board, corners_px=pixels)
         photos.append(replace(blank, header=held, name=board.photo, board_detection=sighting))
@@ -377,9 +377,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
     monkeypatch.setattr("sim2cam.adapt.calibration.drift.refit_lens", fails)
     change = compare_lens(fit, see_boards(LENS, 12, rng), SIZE, rng)
     assert (change.status, change.shift, change.p_value) == ("undetermined", None, None)
-    assert change.note.startswith(
-        "no brown_conrady lens fits the corners of the boards."
-    )
+    assert change.note.startswith("no brown_conrady lens fits the corners of the boards.")
 
 
 def test_a_lens_that_does_not_see_the_whole_picture_has_moved_by_no_number(monkeypatch):
