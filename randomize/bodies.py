@@ -297,7 +297,7 @@ def _make_card(factors: FactorValues, i: int) -> Placeable:
     rotation = _compute_leaning_rotation(factors, path)
     if factors.get_bool(f"{path}/face_down"):
         w, x, y, z = rotation
-        rotation = (-y, -z, w, x)  # after half a turn about its own y
+        rotation = (-y, -z, w, x)  # half a turn about its y axis
     surface = make_material(factors, f"card_surface/{i}")
     return _wrap_box(
         _make_solid_body(factors, path, asset, size, math.prod(size), rotation, surface), size
@@ -367,13 +367,13 @@ def _make_bolt(factors: FactorValues, i: int) -> Placeable:
     size, rotation = (head, corner_width, length + height), _compute_rotation(factors, path)
     surface = make_material(factors, f"bolt_surface/{i}")
     body = _make_solid_body(factors, path, asset, size, asset.volume_m3, rotation, surface)
-    middle = (asset.tip_z_m + asset.head_top_z_m) / 2
+    center_z = (asset.tip_z_m + asset.head_top_z_m) / 2
     low, high = (
         (-head / 2, -corner_width / 2, asset.tip_z_m),
         (head / 2, corner_width / 2, asset.head_top_z_m),
     )
     return Placeable(
-        body, (0.0, 0.0, middle), math.hypot(corner_width, length + height) / 2, low, high
+        body, (0.0, 0.0, center_z), math.hypot(corner_width, length + height) / 2, low, high
     )
 
 

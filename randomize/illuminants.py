@@ -141,9 +141,9 @@ def _compute_rayleigh_depth() -> Floats:
 def _compute_color_matching(nm: Floats) -> Floats:
     """Return the colour matching functions (3, n) at wavelengths (n,) in nm."""
 
-    def lobe(height: float, middle: float, left: float, right: float) -> Floats:
-        rate = np.where(nm < middle, left, right)
-        return np.asarray(height * np.exp(-0.5 * ((nm - middle) * rate) ** 2))
+    def lobe(height: float, peak: float, left: float, right: float) -> Floats:
+        rate = np.where(nm < peak, left, right)
+        return np.asarray(height * np.exp(-0.5 * ((nm - peak) * rate) ** 2))
 
     x = lobe(0.362, 442.0, 0.0624, 0.0374) + lobe(1.056, 599.8, 0.0264, 0.0323)
     x += lobe(-0.065, 501.1, 0.0490, 0.0382)

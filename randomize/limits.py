@@ -355,16 +355,16 @@ def check_domain(
     choices = _make_choices(assets, categories, skies, surface_images)
     for group in fields(domain):
         for factor, distribution in iterate_factors(getattr(domain, group.name)):
-            place = f"domain.{group.name}.{factor}"
-            if place not in inherited:
-                check_cases(domain, distribution, place)
-            for value in compute_extremes(domain, distribution, place):
+            location = f"domain.{group.name}.{factor}"
+            if location not in inherited:
+                check_cases(domain, distribution, location)
+            for value in compute_extremes(domain, distribution, location):
                 path = f"{group.name}/{factor}"
                 problem = _describe_problem(path, value, choices)
                 if problem:
                     is_float = _is_integer(path) and isinstance(value, float)
                     hint = '. Use kind = "integers"' if is_float else ""
-                    raise ValueError(f"'{place}' cannot be {value!r}. {problem}{hint}")
+                    raise ValueError(f"'{location}' cannot be {value!r}. {problem}{hint}")
     _check_required_groups(domain)
     _check_surface_finish(domain)
     _check_lamps(domain)
@@ -417,8 +417,8 @@ def _can_show_backs(domain: Domain) -> bool:
 
 def _list_extremes(domain: Domain, path: str) -> set[Value]:
     """Return the extremes of a factor; all its values if it is categorical."""
-    place = f"domain.{path.replace('/0', '').replace('/', '.')}"
-    return set(compute_extremes(domain, get_factor(domain, path), place))
+    location = f"domain.{path.replace('/0', '').replace('/', '.')}"
+    return set(compute_extremes(domain, get_factor(domain, path), location))
 
 
 def check_settings(
@@ -493,14 +493,14 @@ def _check_surface_finish(domain: Domain) -> None:
         if not isinstance(group, SurfaceFactors):
             continue
         for factor, _ in iterate_factors(group):
-            place = f"'domain.{field.name}.{factor}'"
+            location = f"'domain.{field.name}.{factor}'"
             if factor in FINISH_FACTORS and field.name == "twisty_surface":
                 raise ValueError(
-                    f"{place}: facelets share texels, so the finish would repeat. Remove it"
+                    f"{location}: facelets share texels, so the finish would repeat. Remove it"
                 )
             if factor == "edges" and field.name not in _SURFACES_WITH_SIDES:
                 raise ValueError(
-                    f"{place}: the surface has no separate sides with edges. Remove it"
+                    f"{location}: the surface has no separate sides with edges. Remove it"
                 )
 
 
@@ -600,7 +600,11 @@ def _check_glare(domain: Domain, group: GlareFactors) -> None:
 
 
 def get_bounds(path: str) -> tuple[float, float]:
-    """Return the smallest and the largest allowed number of a factor, by its path."""
+    """Return the smallest and the largest allowed number of a factor.
+
+    Args:
+        path: path of the factor, as ``light/warmth`` or ``die/3/edge_m``.
+    """
     group, *_, factor = path.split("/")
     return _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor.partition(".")[0], _UNBOUNDED)
 

@@ -50,11 +50,11 @@ def expand_families(domain: Domain) -> Domain:
 
 
 def _expand_surface(domain: Domain, name: str, surface: SurfaceFactors) -> SurfaceFactors:
-    own = dict(iterate_factors(surface))
+    recipe_factors = dict(iterate_factors(surface))
     families = {
         material: load_families()[material]
         for material in map(
-            str, compute_extremes(domain, own["material"], f"domain.{name}.material")
+            str, compute_extremes(domain, recipe_factors["material"], f"domain.{name}.material")
         )
         if material in load_families()
     }
@@ -63,5 +63,5 @@ def _expand_surface(domain: Domain, name: str, surface: SurfaceFactors) -> Surfa
     conditional = {}
     for factor in factors:
         cases = {name: family[factor] for name, family in families.items() if factor in family}
-        conditional[factor] = Given(path, cases, own.get(factor, Constant(0)))
+        conditional[factor] = Given(path, cases, recipe_factors.get(factor, Constant(0)))
     return replace(surface, **conditional)

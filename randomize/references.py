@@ -28,13 +28,13 @@ def check_references(domain: Domain) -> None:
     lengths: dict[str, tuple[str, int]] = {}
     for group in fields(domain):
         for factor, distribution in iterate_factors(getattr(domain, group.name)):
-            place = f"domain.{group.name}.{factor}"
+            location = f"domain.{group.name}.{factor}"
             check_parts(
-                domain, distribution, place, has_instances=group.name not in SINGLETON_GROUPS
+                domain, distribution, location, has_instances=group.name not in SINGLETON_GROUPS
             )
             for part in iterate_parts(distribution):
                 if isinstance(part, Column):
-                    _check_column_length(part, place, lengths)
+                    _check_column_length(part, location, lengths)
 
 
 def check_parts(

@@ -165,8 +165,8 @@ def _compute_max_count(domain: Domain, path: str, intervention: Intervention) ->
     if path in intervention.settings:
         return int(intervention.settings[path])
     distribution = get_factor(domain, path)
-    place = f"domain.{path.replace('/', '.')}"
-    return max(map(int, compute_extremes(domain, distribution, place))) if distribution else 0
+    location = f"domain.{path.replace('/', '.')}"
+    return max(map(int, compute_extremes(domain, distribution, location))) if distribution else 0
 
 
 def sample_distribution(

@@ -169,13 +169,13 @@ def _calibrate_captures(
     monitor: DetectorMonitor | None = None,
 ) -> CameraFit:
     measured = measure_one_camera(captures, board, progress)
-    photos, own = measured.photos, measured.captures
+    photos, camera_files = measured.photos, measured.captures
     orientation = select_common_orientation(photos)
     size = select_common_size(photos, orientation)
     boards, rotated_boards = split_by_orientation(photos, orientation)
-    lens, lens_estimates = _estimate_lens(photos, boards, size, rng, own, board)
-    sensor_estimates, sensor_samples = _estimate_sensor(photos, own, rng)
-    responses = monitor.measure_statistics(photos, own) if monitor is not None else {}
+    lens, lens_estimates = _estimate_lens(photos, boards, size, rng, camera_files, board)
+    sensor_estimates, sensor_samples = _estimate_sensor(photos, camera_files, rng)
+    responses = monitor.measure_statistics(photos, camera_files) if monitor is not None else {}
     return CameraFit(
         measured.camera,
         *size,
@@ -185,7 +185,7 @@ def _calibrate_captures(
             *lens_estimates,
             *sensor_estimates,
             *_estimate_lateral_color(photos, rng),
-            *estimate_shutter(photos, own, lens, rng),
+            *estimate_shutter(photos, camera_files, lens, rng),
         ),
         lens=lens,
         sensor_samples=sensor_samples,
@@ -193,7 +193,7 @@ def _calibrate_captures(
         max_level=max(photo.max_level for photo in photos),
         other_cameras=measured.other_cameras,
         skipped={**skipped, **measured.skipped},
-        software=get_common_software(own),
+        software=get_common_software(camera_files),
         statistics={**tabulate_statistics(photos), **responses},
         orientation=orientation if lens is not None else None,
         rotated_boards=rotated_boards if lens is not None else {},
@@ -329,9 +329,9 @@ def _sample_exposures(
 ) -> Floats:
     """Return exposures (n,) with which cameras of these contrasts (n,) match the photos' brightness."""
     stops = np.stack(_compute_exposure_stops(photos, white_gains))
-    known = stops[:, np.isfinite(stops[0])]
-    picks = rng.integers(known.shape[1], size=(len(contrasts), known.shape[1]))
-    metered, over_grey = known[:, picks]
+    finite = stops[:, np.isfinite(stops[0])]
+    indices = rng.integers(finite.shape[1], size=(len(contrasts), finite.shape[1]))
+    metered, over_grey = finite[:, indices]
     return np.asarray(np.median(metered + over_grey * (1 / contrasts - 1)[:, None], axis=1))
 
 

@@ -252,12 +252,18 @@ def _sample_confidence_ellipsoid(
 _NO_LENS_NOTE = (
     "no lens was calibrated. Calibrate again, with 15 photos of a chessboard among the photos."
 )
-_FEW_BOARDS_NOTE = "too few boards in the new photos. Take 15 photos of the calibrated board, spread over the image."
+_FEW_BOARDS_NOTE = (
+    "too few boards in the new photos. Take 15 photos of the calibrated board, spread over the "
+    "image."
+)
 _NO_FIT_NOTE = (
     "no {} lens fits the corners of the boards. Take 15 photos of the board, spread over the image, "
     "or calibrate again."
 )
-_PARTIAL_VIEW_NOTE = "the new lens does not cover the whole image. Take 15 photos of the board, also in every corner."
+_PARTIAL_VIEW_NOTE = (
+    "the new lens does not cover the whole image. Take 15 photos of the board, also in every "
+    "corner."
+)
 
 
 def _compute_lens_shift_px(lens: FittedLens, offset: Floats, image_size: tuple[int, int]) -> float:

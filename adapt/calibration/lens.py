@@ -80,13 +80,13 @@ class FittedLens:
             raise ValueError(
                 f"{count} lens parameters need {count} values and a {count}x{count} covariance"
             )
-        known = [f.name for f in fields(_LENS_TYPES[self.kind]) if f.name != "kind"]
+        allowed = [f.name for f in fields(_LENS_TYPES[self.kind]) if f.name != "kind"]
         missing = [name for name in PINHOLE_PARAMETERS if name not in self.parameter_names]
-        unknown = [name for name in self.parameter_names if name not in known]
+        unknown = [name for name in self.parameter_names if name not in allowed]
         if missing or unknown or len(set(self.parameter_names)) != count:
             raise ValueError(
                 f"parameters of a {self.kind} lens must be {', '.join(PINHOLE_PARAMETERS)} and any of "
-                f"{', '.join(name for name in known if name not in PINHOLE_PARAMETERS)}, each once"
+                f"{', '.join(name for name in allowed if name not in PINHOLE_PARAMETERS)}, each once"
             )
         unit = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         unit[unit == 0] = 1.0

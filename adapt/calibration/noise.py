@@ -65,12 +65,12 @@ def extract_flat_tiles(rgb: NDArray[np.uint8], *, is_color: bool = True) -> Flat
     tiles, bins = tiles[unclipped], np.digitize(level[unclipped], LEVEL_BINS) - 1
     coarse = _compute_coarse_variance(tiles)
     by_bin = [np.flatnonzero(bins == number) for number in range(len(LEVEL_BINS) - 1)]
-    chosen = np.concatenate(
+    selected = np.concatenate(
         [_subsample_evenly(indices[_select_flat(coarse[indices])]) for indices in by_bin]
     )
-    fine = np.stack([_compute_semivariance(tiles[chosen], *lag) for lag in LAGS], axis=1)
-    color = _compute_color_semivariance(colors[unclipped[chosen]])
-    return FlatTiles(bins[chosen], coarse[chosen], fine, color if is_color else color * np.nan)
+    fine = np.stack([_compute_semivariance(tiles[selected], *lag) for lag in LAGS], axis=1)
+    color = _compute_color_semivariance(colors[unclipped[selected]])
+    return FlatTiles(bins[selected], coarse[selected], fine, color if is_color else color * np.nan)
 
 
 _CLIPPED_LEVEL = 252

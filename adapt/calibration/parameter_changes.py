@@ -127,8 +127,8 @@ def _center_columns(before: Floats, after: Floats) -> tuple[Floats, Floats]:
 
     The centres are those of all photos, so that old and new photos are exchangeable.
     """
-    both = np.concatenate([before, after])
-    centers = [np.median(c[np.isfinite(c)]) if np.isfinite(c).any() else 0.0 for c in both.T]
+    pooled = np.concatenate([before, after])
+    centers = [np.median(c[np.isfinite(c)]) if np.isfinite(c).any() else 0.0 for c in pooled.T]
     old, new = (_average_rows(part - np.array(centers)) for part in (before, after))
     return old, new
 

@@ -297,8 +297,8 @@ def measure_one_camera(
     )
     excluded: dict[str, str] = {}
     for camera, name in groups:
-        own = encodings[camera][name]
-        photos, unreadable = measure_photos(subsample_evenly(own), board, progress)
+        camera_files = encodings[camera][name]
+        photos, unreadable = measure_photos(subsample_evenly(camera_files), board, progress)
         excluded |= unreadable
         if photos:
             others = {
@@ -309,7 +309,7 @@ def measure_one_camera(
                 for other, group_files in encodings[camera].items()
                 if other != name
             }
-            return CameraPhotos(camera, own, photos, others, excluded)
+            return CameraPhotos(camera, camera_files, photos, others, excluded)
     first, reason = next(iter(excluded.items()))
     raise InputError(next(c.path for c in captures if c.name == first), reason)
 
