@@ -19,7 +19,7 @@ _CABLE_STEP_RADII = 4.0  # distance between points over the radius
 _MIN_POINTS, _MAX_POINTS = 8, 80
 _POINTS_PER_JOINT = 4  # between two joints of a finger
 
-# hand, relative to its length from wrist to fingertip: fingers along +x, thumb at +y, palm towards -z
+# hand, over its length from wrist to fingertip: fingers along +x, thumb at +y, palm towards -z
 _KNUCKLES = ((0.50, 0.130), (0.52, 0.045), (0.49, -0.040), (0.45, -0.115))  # index to little finger
 _PHALANGES = ((0.22, 0.13, 0.09), (0.24, 0.14, 0.10), (0.22, 0.135, 0.09), (0.17, 0.10, 0.08))
 _FINGER_RADII = ((0.050, 0.039), (0.051, 0.040), (0.048, 0.038), (0.042, 0.033))  # knuckle, tip

@@ -460,7 +460,7 @@ class Given(DistributionBase):
 
 @dataclass(frozen=True)
 class Each(DistributionBase):
-    """One distribution per instance number of a group; the last one applies to all further instances."""
+    """One distribution per instance of a group; the last one applies to all further instances."""
 
     of: tuple[Distribution, ...]
     kind: Literal["each"] = "each"
@@ -617,7 +617,7 @@ def _is_possible_case(name: str, extremes: Values) -> bool:
 
 
 def _is_number_within(name: str, numbers: Sequence[float]) -> bool:
-    """Return whether a case is a number in the range of ``numbers``, as ``format_case`` writes it."""
+    """Return whether a case is a number in the range of ``numbers`` in canonical form."""
     try:
         value = float(name)
     except ValueError:

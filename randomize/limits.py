@@ -385,7 +385,7 @@ def check_domain(
 
 
 def list_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
-    """Return the possible categories of built-in objects except dice, by kind of ``scene.objects``."""
+    """Return the possible categories of built-in objects except dice, by kind of object."""
     categories: dict[str, set[str]] = {}
     if domain.block is not None:
         sides = [_list_extremes(domain, f"block/0/{name}") for name in ("width", "height")]

@@ -145,7 +145,7 @@ def _detect_marker_corners(grey: Grey, board: Board) -> tuple[Floats, Floats] | 
 
 
 def _to_board_points(board: Board, columns: Floats, rows: Floats) -> Floats:
-    """Return points (n, 3) from columns and rows in squares, to the right and down from the corner."""
+    """Return points (n, 3) from columns (right) and rows (down) in squares, from the corner."""
     y = -rows * board.square_m
     return np.column_stack([columns * board.square_m, y, np.zeros(len(rows))])
 

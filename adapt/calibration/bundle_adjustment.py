@@ -311,7 +311,7 @@ def _compute_correlation(covariance: Floats) -> Floats:
 def _compute_jacobians(
     detections: Sequence[BoardDetection], model: LensModel, parameters: Floats, poses: Floats
 ) -> tuple[list[Floats], list[Floats], list[Floats]]:
-    """Return derivatives of residuals by lens (2n, p) and pose (2n, 6), and the residuals, by photo."""
+    """Return by photo the Jacobians of lens (2n, p) and pose (2n, 6), and the residuals."""
     steps = _DERIVATIVE_STEP * np.maximum(1, np.abs(parameters))
     by_lens = [
         _compute_residuals(detections, model, parameters + step * unit, poses)

@@ -327,7 +327,7 @@ def _sample_exposures(
     white_gains: Sequence[ParameterEstimate],
     rng: np.random.Generator,
 ) -> Floats:
-    """Return exposures (n,) with which cameras of these contrasts (n,) match the photos' brightness."""
+    """Return exposures (n,) that match the photos' brightness for the given contrasts (n,)."""
     stops = np.stack(_compute_exposure_stops(photos, white_gains))
     finite = stops[:, np.isfinite(stops[0])]
     indices = rng.integers(finite.shape[1], size=(len(contrasts), finite.shape[1]))
@@ -426,7 +426,7 @@ def _estimate_white_balance(
 
 
 def _estimate_rounding_error(photos: Sequence[PhotoMeasurements]) -> float:
-    """Return the error of a log ratio of light due to rounded levels and JPEG chroma quantization."""
+    """Return the error of a log ratio of light due to rounding and JPEG chroma quantization."""
     steps = [p.header.quantization[1][0] for p in photos if len(p.header.quantization) > 1]
     return _LOG_LIGHT_PER_LEVEL * (
         0.5 + _LEVELS_PER_QUANTIZATION_STEP * float(np.median(steps or [0]))

@@ -106,7 +106,7 @@ def tabulate_statistics(photos: Sequence[PhotoMeasurements]) -> dict[str, Statis
 
 
 def measure_image_statistics(rgb: NDArray[np.uint8]) -> dict[str, Floats]:
-    """Return the statistics of an image (h, w, 3) by name; NaN where unknown, as for file metadata."""
+    """Return the statistics of an image (h, w, 3) by name; NaN for file metadata."""
     return _compute_statistics(
         measure_photo(rgb, ImageHeader(rgb.shape[1], rgb.shape[0], "RGB", {}))
     )

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _ANISOTROPY_TO_PX2 = 6 * np.pi
-"""Motion with standard deviation s along both axes causes a mean absolute anisotropy of s^2 / (6 pi):
-anisotropies are (x^2 - y^2) / 24, and x - y and x + y are independent with a mean absolute value of
-2 s / sqrt(pi) each."""
+"""Motion with standard deviation s along both axes causes a mean absolute anisotropy of s^2 / (6
+pi): anisotropies are (x^2 - y^2) / 24, and x - y and x + y are independent with a mean absolute
+value of 2 s / sqrt(pi) each."""
 _MAX_STILL_ANISOTROPY = 0.2
 """Maximum anisotropy of static cameras beyond measurement errors, squared pixels: tilted boards and
 filters cause 0.05 to 0.2, which photos do not reveal."""

@@ -27,8 +27,8 @@ _FACTOR_OF_PARAMETER = {
     "glass.lateral_color.red": ("lateral_color", "red"),
     "glass.lateral_color.blue": ("lateral_color", "blue"),
 }
-"""Group and factor of each independent parameter. Lens parameters are in ``_make_lens_groups``, shutter
-and motion in ``_make_motion_groups``; joint sensor parameters keep their names."""
+"""Group and factor of each independent parameter. Lens parameters are in ``_make_lens_groups``,
+shutter and motion in ``_make_motion_groups``; joint sensor parameters keep their names."""
 _FACTOR_BOUNDS = {
     "exposure_ev": (-8.0, 8.0),
     "red_gain": (0.05, 20.0),
@@ -50,8 +50,8 @@ _FACTOR_BOUNDS = {
     "readout_s": (0.0, 10.0),
 }
 _SCALE_EXPONENTS = {"blur_px": 1, "chroma_blur_px": 1, "read_noise_e": -1, "full_well_e": -2}
-"""Exponents of the image scale for parameters that depend on pixel size: at half size, one pixel covers
-four pixels of the camera."""
+"""Exponents of the image scale for parameters that depend on pixel size: at half size, one pixel
+covers four pixels of the camera."""
 _TRUNCATION_STDS = 2.5  # standard deviations at which normal distributions are truncated
 _INTERVAL_STDS = 2 * 1.96  # width of a 95 % interval in standard deviations
 

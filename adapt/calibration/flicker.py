@@ -23,8 +23,8 @@ _SMOOTH_COEFFICIENTS = 4  # of the polynomial for vertical light gradients
 _MIN_LEVEL, _MAX_LEVEL = 20, 235  # valid levels
 _MIN_COLUMNS = 20
 _MIN_VARIANCE_SHARE, _MIN_PEAK_RISE = 0.4, 0.25
-"""Minimum share of bands in the row variance of the median photo, and minimum margin over waves with
-one band more or fewer."""
+"""Minimum share of bands in the row variance of the median photo, and minimum margin over waves
+with one band more or fewer."""
 
 
 def measure_row_profile(rgb: NDArray[np.uint8]) -> Floats:

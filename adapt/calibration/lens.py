@@ -195,7 +195,7 @@ _MAX_RMS_SHARE = 1 / 600
 _MAX_FOCAL_ERROR_SHARE = 0.5
 """Maximum half width of the focal length's 95 % interval, over the focal length."""
 _MIN_TILT_DEG = 3.0
-"""Minimum angle between the two boards that differ most; parallel boards determine no more than one."""
+"""Minimum angle between the two boards that differ most; parallel boards add no constraint."""
 
 
 def refit_lens(

@@ -22,9 +22,9 @@ _TILE_PX = 16
 _MAX_TILES = 6000
 _MAX_TILES_PER_BIN = 24  # flat tiles per photo and bin
 _FLATTEST_QUANTILE, _MAX_VARIANCE_RATIO, _VARIANCE_OFFSET = 0.1, 3.0, 0.05
-"""A tile is flat if its coarse variance plus the offset (squared levels) is at most the ratio times that
-of the flattest quantile. The bound is wide, because selecting only the flattest tiles would favour
-those with little noise."""
+"""A tile is flat if its coarse variance plus the offset (squared levels) is at most the ratio times
+that of the flattest quantile. The bound is wide, because selecting only the flattest tiles would
+favour those with little noise."""
 _MIN_TILES = 8
 _NOISE_QUANTILE = 0.3  # over flat tiles; undetected texture only adds variance
 _MAX_GREY_DIFFERENCE = 20.0  # levels between channels of a grey tile

@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 MAX_PHOTOS = 60
 """Maximum number of photos to measure; more hardly improve the estimates."""
 _MAX_TOTAL_PIXELS, _MIN_LARGE_PHOTOS = 240_000_000, 20
-"""Limits for large photos: total pixels, which bounds the time to minutes, but at least so many photos."""
+"""Limits for large photos: total pixels (bounds the time to minutes), but at least this count."""
 MIN_SIDE_PX = 64
 """Minimum of the shorter side of a photo."""
 

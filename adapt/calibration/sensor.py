@@ -48,8 +48,8 @@ COLOR_PRIOR_RANGES: Ranges = {
 }
 """Uniform priors of both rounds: luminance noise and edges, and colour noise.
 
-Responses are relative to white in the image and thus include errors of the white balance. Saturation
-is wider here, because colour correction for the filters adds to it.
+Responses are relative to white in the image and thus include errors of the white balance.
+Saturation is wider here, because colour correction for the filters adds to it.
 """
 FITTED_PARAMETERS = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px")
 RESPONSE_PARAMETERS = ("red_response", "blue_response")
@@ -66,8 +66,8 @@ _NOISE_TOLERANCE, _COLOR_NOISE_TOLERANCE, _EDGE_TOLERANCES = 0.1, 0.05, (0.04, 0
 levels, blur and sharpening."""
 _MIN_NOISE = 0.05  # squared levels; noise floor
 _MAX_RMS_DEVIATION = 3.0
-"""Maximum RMS of the standardized errors of the nearest sensor. Hidden cameras: 1.2 to 2.2 for correct
-fits, 4.8 for a wrong one; 6.1 on phone photos of dice."""
+"""Maximum RMS of the standardized errors of the nearest sensor. Hidden cameras: 1.2 to 2.2 for
+correct fits, 4.8 for a wrong one; 6.1 on phone photos of dice."""
 _BOUND_TOLERANCE = 0.05  # share of the range; closer values may lie at or beyond its end
 _MAX_RELATIVE_WIDTH = 0.6  # share of the range; wider intervals count as undetermined
 

@@ -24,8 +24,8 @@ _BOOTSTRAP_SAMPLES = 100  # of photos with flicker bands
 _FLICKER_HZ = (100.0, 120.0)  # of lamps on 50 and 60 Hz mains
 _MAX_EXPOSURE_S = 60.0
 _UNMEASURED_SHAKE_FACTOR = 1.5
-"""Maximum relative increase of the shake over the share of photos without clear edges, which include
-the most shaken ones. In renders of boards, half of them without edges, it was a third."""
+"""Maximum relative increase of the shake over the share of photos without clear edges, which
+include the most shaken ones. In renders of boards, half of them without edges, it was a third."""
 _NO_EXPOSURE_TIME_NOTE = (
     "the files contain no exposure time. Use the files as the camera writes them."
 )
