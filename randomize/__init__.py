@@ -1,1 +1,1 @@
-"""Chance to scenes: distributions, groups of factors, domains, layouts."""
+"""Sampling of scenes: distributions, factor groups, domains and layouts."""

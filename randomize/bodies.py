@@ -1,4 +1,4 @@
-"""Things: bodies that are let go, as they were drawn, not yet apart from each other."""
+"""Bodies with bounding volumes from sampled factors, before they are separated from each other."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from sim2cam.scene.shape import (
 from sim2cam.scene.twisty import TwistyCube, make_scramble
 
 ASSET_SHAPE = "asset"
-"""The shape of a distractor from a file."""
+"""Shape of a distractor that is loaded from a file."""
 
-_DISTRACTOR_MASS_KG = 0.05  # of the others
+_DISTRACTOR_MASS_KG = 0.05  # of primitive shapes
 _MIN_HEIGHT_M = 0.002  # thinner bodies sink into the table within one step
 _CABLE_KG_M3, _PAPER_KG_M3 = 1500.0, 800.0
 _ORIGIN: Vec3 = (0.0, 0.0, 0.0)
@@ -49,14 +49,14 @@ _PrimitiveShape = Cuboid | Cylinder | Sphere
 
 @dataclass(frozen=True)
 class Placeable:
-    """A body that is let go, and what is around it.
+    """Body with its bounding volumes, in the frame of the body.
 
     Attributes:
-        body: its pose says where above the table, and how it is turned.
-        center_m: of a ball around it, in its own frame.
-        radius_m: of the ball.
-        box_min_m, box_max_m: opposite corners of its box, in its own frame.
-        part_spheres: a ball around each of its parts, in its own frame; none of a thing of one.
+        body: body; its pose gives the horizontal position and the rotation.
+        center_m: centre of the bounding sphere.
+        radius_m: radius of the bounding sphere.
+        box_min_m, box_max_m: opposite corners of the bounding box.
+        part_spheres: bounding spheres of its parts; empty for a single part.
     """
 
     body: Body
@@ -67,26 +67,26 @@ class Placeable:
     part_spheres: tuple[tuple[Vec3, float], ...] = ()
 
     def get_bounding_spheres(self) -> list[tuple[NDArray[np.float64], float]]:
-        """Return balls around its parts where it stands: places (3,) and radii."""
-        found = self.part_spheres or ((self.center_m, self.radius_m),)
-        return [(self.body.pose.apply(np.array([place]))[0], radius) for place, radius in found]
+        """Return the bounding spheres of its parts at its pose: centres (3,) and radii."""
+        spheres = self.part_spheres or ((self.center_m, self.radius_m),)
+        return [(self.body.pose.apply(np.array([center]))[0], radius) for center, radius in spheres]
 
     @property
     def length_m(self) -> float:
-        """The longest side of its box."""
+        """Longest side of its bounding box."""
         return max(b - a for a, b in zip(self.box_min_m, self.box_max_m, strict=True))
 
 
 @dataclass(frozen=True)
 class Placeables:
-    """Everything that is let go.
+    """All loose and fixed bodies of a scene, by role.
 
     Attributes:
-        targets: what is to be found.
-        distractors: solids that are not.
-        cables: which lie below both.
-        papers: which are dropped on all.
-        fixtures: which stand fixed.
+        targets: labelled objects.
+        distractors: unlabelled solids.
+        cables: cables below targets and distractors.
+        papers: sheets dropped on everything else.
+        fixtures: fixed objects.
     """
 
     targets: Sequence[Placeable]
@@ -97,14 +97,14 @@ class Placeables:
 
 
 def make_placeables(factors: FactorValues, assets: Sequence[AssetInfo]) -> Placeables:
-    """Return everything that is let go.
+    """Create all bodies of a scene except supports and hands.
 
     Args:
-        factors: everything that chance decided.
-        assets: the objects from files that were drawn from.
+        factors: sampled values.
+        assets: available objects from files.
     """
     makers: dict[str, Callable[[FactorValues, int], Placeable]] = {
-        "distractor": lambda drawn, i: _make_distractor(drawn, i, assets),
+        "distractor": lambda values, i: _make_distractor(values, i, assets),
         "cable": _make_cable_body,
         "paper": _make_paper,
     }
@@ -117,7 +117,7 @@ def make_placeables(factors: FactorValues, assets: Sequence[AssetInfo]) -> Place
 
 
 def make_hands(factors: FactorValues) -> list[Body]:
-    """Return the hands that are held over the objects, where they are."""
+    """Create the hands over the objects, at their final poses."""
     return [
         _make_hand_body(factors, i)
         for i in range(int(factors.get_float_or("layout/hand_count", 0)))
@@ -127,8 +127,8 @@ def make_hands(factors: FactorValues) -> list[Body]:
 def _make_targets(factors: FactorValues, assets: Sequence[AssetInfo]) -> list[Placeable]:
     makers: dict[str, Callable[[FactorValues, int], Placeable]] = {
         "die": _make_die,
-        "object": lambda drawn, i: _make_file_object(
-            drawn, i, _select_asset(drawn, f"object/{i}", assets)
+        "object": lambda values, i: _make_file_object(
+            values, i, _select_asset(values, f"object/{i}", assets)
         ),
         "block": _make_block,
         "board": _make_board,
@@ -155,35 +155,41 @@ def _make_fixtures(factors: FactorValues, assets: Sequence[AssetInfo]) -> list[P
 
 
 def compute_position(factors: FactorValues, path: str, radius: str, angle: str) -> Vec3:
-    """Return a place on the table, the radius over that in which objects are dropped."""
+    """Return a point on the table from polar factors.
+
+    Args:
+        factors: sampled values.
+        path: path of the group instance.
+        radius, angle: names of the factors; the radius is relative to ``layout/region_m``.
+    """
     r = factors.get_float("layout/region_m") * factors.get_float(f"{path}/{radius}")
-    turn = factors.get_float(f"{path}/{angle}")
-    return r * math.cos(turn), r * math.sin(turn), 0.0
+    azimuth = factors.get_float(f"{path}/{angle}")
+    return r * math.cos(azimuth), r * math.sin(azimuth), 0.0
 
 
 def _make_die(factors: FactorValues, i: int) -> Placeable:
     shape = f"die/{i}"
-    look = 0 if factors.get_bool("layout/same_look") else i
+    appearance = 0 if factors.get_bool("layout/same_look") else i
     edge = factors.get_float(f"{shape}/edge_m")
-    body, pips = _compute_die_colors(factors, look)
+    body, pips = _compute_die_colors(factors, appearance)
     asset = Die(
         edge_m=edge,
-        rounding=factors.get_float(f"die/{look}/rounding"),
-        corner_cut=factors.get_float(f"die/{look}/corner_cut"),
+        rounding=factors.get_float(f"die/{appearance}/rounding"),
+        corner_cut=factors.get_float(f"die/{appearance}/corner_cut"),
         pips=Pips(
-            factors.get_str(f"die/{look}/pip_shape"),  # type: ignore[arg-type]
-            factors.get_float(f"die/{look}/pip_radius"),
-            factors.get_float(f"die/{look}/pip_spread"),
-            factors.get_float(f"die/{look}/pip_depth"),
+            factors.get_str(f"die/{appearance}/pip_shape"),  # type: ignore[arg-type]
+            factors.get_float(f"die/{appearance}/pip_radius"),
+            factors.get_float(f"die/{appearance}/pip_spread"),
+            factors.get_float(f"die/{appearance}/pip_depth"),
             pips,
             *(
-                factors.get_float_or(f"die/{look}/pip_{name}", 1.0)
+                factors.get_float_or(f"die/{appearance}/pip_{name}", 1.0)
                 for name in ("ace", "two", "three", "rows")
             ),
         ),
-        mirrored=factors.get_bool(f"die/{look}/mirrored"),
+        mirrored=factors.get_bool(f"die/{appearance}/mirrored"),
     )
-    surface = make_material(factors, f"die_surface/{look}", body)
+    surface = make_material(factors, f"die_surface/{appearance}", body)
     sides = (edge, edge, edge)
     solid = _make_solid_body(
         factors, shape, asset, sides, edge**3, _compute_rotation(factors, shape), surface
@@ -192,22 +198,22 @@ def _make_die(factors: FactorValues, i: int) -> Placeable:
 
 
 def _select_asset(factors: FactorValues, path: str, assets: Sequence[AssetInfo]) -> AssetInfo:
-    """Return the asset that was drawn, with its joints as they were."""
-    (facts,) = (one for one in assets if one.name == factors.get_str(f"{path}/asset"))
+    """Return the sampled asset with its joints at the sampled positions."""
+    (facts,) = (asset for asset in assets if asset.name == factors.get_str(f"{path}/asset"))
     return facts.pose_joints(factors.get_named(f"{path}/joints"))
 
 
 def _make_fixture(factors: FactorValues, i: int, facts: AssetInfo) -> Placeable:
     path = f"fixture/{i}"
-    place = tuple(factors.get_float(f"{path}/{axis}_m") for axis in "xyz")
+    position = tuple(factors.get_float(f"{path}/{axis}_m") for axis in "xyz")
     body = Body(
         path,
         facts.mesh,
         make_material(factors, f"fixture_surface/{i}"),
-        Pose(_compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")), vec3(np.array(place))),
+        Pose(_compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")), vec3(np.array(position))),
         is_fixed=True,
         friction=facts.friction.interpolate(factors.get_float(f"{path}/friction_share")),
-        restitution=1.0,  # what falls on it bounces by its own
+        restitution=1.0,  # coefficients multiply, so the falling body decides
         is_target=bool(facts.mesh.category) and factors.get_bool(f"{path}/labelled"),
     )
     return Placeable(
@@ -288,13 +294,13 @@ def _make_card(factors: FactorValues, i: int) -> Placeable:
         get_color(factors, path, "back_"),
         *_get_card_images(factors, path),
     )
-    turned = _compute_leaning_rotation(factors, path)
+    rotation = _compute_leaning_rotation(factors, path)
     if factors.get_bool(f"{path}/face_down"):
-        w, x, y, z = turned
-        turned = (-y, -z, w, x)  # after half a turn about its own y
+        w, x, y, z = rotation
+        rotation = (-y, -z, w, x)  # half a turn about its y axis
     surface = make_material(factors, f"card_surface/{i}")
     return _wrap_box(
-        _make_solid_body(factors, path, asset, size, math.prod(size), turned, surface), size
+        _make_solid_body(factors, path, asset, size, math.prod(size), rotation, surface), size
     )
 
 
@@ -357,13 +363,18 @@ def _make_bolt(factors: FactorValues, i: int) -> Placeable:
     )
     threaded, category = factors.get_float(f"{path}/threaded"), factors.get_str(f"{path}/category")
     asset = Bolt(diameter, length, pitch, threaded, head, height, category)
-    wide = 2 * head / math.sqrt(3)
-    size, rotation = (head, wide, length + height), _compute_rotation(factors, path)
+    corner_width = 2 * head / math.sqrt(3)
+    size, rotation = (head, corner_width, length + height), _compute_rotation(factors, path)
     surface = make_material(factors, f"bolt_surface/{i}")
     body = _make_solid_body(factors, path, asset, size, asset.volume_m3, rotation, surface)
-    middle = (asset.tip_z_m + asset.head_top_z_m) / 2
-    low, high = (-head / 2, -wide / 2, asset.tip_z_m), (head / 2, wide / 2, asset.head_top_z_m)
-    return Placeable(body, (0.0, 0.0, middle), math.hypot(wide, length + height) / 2, low, high)
+    center_z = (asset.tip_z_m + asset.head_top_z_m) / 2
+    low, high = (
+        (-head / 2, -corner_width / 2, asset.tip_z_m),
+        (head / 2, corner_width / 2, asset.head_top_z_m),
+    )
+    return Placeable(
+        body, (0.0, 0.0, center_z), math.hypot(corner_width, length + height) / 2, low, high
+    )
 
 
 def _make_nut(factors: FactorValues, i: int) -> Placeable:
@@ -384,12 +395,12 @@ def _make_label(factors: FactorValues, path: str, text: str) -> PackageLabel:
         get_color(factors, path, f"{part}_") for part in ("ground", "letter", "pattern")
     )
     facts = get_surface_image(factors, path)
-    picture = facts.file if facts else None
-    return PackageLabel(text, factors.get_int(f"{path}/seed"), ground, letters, pattern, picture)
+    image = facts.file if facts else None
+    return PackageLabel(text, factors.get_int(f"{path}/seed"), ground, letters, pattern, image)
 
 
 def _get_card_images(factors: FactorValues, path: str) -> tuple[ImageFile | None, ImageFile | None]:
-    """Return the pictures of a card's face and of its back."""
+    """Return the images of a card's face and back."""
     if not factors.values.get(f"{path}/pictured", False):
         return None, None
     by_stem = {PurePath(name).stem: facts.file for name, facts in factors.surface_images.items()}
@@ -405,7 +416,7 @@ def _make_solid_body(
     rotation: Quaternion,
     surface: Material,
 ) -> Body:
-    """Return a body of one stuff that is to be found."""
+    """Create a labelled body of uniform density."""
     return Body(
         path,
         asset,
@@ -422,13 +433,14 @@ def _make_solid_body(
 def _compute_dynamics(
     factors: FactorValues, path: str, size_m: Vec3, measured_offset_m: Vec3 = _ORIGIN
 ) -> dict[str, Any]:
-    """Return how a body moves when it is let go, where its mass lies and what the air takes away.
+    """Return initial velocities, centre of mass and damping of a body.
 
     Args:
-        factors: everything that chance decided.
-        path: of the body's group.
-        size_m: sides of its box.
-        measured_offset_m: how far off its middle its mass was found to lie; what is drawn adds to it.
+        factors: sampled values.
+        path: path of the body's group instance.
+        size_m: sides of its bounding box.
+        measured_offset_m: offset of the centre of mass defined by the asset; the sampled offset is
+            added.
     """
     angle, share = factors.get_float(f"{path}/azimuth_rad"), factors.get_float(f"{path}/share")
     speed = share * factors.get_float("layout/speed_m_s")
@@ -451,11 +463,19 @@ def _make_distractor(factors: FactorValues, i: int, assets: Sequence[AssetInfo])
         body = _make_distractor_body(factors, i, facts.mesh, facts.mass_kg.interpolate(0.5))
         body = replace(body, mass_offset_m=facts.mass_offset_m or _ORIGIN)
         return Placeable(body, facts.center_m, facts.radius_m, facts.low_m, facts.high_m)
-    tall = max(_MIN_HEIGHT_M, size * factors.get_float(f"{path}/flatness"))
-    wide = size * factors.get_float(f"{path}/slimness")
+    height = max(_MIN_HEIGHT_M, size * factors.get_float(f"{path}/flatness"))
+    width = size * factors.get_float(f"{path}/slimness")
     shapes: dict[str, tuple[_PrimitiveShape, Vec3, float]] = {
-        "box": (Cuboid((size, wide, tall)), (size, wide, tall), math.hypot(size, wide, tall) / 2),
-        "cylinder": (Cylinder(size / 2, tall), (size, size, tall), math.hypot(size / 2, tall / 2)),
+        "box": (
+            Cuboid((size, width, height)),
+            (size, width, height),
+            math.hypot(size, width, height) / 2,
+        ),
+        "cylinder": (
+            Cylinder(size / 2, height),
+            (size, size, height),
+            math.hypot(size / 2, height / 2),
+        ),
         "sphere": (Sphere(size / 2), (size, size, size), size / 2),
     }
     asset, sides, radius = shapes[shape]
@@ -465,14 +485,14 @@ def _make_distractor(factors: FactorValues, i: int, assets: Sequence[AssetInfo])
 
 
 def _make_distractor_body(factors: FactorValues, i: int, asset: Asset, mass_kg: float) -> Body:
-    """Return a distractor where it is let go, standing as its shape or file has it."""
+    """Create a distractor at its drop position, upright in its own frame."""
     path = f"distractor/{i}"
-    place = compute_position(factors, path, "radius", "angle_rad")
+    position = compute_position(factors, path, "radius", "angle_rad")
     return Body(
         path,
         asset,
         make_material(factors, f"distractor_surface/{i}"),
-        Pose(_compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")), place),
+        Pose(_compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad")), position),
         mass_kg=mass_kg,
         friction=0.9,
         restitution=0.0,
@@ -530,18 +550,18 @@ def _make_paper(factors: FactorValues, i: int) -> Placeable:
 def _make_hand_body(factors: FactorValues, i: int) -> Body:
     path = f"hand/{i}"
     asset = make_hand(factors, path)
-    # the hand points along its x: turned about the arm, then down, then to the side
+    # the hand points along its x: roll about the arm, then pitch, then azimuth
     angles = (
         factors.get_float(f"{path}/{name}") for name in ("azimuth_rad", "pitch_rad", "roll_rad")
     )
-    turn = Rotation.from_euler("ZYX", [*angles])
-    heights = [turn.apply(strand.points_m)[:, 2] - strand.radii_m for strand in asset.strands]
-    lowest = min(float(one.min()) for one in heights)
+    rotation = Rotation.from_euler("ZYX", [*angles])
+    heights = [rotation.apply(strand.points_m)[:, 2] - strand.radii_m for strand in asset.strands]
+    lowest = min(float(strand_heights.min()) for strand_heights in heights)
     x, y, _ = compute_position(factors, path, "radius", "angle_rad")
-    place = (x, y, factors.get_float(f"{path}/height_m") - lowest)
+    position = (x, y, factors.get_float(f"{path}/height_m") - lowest)
     surface = make_material(factors, f"hand_surface/{i}")
     return Body(
-        path, asset, surface, Pose(quaternion(turn), place), is_fixed=True, arrives_last=True
+        path, asset, surface, Pose(quaternion(rotation), position), is_fixed=True, arrives_last=True
     )
 
 
@@ -555,7 +575,7 @@ def _wrap_centered(body: Body, size_m: Vec3, radius_m: float) -> Placeable:
 
 
 def _compute_rotation(factors: FactorValues, path: str) -> Quaternion:
-    """Return a uniform rotation from three uniform numbers (Shoemake 1992), or one about the vertical."""
+    """Return a yaw rotation, or a uniform rotation from three uniform numbers (Shoemake 1992)."""
     if f"{path}/yaw_rad" in factors.values:
         return _compute_yaw_rotation(factors.get_float(f"{path}/yaw_rad"))
     a, b, c = (factors.get_float(f"{path}/rotation_{name}") for name in "abc")
@@ -569,39 +589,45 @@ def _compute_yaw_rotation(yaw_rad: float) -> Quaternion:
 
 
 def _compute_leaning_rotation(factors: FactorValues, path: str) -> Quaternion:
-    """Return a rotation that leans what was turned about the vertical."""
-    lean, way = factors.get_float(f"{path}/lean_rad"), factors.get_float(f"{path}/lean_angle_rad")
-    axis = np.array([-math.sin(way), math.cos(way), 0.0])
-    turn = Rotation.from_euler("z", factors.get_float(f"{path}/yaw_rad"))
-    return quaternion(Rotation.from_rotvec(lean * axis) * turn)
+    """Return a yaw rotation followed by a tilt off the vertical."""
+    lean, direction = (
+        factors.get_float(f"{path}/lean_rad"),
+        factors.get_float(f"{path}/lean_angle_rad"),
+    )
+    axis = np.array([-math.sin(direction), math.cos(direction), 0.0])
+    yaw = Rotation.from_euler("z", factors.get_float(f"{path}/yaw_rad"))
+    return quaternion(Rotation.from_rotvec(lean * axis) * yaw)
 
 
 def _compute_die_colors(factors: FactorValues, i: int) -> tuple[Color, Color]:
     """Return the linear colours of body and pips.
 
-    Pips are moved towards white or black until they are ``pip_contrast`` from what they stand on, both
-    colours of a body that is mottled, or else as far as they can be.
+    Pips are moved towards white or black until their sRGB distance to the body, and to the second
+    colour of a patterned body, is at least ``pip_contrast``; otherwise as far as possible.
     """
     white, black = (0.8, 0.8, 0.76), (0.02, 0.02, 0.02)
     tones: dict[str, Color] = {"white": white, "black": black}
     path, surface = f"die_color/{i}", f"die_surface/{i}"
     body = tones.get(factors.get_str(f"{path}/body_tone")) or get_color(factors, surface, "")
     pips = tones.get(factors.get_str(f"{path}/pip_tone")) or get_color(factors, path, "pip_")
-    grounds = [body]
+    backgrounds = [body]
     if factors.get_str(f"{surface}/family") != "plain":
         second = get_color(factors, surface, "second_")
-        grounds.append(_mix_colors(body, second, factors.get_float(f"{surface}/contrast")))
+        backgrounds.append(_mix_colors(body, second, factors.get_float(f"{surface}/contrast")))
 
     def compute_contrast(color: Color) -> float:
-        return min(math.dist(linear_to_srgb(color), linear_to_srgb(ground)) for ground in grounds)
+        return min(
+            math.dist(linear_to_srgb(color), linear_to_srgb(background))
+            for background in backgrounds
+        )
 
     choices = [_mix_colors(pips, tone, n / 4) for n in range(5) for tone in (white, black)]
-    least = factors.get_float(f"{path}/pip_contrast")
-    clear = (color for color in choices if compute_contrast(color) >= least)
-    return body, next(clear, max(choices, key=compute_contrast))
+    min_contrast = factors.get_float(f"{path}/pip_contrast")
+    valid = (color for color in choices if compute_contrast(color) >= min_contrast)
+    return body, next(valid, max(choices, key=compute_contrast))
 
 
 def _mix_colors(first: Color, second: Color, share: float) -> Color:
-    """Return a colour with a share of another one."""
+    """Return a linear blend of two colours."""
     r, g, b = ((1 - share) * a + share * b for a, b in zip(first, second, strict=True))
     return r, g, b

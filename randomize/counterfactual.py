@@ -1,4 +1,4 @@
-"""What a counterfactual has otherwise than its scene: groups drawn anew, factors set to values."""
+"""Interventions of counterfactual scenes: groups to resample and factors to set."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sim2cam.randomize.sampling_context import Value
 
 @dataclass(frozen=True)
 class Intervention:
-    """An intervention: what it does not name stays as it is, bit by bit.
+    """Intervention on a scene; all values outside it stay bit-identical.
 
     Attributes:
-        resamples: how often a group (``light``), one instance of it (``die/3``) or one factor
-            (``light/warmth``) is drawn again.
+        resamples: number of resamples of a group (``light``), an instance (``die/3``) or a factor
+            (``light/warmth``).
         settings: values of factors, ``light/warmth`` or ``die/3/edge_m``, or of a factor of all
             instances, ``die/edge_m``.
     """
@@ -26,7 +26,7 @@ class Intervention:
         return bool(self.settings) or any(self.resamples.values())
 
     def count_resamples(self, path: str) -> int:
-        """Return how often a factor is drawn again."""
+        """Return how often a factor is resampled."""
         return sum(
             times
             for name, times in self.resamples.items()
@@ -34,17 +34,18 @@ class Intervention:
         )
 
     def get_setting(self, path: str) -> Value | None:
-        """Return what a factor is set to; None when it is not."""
-        if not self.settings:  # as in nearly every scene; this is asked of every factor
+        """Return the value to which a factor is set; None if it is not set."""
+        if not self.settings:  # fast path: called for every factor
             return None
         return self.settings.get(path, self.settings.get(_strip_instance(path)))
 
     def list_instances(self) -> tuple[str, ...]:
-        """Return what it names of a single instance of a group: ``die/3``, ``die/3/edge_m``."""
-        return tuple(n for n in (*self.resamples, *self.settings) if _strip_instance(n) != n)
+        """Return the names that address a single instance: ``die/3``, ``die/3/edge_m``."""
+        names = (*self.resamples, *self.settings)
+        return tuple(name for name in names if _strip_instance(name) != name)
 
     def resample_again(self) -> Intervention:
-        """Return the change with each of its groups drawn once more."""
+        """Return the intervention with each of its groups resampled once more."""
         return replace(self, resamples={name: times + 1 for name, times in self.resamples.items()})
 
 

@@ -1,4 +1,4 @@
-"""Decals of what was drawn: what they say, and what they stick to."""
+"""Decals from sampled factors: their content and target surface."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from sim2cam.scene.decal import SIDE_COUNTS, Decal
 from sim2cam.scene.scene import Body
 
 DECAL_TARGETS = ("die", "board", "card", "tin", "carton", "paper", "mat", "table")
-"""What decals can be on, as bodies are named."""
+"""Targets of decals, as prefixes of body names."""
 
 _CHARACTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ0123456789-/."
 _DEFAULT_LENGTH = 8
 
 
 def add_decals(bodies: Sequence[Body], factors: FactorValues) -> tuple[Body, ...]:
-    """Return the bodies with the decals that were drawn; what none of them can carry is left out."""
-    found = list(bodies)
+    """Return the bodies with the sampled decals; a decal without a target body is skipped."""
+    decorated = list(bodies)
     for i in range(int(factors.get_float_or("layout/decal_count", 0))):
         path = f"decal/{i}"
-        place = factors.get_str(f"{path}/on")
-        there = [n for n, body in enumerate(found) if body.name.partition("/")[0] == place]
-        if there:
-            n = there[_pick_index(factors, f"{path}/which", len(there))]
-            body = found[n]
+        target = factors.get_str(f"{path}/on")
+        candidates = [
+            n for n, body in enumerate(decorated) if body.name.partition("/")[0] == target
+        ]
+        if candidates:
+            n = candidates[_pick_index(factors, f"{path}/which", len(candidates))]
+            body = decorated[n]
             decal = _make_decal(factors, path, SIDE_COUNTS[body.asset.kind])
-            found[n] = replace(body, decals=(*(body.decals or ()), decal))
-    return tuple(found)
+            decorated[n] = replace(body, decals=(*(body.decals or ()), decal))
+    return tuple(decorated)
 
 
 def _make_decal(factors: FactorValues, path: str, sides: int) -> Decal:
@@ -54,12 +56,12 @@ def _make_decal(factors: FactorValues, path: str, sides: int) -> Decal:
 
 
 def _pick_index(factors: FactorValues, path: str, count: int) -> int:
-    """Return which of so many a share, 0 to 1, stands for."""
+    """Return the index below ``count`` at a share from 0 to 1."""
     return min(int(factors.get_float(path) * count), count - 1)
 
 
 def _make_random_text(factors: FactorValues, path: str) -> str:
-    """Return a line that means nothing, as of a lot or a shelf life."""
+    """Return random characters, similar to a lot number."""
     rng = np.random.default_rng(factors.get_int(f"{path}/seed"))
     length = int(factors.get_float_or(f"{path}/length", _DEFAULT_LENGTH))
     return "".join(_CHARACTERS[n] for n in rng.integers(len(_CHARACTERS), size=length))

@@ -1,9 +1,9 @@
-"""Distributions as values: what a factor may be, written in a recipe and drawn by its own chance.
+"""Distributions of factors, as values that recipes contain.
 
-They add up and multiply, ``Uniform(0, 1) * 2 + Normal(...)``, refer to other factors, share a draw,
-and change over with the scene index. A plain number, word or yes/no stands for a constant. Each
-knows its extremes: the values between which, or among which, all its draws lie; they are int where all
-of these are whole.
+Distributions support arithmetic, ``Uniform(0, 1) * 2 + Normal(...)``, refer to other factors, share
+samples and change with the scene index. A plain number, string or boolean is a constant. The
+extremes of a distribution are the values between which, or among which, all its samples lie; they
+are ``int`` if all of them are whole.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sim2cam.randomize.sampling_context import SamplingContext, Value
 
 Values = tuple[Value, ...]
 ExtremesLookup = Callable[[str], Values]
-"""Gives the extremes of another factor by its path."""
+"""Function from the path of another factor to its extremes."""
 
 
 class DistributionBase:
-    """What can be added, multiplied and raised to a power, with others and with numbers."""
+    """Arithmetic of distributions: sums, products and powers, also with numbers."""
 
     def __add__(self, other: Any) -> Sum:
         return Sum((_to_distribution(self), _to_distribution(other)))
@@ -64,7 +64,7 @@ class DistributionBase:
 
 @dataclass(frozen=True)
 class Constant(DistributionBase):
-    """Always the same value."""
+    """Single value."""
 
     value: Value
     kind: Literal["constant"] = "constant"
@@ -80,7 +80,7 @@ class Constant(DistributionBase):
 
 @dataclass(frozen=True)
 class Uniform(DistributionBase):
-    """Every number from low to high alike."""
+    """Uniform distribution in [low, high)."""
 
     low: float
     high: float
@@ -94,13 +94,13 @@ class Uniform(DistributionBase):
         return float(context.rng.uniform(self.low, self.high))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return both ends."""
+        """Return both ends of the range."""
         return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
 class LogUniform(DistributionBase):
-    """Every ratio alike, from low to high, both above 0."""
+    """Distribution with a uniform logarithm in [low, high), where 0 < low <= high."""
 
     low: float
     high: float
@@ -117,13 +117,13 @@ class LogUniform(DistributionBase):
         return float(math.exp(context.rng.uniform(math.log(self.low), math.log(self.high))))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return both ends."""
+        """Return both ends of the range."""
         return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
 class Normal(DistributionBase):
-    """A normal distribution cut off at low and high."""
+    """Normal distribution truncated to [low, high]."""
 
     mean: float
     std: float
@@ -139,29 +139,29 @@ class Normal(DistributionBase):
         """Return a number in [low, high]."""
         low, high = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
         share = context.rng.random()
-        if low > 0:  # in the lower half the normal law keeps its digits
-            between = -_invert_truncated_normal(-high, -low, 1 - share)
+        if low > 0:  # mirrored: the CDF keeps its precision only in the lower tail
+            deviation = -_invert_truncated_normal(-high, -low, 1 - share)
         else:
-            between = _invert_truncated_normal(low, high, share)
-        return min(max(self.mean + self.std * between, self.low), self.high)
+            deviation = _invert_truncated_normal(low, high, share)
+        return min(max(self.mean + self.std * deviation, self.low), self.high)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return both ends."""
+        """Return both ends of the range."""
         return float(self.low), float(self.high)
 
 
 @dataclass(frozen=True)
 class Curve(DistributionBase):
-    """Any density of numbers: straight lines between points of value and weight."""
+    """Piecewise linear density through points of value and weight."""
 
     points: tuple[tuple[float, float], ...]
     kind: Literal["curve"] = "curve"
 
     def __post_init__(self) -> None:
-        places, weights = self.get_positions(), self.get_weights()
+        positions, weights = self.get_positions(), self.get_weights()
         _require(
-            len(places) > 1 and bool((np.diff(places) > 0).all()),
-            f"curve needs two points or more with rising values, not {places.tolist()}",
+            len(positions) > 1 and bool((np.diff(positions) > 0).all()),
+            f"curve needs two points or more with rising values, not {positions.tolist()}",
         )
         _require(
             bool((weights >= 0).all()) and weights.sum() > 0,
@@ -170,14 +170,14 @@ class Curve(DistributionBase):
 
     def get_positions(self) -> np.ndarray:
         """Return the values (n,) of the points."""
-        return np.array([place for place, _ in self.points])
+        return np.array([position for position, _ in self.points])
 
     def get_weights(self) -> np.ndarray:
         """Return the weights (n,) of the points."""
         return np.array([weight for _, weight in self.points])
 
     def sample(self, context: SamplingContext) -> float:
-        """Return a number between the first and the last value, by the inverse of the integral."""
+        """Return a number between the first and the last value by inverse transform sampling."""
         x, y = self.get_positions(), self.get_weights()
         areas = np.cumsum(np.diff(x) * (y[1:] + y[:-1]) / 2)
         below = context.rng.random() * areas[-1]
@@ -196,7 +196,7 @@ class Curve(DistributionBase):
 
 @dataclass(frozen=True)
 class Integers(DistributionBase):
-    """Every whole number from low to high, both included, alike."""
+    """Discrete uniform distribution over the integers in [low, high]."""
 
     low: int
     high: int
@@ -206,17 +206,17 @@ class Integers(DistributionBase):
         _require(self.low <= self.high, f"integers needs low <= high, not {self.low} > {self.high}")
 
     def sample(self, context: SamplingContext) -> int:
-        """Return a whole number in [low, high]."""
+        """Return an integer in [low, high]."""
         return int(context.rng.integers(self.low, self.high, endpoint=True))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return both ends."""
+        """Return both ends of the range."""
         return self.low, self.high
 
 
 @dataclass(frozen=True)
 class Choice(DistributionBase):
-    """One of several values, by weight; without weights all alike."""
+    """Categorical distribution; without weights all options are equally likely."""
 
     options: tuple[Value, ...]
     weights: tuple[float, ...] = ()
@@ -248,72 +248,78 @@ class Choice(DistributionBase):
 
 @dataclass(frozen=True)
 class Sum(DistributionBase):
-    """The sum of several, each drawn for itself."""
+    """Sum of independent distributions."""
 
     of: tuple[Distribution, ...]
     kind: Literal["sum"] = "sum"
 
     def sample(self, context: SamplingContext) -> float:
-        """Return the sum of their draws."""
+        """Return the sum of one sample of each."""
         return sum(_require_numbers(self.kind, (part.sample(context) for part in self.of)))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return the least and the greatest sum."""
+        """Return the smallest and the largest sum."""
         parts = [_require_numbers(self.kind, part.compute_extremes(lookup)) for part in self.of]
         return sum(map(min, parts)), sum(map(max, parts))
 
 
 @dataclass(frozen=True)
 class Product(DistributionBase):
-    """The product of several, each drawn for itself."""
+    """Product of independent distributions."""
 
     of: tuple[Distribution, ...]
     kind: Literal["product"] = "product"
 
     def sample(self, context: SamplingContext) -> float:
-        """Return the product of their draws."""
+        """Return the product of one sample of each."""
         return math.prod(_require_numbers(self.kind, (part.sample(context) for part in self.of)))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return the least and the greatest product."""
+        """Return the smallest and the largest product."""
         ends: Values = (1, 1)
         for part in self.of:
-            found = _require_numbers(self.kind, part.compute_extremes(lookup))
-            corners = [
-                a * b for a in _require_numbers(self.kind, ends) for b in (min(found), max(found))
+            factors = _require_numbers(self.kind, part.compute_extremes(lookup))
+            products = [
+                a * b
+                for a in _require_numbers(self.kind, ends)
+                for b in (min(factors), max(factors))
             ]
-            ends = min(corners), max(corners)
+            ends = min(products), max(products)
         return ends
 
 
 @dataclass(frozen=True)
 class Power(DistributionBase):
-    """Another to a fixed exponent."""
+    """Distribution raised to a fixed exponent."""
 
     of: Distribution
     exponent: float
     kind: Literal["power"] = "power"
 
     def sample(self, context: SamplingContext) -> float:
-        """Return its draw to the exponent."""
+        """Return a sample raised to the exponent."""
         (base,) = _require_numbers(self.kind, [self.of.sample(context)])
         return float(base**self.exponent)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return the powers of both ends; refuses bases of which it is not defined."""
-        found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
-        low, high = min(found), max(found)
-        least = "above 0" if self.exponent < 0 else "0 or more"
+        """Return the powers of both ends.
+
+        Raises:
+            ValueError: if the power is undefined for a base in the range.
+        """
+        bases = _require_numbers(self.kind, self.of.compute_extremes(lookup))
+        low, high = min(bases), max(bases)
+        allowed = "above 0" if self.exponent < 0 else "0 or more"
         _require(
             low > 0 or (low == 0 and self.exponent >= 0),
-            f"power {self.exponent:g} needs numbers {least}, not {low:g}",
+            f"power {self.exponent:g} needs numbers {allowed}, not {low:g}",
         )
         return float(low**self.exponent), float(high**self.exponent)
 
 
 @dataclass(frozen=True)
 class Clip(DistributionBase):
-    """Another, with what lies below low or above high moved there."""
+    """Distribution clamped to [low, high]."""
 
     of: Distribution
     low: float
@@ -324,77 +330,83 @@ class Clip(DistributionBase):
         _require(self.low <= self.high, f"clip needs low <= high, not {self.low} > {self.high}")
 
     def sample(self, context: SamplingContext) -> float:
-        """Return its draw, in [low, high]."""
+        """Return a sample clamped to [low, high]."""
         return self._clamp(*_require_numbers(self.kind, [self.of.sample(context)]))
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return both ends, clipped."""
-        found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
-        return self._clamp(min(found)), self._clamp(max(found))
+        """Return both ends, clamped."""
+        ends = _require_numbers(self.kind, self.of.compute_extremes(lookup))
+        return self._clamp(min(ends)), self._clamp(max(ends))
 
     def _clamp(self, value: float) -> float:
-        """Return the value in [low, high]; a whole one stays int where its bound is whole."""
-        moved = min(max(value, self.low), self.high)
-        is_whole = isinstance(value, int) and float(moved).is_integer()
-        return int(moved) if is_whole else moved
+        """Return the clamped value; an ``int`` stays one if its bound is whole."""
+        clamped = min(max(value, self.low), self.high)
+        is_whole = isinstance(value, int) and float(clamped).is_integer()
+        return int(clamped) if is_whole else clamped
 
 
 @dataclass(frozen=True)
 class Rounded(DistributionBase):
-    """Another, rounded to the nearest whole number; halves to the even one."""
+    """Distribution rounded to the nearest integer, half to even."""
 
     of: Distribution
     kind: Literal["rounded"] = "rounded"
 
     def sample(self, context: SamplingContext) -> int:
-        """Return its draw as a whole number."""
+        """Return a sample rounded to an integer."""
         return round(_require_numbers(self.kind, [self.of.sample(context)])[0])
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
         """Return both ends, rounded."""
-        found = _require_numbers(self.kind, self.of.compute_extremes(lookup))
-        return round(min(found)), round(max(found))
+        ends = _require_numbers(self.kind, self.of.compute_extremes(lookup))
+        return round(min(ends)), round(max(ends))
 
 
 @dataclass(frozen=True)
 class Same(DistributionBase):
-    """What another factor is, by its path: ``light/warmth``, ``view/0/tilt_rad``, or
-    ``die/*/edge_m`` for that of the instance with the same number.
+    """Value of another factor.
+
+    Attributes:
+        factor: path of the other factor, as ``light/warmth`` or ``view/0/tilt_rad``;
+            ``die/*/edge_m`` refers to the instance with the same number.
     """
 
     factor: str
     kind: Literal["same"] = "same"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return the other factor's value."""
+        """Return the value of the other factor."""
         return context.get_value(self.factor)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return the other factor's."""
+        """Return the extremes of the other factor."""
         return lookup(self.factor)
 
 
 @dataclass(frozen=True)
 class Shared(DistributionBase):
-    """One draw for all instances of a group, as one exposure for all cameras of a scene."""
+    """One sample for all instances of a group, such as one exposure for all cameras."""
 
     of: Distribution
     kind: Literal["shared"] = "shared"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return what every instance draws."""
+        """Return the sample of all instances."""
         return self.of.sample(context.shared)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return those of what is shared."""
+        """Return the extremes of the shared distribution."""
         return self.of.compute_extremes(lookup)
 
 
 @dataclass(frozen=True)
 class Given(DistributionBase):
-    """One distribution for each value of another factor, ``otherwise`` for all that are not named.
+    """Conditional distribution: one for each value of another factor.
 
-    Cases are named as in JSON: ``wood``, ``3`` (for 3.0, too), ``true``.
+    Attributes:
+        factor: path of the other factor, as in ``Same``.
+        cases: distributions by value, written as in JSON: ``wood``, ``3`` (also for 3.0), ``true``.
+        otherwise: distribution for all other values.
     """
 
     factor: str
@@ -403,33 +415,37 @@ class Given(DistributionBase):
     kind: Literal["given"] = "given"
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return the draw of the case that holds."""
+        """Return a sample of the case that applies."""
         case = self.cases.get(format_case(context.get_value(self.factor)), self.otherwise)
-        assert case is not None  # extremes has refused what no case covers
+        assert case is not None  # compute_extremes refuses values without a case
         return case.sample(context)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return those of all cases that can occur; refuse a value without a case."""
-        found = lookup(self.factor)
+        """Return the extremes of all possible cases.
+
+        Raises:
+            ValueError: if a value of the other factor has no case.
+        """
+        values = lookup(self.factor)
         _require(
-            _is_categorical(found) or self.otherwise is not None,
-            f"given needs otherwise, as '{self.factor}' is a number",
+            _is_categorical(values) or self.otherwise is not None,
+            f"given needs otherwise, because '{self.factor}' is a number",
         )
-        for value in found if self.otherwise is None else ():
+        for value in values if self.otherwise is None else ():
             name = format_case(value)
             _require(name in self.cases, f"given has no case for '{self.factor}' = {name}")
-        parts = [case for name, case in self.cases.items() if _is_possible_case(name, found)]
+        parts = [case for name, case in self.cases.items() if _is_possible_case(name, values)]
         parts += [self.otherwise] if self.otherwise else []
         return tuple(value for part in parts for value in part.compute_extremes(lookup))
 
     def check_cases(self, extremes: Values) -> None:
-        """Refuse a case that cannot occur.
+        """Raise ``ValueError`` if a case cannot occur.
 
         Args:
             extremes: extremes of the other factor.
 
         Raises:
-            ValueError: naming the case and what can occur.
+            ValueError: with the case and the possible values.
         """
         for name in self.cases:
             if _is_possible_case(name, extremes):
@@ -444,7 +460,7 @@ class Given(DistributionBase):
 
 @dataclass(frozen=True)
 class Each(DistributionBase):
-    """One distribution for each instance of a group, by its number; the last one for all further ones."""
+    """One distribution per instance of a group; the last one applies to all further instances."""
 
     of: tuple[Distribution, ...]
     kind: Literal["each"] = "each"
@@ -453,21 +469,21 @@ class Each(DistributionBase):
         _require(len(self.of) > 0, "each needs at least one instance")
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return the draw of that of the instance's number."""
+        """Return a sample of the distribution of this instance."""
         number = int(context.instance or 0)
         return self.of[min(number, len(self.of) - 1)].sample(context)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return those of all instances."""
+        """Return the extremes of all instances."""
         return tuple(value for part in self.of for value in part.compute_extremes(lookup))
 
 
 @dataclass(frozen=True)
 class Column(DistributionBase):
-    """One column of a table whose rows are drawn whole, as the numbers of one measured camera.
+    """Column of a table whose rows are sampled jointly, such as the parameters of measured cameras.
 
-    Columns of a table, in whatever factors, are drawn together: once a scene, or once for each
-    instance of a group that has several.
+    All columns of a table, in any factors, use the same row: one per scene, or one per instance of
+    a group with several instances.
     """
 
     table: str
@@ -478,7 +494,7 @@ class Column(DistributionBase):
         _require(len(self.values) > 0, "column needs at least one value")
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return the value in the row that was drawn."""
+        """Return the value in the sampled row."""
         return self.values[context.sample_row(self.table, len(self.values))]
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
@@ -488,11 +504,11 @@ class Column(DistributionBase):
 
 @dataclass(frozen=True)
 class Quota(DistributionBase):
-    """Strata that get exactly their shares of the scenes, in seeded blocks over the index.
+    """Stratified distribution: each stratum has an exact share of the scenes, in seeded blocks.
 
     Attributes:
-        of: what is drawn in each stratum.
-        shares: scenes of each in a block of ``sum(shares)`` scenes; one each when left out.
+        of: distribution of each stratum.
+        shares: scenes of each stratum in a block of ``sum(shares)`` scenes; default 1 each.
     """
 
     of: tuple[Distribution, ...]
@@ -504,20 +520,20 @@ class Quota(DistributionBase):
         check_shares(self.kind, self.shares, len(self.of))
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return the draw of the stratum that the scene belongs to."""
+        """Return a sample of the stratum of this scene."""
         return self.of[context.assign_stratum(self.shares or (1,) * len(self.of))].sample(context)
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return those of all strata."""
+        """Return the extremes of all strata."""
         return tuple(value for part in self.of for value in part.compute_extremes(lookup))
 
 
 @dataclass(frozen=True)
 class Schedule(DistributionBase):
-    """Distributions that hold at given scene indices; in between, one goes over into the next.
+    """Distributions at given scene indices, interpolated in between.
 
-    Numbers move in a straight line from what the one gives to what the other gives for the same
-    chance; words change over with a probability that rises so.
+    Numbers are interpolated linearly between samples of both distributions from the same random
+    state. Strings switch with linearly increasing probability.
     """
 
     over: tuple[tuple[int, Distribution], ...]
@@ -531,23 +547,23 @@ class Schedule(DistributionBase):
         )
 
     def sample(self, context: SamplingContext) -> Value:
-        """Return a draw of what holds at the scene's index."""
+        """Return a sample at the index of the scene."""
         later = next((i for i, (start, _) in enumerate(self.over) if start > context.index), None)
         if later in (0, None):
             return self.over[0 if later == 0 else -1][1].sample(context)
         (start, before), (end, after) = self.over[later - 1 : later + 1]
-        old = before.sample(context.clone())
+        earlier = before.sample(context.clone())
         return _interpolate(
-            old, after.sample(context), (context.index - start) / (end - start), context
+            earlier, after.sample(context), (context.index - start) / (end - start), context
         )
 
     def compute_extremes(self, lookup: ExtremesLookup) -> Values:
-        """Return those of all its distributions."""
+        """Return the extremes of all distributions."""
         return tuple(value for _, part in self.over for value in part.compute_extremes(lookup))
 
 
 def as_distribution(value: Any) -> Any:
-    """Return a plain number, word or yes/no as a constant, and everything else as it is."""
+    """Return a plain number, string or boolean as a constant, and other values unchanged."""
     return Constant(value) if isinstance(value, bool | int | float | str) else value
 
 
@@ -561,7 +577,7 @@ Distribution = Annotated[
 
 
 def iterate_parts(distribution: Distribution) -> Iterator[Distribution]:
-    """Yield a distribution and all that it is made of."""
+    """Yield a distribution and all distributions nested in it."""
     yield distribution
     for entry in fields(distribution):
         for part in _iterate_distributions(getattr(distribution, entry.name)):
@@ -569,7 +585,7 @@ def iterate_parts(distribution: Distribution) -> Iterator[Distribution]:
 
 
 def to_toml(distribution: Distribution) -> str:
-    """Return a distribution as a recipe writes it, on one line."""
+    """Return a distribution in recipe syntax, on one line."""
     if isinstance(distribution, Constant):
         return _format_toml(distribution.value)
     return _format_toml(_ADAPTER.dump_python(distribution, exclude_none=True))
@@ -579,7 +595,7 @@ _ADAPTER: TypeAdapter[Distribution] = TypeAdapter(Distribution)
 
 
 def format_case(value: Value) -> str:
-    """Return how a case of ``given`` names a value: ``wood``, ``true``, ``3`` for 3.0, too."""
+    """Return the key of a value in ``given``: ``wood``, ``true``, ``3`` (also for 3.0)."""
     if isinstance(value, bool):
         return str(value).lower()
     is_whole = isinstance(value, float) and value.is_integer()
@@ -587,7 +603,7 @@ def format_case(value: Value) -> str:
 
 
 def _is_categorical(extremes: Values) -> bool:
-    """Return whether the extremes of a factor are all the values that it can be."""
+    """Return whether the extremes of a factor are all its possible values."""
     return all(isinstance(value, bool | str) for value in extremes)
 
 
@@ -596,26 +612,28 @@ def _select_numbers(extremes: Values) -> list[float]:
 
 
 def _is_possible_case(name: str, extremes: Values) -> bool:
-    """Return whether a factor with these extremes can be what a case names."""
+    """Return whether a factor with these extremes can take the value of a case."""
     return name in map(format_case, extremes) or _is_number_within(name, _select_numbers(extremes))
 
 
 def _is_number_within(name: str, numbers: Sequence[float]) -> bool:
-    """Return whether a case, as ``format_case`` writes it, is one of the numbers between some."""
+    """Return whether a case is a number in the range of ``numbers`` in canonical form."""
     try:
         value = float(name)
     except ValueError:
         return False
     are_whole = all(isinstance(number, int) for number in numbers)
-    is_there = bool(numbers) and min(numbers) <= value <= max(numbers)
-    return is_there and name == format_case(value) and (value.is_integer() or not are_whole)
+    is_inside = bool(numbers) and min(numbers) <= value <= max(numbers)
+    return is_inside and name == format_case(value) and (value.is_integer() or not are_whole)
 
 
 def check_shares(kind: str, shares: tuple[int, ...], count: int) -> None:
-    """Refuse shares that do not fit so many strata.
+    """Raise ``ValueError`` if shares do not match the number of strata or are too large.
 
-    Raises:
-        ValueError: naming them.
+    Args:
+        kind: kind of distribution, for the message.
+        shares: scenes of each stratum in a block; empty for 1 each.
+        count: number of strata.
     """
     if shares:
         _require(len(shares) == count, f"{kind} has {count} strata but {len(shares)} shares")
@@ -657,8 +675,8 @@ def _format_toml(value: Any) -> str:
 
 
 def _order_kind_first(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    chosen = [(name, value) for name, value in table.items() if value != ()]
-    return sorted(chosen, key=lambda entry: entry[0] != "kind")
+    entries = [(name, value) for name, value in table.items() if value != ()]
+    return sorted(entries, key=lambda entry: entry[0] != "kind")
 
 
 def _format_key(name: str) -> str:
@@ -668,29 +686,28 @@ def _format_key(name: str) -> str:
 def _interpolate(before: Value, after: Value, share: float, context: SamplingContext) -> Value:
     if isinstance(before, bool | str) or isinstance(after, bool | str):
         return after if context.rng.random() < share else before
-    moved = before + share * (after - before)
-    return round(moved) if isinstance(before, int) and isinstance(after, int) else moved
+    value = before + share * (after - before)
+    return round(value) if isinstance(before, int) and isinstance(after, int) else value
 
 
 def _to_distribution(value: Any) -> Distribution:
-    found: Distribution = as_distribution(value)
-    if not isinstance(found, DistributionBase):
-        raise TypeError(f"{type(value).__name__} is no distribution and no number")
-    return found
+    distribution: Distribution = as_distribution(value)
+    if not isinstance(distribution, DistributionBase):
+        raise TypeError(f"{type(value).__name__} is neither a distribution nor a number")
+    return distribution
 
 
 def _require_numbers(kind: str, values: Any) -> list[float]:
-    found = list(values)
-    for value in found:
-        _require(not isinstance(value, bool | str), f"{kind} needs numbers, not {value!r}")
-    return found
+    numbers = list(values)
+    for number in numbers:
+        _require(not isinstance(number, bool | str), f"{kind} needs numbers, not {number!r}")
+    return numbers
 
 
 def _invert_truncated_normal(low: float, high: float, quantile: float) -> float:
-    """Return the number below which a share lies of the normal law from low to high.
+    """Return the quantile of the standard normal distribution truncated to [low, high], low <= 0.
 
-    Low is 0 or less. Where next to nothing of the law lies below high, logarithms of shares keep digits
-    that the shares themselves do not have.
+    Far in the lower tail, logarithms keep the precision that the probabilities lose.
     """
     if high < _TAIL_LIMIT:
         above_low = quantile + (1 - quantile) * math.exp(log_ndtr(low) - log_ndtr(high))
@@ -699,9 +716,7 @@ def _invert_truncated_normal(low: float, high: float, quantile: float) -> float:
     return float(ndtri(below + quantile * (ndtr(high) - below)))
 
 
-_TAIL_LIMIT = (
-    -37.0
-)  # standard deviations, below which a share is less than floats have all digits of
+_TAIL_LIMIT = -37.0  # standard deviations; below, the CDF is a subnormal float
 
 
 def _require(condition: bool, message: str) -> None:

@@ -1,8 +1,8 @@
-"""A domain: every factor of a tabletop scene with the distribution it is drawn from.
+"""Factor groups of a tabletop scene: one distribution per factor.
 
-A group is a frozen dataclass whose fields are distributions. Its factors are drawn from streams of
-their own, named ``group/factor`` (``die/3/edge_m`` for the fourth die), so that adding a factor or
-redrawing a group changes nothing else.
+A group is a frozen dataclass whose fields are distributions. Each factor is sampled from its own
+random stream, named ``group/factor`` (``die/3/edge_m`` for the fourth die). Adding a factor or
+resampling a group therefore changes no other value.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ from sim2cam.randomize.distributions import Distribution
 
 @dataclass(frozen=True)
 class LayoutFactors:
-    """How many objects there are, and how they come to lie.
+    """Object counts, supporting surface and initial placement.
 
     Attributes:
-        distractor_count: number of things that are not to be found.
-        surface: ``table``, ``mat`` (on the table), ``tray`` (with walls), ``bin`` (floor and walls of
-            one stuff) or ``shelf`` (boards above each other, open towards -y, with things on each).
-        region_m: radius in which the objects are dropped.
-        drop_height_m: height of the lowest one.
-        speed_m_s, spin_rad_s: how fast they are thrown, sideways and around.
+        distractor_count: number of unlabelled distractors.
+        surface: ``table``, ``mat`` (on the table), ``tray`` (with walls), ``bin`` (floor and walls
+            of one material) or ``shelf`` (boards above each other, open towards -y, with objects on
+            each).
+        region_m: radius of the drop region.
+        drop_height_m: height of the lowest object.
+        speed_m_s, spin_rad_s: initial horizontal velocity and spin.
         surface_side_m: side of mat, tray, bin or shelf.
-        aspect: its other side, over the first.
-        wall_m: height of the walls of tray or bin, and from board to board of a shelf.
-        shelf_count: boards of the shelf on which things lie.
-        object_count: number of objects from files; none when it is left out.
-        die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, bolt_count,
-            nut_count: number of each; none when it is left out.
-        cable_count, paper_count, hand_count: number of each, which are in the way; none when it is left
-            out.
-        fixture_count: number of things that stand fixed; none when it is left out.
-        decal_count: number of decals on all things together; none when it is left out.
-        same_look: whether all dice look like the first one.
-        arrangement: how what is to be found is let go, as ``arrange`` tells; ``throw`` when it is
-            left out.
+        aspect: second side of the surface over the first.
+        wall_m: height of the walls of a tray or bin; distance between the boards of a shelf.
+        shelf_count: number of shelf boards with objects.
+        object_count: number of objects from files; default 0.
+        die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count,
+            bolt_count, nut_count: number of objects of each kind; default 0.
+        cable_count, paper_count, hand_count: number of occluders of each kind; default 0.
+        fixture_count: number of fixed objects; default 0.
+        decal_count: number of decals on all objects together; default 0.
+        same_look: whether all dice share the appearance of the first one.
+        arrangement: initial placement of the targets, one of ``Arrangement``; default ``throw``.
     """
 
     distractor_count: Distribution
@@ -72,18 +71,17 @@ class LayoutFactors:
 
 @dataclass(frozen=True)
 class SurfaceFactors:
-    """A material: two colours (hue, saturation, value, 0 to 1 each) in a pattern.
+    """Surface material: a pattern of two colours (hue, saturation and value, 0 to 1 each).
 
     Attributes:
-        material: a family of ``families``, whose distributions take the place of the others here, or
-            ``own`` for these.
-        metallic, emission, relief: see ``scene.material``; 0 when they are left out.
-        dust, scratches, stains, fingerprints, edges: see ``scene.material.Wear``; 0 when they are
-            left out.
-        picture: a name among the recipe's ``[pictures]``, in the place of colours and pattern, or
-            ``none``.
-        picture_m: how wide a picture is that does not say itself. On tables a wider one than half a
-            metre lies in the middle, its mirror images around it.
+        material: a family of ``material_families``, whose distributions replace the others of this
+            group, or ``own`` to keep them.
+        metallic, emission, relief: see ``scene.material``; default 0.
+        dust, scratches, stains, fingerprints, edges: see ``scene.material.Wear``; default 0.
+        picture: name of an image in the recipe's ``[pictures]``, which replaces colours and
+            pattern, or ``none``.
+        picture_m: width of images that do not define one. On tables, an image wider than 0.5 m is
+            centred and continued by its mirror images.
     """
 
     family: Distribution
@@ -114,16 +112,16 @@ class SurfaceFactors:
 
 @dataclass(frozen=True)
 class DropFactors:
-    """Where one object is let go, and how its mass lies in it.
+    """Initial position, motion and mass distribution of one object.
 
     Attributes:
-        throw_angle_rad, throw_radius: where in the region it is dropped.
-        azimuth_rad, share: direction and share of the layout's speed and spin.
-        mass_offset_x, mass_offset_y, mass_offset_z: how far the centre of its mass is off the middle,
-            over its sides along its own axes; 0 when it is left out.
-        drag, spin_drag: share of velocity and spin that it loses in a second; 0 when it is left out.
-        x_m, y_m, z_m: where a ``placed`` layout lets it go: its origin, and its lowest point above the
-            table; 0 when it is left out.
+        throw_angle_rad, throw_radius: position in the drop region, polar.
+        azimuth_rad, share: direction of motion, and share of the layout's speed and spin.
+        mass_offset_x, mass_offset_y, mass_offset_z: offset of the centre of mass from the centre,
+            over the side along the same axis of the object; default 0.
+        drag, spin_drag: share of linear and angular velocity lost per second; default 0.
+        x_m, y_m, z_m: position in a ``placed`` layout: origin in x and y, lowest point above the
+            table in z; default 0.
     """
 
     throw_angle_rad: Distribution
@@ -142,11 +140,13 @@ class DropFactors:
 
 @dataclass(frozen=True)
 class TumblingDropFactors(DropFactors):
-    """An object that is let go turned anyhow.
+    """Drop of an object in any orientation.
 
     Attributes:
-        rotation_a, rotation_b, rotation_c: three numbers of 0 to 1 that make a uniform rotation.
-        yaw_rad: instead, how it is turned about the vertical, standing as its own frame has it.
+        rotation_a, rotation_b, rotation_c: three numbers from 0 to 1 that define a uniform
+            rotation.
+        yaw_rad: rotation about the vertical that replaces the uniform rotation; the object stands
+            upright in its own frame.
     """
 
     rotation_a: Distribution
@@ -157,11 +157,11 @@ class TumblingDropFactors(DropFactors):
 
 @dataclass(frozen=True)
 class FlatDropFactors(DropFactors):
-    """A flat thing that is let go upper side up, or nearly.
+    """Drop of a flat object with its upper side up, or nearly so.
 
     Attributes:
-        yaw_rad: how it is turned about the vertical.
-        lean_rad, lean_angle_rad: how far it leans then, and which way.
+        yaw_rad: rotation about the vertical.
+        lean_rad, lean_angle_rad: tilt off the vertical, and its direction.
     """
 
     yaw_rad: Distribution
@@ -171,10 +171,10 @@ class FlatDropFactors(DropFactors):
 
 @dataclass(frozen=True)
 class DieFactors(TumblingDropFactors):
-    """Shape and mechanics of one die; lengths over its edge except ``edge_m``.
+    """Shape and mechanics of one die; lengths relative to its edge except ``edge_m``.
 
     Attributes:
-        pip_ace, pip_two, pip_three, pip_rows: as ``Pips`` has them; 1 without them.
+        pip_ace, pip_two, pip_three, pip_rows: scales of ``scene.shape.Pips``; default 1.
     """
 
     edge_m: Distribution
@@ -196,11 +196,11 @@ class DieFactors(TumblingDropFactors):
 
 @dataclass(frozen=True)
 class DieColorFactors:
-    """Tones of one die: ``white``, ``black`` or ``color`` (then by hue, saturation, value).
+    """Body and pip colours of one die: ``white``, ``black`` or ``color`` (hue, saturation, value).
 
     Attributes:
-        pip_contrast: least distance between pips and what they stand on in sRGB, 0 to 1; pips nearer than
-            that are moved towards white or black.
+        pip_contrast: minimum sRGB distance between pips and body, each channel from 0 to 1. Pips
+            closer than this are moved towards white or black.
     """
 
     body_tone: Distribution
@@ -216,11 +216,12 @@ class FileObjectFactors(TumblingDropFactors):
     """One object of the recipe's ``[assets]``.
 
     Attributes:
-        mass_share, friction_share, restitution_share: how far within the interval of each asset, 0
-            to 1; the asset says the interval.
-        asset: its name, as ``sim2cam assets`` lists it; when left out all are alike.
-        joints: for each joint of an asset, by its name, how far it is on its way from its lower (0) to
-            its upper limit (1); those left out stand anywhere there.
+        mass_share, friction_share, restitution_share: position within the interval that the asset
+            defines, 0 to 1.
+        asset: name of the asset, as listed by ``sim2cam assets``; default: all with equal
+            probability.
+        joints: position of each joint, by name, from its lower (0) to its upper limit (1); default:
+            uniform.
     """
 
     mass_share: Distribution
@@ -232,13 +233,13 @@ class FileObjectFactors(TumblingDropFactors):
 
 @dataclass(frozen=True)
 class FixtureFactors:
-    """A thing of the recipe's ``[assets]`` that stands fixed: a robot, a piece of furniture.
+    """One fixed object of the recipe's ``[assets]``, such as a robot or furniture.
 
     Attributes:
-        x_m, y_m, z_m: where its origin is, from the middle of the table.
-        yaw_rad: how it is turned about the vertical.
-        labelled: whether it is to be found.
-        friction_share, asset, joints: as an object has them.
+        x_m, y_m, z_m: position of its origin relative to the centre of the table.
+        yaw_rad: rotation about the vertical.
+        labelled: whether it is a labelled target.
+        friction_share, asset, joints: as in ``FileObjectFactors``.
     """
 
     x_m: Distribution
@@ -253,14 +254,14 @@ class FixtureFactors:
 
 @dataclass(frozen=True)
 class BlockFactors(TumblingDropFactors):
-    """One block: a cube, or a brick.
+    """One cuboid block.
 
     Attributes:
-        category: what it is labelled as, of the recipe's categories. With ``given``, colours and
-            sides follow it.
-        length_m: its first side.
-        width, height: the others, over the first.
-        rounding: radius of edges, over the shortest side.
+        category: label, one of the recipe's categories. Colours and sides can depend on it with
+            ``given``.
+        length_m: first side.
+        width, height: other sides, over the first.
+        rounding: edge radius, over the shortest side.
     """
 
     category: Distribution
@@ -275,11 +276,11 @@ class BlockFactors(TumblingDropFactors):
 
 @dataclass(frozen=True)
 class BoardFactors(FlatDropFactors):
-    """One calibration board; see ``scene.asset.Board``.
+    """One calibration board; see ``scene.shape.Board``.
 
     Attributes:
-        ink: how much light its dark squares return.
-        held: whether it hangs where it is let go, as if somebody held it there.
+        ink: reflectance of its dark squares.
+        held: whether it is fixed in its initial pose, as if held by a person.
     """
 
     pattern: Distribution
@@ -300,17 +301,17 @@ class BoardFactors(FlatDropFactors):
 
 @dataclass(frozen=True)
 class CardFactors(FlatDropFactors):
-    """One playing card; see ``scene.asset.Card``.
+    """One playing card; see ``scene.shape.Card``.
 
     Attributes:
         face: rank and suit, as ``10H``.
-        face_down: whether it shows its back.
-        width_m, thickness_m: sides.
-        aspect: its height over its width.
-        corner: radius of its corners over its width.
+        face_down: whether its back is up.
+        width_m, thickness_m: width and thickness.
+        aspect: height over width.
+        corner: corner radius over width.
         back_hue, back_saturation, back_value: colour of the print on its back.
-        pictured: whether its face is the one of the recipe's ``[pictures]`` that is named as it is,
-            as ``10H.jpg``, and its back ``back.jpg``, where there is one.
+        pictured: whether to use images of the recipe's ``[pictures]``: the one named after the face
+            (``10H.jpg``) and, if present, ``back.jpg``.
     """
 
     face: Distribution
@@ -333,8 +334,8 @@ class TwistyFactors(TumblingDropFactors):
     """One twisty cube; see ``scene.twisty.TwistyCube``.
 
     Attributes:
-        scramble: number of the scramble that its colours have been through, 0 to ``SCRAMBLES - 1``.
-        turned, turned_rad: the face that is not quite where it belongs, and how far it is turned.
+        scramble: number of the scramble, 0 to ``N_SCRAMBLES - 1``.
+        turned, turned_rad: face that is not aligned, and its angle.
     """
 
     edge_m: Distribution
@@ -352,7 +353,7 @@ class TwistyFactors(TumblingDropFactors):
 
 @dataclass(frozen=True)
 class TwistyColorFactors:
-    """The six colours of one twisty cube, before any move."""
+    """Six face colours of one twisty cube before any move."""
 
     up_hue: Distribution
     up_saturation: Distribution
@@ -376,10 +377,10 @@ class TwistyColorFactors:
 
 @dataclass(frozen=True)
 class PrintFactors:
-    """What is printed on one tin, carton or paper; see ``scene.packages.Label``.
+    """Print on one tin, carton or paper; see ``scene.packages.PackageLabel``.
 
     Attributes:
-        picture: a name among the recipe's ``[pictures]``, or ``none``.
+        picture: name of an image in the recipe's ``[pictures]``, or ``none``.
     """
 
     seed: Distribution
@@ -400,9 +401,9 @@ class TinFactors(TumblingDropFactors):
     """One tin.
 
     Attributes:
-        category: what it is labelled as and what it says, of the recipe's categories.
-        radius_m: of it.
-        height: its height over its width.
+        category: label and printed text, one of the recipe's categories.
+        radius_m: radius.
+        height: height over diameter.
     """
 
     category: Distribution
@@ -418,9 +419,9 @@ class CartonFactors(TumblingDropFactors):
     """One printed box.
 
     Attributes:
-        category: what it is labelled as and what it says, of the recipe's categories.
-        height_m: its upright side.
-        width, depth: the others, along its front and from there to its back, over the first.
+        category: label and printed text, one of the recipe's categories.
+        height_m: upright side.
+        width, depth: side along the front and side from front to back, over the height.
     """
 
     category: Distribution
@@ -437,10 +438,10 @@ class BoltFactors(TumblingDropFactors):
     """One bolt; see ``scene.fasteners.Bolt``.
 
     Attributes:
-        category: what it is labelled as, of the recipe's categories.
-        diameter_m: of its thread.
-        length, pitch, head, head_height: over that.
-        threaded: how much of its length has a thread.
+        category: label, one of the recipe's categories.
+        diameter_m: thread diameter.
+        length, pitch, head, head_height: over the diameter.
+        threaded: threaded share of its length.
     """
 
     category: Distribution
@@ -460,9 +461,9 @@ class NutFactors(TumblingDropFactors):
     """One nut; see ``scene.fasteners.Nut``.
 
     Attributes:
-        category: what it is labelled as, of the recipe's categories.
-        diameter_m: of its thread.
-        pitch, across, height: over that.
+        category: label, one of the recipe's categories.
+        diameter_m: thread diameter.
+        pitch, across, height: over the diameter.
     """
 
     category: Distribution
@@ -477,15 +478,16 @@ class NutFactors(TumblingDropFactors):
 
 @dataclass(frozen=True)
 class DistractorFactors:
-    """A thing that is not to be found.
+    """One unlabelled distractor.
 
     Attributes:
-        shape: ``box``, ``cylinder``, ``sphere``, or ``asset``, which has a size of its own.
-        size_m: its longest side.
-        flatness: height over that.
-        slimness: second side over the first.
-        radius, angle_rad: where it is dropped, the radius over that of the objects.
-        asset: the name of one of the recipe's ``[assets.clutter]``; when left out all are alike.
+        shape: ``box``, ``cylinder``, ``sphere`` or ``asset`` (which has its own size).
+        size_m: longest side.
+        flatness: height over the longest side.
+        slimness: second side over the longest.
+        radius, angle_rad: drop position, polar; radius over ``layout.region_m``.
+        asset: name of one of the recipe's ``[assets.clutter]``; default: all with equal
+            probability.
     """
 
     shape: Distribution
@@ -500,15 +502,15 @@ class DistractorFactors:
 
 @dataclass(frozen=True)
 class CableFactors:
-    """A cable that lies among the objects.
+    """One cable among the objects.
 
     Attributes:
-        radius_m, length_m: of it.
-        sway_rad, ripple_rad: how far its direction swings, in one wave and in another that is thrice
-            as fast.
-        phase_rad: where on these waves it begins.
-        radius, angle_rad: where its middle lies, the radius over that of the objects.
-        yaw_rad: how it is turned.
+        radius_m, length_m: radius and length.
+        sway_rad, ripple_rad: amplitudes of its direction: one wave, and one of three times its
+            frequency.
+        phase_rad: phase of both waves at its start.
+        radius, angle_rad: position of its centre, polar; radius over ``layout.region_m``.
+        yaw_rad: rotation about the vertical.
     """
 
     radius_m: Distribution
@@ -523,14 +525,14 @@ class CableFactors:
 
 @dataclass(frozen=True)
 class PaperFactors:
-    """A sheet of paper, stiff, that is dropped on the objects.
+    """One rigid sheet of paper dropped on the objects.
 
     Attributes:
-        width_m, thickness_m: of it.
-        aspect: its height over its width.
-        heading: what is written above the rest.
-        radius, angle_rad: where its middle is dropped, the radius over that of the objects.
-        yaw_rad: how it is turned.
+        width_m, thickness_m: width and thickness.
+        aspect: height over width.
+        heading: text of the heading.
+        radius, angle_rad: drop position of its centre, polar; radius over ``layout.region_m``.
+        yaw_rad: rotation about the vertical.
     """
 
     width_m: Distribution
@@ -544,19 +546,19 @@ class PaperFactors:
 
 @dataclass(frozen=True)
 class HandFactors:
-    """A hand that is held over the objects; see ``Body.arrives_last``.
+    """One hand held over the objects; see ``scene.scene.Body.arrives_last``.
 
     Attributes:
         length_m: from the wrist to the tip of the middle finger.
-        curl_rad: how far each finger is bent at its knuckle.
-        spread_rad: how far the outer fingers lie off the middle.
+        curl_rad: bend of each finger at its knuckle.
+        spread_rad: angle of the outer fingers to the middle.
         pointing: whether only the index finger is straight.
         left: whether it is a left hand.
-        height_m: of its lowest point over the table.
-        radius, angle_rad: over which point its fingers are, the radius over that of the objects.
-        azimuth_rad: which way it points.
-        pitch_rad: how far downwards.
-        roll_rad: how far it is turned about its arm, 0 with the palm down.
+        height_m: height of its lowest point above the table.
+        radius, angle_rad: point under its fingers, polar; radius over ``layout.region_m``.
+        azimuth_rad: direction in which it points.
+        pitch_rad: downward angle.
+        roll_rad: rotation about the arm, 0 with the palm down.
     """
 
     length_m: Distribution
@@ -574,22 +576,23 @@ class HandFactors:
 
 @dataclass(frozen=True)
 class DecalFactors:
-    """One sticker, or line of print, on something in the scene; see ``scene.decal.Decal``.
+    """One sticker or line of print on a surface of the scene; see ``scene.decal.Decal``.
 
     Attributes:
-        on: what it is on: ``die``, ``board``, ``card``, ``tin``, ``carton``, ``paper``, ``mat`` (the
-            floor of a tray or bin, too) or ``table`` (within half a metre). In a scene without any it is
-            left out.
-        which, side: which of these, and which of its sides, from 0, the first, to 1, the last.
-        x, y: where on that side, from 0, at its left or upper edge, to 1.
-        width_m: of it; smaller where that does not fit.
-        angle_rad: how far it is turned.
-        wear: how far it has come off from its edges.
-        seed: where it has, and the characters of what says nothing.
-        backed: whether letters stand on a ground, as on stickers.
-        text: what it says; characters that ``seed`` draws when it is left out.
-        length: how many of these; 8 when it is left out.
-        picture: a name among the recipe's ``[pictures]``, in the place of letters, or ``none``.
+        on: target: ``die``, ``board``, ``card``, ``tin``, ``carton``, ``paper``, ``mat`` (also the
+            floor of a tray or bin) or ``table`` (within 0.5 m). Scenes without the target get no
+            decal.
+        which, side: target instance and its side, from 0 (first) to 1 (last).
+        x, y: position on that side, from 0 (left or upper edge) to 1.
+        width_m: width; reduced where it does not fit.
+        angle_rad: rotation on the side.
+        wear: share that has come off, starting at the edges.
+        seed: seed of the wear and of random text.
+        backed: whether letters have a background, as on stickers.
+        text: text; default: random characters.
+        length: number of random characters; default 8.
+        picture: name of an image in the recipe's ``[pictures]``, which replaces the text, or
+            ``none``.
     """
 
     on: Distribution
@@ -615,14 +618,15 @@ class DecalFactors:
 
 @dataclass(frozen=True)
 class BackgroundImageFactors:
-    """A photo that stands upright behind the scene, lit as all else is; things cannot pass it.
+    """An upright photo behind the scene, lit like all surfaces and solid.
 
     Attributes:
-        picture: a name among the recipe's ``[pictures]``, or ``none``.
-        width_m: of the photo; what it lacks to a square is its mirror image.
-        distance_m: from the middle of the table.
-        height_m: of its middle, above the table.
-        azimuth_rad: from where it is looked at; that of a camera turns it towards that.
+        picture: name of an image in the recipe's ``[pictures]``, or ``none``.
+        width_m: width of the photo, which mirror images extend to a square.
+        distance_m: distance from the centre of the table.
+        height_m: height of its centre above the table.
+        azimuth_rad: direction from which it is viewed; the azimuth of a camera turns it to that
+            camera.
     """
 
     picture: Distribution
@@ -634,17 +638,18 @@ class BackgroundImageFactors:
 
 @dataclass(frozen=True)
 class LightFactors:
-    """Sky and lamps; levels are relative, the camera's meter sets the exposure.
+    """Sky and lamps; levels are relative because auto exposure scales the image.
 
     Attributes:
         lamp_count: number of lamps.
         sky_level: radiance of the zenith.
         horizon: radiance of the horizon over that of the zenith.
-        warmth: -1 blue to 1 orange.
-        near_count: number of near lights; none when it is left out.
-        temperature_k: colour of the sky as of a black body, in place of its warmth.
-        white_k: that of light which is white to the camera; 6504 when it is left out.
-        flicker_hz, flicker_phase_rad: see ``scene.light.Flicker``; none when the first is left out or 0.
+        warmth: -1 (blue) to 1 (orange).
+        near_count: number of near lights; default 0.
+        temperature_k: black-body temperature of the sky, which replaces its warmth.
+        white_k: colour temperature that the camera renders as white; default 6504.
+        flicker_hz, flicker_phase_rad: see ``scene.light.Flicker``; without the first, or at 0, no
+            flicker.
     """
 
     lamp_count: Distribution
@@ -660,10 +665,10 @@ class LightFactors:
 
 @dataclass(frozen=True)
 class LampFactors:
-    """One lamp of the light.
+    """One distant lamp.
 
     Attributes:
-        temperature_k: its colour as of a black body, in place of its warmth.
+        temperature_k: black-body temperature, which replaces its warmth.
         flicker: see ``scene.light.Lamp``.
     """
 
@@ -678,16 +683,16 @@ class LampFactors:
 
 @dataclass(frozen=True)
 class NearLightFactors:
-    """One light in the room, which shines at the middle of the table; see ``scene.light``.
+    """One light in the room, directed at the centre of the table; see ``scene.light``.
 
     Attributes:
         kind: ``point``, ``spot`` or ``area``.
-        level: irradiance there, on a surface that faces it.
-        distance_m, elevation_rad, azimuth_rad: where it is, from the middle of the table.
-        size_m: diameter of a point or spot, side of a square area.
-        cone_rad: angle off its axis at which a spot ends; it shines fully up to four fifths of it.
-        warmth: -1 blue to 1 orange.
-        temperature_k, flicker: as of a lamp.
+        level: irradiance at the centre of the table, on a surface that faces the light.
+        distance_m, elevation_rad, azimuth_rad: position relative to the centre of the table.
+        size_m: diameter of a point or spot light, side of a square area light.
+        cone_rad: half angle of a spot; full intensity up to 0.8 of it.
+        warmth: -1 (blue) to 1 (orange).
+        temperature_k, flicker: as in ``LampFactors``.
     """
 
     kind: Distribution
@@ -704,15 +709,14 @@ class NearLightFactors:
 
 @dataclass(frozen=True)
 class SkyFactors:
-    """A photographed sky, in the place of that of the light and of its lamps.
+    """Environment map that replaces the sky and the lamps of ``light``.
 
     Attributes:
-        turn_rad: how far it is turned about the vertical.
-        level: radiance of the even sky that would shed as much on the table.
-        picture: its name among the recipe's ``[skies]``, or ``none`` for the sky and the lamps of the
-            light; any of them when it is left out.
-        sun: whether its brightest spot is a lamp that casts shadows, where it is bright enough; it
-            is when this is left out.
+        turn_rad: rotation about the vertical.
+        level: radiance of the uniform sky with the same irradiance on the table.
+        picture: name of an image in the recipe's ``[skies]``, or ``none`` to keep sky and lamps of
+            ``light``; default: all with equal probability.
+        sun: whether a sufficiently bright spot becomes a lamp that casts shadows; default true.
     """
 
     turn_rad: Distribution
@@ -723,20 +727,23 @@ class SkyFactors:
 
 @dataclass(frozen=True)
 class WindowFactors:
-    """A window, through which a time of day shines on the table; see ``illuminants``.
+    """Window that lets in daylight of one time and place; see ``illuminants``.
 
-    The whole table lies in the sun when its middle sees the sun through the window.
+    If the sun is visible through the window from the centre of the table, it lights the whole
+    table.
 
     Attributes:
-        hour: by the sun, 12 is noon.
-        day: of the year.
-        latitude_rad: of the place, north positive.
-        transmittance: of the air straight up: 0.75 on the clearest days, 0.4 and less overcast.
-        level: irradiance of the sun outside the air.
-        facing_rad: where one looks who looks out, from north over east.
-        azimuth_rad: where it is in the scene, from the middle of the table.
-        distance_m, sill_m: from there, and its lower edge above the table.
-        width_m, height_m: sides.
+        hour: solar time, 12 is noon.
+        day: day of the year.
+        latitude_rad: latitude, north positive.
+        transmittance: of the atmosphere at the zenith: 0.75 on the clearest days, up to 0.4 if
+            overcast.
+        level: solar irradiance outside the atmosphere.
+        facing_rad: compass direction of the view out of the window, from north over east.
+        azimuth_rad: direction of the window from the centre of the table, in the scene.
+        distance_m, sill_m: distance from the centre of the table; height of the lower edge above
+            it.
+        width_m, height_m: width and height.
     """
 
     hour: Distribution
@@ -754,11 +761,11 @@ class WindowFactors:
 
 @dataclass(frozen=True)
 class HazeFactors:
-    """Air that scatters light; see ``scene.light.Haze``.
+    """Participating medium that scatters light; see ``scene.light.Haze``.
 
     Attributes:
-        extinction_per_m: share of the light lost on a short way, over the way.
-        brightness: radiance of air without end over that of the horizon.
+        extinction_per_m: extinction coefficient.
+        brightness: airlight radiance over that of the horizon.
     """
 
     extinction_per_m: Distribution
@@ -767,17 +774,17 @@ class HazeFactors:
 
 @dataclass(frozen=True)
 class ViewFactors:
-    """Where a camera stands.
+    """Pose and field of view of one camera.
 
     Attributes:
         fov_rad: horizontal field of view.
         tilt_rad: angle off the vertical.
-        azimuth_rad, roll_rad: direction it looks from; turn of the image.
-        aim_radius, aim_angle_rad: the point looked at, the radius over that of the objects.
-        aim_height_m: how high above the table it is; 0 when it is left out.
-        die_px: side of a 16 mm die in the middle of a picture 640 pixels wide; sets the distance.
-        object_px: the same for the longest side of the middle one, by size, of the objects that the
-            scene has. Either this one or ``die_px`` is there.
+        azimuth_rad, roll_rad: direction from which it looks; rotation of the image.
+        aim_radius, aim_angle_rad: look-at point, polar; radius over ``layout.region_m``.
+        aim_height_m: height of the look-at point above the table; default 0.
+        die_px: side of a 16 mm die in the centre of an image 640 pixels wide; sets the distance.
+        object_px: the same for the longest side of the object of median size. Exactly one of
+            ``die_px`` and ``object_px`` is required.
     """
 
     fov_rad: Distribution
@@ -793,10 +800,10 @@ class ViewFactors:
 
 @dataclass(frozen=True)
 class LensFactors:
-    """OpenCV's coefficients, and the principal point off the centre over the width.
+    """OpenCV distortion coefficients, and principal point offset over the image width.
 
-    With ``k4`` and what follows lenses are rational, with ``s1`` and what follows they have a thin
-    prism; what is left out is 0. ``aspect`` is the focal length down over that across, 1 when left out.
+    ``k4`` to ``k6`` select the rational model, ``s1`` to ``s4`` the thin prism model; omitted
+    coefficients are 0. ``aspect`` is the vertical focal length over the horizontal one; default 1.
     """
 
     k1: Distribution
@@ -818,7 +825,7 @@ class LensFactors:
 
 @dataclass(frozen=True)
 class FisheyeFactors:
-    """Kannala-Brandt coefficients; with them ``lens`` moves the principal point and bends nothing."""
+    """Kannala-Brandt coefficients; with them ``lens`` sets only the principal point."""
 
     k1: Distribution
     k2: Distribution
@@ -828,7 +835,7 @@ class FisheyeFactors:
 
 @dataclass(frozen=True)
 class ExposureFactors:
-    """What the camera's automatics leave wrong; see ``scene.camera.Sensor``."""
+    """Errors of auto exposure and white balance; see ``scene.sensor.Sensor``."""
 
     exposure_ev: Distribution
     red_gain: Distribution
@@ -837,9 +844,9 @@ class ExposureFactors:
 
 @dataclass(frozen=True)
 class SensorFactors:
-    """Noise, sharpness, tone and compression; see ``scene.sensor.Sensor``.
+    """Noise, sharpness, tone curve and compression; see ``scene.sensor.Sensor``.
 
-    Responses that are left out are 1; the shoulder and the format are as they are there.
+    Omitted responses are 1; tone shoulder and file format have the defaults of ``Sensor``.
     """
 
     vignetting: Distribution
@@ -860,10 +867,7 @@ class SensorFactors:
 
 @dataclass(frozen=True)
 class MosaicFactors:
-    """A colour filter before each pixel, and its noise; see ``scene.sensor.Mosaic``.
-
-    What is left out is as it is there: nothing is added.
-    """
+    """Colour filter array and its noise; see ``scene.sensor.Mosaic`` for defaults."""
 
     pattern: Distribution
     bits: Distribution | None = None
@@ -880,7 +884,7 @@ class MosaicFactors:
 
 @dataclass(frozen=True)
 class ProcessingFactors:
-    """What the camera's processor does besides; see ``scene.sensor.Processing``."""
+    """Further image processing of the camera; see ``scene.sensor.Processing``."""
 
     demosaic: Distribution | None = None
     shading_correction: Distribution | None = None
@@ -892,7 +896,7 @@ class ProcessingFactors:
 
 @dataclass(frozen=True)
 class AutomaticsFactors:
-    """How the camera follows the light; see ``scene.sensor.Automatics``."""
+    """Auto exposure and white balance over time; see ``scene.sensor.Automatics``."""
 
     exposure_lag_s: Distribution | None = None
     white_balance: Distribution | None = None
@@ -902,11 +906,11 @@ class AutomaticsFactors:
 
 @dataclass(frozen=True)
 class DefocusFactors:
-    """A thin lens; see ``scene.glass``.
+    """Thin-lens defocus; see ``scene.lens_effects``.
 
     Attributes:
         aperture_m: diameter of the entrance pupil.
-        focus: distance that is sharp, over that of the point looked at.
+        focus: focus distance over the distance of the look-at point.
     """
 
     aperture_m: Distribution
@@ -915,7 +919,7 @@ class DefocusFactors:
 
 @dataclass(frozen=True)
 class LateralColorFactors:
-    """How much larger the pictures in red and in blue are; see ``scene.glass``."""
+    """Relative scale of the red and the blue image; see ``scene.lens_effects``."""
 
     red: Distribution | None = None
     blue: Distribution | None = None
@@ -923,14 +927,14 @@ class LateralColorFactors:
 
 @dataclass(frozen=True)
 class FieldBlurFactors:
-    """A point spread that grows towards the corners; see ``scene.glass``."""
+    """Point spread that grows towards the corners; see ``scene.lens_effects``."""
 
     corner_px: Distribution
 
 
 @dataclass(frozen=True)
 class GlareFactors:
-    """Light that goes astray in the lens; see ``scene.glass``."""
+    """Veiling glare, bloom and ghosts; see ``scene.lens_effects``."""
 
     veil: Distribution | None = None
     bloom: Distribution | None = None
@@ -941,7 +945,7 @@ class GlareFactors:
 
 @dataclass(frozen=True)
 class DirtFactors:
-    """Smears on the lens; see ``scene.glass``."""
+    """Smears on the lens; see ``scene.lens_effects``."""
 
     coverage: Distribution
     loss: Distribution
@@ -951,7 +955,7 @@ class DirtFactors:
 
 @dataclass(frozen=True)
 class DropletFactors:
-    """Drops on the lens; see ``scene.glass``."""
+    """Drops on the lens; see ``scene.lens_effects``."""
 
     count: Distribution
     radius: Distribution
@@ -960,18 +964,18 @@ class DropletFactors:
 
 @dataclass(frozen=True)
 class StereoFactors:
-    """A second eye at the camera's right; see ``scene.camera.Camera``."""
+    """Second camera to the right of the first; see ``scene.camera.Camera``."""
 
     baseline_m: Distribution
 
 
 @dataclass(frozen=True)
 class DepthCameraFactors:
-    """A depth camera; see ``scene.depth_camera``. What is left out is as that kind has it.
+    """Depth camera; see ``scene.depth_camera`` for the defaults of each kind.
 
     Attributes:
         kind: ``structured_light``, ``time_of_flight`` or ``active_stereo``.
-        noise_seed: which noise.
+        noise_seed: seed of the noise.
     """
 
     kind: Distribution
@@ -1011,7 +1015,7 @@ class DepthCameraFactors:
 
 @dataclass(frozen=True)
 class ShutterFactors:
-    """When the rows of a picture gather light; see ``scene.camera.Shutter``."""
+    """Exposure and readout time of a rolling shutter; see ``scene.camera.Shutter``."""
 
     exposure_s: Distribution
     readout_s: Distribution
@@ -1019,11 +1023,11 @@ class ShutterFactors:
 
 @dataclass(frozen=True)
 class MotionFactors:
-    """How a camera moves, along and around its own axes (x right, y down, z forward).
+    """Camera motion along and around its own axes (x right, y down, z forward).
 
     Attributes:
-        right_m_s, down_m_s, forward_m_s: velocity.
-        pitch_rad_s, yaw_rad_s, roll_rad_s: spin around x, y and z.
+        right_m_s, down_m_s, forward_m_s: linear velocity.
+        pitch_rad_s, yaw_rad_s, roll_rad_s: angular velocity around x, y and z.
     """
 
     right_m_s: Distribution
@@ -1036,23 +1040,36 @@ class MotionFactors:
 
 @dataclass(frozen=True)
 class Domain:
-    """All groups of a tabletop scene with dice, objects from files, blocks, boards, cards, twisty
-    cubes, tins, cartons, bolts, nuts, or several.
+    """All factor groups of a tabletop scene.
 
-    ``die``, ``die_color``, ``build_die_surface``, ``object``, ``object_surface`` (of those whose file has
-    no colours), ``fixture``, ``fixture_surface``, ``block``, ``block_surface``, ``board``, ``board_surface``, ``card``,
-    ``card_surface`` (what boards and cards are printed on), ``twisty``, ``twisty_color``,
-    ``build_twisty_mesh`` (its bare plastic), ``tin``, ``tin_label``, ``build_tin_mesh`` (its bare ends),
-    ``carton``, ``carton_label``, ``build_carton_mesh`` (how it shines),
-    ``bolt``, ``build_bolt_mesh``, ``nut``, ``build_nut_mesh``, ``cable``, ``cable_surface``, ``paper``, ``paper_label``,
-    ``paper_surface`` (how it shines), ``hand``, ``hand_surface``, ``distractor``, ``distractor_surface``,
-    ``decal``, ``lamp`` and ``near_light`` are drawn for each instance; ``view``, ``lens``, ``fisheye``, ``exposure``, ``sensor``, ``shutter``,
-    ``motion``, ``stereo``, ``depth_camera`` and what follows it for each view. Without ``fisheye``
-    lenses are those of ``lens``, without ``shutter`` pictures are taken in an instant, without
-    ``motion`` cameras stand still, without ``stereo`` they have one eye, and without
-    ``depth_camera`` they measure no depth; without the groups that follow it they have no colour
-    filters, no further processing and no lag, and lenses without faults.
-    Without ``backdrop`` nothing stands behind the scene.
+    The groups of ``SINGLETON_GROUPS`` are sampled once per scene. The groups of
+    ``sampling.PER_VIEW_GROUPS`` are sampled once per camera, and all others once per instance.
+    Optional groups that are omitted are absent from the scene; a ``*_count`` of the layout requires
+    the groups of its kind. Without ``fisheye`` lenses follow ``lens``, without ``shutter`` exposure
+    is instantaneous, without ``motion`` cameras are static, and without ``backdrop`` there is no
+    background image.
+
+    Attributes:
+        die, die_color, die_surface: dice.
+        object, object_surface: objects from files, and the surface of those without colours.
+        fixture, fixture_surface: fixed objects from files.
+        block, block_surface: cuboid blocks.
+        board, board_surface: calibration boards, and the material they are printed on.
+        card, card_surface: playing cards, and the material they are printed on.
+        twisty, twisty_color, twisty_surface: twisty cubes, their face colours and bare plastic.
+        tin, tin_label, tin_surface: tins, their labels and bare ends.
+        carton, carton_label, carton_surface: cartons, their print and its gloss.
+        bolt, bolt_surface, nut, nut_surface: bolts and nuts.
+        cable, cable_surface: cables among the objects.
+        paper, paper_label, paper_surface: sheets on the objects, their print and its gloss.
+        hand, hand_surface: hands over the objects.
+        distractor, distractor_surface: unlabelled distractors.
+        decal: stickers and print on other surfaces.
+        lamp, near_light: distant lamps and lights in the room.
+        stereo, depth_camera: second camera and depth camera.
+        mosaic, processing, automatics: colour filter array, further processing and camera
+        automatics.
+        defocus, lateral_color, field_blur, glare, dirt, droplets: lens effects.
     """
 
     layout: LayoutFactors
@@ -1123,26 +1140,26 @@ class Domain:
 
 
 def iterate_factors(group: Any) -> Iterator[tuple[str, Distribution]]:
-    """Yield the factors of a group and their distributions, without those that are left out.
+    """Yield name and distribution of each factor of a group, without omitted factors.
 
-    What a factor has for each of several names is a factor each: ``joints.elbow``.
+    A mapping field yields one factor per key: ``joints.elbow``.
     """
     for factor in fields(group) if group is not None else ():
-        found = getattr(group, factor.name)
-        if isinstance(found, Mapping):
-            yield from ((f"{factor.name}.{name}", one) for name, one in found.items())
-        elif found is not None:
-            yield factor.name, found
+        value = getattr(group, factor.name)
+        if isinstance(value, Mapping):
+            yield from ((f"{factor.name}.{key}", inner) for key, inner in value.items())
+        elif value is not None:
+            yield factor.name, value
 
 
 def get_factor(domain: Domain, path: str) -> Distribution:
-    """Return the distribution of the factor that a path (``die/3/edge_m``) leads to."""
+    """Return the distribution at a factor path such as ``die/3/edge_m``."""
     group, *_, factor = path.split("/")
     name, _, key = factor.partition(".")
-    found = getattr(getattr(domain, group), name)
-    distribution: Distribution = found[key] if key else found
+    value = getattr(getattr(domain, group), name)
+    distribution: Distribution = value[key] if key else value
     return distribution
 
 
 SINGLETON_GROUPS = ("layout", "table", "mat", "wall", "light", "sky", "window", "haze", "backdrop")
-"""Groups that a scene has one of; all others are drawn for each instance."""
+"""Groups sampled once per scene; all others are sampled for each instance."""

@@ -1,4 +1,4 @@
-"""Ranges: what of a domain can be moved, widened and narrowed as a whole."""
+"""Ranges of a domain: factors whose single range can be shifted and rescaled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sim2cam.randomize.sampling_context import Value
 RangeDistribution = Uniform | LogUniform | Normal | Integers
 
 MAX_SHIFT = 1.0
-"""Lengths of a range by which it may be moved or widened at either end."""
+"""Maximum extension of a range at either end, over its length."""
 
 DEFAULT_FACTORS = (
     "light/sky_level", "light/warmth",
@@ -24,20 +24,21 @@ DEFAULT_FACTORS = (
     "table/value", "table/saturation", "table/contrast", "table/scale_m",
     "view/die_px", "view/object_px", "view/tilt_rad",
 )  # fmt: skip
-"""Factors of light, texture, size and pose that are looked at where a domain has them; with all counts
-of its layout, which are how much lies there."""
+"""Factors of light, texture, size and pose that ``find_ranges`` selects by default, besides all
+counts of the layout."""
 
 
 @dataclass(frozen=True)
 class FactorRange:
-    """A factor that is drawn from one range.
+    """Factor that is sampled from one range.
 
-    Places count from 0 at its lower to 1 at its upper end: ratios alike where it is drawn so.
+    Positions run from 0 at the lower to 1 at the upper end, on a logarithmic scale for
+    ``LogUniform``.
 
     Attributes:
-        path: of the factor, as ``light/warmth``.
-        distribution: its distribution.
-        lower_bound, upper_bound: what it may be at all.
+        path: path of the factor, as ``light/warmth``.
+        distribution: distribution of the factor.
+        lower_bound, upper_bound: smallest and largest allowed value.
     """
 
     path: str
@@ -46,7 +47,7 @@ class FactorRange:
     upper_bound: float
 
     def to_position(self, value: float) -> float:
-        """Return the place of a value."""
+        """Return the position of a value."""
         low, high = (
             self._to_coordinate(self.distribution.low),
             self._to_coordinate(self.distribution.high),
@@ -54,7 +55,7 @@ class FactorRange:
         return (self._to_coordinate(value) - low) / (high - low)
 
     def from_position(self, position: float) -> float:
-        """Return the value at a place."""
+        """Return the value at a position."""
         low, high = (
             self._to_coordinate(self.distribution.low),
             self._to_coordinate(self.distribution.high),
@@ -64,21 +65,21 @@ class FactorRange:
         return min(max(value, self.lower_bound), self.upper_bound)
 
     def compute_limits(self) -> tuple[float, float]:
-        """Return the places of the lowest and the highest end that it may be given."""
+        """Return the positions of the lowest and the highest allowed end."""
         low, high = self.to_position(self.lower_bound), self.to_position(self.upper_bound)
         return max(-MAX_SHIFT, low), min(1 + MAX_SHIFT, high)
 
     def rescale(self, low: float, high: float) -> RangeDistribution:
-        """Return the distribution from one place to another; whole numbers take in both."""
-        least, most = self.from_position(low), self.from_position(high)
+        """Return the distribution between two positions; integer ranges include both."""
+        start, end = self.from_position(low), self.from_position(high)
         match self.distribution:
             case Integers():
-                return Integers(math.floor(least + _ROUNDING), math.ceil(most - _ROUNDING))
+                return Integers(math.floor(start + _ROUNDING), math.ceil(end - _ROUNDING))
             case Normal(mean, std):
-                middle = low + self.to_position(mean) * (high - low)
-                return Normal(self.from_position(middle), std * (high - low), least, most)
+                center = low + self.to_position(mean) * (high - low)
+                return Normal(self.from_position(center), std * (high - low), start, end)
             case _:
-                return replace(self.distribution, low=least, high=most)
+                return replace(self.distribution, low=start, high=end)
 
     def _to_coordinate(self, value: float) -> float:
         if isinstance(self.distribution, LogUniform):
@@ -86,51 +87,55 @@ class FactorRange:
         return value
 
 
-_ROUNDING = 1e-6
+_ROUNDING = 1e-6  # keeps rounding errors from adding a whole number at either end
 
 
 def find_ranges(domain: Domain, names: Collection[str] = ()) -> tuple[FactorRange, ...]:
-    """Return the factors of a domain that are drawn from one range, in its order.
+    """Return the factors of a domain that are sampled from one range, in its order.
 
     Args:
-        domain: with its distributions.
-        names: groups and factors, as ``light`` and ``light/warmth``; the ``DEFAULT_FACTORS`` ones without any.
+        domain: domain with its distributions.
+        names: groups and factors, as ``light`` and ``light/warmth``; default: ``DEFAULT_FACTORS``.
 
     Raises:
-        UsageError: one of the names leads to no range.
+        UsageError: if a name leads to no range.
     """
-    every = {one.path: one for one in _iterate_ranges(domain)}
+    ranges = {factor.path: factor for factor in _iterate_ranges(domain)}
     if not names:
         return tuple(
-            one for path, one in every.items() if path in DEFAULT_FACTORS or _is_count(path)
+            factor for path, factor in ranges.items() if path in DEFAULT_FACTORS or _is_count(path)
         )
-    groups = {path.split("/")[0] for path in every}
+    groups = {path.split("/")[0] for path in ranges}
     for name in names:
-        if name not in every and name not in groups:
+        if name not in ranges and name not in groups:
             raise UsageError(
-                f"'{name}' is no group or factor that is drawn from a range. "
-                f"{suggest_name(name, {*every, *groups})}"
+                f"'{name}' is not a group or factor with a range. "
+                f"{suggest_name(name, {*ranges, *groups})}"
             )
-    return tuple(one for path, one in every.items() if {path, path.split("/")[0]} & set(names))
+    return tuple(
+        factor for path, factor in ranges.items() if {path, path.split("/")[0]} & set(names)
+    )
 
 
 def replace_distributions(domain: Domain, distributions: Mapping[str, Distribution]) -> Domain:
-    """Return a domain in which some factors, by their paths, are drawn from other distributions."""
+    """Return a domain with other distributions of some factors, by path."""
     groups: dict[str, dict[str, Distribution]] = {}
     for path, distribution in distributions.items():
         group, factor = path.split("/")
         groups.setdefault(group, {})[factor] = distribution
-    changed = {name: replace(getattr(domain, name), **factors) for name, factors in groups.items()}
-    return replace(domain, **changed)
+    new_groups = {
+        name: replace(getattr(domain, name), **factors) for name, factors in groups.items()
+    }
+    return replace(domain, **new_groups)
 
 
 def collect_values(path: str, values: Mapping[str, Value]) -> list[float]:
-    """Return what one scene drew of a factor, over all instances of its group."""
+    """Return the sampled values of a factor in one scene, over all instances of its group."""
     group, factor = path.split("/")
     return [
         float(value)
-        for place, value in values.items()
-        if place.startswith(f"{group}/") and place.endswith(f"/{factor}")
+        for instance_path, value in values.items()
+        if instance_path.startswith(f"{group}/") and instance_path.endswith(f"/{factor}")
     ]
 
 

@@ -1,4 +1,4 @@
-"""A survey of a domain: what many scenes draw of each factor, beside what is asked of it."""
+"""Histograms of the factors of a domain over many scenes, with expected counts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _BINS = 20
 
 @dataclass(frozen=True)
 class FactorHistogram:
-    """What was drawn of one factor, over all instances of its group.
+    """Histogram of the samples of one factor, over all instances of its group.
 
     Attributes:
         group, factor: names.
-        distribution: its distribution, as a recipe writes it.
-        extremes: the values between which, or among which, all draws lie.
-        count: how often it was drawn.
-        observed: draws of each bin.
-        expected: draws of each bin that are expected; None without a closed form.
-        edges: of the bins of numbers, one more than bins; empty for words.
-        options: of the bins of words; empty for numbers.
+        distribution: distribution in recipe syntax.
+        extremes: values between which, or among which, all samples lie.
+        count: number of samples.
+        observed: number of samples in each bin.
+        expected: expected number of samples in each bin; None without a closed form.
+        edges: bin edges of numbers, one more than bins; empty for categorical factors.
+        options: bins of categorical factors; empty for numbers.
     """
 
     group: str
@@ -46,43 +46,44 @@ class FactorHistogram:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it is always the same."""
+        """Whether all samples are equal."""
         return len(set(self.extremes)) == 1
 
 
 def sample_factor_histograms(
     domain: Domain, seed: int, *, count: int, views: int
 ) -> tuple[FactorHistogram, ...]:
-    """Return what the first ``count`` scenes draw of every factor, in the order of the domain.
+    """Sample the first ``count`` scenes and return the histogram of every factor, in domain order.
 
-    Drafts that would not settle count too: it is what is drawn, not what is left of it.
+    Scenes that physics would reject count too: the histograms describe the samples, not the
+    dataset.
 
     Args:
-        domain: the distributions.
-        seed: of the data set.
-        count: of scenes.
-        views: cameras of each.
+        domain: distributions of the factors.
+        seed: seed of the dataset.
+        count: number of scenes.
+        views: cameras per scene.
     """
-    drafts = (sample_factors(domain, seed, index, views=views).values for index in range(count))
-    return compute_factor_histograms(domain, drafts)
+    scenes = (sample_factors(domain, seed, index, views=views).values for index in range(count))
+    return compute_factor_histograms(domain, scenes)
 
 
 def compute_factor_histograms(
     domain: Domain, scenes: Iterable[Mapping[str, Value]]
 ) -> tuple[FactorHistogram, ...]:
-    """Return what some scenes drew of every factor, in the order of the domain.
+    """Return the histogram of every factor over given scenes, in domain order.
 
     Args:
-        domain: the distributions.
-        scenes: what each drew, by path.
+        domain: distributions of the factors.
+        scenes: sampled values of each scene, by path.
     """
-    found: dict[tuple[str, str], list[Value]] = defaultdict(list)
+    samples: dict[tuple[str, str], list[Value]] = defaultdict(list)
     for values in scenes:
         for path, value in values.items():
             group, *_, factor = path.split("/")
-            found[group, factor].append(value)
+            samples[group, factor].append(value)
     return tuple(
-        _compute_histogram(domain, group.name, factor, distribution, found[group.name, factor])
+        _compute_histogram(domain, group.name, factor, distribution, samples[group.name, factor])
         for group in fields(domain)
         for factor, distribution in iterate_factors(getattr(domain, group.name))
     )
@@ -92,17 +93,19 @@ def _compute_histogram(
     domain: Domain, group: str, factor: str, distribution: Distribution, values: Sequence[Value]
 ) -> FactorHistogram:
     extremes = compute_extremes(domain, distribution, f"domain.{group}.{factor}")
-    known = group, factor, to_toml(distribution), extremes, len(values)
+    common = group, factor, to_toml(distribution), extremes, len(values)
     if any(isinstance(value, bool | str) for value in extremes):
-        words = tuple(dict.fromkeys(map(format_case, extremes)))
+        options = tuple(dict.fromkeys(map(format_case, extremes)))
         names = [format_case(value) for value in values]
-        asked = compute_value_probabilities(domain, distribution)
-        by_name = {format_case(value): share for value, share in (asked or {}).items()}
+        probabilities = compute_value_probabilities(domain, distribution)
+        by_name = {format_case(value): share for value, share in (probabilities or {}).items()}
         return FactorHistogram(
-            *known,
-            observed=tuple(names.count(word) for word in words),
-            expected=tuple(len(names) * by_name[word] for word in words) if asked else None,
-            options=words,
+            *common,
+            observed=tuple(names.count(word) for word in options),
+            expected=tuple(len(names) * by_name[word] for word in options)
+            if probabilities
+            else None,
+            options=options,
         )
     numbers = [float(value) for value in values]
     edges = _compute_bin_edges([float(value) for value in extremes], numbers)
@@ -111,7 +114,7 @@ def _compute_histogram(
         domain, distribution, (*edges[:-1], math.nextafter(edges[-1], math.inf))
     )
     return FactorHistogram(
-        *known,
+        *common,
         observed=tuple(int(n) for n in counts),
         expected=None if shares is None else tuple(float(s) * len(numbers) for s in shares),
         edges=edges,
@@ -119,7 +122,7 @@ def _compute_histogram(
 
 
 def _compute_bin_edges(extremes: Sequence[float], numbers: Sequence[float]) -> tuple[float, ...]:
-    """Return edges of equal bins; a few whole numbers have one each, in its middle."""
+    """Return edges of equal bins; few whole numbers get one centred bin each."""
     low, high = min(extremes), max(extremes)
     are_whole = all(float(value).is_integer() for value in (low, high, *numbers))
     if are_whole and high - low < 2 * _BINS:

@@ -1,4 +1,4 @@
-"""What is asked of a factor: the shares of its draws, as far as they have a closed form."""
+"""Exact probabilities of the values of a factor, where a closed form exists."""
 
 from __future__ import annotations
 
@@ -35,15 +35,17 @@ from sim2cam.randomize.sampling_context import Value
 def compute_bin_probabilities(
     domain: Domain, distribution: Distribution, edges: Sequence[float]
 ) -> NDArray[np.float64] | None:
-    """Return the shares (n - 1,) of draws between each two of n neighbouring edges.
+    """Return the probabilities (n - 1,) of the bins between n edges.
 
-    The upper edge of each bin belongs to the next one. None where there is no closed form: of sums,
-    products, powers and schedules.
+    The upper edge of each bin belongs to the next bin.
 
     Args:
-        domain: whose factors it may refer to.
-        distribution: of numbers.
-        edges: rising.
+        domain: domain of the factors to which the distribution may refer.
+        distribution: distribution of numbers.
+        edges: bin edges in increasing order.
+
+    Returns:
+        Probability of each bin; None without a closed form (sums, products, powers, schedules).
     """
     try:
         return np.diff([_compute_cdf(domain, distribution, edge) for edge in edges])
@@ -54,13 +56,14 @@ def compute_bin_probabilities(
 def compute_value_probabilities(
     domain: Domain, distribution: Distribution
 ) -> Mapping[Value, float] | None:
-    """Return the share of each value of a distribution of words or of yes and no.
-
-    None where there is no closed form.
+    """Return the probability of each value of a categorical distribution.
 
     Args:
-        domain: whose factors it may refer to.
-        distribution: of words.
+        domain: domain of the factors to which the distribution may refer.
+        distribution: distribution of strings or booleans.
+
+    Returns:
+        Probabilities by value; None without a closed form.
     """
     try:
         return _collect_probabilities(domain, distribution)
@@ -69,7 +72,7 @@ def compute_value_probabilities(
 
 
 def _compute_cdf(domain: Domain, distribution: Distribution, x: float) -> float:
-    """Return the share of draws that are less than x."""
+    """Return the probability that a sample is less than x."""
     match distribution:
         case Constant(value):
             share = float(float(value) < x)
@@ -78,11 +81,10 @@ def _compute_cdf(domain: Domain, distribution: Distribution, x: float) -> float:
         case Uniform(low, high):
             share = min(1.0, max(0.0, (x - low) / (high - low)))
         case LogUniform(low, high):
-            at = math.log(min(max(x, low), high) / low)
-            share = at / math.log(high / low)
+            share = math.log(min(max(x, low), high) / low) / math.log(high / low)
         case Normal(mean, std, low, high):
-            law = truncnorm((low - mean) / std, (high - mean) / std, mean, std)
-            share = float(law.cdf(x))
+            normal = truncnorm((low - mean) / std, (high - mean) / std, mean, std)
+            share = float(normal.cdf(x))
         case Curve():
             share = _compute_curve_cdf(distribution, x)
         case Integers(low, high):
@@ -98,28 +100,30 @@ def _compute_cdf(domain: Domain, distribution: Distribution, x: float) -> float:
 
 
 def _compute_curve_cdf(curve: Curve, x: float) -> float:
-    places, weights = curve.get_positions(), curve.get_weights()
-    areas = np.concatenate([[0.0], np.cumsum(np.diff(places) * (weights[1:] + weights[:-1]) / 2)])
-    x = min(max(x, places[0]), places[-1])
-    i = min(int(np.searchsorted(places, x, side="right")) - 1, len(places) - 2)
-    height = np.interp(x, places, weights)
-    return float((areas[i] + (x - places[i]) * (weights[i] + height) / 2) / areas[-1])
+    positions, weights = curve.get_positions(), curve.get_weights()
+    areas = np.concatenate(
+        [[0.0], np.cumsum(np.diff(positions) * (weights[1:] + weights[:-1]) / 2)]
+    )
+    x = min(max(x, positions[0]), positions[-1])
+    i = min(int(np.searchsorted(positions, x, side="right")) - 1, len(positions) - 2)
+    height = np.interp(x, positions, weights)
+    return float((areas[i] + (x - positions[i]) * (weights[i] + height) / 2) / areas[-1])
 
 
 def _collect_probabilities(domain: Domain, distribution: Distribution) -> dict[Value, float]:
     if isinstance(distribution, Constant):
         return {distribution.value: 1.0}
-    found: dict[Value, float] = {}
+    probabilities: dict[Value, float] = {}
     for part, share in _decompose_mixture(domain, distribution):
         for value, inner in _collect_probabilities(domain, part).items():
-            found[value] = found.get(value, 0.0) + share * inner
-    return found
+            probabilities[value] = probabilities.get(value, 0.0) + share * inner
+    return probabilities
 
 
 def _decompose_mixture(
     domain: Domain, distribution: Distribution
 ) -> list[tuple[Distribution, float]]:
-    """Return the parts that a distribution is a mixture of, with their shares."""
+    """Return the components of a mixture distribution with their weights."""
     match distribution:
         case Choice(options, weights):
             return _normalize_weights([Constant(option) for option in options], weights)
@@ -132,15 +136,18 @@ def _decompose_mixture(
         case Same(path):
             return [(get_factor(domain, path), 1.0)]
         case Given(path, cases, otherwise) if not _has_nested_references(distribution):
-            known = _collect_probabilities(domain, get_factor(domain, path))
-            chosen = [(cases.get(format_case(v), otherwise), share) for v, share in known.items()]
-            return [(part, share) for part, share in chosen if part is not None]
+            conditions = _collect_probabilities(domain, get_factor(domain, path))
+            parts = [
+                (cases.get(format_case(value), otherwise), share)
+                for value, share in conditions.items()
+            ]
+            return [(part, share) for part, share in parts if part is not None]
         case _:
             raise _NoClosedFormError
 
 
 def _has_nested_references(distribution: Given) -> bool:
-    """Return whether what is drawn in a case may depend on which case it is."""
+    """Return whether the samples of a case may depend on the condition."""
     return any(
         isinstance(part, Same | Given)
         for part in iterate_parts(distribution)
@@ -156,4 +163,4 @@ def _normalize_weights(
 
 
 class _NoClosedFormError(Exception):
-    """The shares can only be estimated by drawing."""
+    """Probabilities that can only be estimated by sampling."""

@@ -1,4 +1,4 @@
-"""Colours of light: black bodies, the sun through the air, and the sky."""
+"""Colours of illuminants: black bodies, direct sunlight and skylight."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _XYZ_TO_SRGB = np.array(
         [0.0556434, -0.2040259, 1.0572252],
     ]
 )  # IEC 61966-2-1
-_RGB_WAVELENGTHS_UM = np.array([0.61, 0.55, 0.465])  # about where the three colours lie
-_OVERCAST_SKY, _CLEAR_SKY = (0.4, 6500.0), (0.75, 12000.0)  # transmittance and colour of such a sky
+_RGB_WAVELENGTHS_UM = np.array([0.61, 0.55, 0.465])  # approximate dominant wavelengths
+_OVERCAST_SKY, _CLEAR_SKY = (0.4, 6500.0), (0.75, 12000.0)  # transmittance, colour temperature
 
 
 @functools.lru_cache(maxsize=4096)
 def compute_blackbody_color(kelvin: float) -> Color:
-    """Return the linear sRGB of a black body of a temperature, of luminance 1.
+    """Return the linear sRGB colour of a black body, with luminance 1.
 
-    Planck's law, seen by the CIE 1931 observer as Wyman, Sloan and Shirley (2013, "Simple analytic
-    approximations to the CIE XYZ color matching functions") have it. What is redder or bluer than
-    sRGB holds ends at 0.
+    Planck's law with the CIE 1931 observer in the approximation of Wyman, Sloan and Shirley (2013,
+    "Simple analytic approximations to the CIE XYZ color matching functions"). Components outside
+    the sRGB gamut are clipped to 0.
     """
     nm = np.arange(360.0, 831.0, 5.0)
     power = nm**-5 / np.expm1(_PLANCK_NM_K / (nm * kelvin))
@@ -44,9 +44,9 @@ def compute_blackbody_color(kelvin: float) -> Color:
 
 
 def compute_tint(kelvin: float, white_k: float) -> Color:
-    """Return the colour of a light for a camera to which light of another temperature is white.
+    """Return the colour of a light for a camera that is white balanced to another temperature.
 
-    Its channels are scaled one by one (von Kries), and their mean is 1.
+    Channels are scaled independently (von Kries); their mean is 1.
     """
     rgb = np.divide(
         compute_blackbody_color(kelvin), np.maximum(compute_blackbody_color(white_k), 1e-3)
@@ -56,12 +56,12 @@ def compute_tint(kelvin: float, white_k: float) -> Color:
 
 @dataclass(frozen=True)
 class Daylight:
-    """The light of a time of day, over that of the sun outside the air.
+    """Daylight relative to the solar irradiance outside the atmosphere.
 
     Attributes:
-        elevation_rad, azimuth_rad: of the sun; the azimuth from north over east.
-        sun: linear RGB irradiance facing it.
-        sky: linear RGB radiance of the sky, taken to be even.
+        elevation_rad, azimuth_rad: position of the sun; azimuth from north over east.
+        sun: linear RGB irradiance on a surface that faces the sun.
+        sky: linear RGB radiance of a uniform sky.
     """
 
     elevation_rad: float
@@ -73,78 +73,77 @@ class Daylight:
 def compute_daylight(
     hour: float, day: float, latitude_rad: float, transmittance: float, white_k: float
 ) -> Daylight:
-    """Return the light of a time and place; dark at night.
+    """Return the daylight of a time and place; black at night.
 
-    The sun's beam and what the air scatters of it follow Campbell and Norman (1998, "An introduction
-    to environmental biophysics", chapter 11), the sun's colour Rayleigh's law. That skies go from
-    6500 K when overcast to 12,000 K when clear is our choice.
+    Direct and diffuse irradiance follow Campbell and Norman (1998, "An introduction to
+    environmental biophysics", chapter 11), the colour of the sun follows Rayleigh scattering. The
+    sky ranges from 6500 K (overcast) to 12,000 K (clear), a choice of this project.
 
     Args:
-        hour: by the sun, 12 is noon.
-        day: of the year.
-        latitude_rad: of the place, north positive.
-        transmittance: of the air straight up: 0.75 on the clearest days, 0.4 and less overcast.
-        white_k: temperature of what the camera takes for white.
+        hour: solar time, 12 is noon.
+        day: day of the year.
+        latitude_rad: latitude, north positive.
+        transmittance: of the atmosphere at the zenith: 0.75 on the clearest days, up to 0.4 if
+            overcast.
+        white_k: colour temperature that the camera renders as white.
     """
     elevation, azimuth = compute_sun_position(hour, day, latitude_rad)
-    up = math.sin(elevation)
-    if up <= 0:
+    sin_elevation = math.sin(elevation)
+    if sin_elevation <= 0:
         return Daylight(elevation, azimuth, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-    mass = compute_air_mass(elevation)
-    beam = transmittance**mass
-    reddened = np.multiply(
-        compute_tint(SOLAR_K, white_k), np.exp(-mass * _compute_rayleigh_depth())
+    air_mass = compute_air_mass(elevation)
+    direct = transmittance**air_mass
+    sun_color = np.multiply(
+        compute_tint(SOLAR_K, white_k), np.exp(-air_mass * _compute_rayleigh_depth())
     )
-    scattered = 0.3 * (1 - beam) * up / math.pi
+    diffuse = 0.3 * (1 - direct) * sin_elevation / math.pi
     share = (transmittance - _OVERCAST_SKY[0]) / (_CLEAR_SKY[0] - _OVERCAST_SKY[0])
     kelvin = _OVERCAST_SKY[1] + min(1.0, max(0.0, share)) * (_CLEAR_SKY[1] - _OVERCAST_SKY[1])
-    sun = vec3(beam * reddened / reddened.mean())
+    sun = vec3(direct * sun_color / sun_color.mean())
     return Daylight(
-        elevation, azimuth, sun, vec3(np.multiply(compute_tint(kelvin, white_k), scattered))
+        elevation, azimuth, sun, vec3(np.multiply(compute_tint(kelvin, white_k), diffuse))
     )
 
 
 def compute_sun_position(hour: float, day: float, latitude_rad: float) -> tuple[float, float]:
-    """Return elevation and azimuth (from north over east) of the sun."""
-    tilt = -math.radians(23.44) * math.cos(2 * math.pi * (day + 10) / 365)
-    turn = math.radians(15) * (hour - 12)
-    east = -math.cos(tilt) * math.sin(turn)
-    north = math.cos(latitude_rad) * math.sin(tilt) - math.sin(latitude_rad) * math.cos(
-        tilt
-    ) * math.cos(turn)
-    up = math.sin(latitude_rad) * math.sin(tilt) + math.cos(latitude_rad) * math.cos(
-        tilt
-    ) * math.cos(turn)
+    """Return elevation and azimuth (from north over east) of the sun in radians."""
+    declination = -math.radians(23.44) * math.cos(2 * math.pi * (day + 10) / 365)
+    hour_angle = math.radians(15) * (hour - 12)
+    sin_lat, cos_lat = math.sin(latitude_rad), math.cos(latitude_rad)
+    sin_dec, cos_dec = math.sin(declination), math.cos(declination)
+    east = -cos_dec * math.sin(hour_angle)
+    north = cos_lat * sin_dec - sin_lat * cos_dec * math.cos(hour_angle)
+    up = sin_lat * sin_dec + cos_lat * cos_dec * math.cos(hour_angle)
     return math.asin(max(-1.0, min(1.0, up))), math.atan2(east, north) % (2 * math.pi)
 
 
 def compute_air_mass(elevation_rad: float) -> float:
-    """Return how much air lies before the sun, over that straight up (Kasten and Young 1989)."""
+    """Return the relative optical air mass of the sun (Kasten and Young 1989)."""
     degrees = math.degrees(elevation_rad)
     return 1 / (math.sin(elevation_rad) + 0.50572 * math.pow(degrees + 6.07995, -1.6364))
 
 
 def direction_vector(elevation_rad: float, azimuth_rad: float) -> Vec3:
-    """Return the unit vector in that direction, the azimuth from x to y."""
-    level = math.cos(elevation_rad)
+    """Return the unit vector of an elevation and an azimuth (from x to y)."""
+    horizontal = math.cos(elevation_rad)
     return (
-        level * math.cos(azimuth_rad),
-        level * math.sin(azimuth_rad),
+        horizontal * math.cos(azimuth_rad),
+        horizontal * math.sin(azimuth_rad),
         math.sin(elevation_rad),
     )
 
 
 def _compute_rayleigh_depth() -> Floats:
-    """Return how deep the air is for the three colours (3,), by the fourth power of the wavelength."""
+    """Return the Rayleigh optical depth of the atmosphere for RGB (3,)."""
     return np.asarray(0.0088 * _RGB_WAVELENGTHS_UM**-4.0)
 
 
 def _compute_color_matching(nm: Floats) -> Floats:
-    """Return the colour matching functions (3, n) at wavelengths (n,)."""
+    """Return the colour matching functions (3, n) at wavelengths (n,) in nm."""
 
-    def lobe(height: float, middle: float, left: float, right: float) -> Floats:
-        rate = np.where(nm < middle, left, right)
-        return np.asarray(height * np.exp(-0.5 * ((nm - middle) * rate) ** 2))
+    def lobe(height: float, peak: float, left: float, right: float) -> Floats:
+        rate = np.where(nm < peak, left, right)
+        return np.asarray(height * np.exp(-0.5 * ((nm - peak) * rate) ** 2))
 
     x = lobe(0.362, 442.0, 0.0624, 0.0374) + lobe(1.056, 599.8, 0.0264, 0.0323)
     x += lobe(-0.065, 501.1, 0.0490, 0.0382)

@@ -1,4 +1,4 @@
-"""Arranging: where things are let go, so that none is inside another. No chance here."""
+"""Initial placement of bodies without overlap, deterministic in the sampled factors."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from sim2cam.scene.scene import Body
 Floats = NDArray[np.float64]
 
 BoundingSphere = tuple[Floats, float]
-"""A place (3,) and a radius."""
+"""Centre (3,) and radius."""
 Arrangement = Literal["throw", "pile", "stack", "scatter", "placed"]
-"""How things that are to be found are let go.
+"""Initial placement of the targets.
 
-``throw``: each over its place, with the layout's speed and spin. ``pile``: one after another over
-about the same place, at rest. ``stack``: flat on each other, the largest lowest. ``scatter``: flat,
-side by side as far as there is room. ``placed``: at rest where ``x_m``, ``y_m`` and ``z_m`` say.
-Stacked and scattered things lie on the side that was lowest. In a shelf all are scattered, on one
-board after another.
+``throw``: each above its own position, with the layout's speed and spin. ``pile``: at rest, above
+each other near the centre. ``stack``: flat on each other, the largest at the bottom. ``scatter``:
+flat, side by side where space permits. ``placed``: at rest at ``x_m``, ``y_m`` and ``z_m``.
+Stacked and scattered objects lie on their lowest side. On a shelf all objects are scattered,
+distributed over the boards in turn.
 """
 
 MAT_THICKNESS_M = 0.002
 BOARD_THICKNESS_M = 0.01
 
 _GAP_M = 0.001
-_STACK_GAP_M = 2e-4  # so little that a tower does not fall when it is let go
-_PILE_RADIUS_SHARE = 0.1  # of their way from the middle
-_STACK_OFFSET_SHARE = 0.15  # of their radius: so far off the stack's middle
+_STACK_GAP_M = 2e-4  # small enough that a tower does not collapse when it drops
+_PILE_RADIUS_SHARE = 0.1  # of their distance from the centre
+_STACK_OFFSET_SHARE = 0.15  # of their radius, from the axis of the stack
 _MAX_SEPARATION_STEPS = 300
 _SEPARATION_MARGIN_M = 1e-5
 
 
 @dataclass(frozen=True)
 class _FreeSpace:
-    """Where things may be put.
+    """Space in which bodies may be placed.
 
     Attributes:
-        half_extents_m: half sides (2,) of what they may not leave.
-        floor_m: height of what they lie on.
-        obstacles: balls around the parts of what stands fixed; things are let go above those in their
-            way, but for placed ones.
+        half_extents_m: half sides (2,) of the walls.
+        floor_m: height of the supporting surface.
+        obstacles: bounding spheres of fixed parts. Bodies are placed above the obstacles they
+            overlap, except in ``placed`` layouts.
     """
 
     half_extents_m: Floats
@@ -61,28 +61,33 @@ class _FreeSpace:
 def arrange_bodies(
     placeables: Placeables, factors: FactorValues, half_extents_m: Floats
 ) -> list[Body]:
-    """Return the bodies where they are let go: cables that lie below, distractors, targets, covers.
+    """Return the bodies at initial poses without overlap: cables, distractors, targets, covers.
 
     Args:
-        placeables: where they were drawn.
-        factors: everything that chance decided.
-        half_extents_m: half sides (2,) of what they may not leave.
+        placeables: bodies at their sampled positions.
+        factors: sampled values.
+        half_extents_m: half sides (2,) of the walls.
     """
     is_shelf = factors.get_str("layout/surface") == "shelf"
-    low = [cable for cable in placeables.cables if cable.radius_m < half_extents_m.min()]
+    flat_cables = [cable for cable in placeables.cables if cable.radius_m < half_extents_m.min()]
     floor_m = BOARD_THICKNESS_M if is_shelf else MAT_THICKNESS_M
-    cables, floor_m = _place_cables(low, half_extents_m, floor_m)
-    fixed = tuple(ball for thing in placeables.fixtures for ball in thing.get_bounding_spheres())
-    room = _FreeSpace(half_extents_m, floor_m, fixed)
+    cables, floor_m = _place_cables(flat_cables, half_extents_m, floor_m)
+    fixed = tuple(
+        sphere for fixture in placeables.fixtures for sphere in fixture.get_bounding_spheres()
+    )
+    space = _FreeSpace(half_extents_m, floor_m, fixed)
     loose = (_arrange_on_shelf if is_shelf else _arrange_by_layout)(
-        placeables.targets, placeables.distractors, factors, room
+        placeables.targets, placeables.distractors, factors, space
     )
     reach = {
-        thing.body.name: thing.radius_m + math.hypot(*thing.center_m)
-        for thing in (*placeables.targets, *placeables.distractors)
+        placeable.body.name: placeable.radius_m + math.hypot(*placeable.center_m)
+        for placeable in (*placeables.targets, *placeables.distractors)
     }
     top = max((body.pose.position_m[2] + reach[body.name] for body in loose), default=floor_m)
-    covers = [*(cable for cable in placeables.cables if cable not in low), *placeables.papers]
+    covers = [
+        *(cable for cable in placeables.cables if cable not in flat_cables),
+        *placeables.papers,
+    ]
     return [*cables, *loose, *_place_above(covers, max(top, factors.get_float("layout/wall_m")))]
 
 
@@ -92,28 +97,38 @@ def _arrange_by_layout(
     factors: FactorValues,
     space: _FreeSpace,
 ) -> list[Body]:
-    """Return distractors and targets as the layout's arrangement has them."""
+    """Return distractors and targets, arranged as the layout defines."""
     match factors.values.get("layout/arrangement", "throw"):
         case "pile":
-            piled = [_set_at_rest(_move_to_center(thing, _PILE_RADIUS_SHARE)) for thing in targets]
+            piled = [
+                _set_at_rest(_move_to_center(placeable, _PILE_RADIUS_SHARE))
+                for placeable in targets
+            ]
             return _lift_apart([*distractors, *piled], factors, space)
         case "stack":
             tower = sorted(
-                (_lay_flat(thing) for thing in targets),
+                (_lay_flat(placeable) for placeable in targets),
                 key=_compute_footprint_radius_m,
                 reverse=True,
             )
-            return _place_side_by_side([*([thing] for thing in distractors), tower], factors, space)
-        case "scatter":
-            alone = [[_lay_flat(thing)] for thing in targets]
             return _place_side_by_side(
-                [*([thing] for thing in distractors), *alone], factors, space
+                [*([placeable] for placeable in distractors), tower], factors, space
+            )
+        case "scatter":
+            groups = [[_lay_flat(placeable)] for placeable in targets]
+            return _place_side_by_side(
+                [*([placeable] for placeable in distractors), *groups], factors, space
             )
         case "placed":
-            placed = [_place_at_position(_set_at_rest(thing), factors) for thing in targets]
-            balls = (ball for thing in placed for ball in thing.get_bounding_spheres())
-            beside = replace(space, obstacles=(*space.obstacles, *balls))
-            return [*_lift_apart(distractors, factors, beside), *(thing.body for thing in placed)]
+            placed = [_place_at_position(_set_at_rest(placeable), factors) for placeable in targets]
+            spheres = (
+                sphere for placeable in placed for sphere in placeable.get_bounding_spheres()
+            )
+            remaining = replace(space, obstacles=(*space.obstacles, *spheres))
+            return [
+                *_lift_apart(distractors, factors, remaining),
+                *(placeable.body for placeable in placed),
+            ]
         case _:
             return _lift_apart([*distractors, *targets], factors, space)
 
@@ -132,24 +147,24 @@ def _arrange_on_shelf(
     factors: FactorValues,
     space: _FreeSpace,
 ) -> list[Body]:
-    """Put things on the boards of a shelf, one after another."""
+    """Distribute bodies over the boards of a shelf."""
     count = factors.get_int("layout/shelf_count")
-    things = [*distractors, *map(_lay_flat, targets)]
-    found = []
+    placeables = [*distractors, *map(_lay_flat, targets)]
+    bodies = []
     for board in range(count):
-        groups = [[thing] for thing in things[board::count]]
+        groups = [[placeable] for placeable in placeables[board::count]]
         height_m = space.floor_m + board * factors.get_float("layout/wall_m")
         if groups:
-            found += _place_side_by_side(
+            bodies += _place_side_by_side(
                 groups, factors, replace(space, floor_m=height_m, obstacles=())
             )
-    return found
+    return bodies
 
 
 def _place_cables(
     cables: Sequence[Placeable], half_extents_m: Floats, floor_m: float
 ) -> tuple[list[Body], float]:
-    """Return cables that lie, one above the other, below all else, and the height of what they take."""
+    """Stack cables on the floor; return them and the height above them."""
     bodies = []
     for cable in cables:
         x, y = np.clip(
@@ -165,7 +180,7 @@ def _place_cables(
 
 
 def _place_above(covers: Sequence[Placeable], top_m: float) -> list[Body]:
-    """Return things above a height, one above the other."""
+    """Stack covers above a height."""
     bodies = []
     for cover in covers:
         x, y, _ = cover.body.pose.position_m
@@ -179,53 +194,53 @@ def _place_above(covers: Sequence[Placeable], top_m: float) -> list[Body]:
 def _lift_apart(
     placeables: Sequence[Placeable], factors: FactorValues, space: _FreeSpace
 ) -> list[Body]:
-    """Lift things so that no bounding spheres overlap when they are let go.
+    """Lift bodies until no bounding spheres overlap.
 
-    Targets that do not fall come first, just above the distractors.
+    Distractors come first, then fixed targets, then all other targets.
     """
     placed = sorted(space.obstacles, key=_get_height_m)
     lifted: list[Body] = []
-    for thing in sorted(
-        placeables, key=lambda thing: thing.body.is_target and not thing.body.is_fixed
+    for placeable in sorted(
+        placeables, key=lambda placeable: placeable.body.is_target and not placeable.body.is_fixed
     ):
-        radius = thing.radius_m
+        radius = placeable.radius_m
         side = space.half_extents_m - radius
-        x, y = np.clip(thing.body.pose.position_m[:2], -side, side)
-        floor = factors.get_float("layout/drop_height_m") if thing.body.is_target else 0.0
-        if thing.body.is_fixed:
+        x, y = np.clip(placeable.body.pose.position_m[:2], -side, side)
+        floor = factors.get_float("layout/drop_height_m") if placeable.body.is_target else 0.0
+        if placeable.body.is_fixed:
             z = (
                 floor
                 + _compute_top_height(placed, x, y, radius, space.floor_m)
-                - _compute_corners(thing)[:, 2].min()
+                - _compute_corners(placeable)[:, 2].min()
             )
         else:
             z = _find_free_height(placed, x, y, floor + radius + space.floor_m + _GAP_M, radius)
-        centre = np.array([x, y, z])
-        placed.append((centre, radius))
+        center = np.array([x, y, z])
+        placed.append((center, radius))
         placed.sort(key=_get_height_m)
-        lifted.append(_place_sphere_at(thing, centre))
+        lifted.append(_place_sphere_at(placeable, center))
     return lifted
 
 
 def _find_free_height(
     spheres: Sequence[BoundingSphere], x: float, y: float, z: float, radius: float
 ) -> float:
-    """Return the height from z on at which a ball overlaps none of those placed, lowest first."""
-    for centre, other in spheres:
-        gap = (radius + other + _GAP_M) ** 2 - (x - centre[0]) ** 2 - (y - centre[1]) ** 2
-        if gap > 0 and abs(z - centre[2]) < math.sqrt(gap):
-            z = centre[2] + math.sqrt(gap)
+    """Return the first height from ``z`` on at which a sphere overlaps no other, lowest first."""
+    for center, other_radius in spheres:
+        gap = (radius + other_radius + _GAP_M) ** 2 - (x - center[0]) ** 2 - (y - center[1]) ** 2
+        if gap > 0 and abs(z - center[2]) < math.sqrt(gap):
+            z = center[2] + math.sqrt(gap)
     return z
 
 
 def _compute_top_height(
     spheres: Sequence[BoundingSphere], x: float, y: float, radius: float, floor_m: float
 ) -> float:
-    """Return a height below which nothing is left of those placed, as far as they are near."""
+    """Return a height above all spheres that overlap horizontally."""
     tops = (
-        float(centre[2]) + other
-        for centre, other in spheres
-        if math.hypot(x - centre[0], y - centre[1]) < radius + other
+        float(center[2]) + other_radius
+        for center, other_radius in spheres
+        if math.hypot(x - center[0], y - center[1]) < radius + other_radius
     )
     return max(tops, default=floor_m) + _GAP_M
 
@@ -233,9 +248,9 @@ def _compute_top_height(
 def _place_side_by_side(
     groups: Sequence[Sequence[Placeable]], factors: FactorValues, space: _FreeSpace
 ) -> list[Body]:
-    """Put the things of each group on each other, and the groups beside one another.
+    """Stack the bodies of each group and separate the groups horizontally.
 
-    A group for which there is no room lies above those that it covers.
+    A group without free space goes on top of the groups that it overlaps.
     """
     radii = np.array(
         [
@@ -243,26 +258,26 @@ def _place_side_by_side(
             for group in groups
         ]
     )
-    starts = np.array([group[0].body.pose.position_m[:2] for group in groups])
-    places = _separate_discs(starts, radii + _GAP_M / 2, space.half_extents_m)
+    initial = np.array([group[0].body.pose.position_m[:2] for group in groups])
+    centers = _separate_discs(initial, radii + _GAP_M / 2, space.half_extents_m)
     tops: list[float] = []
     bodies: list[Body] = []
-    for group, place, radius in zip(groups, places, radii, strict=True):
-        near = [
+    for group, center, radius in zip(groups, centers, radii, strict=True):
+        tops_below = [
             top
-            for top, other, reach in zip(tops, places, radii, strict=False)
-            if math.dist(place, other) < radius + reach
+            for top, other_center, other_radius in zip(tops, centers, radii, strict=False)
+            if math.dist(center, other_center) < radius + other_radius
         ]
-        top = max(near, default=space.floor_m + _GAP_M)
+        top = max(tops_below, default=space.floor_m + _GAP_M)
         if space.obstacles:
-            top = _find_height_over_obstacles(space.obstacles, group, place, top)
-        for thing in group:
-            off = _compute_stack_offset(thing, factors) if len(group) > 1 else 0.0
+            top = _find_height_over_obstacles(space.obstacles, group, center, top)
+        for placeable in group:
+            offset = _compute_stack_offset(placeable, factors) if len(group) > 1 else 0.0
             low, high = np.array(
-                [_compute_corners(thing).min(axis=0), _compute_corners(thing).max(axis=0)]
+                [_compute_corners(placeable).min(axis=0), _compute_corners(placeable).max(axis=0)]
             )
-            middle = np.append(place + off - (low + high)[:2] / 2, top - low[2])
-            bodies.append(_place_origin_at(thing, middle))
+            origin = np.append(center + offset - (low + high)[:2] / 2, top - low[2])
+            bodies.append(_place_origin_at(placeable, origin))
             top += float(high[2] - low[2]) + _STACK_GAP_M
         tops.append(top + _GAP_M)
     return bodies
@@ -271,12 +286,16 @@ def _place_side_by_side(
 def _find_height_over_obstacles(
     obstacles: Sequence[BoundingSphere], group: Sequence[Placeable], position: Floats, top: float
 ) -> float:
-    """Return the height from ``top`` on at which things on each other touch nothing that is fixed."""
-    half = sum(float(np.ptp(_compute_corners(thing)[:, 2])) + _STACK_GAP_M for thing in group) / 2
+    """Return the first height from ``top`` at which a stacked group touches no obstacle."""
+    half = (
+        sum(float(np.ptp(_compute_corners(placeable)[:, 2])) + _STACK_GAP_M for placeable in group)
+        / 2
+    )
     radius = math.hypot(half, max(map(_compute_footprint_radius_m, group)))
-    balls = sorted(obstacles, key=_get_height_m)
+    spheres = sorted(obstacles, key=_get_height_m)
     return (
-        _find_free_height(balls, float(position[0]), float(position[1]), top + half, radius) - half
+        _find_free_height(spheres, float(position[0]), float(position[1]), top + half, radius)
+        - half
     )
 
 
@@ -285,53 +304,51 @@ def _get_height_m(sphere: BoundingSphere) -> float:
 
 
 def _separate_discs(centers: Floats, radii: Floats, half_extents_m: Floats) -> Floats:
-    """Return places (n, 2) near those given at which discs of these radii do not overlap.
+    """Return centres (n, 2) near the given ones at which discs of these radii do not overlap.
 
-    Where there is no room for all, some still do.
+    Some discs still overlap if there is not enough space.
     """
-    centers = centers + 1e-6 * np.arange(len(centers))[:, None] * [
-        1.0,
-        0.618,
-    ]  # none at the same spot
-    needed = radii[:, None] + radii
-    inside = np.maximum(half_extents_m - radii[:, None], 0)
+    # distinct offsets, so that coincident discs have a direction to separate in
+    centers = centers + 1e-6 * np.arange(len(centers))[:, None] * np.array([1.0, 0.618])
+    min_distances = radii[:, None] + radii
+    limits = np.maximum(half_extents_m - radii[:, None], 0)
     for _ in range(_MAX_SEPARATION_STEPS):
-        centers = np.clip(centers, -inside, inside)
-        apart = centers[:, None] - centers
-        distance = np.maximum(np.linalg.norm(apart, axis=-1), 1e-9)
-        overlap = np.clip(needed - distance, 0, None)
+        centers = np.clip(centers, -limits, limits)
+        offsets = centers[:, None] - centers
+        distance = np.maximum(np.linalg.norm(offsets, axis=-1), 1e-9)
+        overlap = np.clip(min_distances - distance, 0, None)
         np.fill_diagonal(overlap, 0)
         if not overlap.any():
             break
-        ways = apart / distance[..., None]
+        directions = offsets / distance[..., None]
         pushes = np.where(overlap > 0, overlap / 2 + _SEPARATION_MARGIN_M, 0)
-        centers = centers + (pushes[..., None] * ways).sum(axis=1)
+        centers = centers + (pushes[..., None] * directions).sum(axis=1)
     return np.asarray(centers)
 
 
 def _lay_flat(placeable: Placeable) -> Placeable:
-    """Return a thing at rest, that axis of its own upright that nearly is."""
+    """Return an object at rest, rotated so that its most upright axis is vertical."""
     rotation = placeable.body.pose.rotation()
     axes = rotation.as_matrix()
     nearest = int(np.abs(axes[2]).argmax())
     up = axes[:, nearest] * np.sign(axes[2, nearest])
-    across = np.cross(up, [0.0, 0.0, 1.0])
-    turn = across / max(float(np.linalg.norm(across)), 1e-12) * math.acos(min(1.0, up[2]))
-    upright = quaternion(Rotation.from_rotvec(turn) * rotation)
+    tilt_axis = np.cross(up, [0.0, 0.0, 1.0])
+    rotvec = tilt_axis / max(float(np.linalg.norm(tilt_axis)), 1e-12) * math.acos(min(1.0, up[2]))
+    upright = quaternion(Rotation.from_rotvec(rotvec) * rotation)
     body = replace(placeable.body, pose=replace(placeable.body.pose, rotation_wxyz=upright))
     return _set_at_rest(replace(placeable, body=body))
 
 
 def _set_at_rest(placeable: Placeable) -> Placeable:
-    still = (0.0, 0.0, 0.0)
-    return replace(placeable, body=replace(placeable.body, velocity_m_s=still, spin_rad_s=still))
+    zero = (0.0, 0.0, 0.0)
+    return replace(placeable, body=replace(placeable.body, velocity_m_s=zero, spin_rad_s=zero))
 
 
 def _move_to_center(placeable: Placeable, share: float) -> Placeable:
-    """Return a thing at a share of its way from the middle."""
+    """Return an object at a share of its distance from the centre."""
     pose = placeable.body.pose
-    moved = replace(pose, position_m=vec3(np.multiply(pose.position_m, share)))
-    return replace(placeable, body=replace(placeable.body, pose=moved))
+    new_pose = replace(pose, position_m=vec3(np.multiply(pose.position_m, share)))
+    return replace(placeable, body=replace(placeable.body, pose=new_pose))
 
 
 def _compute_stack_offset(placeable: Placeable, factors: FactorValues) -> Floats:
@@ -342,23 +359,23 @@ def _compute_stack_offset(placeable: Placeable, factors: FactorValues) -> Floats
 
 
 def _compute_corners(placeable: Placeable) -> Floats:
-    """Return the corners (8, 3) of a thing's box from its origin, turned as it is."""
+    """Return the corners (8, 3) of the rotated bounding box, relative to the origin."""
     ends = zip(placeable.box_min_m, placeable.box_max_m, strict=True)
     return np.asarray(placeable.body.pose.rotation().apply(list(itertools.product(*ends))))
 
 
 def _compute_footprint_radius_m(placeable: Placeable) -> float:
-    """Return the radius of the upright tube around a thing's box."""
+    """Return the radius of the vertical cylinder around the bounding box."""
     flat = _compute_corners(placeable)[:, :2]
     return float(np.linalg.norm(flat - flat.mean(axis=0), axis=1).max())
 
 
-def _place_sphere_at(placeable: Placeable, centre: Floats) -> Body:
-    """Return the body of a thing whose ball is around a place."""
-    off = (
+def _place_sphere_at(placeable: Placeable, center: Floats) -> Body:
+    """Return the body with the centre of its bounding sphere at a point."""
+    offset = (
         placeable.body.pose.rotation().apply(placeable.center_m) if any(placeable.center_m) else 0.0
     )
-    return _place_origin_at(placeable, centre - off)
+    return _place_origin_at(placeable, center - offset)
 
 
 def _place_origin_at(placeable: Placeable, origin: Floats) -> Body:

@@ -1,4 +1,4 @@
-"""What each factor of a domain may be: words of a list, yes or no, or numbers within bounds."""
+"""Allowed values of the factors of a domain: options, booleans and numeric bounds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ from sim2cam.scene.twisty import FACES as TURNING_FACES
 from sim2cam.scene.twisty import N_SCRAMBLES
 
 MAX_INSTANCES = 128
-_CARD_BACK_HINT = ". Add it, or let cards neither fall nor turn over (drop_height_m, speed_m_s, spin_rad_s, lean_rad = 0)"
+_CARD_BACK_HINT = (
+    ". Add it, or keep cards face up (drop_height_m, speed_m_s, spin_rad_s, lean_rad = 0)"
+)
 _TONES = ("white", "black", "color")
 _CHOICES: dict[str, tuple[str, ...]] = {
     "surface": ("table", "mat", "tray", "bin", "shelf"),
@@ -85,16 +87,16 @@ _REQUIRED_BY_COUNT = {
     "near_count": ("near_light",),
     "decal_count": ("decal",),
 }
-"""What a count of things asks for."""
+"""Groups and factors that each count requires."""
 _SURFACES_WITH_SIDES = (
     "die_surface", "board_surface", "card_surface", "tin_surface", "carton_surface",
     "paper_surface",
 )  # fmt: skip
-"""Surfaces of which every side has its place in a picture, so that its edges are known."""
+"""Surfaces with a separate texture region per side, which edge wear requires."""
 _SURFACES_WITH_MAT = {"mat", "tray", "bin"}
-"""Surfaces with a mat, or a floor in its place."""
+"""Surfaces with a mat, or with a floor that replaces it."""
 _UNLABELLED_COUNTS = ("cable_count", "paper_count", "hand_count", "near_count", "decal_count")
-"""Counts of what is not to be found."""
+"""Counts of unlabelled groups."""
 _PRINTED_TEXT_FACTORS = ("tin.category", "carton.category", "paper.heading", "decal.text")
 _CATEGORIES_OF_VALUE: dict[str, Callable[[Value], Sequence[str]]] = {
     "board.pattern": lambda pattern: [str(pattern)],
@@ -102,7 +104,7 @@ _CATEGORIES_OF_VALUE: dict[str, Callable[[Value], Sequence[str]]] = {
     "card.face_down": lambda is_down: [CARD_BACK] if is_down else [],
     "twisty.layers": lambda layers: [f"{layers}x{layers}x{layers}"],
 }
-"""Categories of what factors can be set to, where words are not those of categories."""
+"""Categories that a value of a factor shows, where the value is not itself a category."""
 _BOOLEAN_FACTORS = (
     "backed",
     "pictured",
@@ -119,7 +121,7 @@ _INTEGER_FACTORS = {
     "columns", "rows", "first_marker", "layers", "scramble", "decal.length", "droplets.count",
     "mosaic.bits", "jpeg_quality", "seed", "noise_seed", "pattern_seed",
 }  # fmt: skip
-"""Numbers that are counted, besides those that end so."""
+"""Factors with whole numbers, besides all ``*_count``."""
 _SHARE, _POSITIVE, _UNBOUNDED = (0.0, 1.0), (1e-6, math.inf), (-math.inf, math.inf)
 _CENTER_OFFSET = (-0.45, 0.45)
 _BOUNDS: dict[str, tuple[float, float]] = {
@@ -325,7 +327,7 @@ _COUPLED_DEPTH_FACTORS = (
     "baseline_m", "projector_m", "min_range_m", "max_range_m", "depth_unit_m", "modulation_hz",
     "ambiguity_m",
 )  # fmt: skip
-"""Numbers of a depth camera that bound one another."""
+"""Parameters of a depth camera that constrain each other."""
 
 
 def check_domain(
@@ -336,44 +338,46 @@ def check_domain(
     surface_images: Collection[str] = (),
     inherited: Collection[str] = (),
 ) -> None:
-    """Refuse a distribution that can give what its factor cannot be.
+    """Raise ``ValueError`` if a factor can take a value that is not allowed.
 
     Args:
-        domain: with all its distributions.
-        assets: names of the objects from files that there are.
-        categories: what things can be labelled as.
-        skies, surface_images: names of those of skies and of surfaces that there are.
-        inherited: factors, as ``domain.light.warmth``, whose cases of ``given`` may be of values that no longer
+        domain: domain with all its distributions.
+        assets: names of the available objects from files.
+        categories: categories of the recipe.
+        skies, surface_images: names of the available environment maps and texture images.
+        inherited: factors, as ``domain.light.warmth``, whose ``given`` may have cases that cannot
             occur.
 
     Raises:
-        ValueError: naming the factor, the value and what is allowed.
+        ValueError: with the factor, the value and what is allowed.
     """
     check_references(domain)
-    words = _make_choices(assets, categories, skies, surface_images)
+    choices = _make_choices(assets, categories, skies, surface_images)
     for group in fields(domain):
         for factor, distribution in iterate_factors(getattr(domain, group.name)):
-            place = f"domain.{group.name}.{factor}"
-            if place not in inherited:
-                check_cases(domain, distribution, place)
-            for value in compute_extremes(domain, distribution, place):
+            location = f"domain.{group.name}.{factor}"
+            if location not in inherited:
+                check_cases(domain, distribution, location)
+            for value in compute_extremes(domain, distribution, location):
                 path = f"{group.name}/{factor}"
-                problem = _describe_problem(path, value, words)
+                problem = _describe_problem(path, value, choices)
                 if problem:
-                    how = _is_integer(path) and isinstance(value, float)
-                    hint = ', as kind = "integers" draws them' if how else ""
-                    raise ValueError(f"'{place}' cannot be {value!r}. {problem}{hint}")
+                    is_float = _is_integer(path) and isinstance(value, float)
+                    hint = '. Use kind = "integers"' if is_float else ""
+                    raise ValueError(f"'{location}' cannot be {value!r}. {problem}{hint}")
     _check_required_groups(domain)
     _check_surface_finish(domain)
     _check_lamps(domain)
     _check_card_images(domain, surface_images)
     _check_decals(domain)
     _check_clutter(domain)
-    for kind, shown in list_categories(domain).items():
-        missing = sorted(set(shown) - set(categories))
+    for kind, names in list_categories(domain).items():
+        missing = sorted(set(names) - set(categories))
         if missing:
-            why = _CARD_BACK_HINT if missing == [CARD_BACK] else ""
-            raise ValueError(f"a {kind} can show {', '.join(missing)}, which categories lack{why}")
+            hint = _CARD_BACK_HINT if missing == [CARD_BACK] else ""
+            raise ValueError(
+                f"categories must contain {', '.join(missing)}, because a {kind} can show it{hint}"
+            )
     if domain.depth_camera is not None:
         _check_depth_camera(domain, domain.depth_camera)
     if domain.glare is not None:
@@ -381,40 +385,40 @@ def check_domain(
 
 
 def list_categories(domain: Domain) -> dict[str, tuple[str, ...]]:
-    """Return what built-in objects besides dice can be labelled as, by ``scene.objects`` kind."""
-    found: dict[str, set[str]] = {}
+    """Return the possible categories of built-in objects except dice, by kind of object."""
+    categories: dict[str, set[str]] = {}
     if domain.block is not None:
         sides = [_list_extremes(domain, f"block/0/{name}") for name in ("width", "height")]
         kind = "cube" if all(side == {1} for side in sides) else "block"
-        found[kind] = set(map(str, _list_extremes(domain, "block/0/category")))
+        categories[kind] = set(map(str, _list_extremes(domain, "block/0/category")))
     if domain.board is not None:
-        found["board"] = set(map(str, _list_extremes(domain, "board/0/pattern")))
+        categories["board"] = set(map(str, _list_extremes(domain, "board/0/pattern")))
     if domain.card is not None:
         faces = set(map(str, _list_extremes(domain, "card/0/face")))
         hidden = {CARD_BACK} if _can_show_backs(domain) else set()
-        found["card"] = faces - set(HALF_TURN_FACES) | hidden
-        found["turnable card"] = faces & set(HALF_TURN_FACES)
+        categories["card"] = faces - set(HALF_TURN_FACES) | hidden
+        categories["turnable card"] = faces & set(HALF_TURN_FACES)
     for kind in ("tin", "carton", "bolt", "nut"):
         if getattr(domain, kind) is not None:
-            found[kind] = set(map(str, _list_extremes(domain, f"{kind}/0/category")))
+            categories[kind] = set(map(str, _list_extremes(domain, f"{kind}/0/category")))
     if domain.twisty is not None:
         is_whole = _list_extremes(domain, "twisty/0/turned_rad") == {0}
         layers = sorted(_list_extremes(domain, "twisty/0/layers"))
-        found["twisty" if is_whole else "turned twisty"] = {f"{n}x{n}x{n}" for n in layers}
-    return {kind: tuple(sorted(shown)) for kind, shown in found.items() if shown}
+        categories["twisty" if is_whole else "turned twisty"] = {f"{n}x{n}x{n}" for n in layers}
+    return {kind: tuple(sorted(names)) for kind, names in categories.items() if names}
 
 
 def _can_show_backs(domain: Domain) -> bool:
-    """Return whether a card can lie face down: it is laid so, or leans, falls or is thrown and may turn over."""
-    moves = ("layout/drop_height_m", "layout/speed_m_s", "layout/spin_rad_s", "card/0/lean_rad")
-    is_laid = True in _list_extremes(domain, "card/0/face_down")
-    return is_laid or any(_list_extremes(domain, path) != {0} for path in moves)
+    """Return whether a card can lie face down: initially, or after it turns over."""
+    motions = ("layout/drop_height_m", "layout/speed_m_s", "layout/spin_rad_s", "card/0/lean_rad")
+    is_face_down = True in _list_extremes(domain, "card/0/face_down")
+    return is_face_down or any(_list_extremes(domain, path) != {0} for path in motions)
 
 
 def _list_extremes(domain: Domain, path: str) -> set[Value]:
-    """Return the extreme values of a factor; all of them where it is a word."""
-    place = f"domain.{path.replace('/0', '').replace('/', '.')}"
-    return set(compute_extremes(domain, get_factor(domain, path), place))
+    """Return the extremes of a factor; all its values if it is categorical."""
+    location = f"domain.{path.replace('/0', '').replace('/', '.')}"
+    return set(compute_extremes(domain, get_factor(domain, path), location))
 
 
 def check_settings(
@@ -425,17 +429,17 @@ def check_settings(
     skies: Collection[str] = (),
     surface_images: Collection[str] = (),
 ) -> None:
-    """Refuse to set what the domain does not have, or to what it cannot be.
+    """Raise ``UsageError`` if a setting names an unknown factor or a value that is not allowed.
 
     Args:
-        domain: with all its distributions.
-        settings: values of factors, as a change has them.
-        assets: names of the objects from files that there are.
-        categories: what things can be labelled as.
-        skies, surface_images: names of those of skies and of surfaces that there are.
+        domain: domain with all its distributions.
+        settings: values of factors, by path.
+        assets: names of the available objects from files.
+        categories: categories of the recipe.
+        skies, surface_images: names of the available environment maps and texture images.
 
     Raises:
-        UsageError: naming it and what is allowed.
+        UsageError: with the factor and what is allowed.
     """
     for name, value in settings.items():
         check_path(domain, name, UsageError)
@@ -445,60 +449,63 @@ def check_settings(
         if problem:
             raise UsageError(f"'{name}' cannot be {value!r}. {problem}.")
         group, *_, factor = name.split("/")
-        shown = _CATEGORIES_OF_VALUE.get(f"{group}.{factor}")
-        if shown is not None and not {*shown(value)} <= {*categories}:
+        list_shown = _CATEGORIES_OF_VALUE.get(f"{group}.{factor}")
+        missing = set(list_shown(value)) - set(categories) if list_shown else set()
+        if missing:
             raise UsageError(
-                f"'{name}' cannot be {value!r}: it shows {', '.join(shown(value))}, which categories lack."
+                f"'{name}' cannot be {value!r}: categories must contain {', '.join(sorted(missing))}."
             )
 
 
 def _check_required_groups(domain: Domain) -> None:
-    """Refuse a domain that throws nothing, or lacks what its counts ask for."""
+    """Raise ``ValueError`` without labelled objects or without a group that a count requires."""
     layout, view = domain.layout, domain.view
     counts = [name for name in _REQUIRED_BY_COUNT if name not in _UNLABELLED_COUNTS]
     if all(getattr(layout, name) is None for name in counts):
         raise ValueError(
-            "nothing is thrown: give 'domain.layout.object_count' (of files, see [assets]) or one of "
+            "no labelled objects: set 'domain.layout.object_count' (files, see [assets]) or one of "
             "die_count, block_count, board_count, card_count, twisty_count, tin_count, carton_count, "
             "bolt_count, nut_count"
         )
     if layout.shelf_count is None and "shelf" in _list_extremes(domain, "layout/surface"):
         raise ValueError(
-            "'domain.layout.surface' can be a shelf, and 'domain.layout.shelf_count' is missing"
+            "'domain.layout.surface' can be 'shelf', but 'domain.layout.shelf_count' is missing"
         )
     if (view.die_px is None) == (view.object_px is None):
-        raise ValueError("'domain.view' takes one of 'die_px' and 'object_px'")
-    given: dict[str, Any] = {
+        raise ValueError("'domain.view' needs exactly one of 'die_px' and 'object_px'")
+    groups: dict[str, Any] = {
         "layout.same_look": layout.same_look,
         **{group.name: getattr(domain, group.name) for group in fields(domain)},
     }
     for owner in ("layout", "light"):
-        for factor, _ in iterate_factors(given[owner]):
-            for needed in _REQUIRED_BY_COUNT.get(factor, ()):
-                if given[needed] is None:
+        for factor, _ in iterate_factors(groups[owner]):
+            for required in _REQUIRED_BY_COUNT.get(factor, ()):
+                if groups[required] is None:
                     raise ValueError(
-                        f"'domain.{owner}.{factor}' asks for some, and 'domain.{needed}' is missing"
+                        f"'domain.{owner}.{factor}' requires 'domain.{required}', which is missing"
                     )
 
 
 def _check_surface_finish(domain: Domain) -> None:
-    """Refuse relief and wear of surfaces that cannot show them."""
+    """Raise ``ValueError`` for relief or wear of surfaces that do not support it."""
     for field in fields(domain):
         group = getattr(domain, field.name)
         if not isinstance(group, SurfaceFactors):
             continue
         for factor, _ in iterate_factors(group):
-            place = f"'domain.{field.name}.{factor}'"
+            location = f"'domain.{field.name}.{factor}'"
             if factor in FINISH_FACTORS and field.name == "twisty_surface":
                 raise ValueError(
-                    f"{place}: facelets share texels, which would look alike. Leave it out"
+                    f"{location}: facelets share texels, so the finish would repeat. Remove it"
                 )
             if factor == "edges" and field.name not in _SURFACES_WITH_SIDES:
-                raise ValueError(f"{place}: it has no sides with edges of their own. Leave it out")
+                raise ValueError(
+                    f"{location}: the surface has no separate sides with edges. Remove it"
+                )
 
 
 def _check_card_images(domain: Domain, surface_images: Collection[str]) -> None:
-    """Refuse cards that are to show pictures of which there are none."""
+    """Raise ``ValueError`` if ``pictured`` cards lack the images of their faces."""
     if domain.card is None or domain.card.pictured is None:
         return
     if True not in _list_extremes(domain, "card/0/pictured"):
@@ -507,89 +514,97 @@ def _check_card_images(domain: Domain, surface_images: Collection[str]) -> None:
     missing = sorted(set(map(str, _list_extremes(domain, "card/0/face"))) - stems)
     if missing:
         raise ValueError(
-            f"'domain.card.pictured': [pictures] has none of {', '.join(missing[:5])}. Name files "
-            f"as the faces: {missing[0]}.jpg"
+            f"'domain.card.pictured': [pictures] lacks {', '.join(missing[:5])}. Name image files "
+            f"after the faces: {missing[0]}.jpg"
         )
 
 
 def _check_decals(domain: Domain) -> None:
-    """Refuse decals on what no scene has."""
+    """Raise ``ValueError`` if decals have a target that no scene contains."""
     if domain.decal is None:
         return
-    for place in sorted(map(str, _list_extremes(domain, "decal/0/on"))):
-        if place == "table":
-            is_there = True
-        elif place == "mat":
-            is_there = not _SURFACES_WITH_MAT.isdisjoint(_list_extremes(domain, "layout/surface"))
+    for target in sorted(map(str, _list_extremes(domain, "decal/0/on"))):
+        if target == "table":
+            is_present = True
+        elif target == "mat":
+            is_present = not _SURFACES_WITH_MAT.isdisjoint(_list_extremes(domain, "layout/surface"))
         else:
-            is_there = getattr(domain.layout, f"{place}_count") is not None
-        if not is_there:
-            raise ValueError(f"'domain.decal.on' can be '{place}', and no scene has any")
+            is_present = getattr(domain.layout, f"{target}_count") is not None
+        if not is_present:
+            raise ValueError(f"'domain.decal.on' can be '{target}', but no scene contains one")
 
 
 def _check_clutter(domain: Domain) -> None:
-    """Refuse clutter that never comes, and none where it may come."""
-    can_come = ASSET_SHAPE in _list_extremes(domain, "distractor/0/shape")
-    if can_come and domain.distractor.asset is None:
+    """Raise ``ValueError`` unless clutter assets and the ``asset`` shape are given together."""
+    can_be_asset = ASSET_SHAPE in _list_extremes(domain, "distractor/0/shape")
+    if can_be_asset and domain.distractor.asset is None:
         raise ValueError(
-            f"'domain.distractor.shape' can be '{ASSET_SHAPE}', and there is none. Name a folder in "
-            "[assets.clutter]"
+            f"'domain.distractor.shape' can be '{ASSET_SHAPE}', but there are no assets. "
+            "Name a folder in [assets.clutter]"
         )
-    if domain.distractor.asset is not None and not can_come:
+    if domain.distractor.asset is not None and not can_be_asset:
         raise ValueError(
-            f"'domain.distractor.shape' cannot be '{ASSET_SHAPE}', and [assets.clutter] names some. Add it "
-            "to its options"
+            f"'domain.distractor.shape' cannot be '{ASSET_SHAPE}', but [assets.clutter] names assets. "
+            f"Add '{ASSET_SHAPE}' to its options"
         )
 
 
 def _check_lamps(domain: Domain) -> None:
-    """Refuse more lamps than leave room for the sun in a window."""
-    most = max(
+    """Raise ``ValueError`` if the lamps leave no room for the sun of a window."""
+    max_count = max(
         map(float, compute_extremes(domain, domain.light.lamp_count, "domain.light.lamp_count"))
     )
-    if domain.window is not None and most > _BOUNDS["lamp_count"][1] - 1:
-        raise ValueError(f"'domain.light.lamp_count' can be {most:g}: with a window 3 are the most")
+    if domain.window is not None and max_count > _BOUNDS["lamp_count"][1] - 1:
+        raise ValueError(
+            f"'domain.light.lamp_count' can be {max_count:g}. Allowed: up to 3 with a window"
+        )
 
 
 def _check_depth_camera(domain: Domain, group: DepthCameraFactors) -> None:
-    """Refuse factors that no kind has, and those of a kind that together are impossible."""
-    given = {
+    """Raise ``ValueError`` for parameters that the kind lacks or that contradict each other."""
+    extremes = {
         name: compute_extremes(domain, distribution, f"domain.depth_camera.{name}")
         for name, distribution in iterate_factors(group)
     }
-    kinds = [DEPTH_CAMERA_TYPES[str(kind)] for kind in given["kind"]]
-    known = {field.name for kind in kinds for field in fields(kind)}
-    for name in given:
-        if name not in known:
+    kinds = [DEPTH_CAMERA_TYPES[str(kind)] for kind in extremes["kind"]]
+    allowed = {field.name for kind in kinds for field in fields(kind)}
+    for name in extremes:
+        if name not in allowed:
             names = ", ".join(kind.kind for kind in kinds)
-            raise ValueError(f"'domain.depth_camera.{name}': {names} has none. Leave it out")
+            raise ValueError(
+                f"'domain.depth_camera.{name}' is not a parameter of {names}. Remove it"
+            )
     for kind in kinds:
-        joint = [
+        coupled = [
             field.name
             for field in fields(kind)
-            if field.name in _COUPLED_DEPTH_FACTORS and field.name in given
+            if field.name in _COUPLED_DEPTH_FACTORS and field.name in extremes
         ]
-        for corner in itertools.product(*(given[name] for name in joint)):
+        for values in itertools.product(*(extremes[name] for name in coupled)):
             try:
-                kind(**dict(zip(joint, corner, strict=True)))  # type: ignore[arg-type]
+                kind(**dict(zip(coupled, values, strict=True)))  # type: ignore[arg-type]
             except ValueError as error:
                 raise ValueError(f"'domain.depth_camera': {error}") from error
 
 
 def _check_glare(domain: Domain, group: GlareFactors) -> None:
-    """Refuse shares that together may be more than all light."""
-    most = {
+    """Raise ``ValueError`` if the shares can add up to more than all light."""
+    maxima = {
         name: max(float(value) for value in compute_extremes(domain, d, f"domain.glare.{name}"))
         for name, d in iterate_factors(group)
     }
     try:
-        GlassGlare(**most)
+        GlassGlare(**maxima)
     except ValueError as error:
         raise ValueError(f"'domain.glare': {error}") from error
 
 
 def get_bounds(path: str) -> tuple[float, float]:
-    """Return the least and the greatest number that a factor may be, by its path."""
+    """Return the smallest and the largest allowed number of a factor.
+
+    Args:
+        path: path of the factor, as ``light/warmth`` or ``die/3/edge_m``.
+    """
     group, *_, factor = path.split("/")
     return _BOUNDS.get(f"{group}.{factor}") or _BOUNDS.get(factor.partition(".")[0], _UNBOUNDED)
 
@@ -617,10 +632,10 @@ def _describe_problem(
     group, *_, factor = path.split("/")
     name = f"{group}.{factor}"
     if name in _PRINTED_TEXT_FACTORS and not (isinstance(value, str) and is_printable_text(value)):
-        return f"Allowed: what is printed, up to {MAX_TEXT_LENGTH} letters of ASCII"
+        return f"Allowed: printable ASCII, up to {MAX_TEXT_LENGTH} characters"
     allowed = choices.get(name) or choices.get(factor)
     if factor == "material" and value in TRANSPARENT_FAMILIES:
-        return f"Nothing is transparent here. {suggest_name(str(value), allowed or ())}"
+        return f"Surfaces cannot be transparent. {suggest_name(str(value), allowed or ())}"
     if factor in ("heading", "text") or (allowed and value in allowed):
         return None
     if allowed:
@@ -633,13 +648,13 @@ def _describe_problem(
 def _describe_number_problem(path: str, value: Value) -> str | None:
     low, high = get_bounds(path)
     is_inside = not isinstance(value, bool | str) and low <= value <= high and math.isfinite(value)
-    whole = _is_integer(path)
-    if is_inside and not (whole and isinstance(value, float)):
+    is_integer = _is_integer(path)
+    if is_inside and not (is_integer and isinstance(value, float)):
         return None
-    words = f"from {low:g} to {high:g}"
-    if math.isinf(high):
-        words = "that are finite" if math.isinf(low) else f"of {low:g} or more"
-    return f"Allowed: {'whole ' if whole else ''}numbers {words}"
+    numbers = "whole numbers" if is_integer else "numbers"
+    if not math.isinf(high):
+        return f"Allowed: {numbers} from {low:g} to {high:g}"
+    return f"Allowed: finite {numbers}" if math.isinf(low) else f"Allowed: {numbers} >= {low:g}"
 
 
 def _is_integer(path: str) -> bool:

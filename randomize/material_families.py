@@ -1,4 +1,4 @@
-"""Families of materials: the distributions that a surface has when it is paper, wood or metal."""
+"""Material families: factor distributions of paper, wood, metal and others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, SurfaceFactors, i
 from sim2cam.randomize.references import compute_extremes
 
 OWN_MATERIAL = "own"
-"""What ``material`` is where the recipe's own distributions hold."""
+"""Value of ``material`` that keeps the distributions of the recipe."""
 
 TRANSPARENT_FAMILIES = ("glass", "translucent")
 
@@ -27,39 +27,41 @@ _FAMILIES_ADAPTER: TypeAdapter[dict[str, dict[str, Distribution]]] = TypeAdapter
 
 @functools.cache
 def load_families() -> Mapping[str, Mapping[str, Distribution]]:
-    """Return the distributions of each family's factors, by its name."""
+    """Return the factor distributions of each family, by name."""
     text = Path(__file__).with_name("material_families.toml").read_text(encoding="utf-8")
     return _FAMILIES_ADAPTER.validate_python(tomllib.loads(text))
 
 
 def expand_families(domain: Domain) -> Domain:
-    """Return a domain whose surfaces follow their ``material``, where they have one.
+    """Return a domain whose surfaces follow their ``material``, where given.
 
-    Each factor that a family has becomes one distribution for each material; other materials keep
-    the recipe's, and what a recipe leaves out is 0 there.
+    Each factor of a family becomes a distribution conditional on the material. Other materials keep
+    the distribution of the recipe, or 0 if the recipe omits the factor.
 
     Raises:
-        ValueError: a material refers to what it cannot.
+        ValueError: if a material has invalid references.
     """
-    changed: dict[str, Any] = {
+    expanded: dict[str, Any] = {
         group.name: _expand_surface(domain, group.name, surface)
         for group in fields(domain)
         if isinstance(surface := getattr(domain, group.name), SurfaceFactors) and surface.material
     }
-    return replace(domain, **changed)
+    return replace(domain, **expanded)
 
 
 def _expand_surface(domain: Domain, name: str, surface: SurfaceFactors) -> SurfaceFactors:
-    own = dict(iterate_factors(surface))
-    drawn = {
-        word: load_families()[word]
-        for word in map(str, compute_extremes(domain, own["material"], f"domain.{name}.material"))
-        if word in load_families()
+    recipe_factors = dict(iterate_factors(surface))
+    families = {
+        material: load_families()[material]
+        for material in map(
+            str, compute_extremes(domain, recipe_factors["material"], f"domain.{name}.material")
+        )
+        if material in load_families()
     }
     path = f"{name}/material" if name in SINGLETON_GROUPS else f"{name}/*/material"
-    factors = dict.fromkeys(factor for family in drawn.values() for factor in family)
-    given = {}
+    factors = dict.fromkeys(factor for family in families.values() for factor in family)
+    conditional = {}
     for factor in factors:
-        cases = {word: family[factor] for word, family in drawn.items() if factor in family}
-        given[factor] = Given(path, cases, own.get(factor, Constant(0)))
-    return replace(surface, **given)
+        cases = {name: family[factor] for name, family in families.items() if factor in family}
+        conditional[factor] = Given(path, cases, recipe_factors.get(factor, Constant(0)))
+    return replace(surface, **conditional)

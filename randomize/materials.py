@@ -1,4 +1,4 @@
-"""Materials of what was drawn."""
+"""Materials from sampled factors."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sim2cam.scene.material import Color, Material, Texture, Wear
 
 WEAR_FACTORS = ("dust", "scratches", "stains", "fingerprints", "edges")
 FINISH_FACTORS = ("material", "relief", *WEAR_FACTORS)
-"""Factors that decide over more than colours and shine."""
+"""Factors beyond colour and gloss."""
 
 _DEFAULT_IMAGE_WIDTH_M = 0.3
 
 
 def make_material(factors: FactorValues, path: str, first_color: Color | None = None) -> Material:
-    """Return the material of a surface's group; ``first_color`` takes the place of its first colour."""
+    """Return the material of a surface group; ``first_color`` replaces its first colour."""
     return Material(
         _make_image_texture(factors, path) or _make_pattern_texture(factors, path, first_color),
         factors.get_float(f"{path}/roughness"),
@@ -41,7 +41,7 @@ def _make_pattern_texture(factors: FactorValues, path: str, first_color: Color |
 
 
 def _make_image_texture(factors: FactorValues, path: str) -> Texture | None:
-    """Return the texture of the picture that was drawn; None where that is none."""
+    """Return the texture of the sampled image; None without one."""
     facts = get_surface_image(factors, path)
     if facts is None:
         return None
@@ -50,7 +50,7 @@ def _make_image_texture(factors: FactorValues, path: str) -> Texture | None:
 
 
 def get_surface_image(factors: FactorValues, path: str) -> TextureImageInfo | None:
-    """Return what is known of the picture that a group drew; None where that is none."""
+    """Return the texture image that a group sampled; None without one."""
     return factors.surface_images.get(str(factors.values.get(f"{path}/picture", NO_IMAGE)))
 
 
@@ -62,7 +62,7 @@ def _make_wear(factors: FactorValues, path: str) -> Wear | None:
 
 
 def get_color(factors: FactorValues, path: str, prefix: str) -> Color:
-    """Return the linear RGB of a hue, a saturation and a value."""
+    """Return the linear RGB of a colour given as hue, saturation and value."""
     hue, saturation, value = (
         factors.get_float(f"{path}/{prefix}{name}") for name in ("hue", "saturation", "value")
     )
@@ -70,12 +70,12 @@ def get_color(factors: FactorValues, path: str, prefix: str) -> Color:
 
 
 def _srgb_to_linear(srgb: tuple[float, float, float]) -> Color:
-    """Return linear RGB of sRGB by IEC 61966-2-1."""
+    """Return linear RGB from sRGB (IEC 61966-2-1)."""
     r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in srgb)
     return r, g, b
 
 
 def linear_to_srgb(linear: Color) -> Color:
-    """Return sRGB, 0 to 1, of linear RGB by IEC 61966-2-1."""
+    """Return sRGB, 0 to 1, from linear RGB (IEC 61966-2-1)."""
     r, g, b = (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055 for c in linear)
     return r, g, b

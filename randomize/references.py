@@ -1,4 +1,4 @@
-"""References: factors that look at other factors, by their paths, and never in a circle."""
+"""References between factors by path: validation and extremes."""
 
 from __future__ import annotations
 
@@ -20,51 +20,53 @@ from sim2cam.randomize.domain import SINGLETON_GROUPS, Domain, get_factor, itera
 
 
 def check_references(domain: Domain) -> None:
-    """Refuse paths that lead nowhere, and tables and quotas that do not fit together.
+    """Raise ``ValueError`` for invalid references, tables or quotas.
 
     Raises:
-        ValueError: naming the factor and what is wrong with it.
+        ValueError: with the factor and the problem.
     """
     lengths: dict[str, tuple[str, int]] = {}
     for group in fields(domain):
         for factor, distribution in iterate_factors(getattr(domain, group.name)):
-            place = f"domain.{group.name}.{factor}"
+            location = f"domain.{group.name}.{factor}"
             check_parts(
-                domain, distribution, place, has_instances=group.name not in SINGLETON_GROUPS
+                domain, distribution, location, has_instances=group.name not in SINGLETON_GROUPS
             )
             for part in iterate_parts(distribution):
                 if isinstance(part, Column):
-                    _check_column_length(part, place, lengths)
+                    _check_column_length(part, location, lengths)
 
 
 def check_parts(
     domain: Domain, distribution: Distribution, location: str, *, has_instances: bool
 ) -> None:
-    """Refuse a distribution that refers to what is not there, or has two quotas.
+    """Raise ``ValueError`` if a distribution has invalid references or several quotas.
 
     Args:
-        domain: which it belongs to.
-        distribution: of a factor or beside them.
-        location: of it, for errors.
+        domain: domain of the distribution.
+        distribution: distribution of a factor, or one that refers to factors.
+        location: location of the distribution, for messages.
         has_instances: whether its group has instances.
 
     Raises:
-        ValueError: naming the place and what is wrong there.
+        ValueError: with the location and the problem.
     """
     parts = list(iterate_parts(distribution))
     if sum(isinstance(part, Quota) for part in parts) > 1:
-        raise ValueError(f"'{location}' has more than one quota, which would move together")
+        raise ValueError(f"'{location}' has more than one quota, and their strata would coincide")
     shared = {
         id(part) for part in parts if isinstance(part, Shared) for part in iterate_parts(part)
     }
     for part in parts:
         if isinstance(part, Each) and (not has_instances or id(part) in shared):
-            raise ValueError(f"'{location}' is the same for all instances, so it cannot be of each")
+            raise ValueError(f"'{location}' is the same for all instances, so it cannot use 'each'")
         if isinstance(part, Same | Given):
             check_path(domain, part.factor, ValueError, location=location)
             if "*" in part.factor and (not has_instances or id(part) in shared):
-                why = "shared by all instances" if id(part) in shared else "of no instance"
-                raise ValueError(f"'{location}' is {why}, so '{part.factor}' needs a number for *")
+                reason = "is shared by all" if id(part) in shared else "has no"
+                raise ValueError(
+                    f"'{location}' {reason} instances, so '{part.factor}' needs a number for *"
+                )
 
 
 def check_path(
@@ -75,73 +77,75 @@ def check_path(
     location: str = "",
     require_factor: bool = True,
 ) -> None:
-    """Refuse a path that leads to no factor.
+    """Raise an error if a path leads to no factor.
 
     Args:
-        domain: in which it should lead to one.
-        path: ``light/warmth``, ``die/3/edge_m``; ``die/*/edge_m`` and ``die/edge_m`` where these
-            have a meaning.
-        error_type: of error.
-        location: whose reference it is; empty for one that comes from outside the domain, which may
-            leave out the number to mean all instances.
-        require_factor: whether it must lead to a factor, not to a group.
+        domain: domain with the factors.
+        path: path as ``light/warmth`` or ``die/3/edge_m``; ``die/*/edge_m`` and ``die/edge_m``
+            where allowed.
+        error_type: type of the error.
+        location: location of the reference; empty for paths from outside the domain, which may omit
+            the number to address all instances.
+        require_factor: whether the path must lead to a factor, not only to a group.
 
     Raises:
-        error_type: naming the path and what is allowed.
+        error_type: with the path and what is allowed.
     """
-    head = f"'{location}': " if location else ""
+    prefix = f"'{location}': " if location else ""
     group, *rest = path.split("/")
     groups = [f.name for f in fields(domain) if getattr(domain, f.name) is not None]
     if group not in groups:
-        raise error_type(f"{head}unknown group '{group}'. {suggest_name(group, groups)}")
+        raise error_type(f"{prefix}unknown group '{group}'. {suggest_name(group, groups)}")
     number = (
         rest.pop(0)
         if rest and _is_instance_number(rest[0], allow_wildcard=bool(location))
         else None
     )
     if number is not None and group in SINGLETON_GROUPS:
-        raise error_type(f"{head}'{path}': there is one {group}. Leave out the number")
+        raise error_type(f"{prefix}'{path}': {group} has no instances. Remove the number")
     if number is None and group not in SINGLETON_GROUPS and location:
         raise error_type(
-            f"{head}'{path}' needs a number, as {group}/0/..., or {group}/*/... for its own"
+            f"{prefix}'{path}' needs an instance: {group}/0/..., or {group}/*/... for the same one"
         )
     factors = [name for name, _ in iterate_factors(getattr(domain, group))]
     if (require_factor or rest) and (len(rest) != 1 or rest[0] not in factors):
         name = "/".join(rest)
-        raise error_type(f"{head}unknown factor '{name}' of {group}. {suggest_name(name, factors)}")
+        raise error_type(
+            f"{prefix}unknown factor '{name}' of {group}. {suggest_name(name, factors)}"
+        )
 
 
 def compute_extremes(domain: Domain, distribution: Distribution, location: str) -> Values:
-    """Return the values between which, or among which, all draws of a distribution lie.
+    """Return the values between which, or among which, all samples of a distribution lie.
 
     Args:
-        domain: with sound references.
-        distribution: of one of its factors, or beside them.
-        location: of it, as ``domain.light.warmth``.
+        domain: domain with valid references.
+        distribution: distribution of a factor, or one that refers to factors.
+        location: location of the distribution, as ``domain.light.warmth``.
 
     Raises:
-        ValueError: it refers back to itself, or to what it cannot reckon with.
+        ValueError: if it depends on itself or has operands of an invalid type or range.
     """
     return _compute_extremes(domain, distribution, location, (location,))
 
 
 def check_cases(domain: Domain, distribution: Distribution, location: str) -> None:
-    """Refuse cases of ``given`` that cannot occur.
+    """Raise ``ValueError`` if a case of ``given`` cannot occur.
 
     Args:
-        domain, distribution, location: as ``compute_extremes`` takes them.
+        domain, distribution, location: as in ``compute_extremes``.
 
     Raises:
-        ValueError: naming the place and the case.
+        ValueError: with the location and the case.
     """
     for part in iterate_parts(distribution):
         if isinstance(part, Given):
             group, *_, factor = part.factor.split("/")
-            found = compute_extremes(
+            extremes = compute_extremes(
                 domain, get_factor(domain, part.factor), f"domain.{group}.{factor}"
             )
             try:
-                part.check_cases(found)
+                part.check_cases(extremes)
             except ValueError as error:
                 raise ValueError(f"'{location}': {error}") from error
 
@@ -151,24 +155,24 @@ def _compute_extremes(
 ) -> Values:
     def lookup(path: str) -> Values:
         group, *_, factor = path.split("/")
-        there = f"domain.{group}.{factor}"
-        if there in chain:
-            circle = " -> ".join(step.removeprefix("domain.") for step in (*chain, there))
-            raise ValueError(f"'{chain[0]}' depends on itself: {circle}")
-        return _compute_extremes(domain, get_factor(domain, path), there, (*chain, there))
+        referenced = f"domain.{group}.{factor}"
+        if referenced in chain:
+            cycle = " -> ".join(step.removeprefix("domain.") for step in (*chain, referenced))
+            raise ValueError(f"'{chain[0]}' depends on itself: {cycle}")
+        return _compute_extremes(domain, get_factor(domain, path), referenced, (*chain, referenced))
 
     try:
         return distribution.compute_extremes(lookup)
     except OverflowError as error:
-        raise ValueError(f"'{location}' gives numbers that are too large to reckon with") from error
+        raise ValueError(f"'{location}' has values that overflow") from error
     except ValueError as error:
-        named = str(error).startswith("'")
-        raise error if named else ValueError(f"'{location}': {error}") from error
+        has_location = str(error).startswith("'")
+        raise error if has_location else ValueError(f"'{location}': {error}") from error
 
 
 def _is_instance_number(segment: str, *, allow_wildcard: bool) -> bool:
-    plain = segment.isascii() and segment.isdecimal() and (segment == "0" or segment[0] != "0")
-    return plain or (allow_wildcard and segment == "*")
+    is_number = segment.isascii() and segment.isdecimal() and (segment == "0" or segment[0] != "0")
+    return is_number or (allow_wildcard and segment == "*")
 
 
 def _check_column_length(

@@ -1,4 +1,4 @@
-"""Drawing: from a domain, a seed and an index to every value that chance decides."""
+"""Sampling of all factors of a scene from a domain, a seed and a scene index."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ GROUPS_BY_COUNT = {
     "light/lamp_count": ("lamp",),
     "light/near_count": ("near_light",),
 }
-"""Groups of which a scene has as many instances as a factor says; of all others one for each view."""
+"""Groups sampled once per instance, by the factor with their number of instances."""
 
 
 @dataclass(frozen=True)
 class FactorValues:
-    """What was drawn for one scene.
+    """Sampled values of one scene.
 
     Attributes:
         values: value of each factor by its path, as ``die/3/edge_m``.
         views: number of cameras.
-        surface_images: what is known of the pictures of surfaces that were drawn from, by name.
+        surface_images: available texture images by name.
     """
 
     values: Mapping[str, Value]
@@ -58,42 +58,42 @@ class FactorValues:
     surface_images: Mapping[str, TextureImageInfo] = field(default_factory=dict)
 
     def get_float(self, path: str) -> float:
-        """Return a drawn number."""
+        """Return a number."""
         return float(self.values[path])
 
     def get_int(self, path: str) -> int:
-        """Return a drawn whole number."""
+        """Return a whole number."""
         return int(self.values[path])
 
     def get_str(self, path: str) -> str:
-        """Return a drawn word."""
+        """Return a string."""
         return str(self.values[path])
 
     def get_float_or(self, path: str, default: float) -> float:
-        """Return a drawn number, or another one where its factor is left out."""
+        """Return a number, or the default if its factor is omitted."""
         return float(self.values.get(path, default))
 
     def has_group(self, group: str) -> bool:
-        """Return whether the domain has a group, of which one instance is named: ``motion/0``."""
+        """Return whether the scene has a group or group instance, as ``motion/0``."""
         return group in self._group_paths
 
     @functools.cached_property
     def _group_paths(self) -> frozenset[str]:
-        """Groups and their instances: of ``motion/0/speed`` both ``motion/0`` and ``motion``."""
-        above = {path.rpartition("/")[0] for path in self.values}
-        return frozenset(above | {group.partition("/")[0] for group in above})
+        """Groups and their instances: both ``motion/0`` and ``motion`` for ``motion/0/speed``."""
+        instances = {path.rpartition("/")[0] for path in self.values}
+        return frozenset(instances | {group.partition("/")[0] for group in instances})
 
     def get_named(self, path: str) -> dict[str, float]:
-        """Return the drawn numbers of a factor that has one for each of several names."""
-        head = f"{path}."
+        """Return the numbers of a mapping factor by key."""
+        prefix = f"{path}."
         return {
-            key.removeprefix(head): float(value)
+            key.removeprefix(prefix): float(value)
             for key, value in self.values.items()
-            if key.startswith(head)
+            if key.startswith(prefix)
         }
 
     def get_bool(self, path: str) -> bool:
-        """Return a drawn yes or no."""
+        """Return a boolean."""
         return bool(self.values[path])
 
 
@@ -106,29 +106,29 @@ def sample_factors(
     attempt: int = 0,
     intervention: Intervention = NO_INTERVENTION,
 ) -> FactorValues:
-    """Return everything chance decides for scene ``index``.
+    """Sample all factors of scene ``index``.
 
     Args:
-        domain: the distributions.
-        seed: seed of the data set.
+        domain: distributions of the factors.
+        seed: seed of the dataset.
         index: scene index.
         views: number of cameras.
-        attempt: counts redraws of the whole scene.
-        intervention: what is otherwise than in the scene of these arguments; every value outside it
-            stays as it is, bit by bit, also one that refers to a value inside.
+        attempt: number of rejected scenes before this one, at the same index.
+        intervention: groups to resample and factors to set. All other values stay bit-identical,
+            also those that refer to a changed value.
 
     Raises:
-        UsageError: a change of what the domain does not have.
+        UsageError: if the intervention names a group or factor that the domain lacks.
     """
     for name in (*intervention.resamples, *intervention.settings):
         check_path(domain, name, UsageError, require_factor=name in intervention.settings)
-    drawing = _make_sampler(domain, seed, index, attempt, intervention)
+    sampler = _make_sampler(domain, seed, index, attempt, intervention)
     values: dict[str, Value] = {}
 
     def sample_group(group: str, instance_path: str = "") -> None:
         for factor, _ in iterate_factors(getattr(domain, group)):
             path = f"{group}{instance_path}/{factor}"
-            values[path] = drawing.get_value(path)
+            values[path] = sampler.get_value(path)
 
     for name in SINGLETON_GROUPS:
         sample_group(name)
@@ -141,32 +141,32 @@ def sample_factors(
 
 
 def check_instances(domain: Domain, intervention: Intervention, views: int) -> None:
-    """Refuse a change of an instance that no scene can have.
+    """Raise ``UsageError`` if an intervention names an instance that no scene can have.
 
     Args:
-        domain: the distributions.
-        intervention: of what there is.
+        domain: distributions of the factors.
+        intervention: intervention to check.
         views: number of cameras.
 
     Raises:
-        UsageError: naming it and how many there are at most.
+        UsageError: with the instance and the highest possible one.
     """
     for name in intervention.list_instances():
         group, number, *_ = name.split("/")
         count = next((path for path, names in GROUPS_BY_COUNT.items() if group in names), None)
-        most = views if count is None else _compute_max_count(domain, count, intervention)
-        if int(number) >= most:
-            known = f"{group}/0 to {group}/{most - 1} at most" if most else f"no {group}"
-            raise UsageError(f"there is no '{name}': scenes have {known}.")
+        limit = views if count is None else _compute_max_count(domain, count, intervention)
+        if int(number) >= limit:
+            allowed = f"{group}/0 to {group}/{limit - 1} at most" if limit else f"no {group}"
+            raise UsageError(f"there is no '{name}': scenes have {allowed}.")
 
 
 def _compute_max_count(domain: Domain, path: str, intervention: Intervention) -> int:
-    """Return the most that a count can be."""
+    """Return the largest possible value of a count."""
     if path in intervention.settings:
         return int(intervention.settings[path])
     distribution = get_factor(domain, path)
-    place = f"domain.{path.replace('/', '.')}"
-    return max(map(int, compute_extremes(domain, distribution, place))) if distribution else 0
+    location = f"domain.{path.replace('/', '.')}"
+    return max(map(int, compute_extremes(domain, distribution, location))) if distribution else 0
 
 
 def sample_distribution(
@@ -179,26 +179,26 @@ def sample_distribution(
     attempt: int = 0,
     intervention: Intervention = NO_INTERVENTION,
 ) -> Value:
-    """Return a draw of a distribution that is no factor but may refer to factors.
+    """Sample a distribution that is not a factor but may refer to factors.
 
     Args:
-        domain: the distributions of the factors.
-        distribution: what is drawn.
-        path: name of its stream.
-        seed: seed of the data set.
+        domain: distributions of the factors.
+        distribution: distribution to sample.
+        path: name of its random stream.
+        seed: seed of the dataset.
         index: scene index.
-        attempt: counts redraws of the whole scene.
-        intervention: as ``draw`` has it.
+        attempt: number of rejected scenes before this one, at the same index.
+        intervention: as in ``sample_factors``.
     """
     return _make_sampler(domain, seed, index, attempt, intervention).sample(path, distribution)
 
 
 @dataclass
 class _FactorSampler:
-    """Draws the factors of one scene when they are asked for, each once.
+    """Lazy sampler of the factors of one scene; each factor is sampled once.
 
     Attributes:
-        original: the scene without its change; None without one.
+        original: sampler without the intervention; None if there is none.
     """
 
     domain: Domain
@@ -210,17 +210,19 @@ class _FactorSampler:
     values: dict[str, Value] = field(default_factory=dict)
 
     def get_value(self, path: str) -> Value:
-        """Return the value of a factor, whether the scene has that many of its group or not."""
+        """Return the value of a factor, also of an instance beyond the count of its group."""
         if path not in self.values:
             self.values[path] = self._sample_value(path)
         return self.values[path]
 
     def sample(self, path: str, distribution: Distribution) -> Value:
-        """Return a draw of a distribution from the stream of a path."""
-        redraws = self.intervention.count_resamples(path)
-        rng = derive_rng(self.seed, path, scene_index=self.index, attempt=self.attempt + redraws)
+        """Sample a distribution from the random stream of a path."""
+        resamples = self.intervention.count_resamples(path)
+        rng = derive_rng(self.seed, path, scene_index=self.index, attempt=self.attempt + resamples)
         return distribution.sample(
-            SamplingContext(rng, self.seed, path, self.index, self.attempt, redraws, self.get_value)
+            SamplingContext(
+                rng, self.seed, path, self.index, self.attempt, resamples, self.get_value
+            )
         )
 
     def _sample_value(self, path: str) -> Value:

@@ -1,4 +1,4 @@
-"""The chance of one factor of one scene: its own stream, and what else it may look at."""
+"""Random state of one factor of one scene, with access to other factors."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ Value = float | int | str | bool
 
 
 def _refuse_lookup(path: str) -> Value:
-    raise LookupError(f"there is no '{path}' to look at")
+    raise LookupError(f"factor '{path}' is not available")
 
 
 @dataclass(frozen=True)
 class SamplingContext:
-    """What a distribution is drawn with.
+    """Random stream of one factor, with the coordinates of the sample.
 
     Attributes:
-        rng: the stream of the factor.
-        seed: of the data set.
-        path: of the factor, as ``die/3/edge_m``.
+        rng: stream of the factor.
+        seed: seed of the dataset.
+        path: path of the factor, as ``die/3/edge_m``.
         index: scene index.
-        attempt: counts redraws of the whole scene.
-        resamples: counts those of the factor's group alone.
-        lookup: gives the value of another factor by its path.
+        attempt: number of rejected scenes before this one, at the same index.
+        resamples: number of times that the factor's group is resampled.
+        lookup: function from the path of another factor to its value.
     """
 
     rng: np.random.Generator
@@ -42,34 +42,34 @@ class SamplingContext:
 
     @cached_property
     def shared(self) -> SamplingContext:
-        """The chance that all instances of a group have in common, whoever asks first."""
+        """Context with one stream for all instances of the group, in any order."""
         path = "/".join(part for part in self.path.split("/") if not part.isdecimal())
         rng = self._stream(f"shared/{path}", self.index, self.attempt + self.resamples)
         return replace(self, rng=rng, path=path)
 
     def clone(self) -> SamplingContext:
-        """Return one that gives what this one is going to give, and leaves this one as it is."""
-        other = replace(self, rng=copy.deepcopy(self.rng))
+        """Return a copy with an independent random state."""
+        copied = replace(self, rng=copy.deepcopy(self.rng))
         if "shared" in vars(self):
-            vars(other)["shared"] = self.shared.clone()
-        return other
+            vars(copied)["shared"] = self.shared.clone()
+        return copied
 
     @property
     def instance(self) -> str | None:
-        """Which instance of its group it belongs to, as its path has it; None for a group without."""
+        """Instance number in the path of the factor; None for a group without instances."""
         return next((part for part in self.path.split("/") if part.isdecimal()), None)
 
     def get_value(self, path: str) -> Value:
-        """Return the value of another factor; ``*`` in its path is this one's own number."""
+        """Return the value of another factor; ``*`` in its path is this instance number."""
         return self.lookup(path.replace("*", self.instance or "*"))
 
     def sample_row(self, table: str, count: int) -> int:
-        """Return one of ``count`` rows, the same for all factors of an instance that ask for it."""
+        """Sample one of ``count`` rows, the same for all factors of an instance."""
         path = "/".join(["table", table, *([self.instance] if self.instance else [])])
         return int(self._stream(path, self.index, self.attempt + self.resamples).integers(count))
 
     def assign_stratum(self, shares: Sequence[int]) -> int:
-        """Return which stratum the scene belongs to; see ``compute_stratum``. No attempt changes it."""
+        """Return the stratum of the scene (``compute_stratum``), independent of the attempt."""
         return compute_stratum(self.seed, f"quota/{self.path}", self.index, shares, self.resamples)
 
     def _stream(self, path: str, index: int, attempt: int) -> np.random.Generator:
@@ -79,18 +79,18 @@ class SamplingContext:
 def compute_stratum(
     seed: int, path: str, index: int, shares: Sequence[int], resamples: int = 0
 ) -> int:
-    """Return which stratum a scene belongs to, from 0.
+    """Return the stratum of a scene, from 0.
 
-    Scenes come in blocks of ``sum(shares)``; in each of them every stratum has exactly its share,
-    in an order of the block's own. It depends on the arguments alone: nothing is counted.
+    In each block of ``sum(shares)`` scenes every stratum has exactly its share, in a random order.
+    The result depends only on the arguments.
 
     Args:
-        seed: of the data set.
-        path: what the strata are of.
+        seed: seed of the dataset.
+        path: name of the stratification.
         index: scene index.
         shares: scenes of each stratum in a block.
-        resamples: counts other orders.
+        resamples: selects another order.
     """
-    block, place = divmod(index, sum(shares))
+    block, position = divmod(index, sum(shares))
     order = derive_rng(seed, path, scene_index=block, attempt=resamples).permutation(sum(shares))
-    return int(np.repeat(np.arange(len(shares)), shares)[order[place]])
+    return int(np.repeat(np.arange(len(shares)), shares)[order[position]])

@@ -1,4 +1,4 @@
-"""Composing: from drawn values to a scene. No chance here; equal draws give equal scenes."""
+"""Scenes from sampled factors, deterministically: equal factors give equal scenes."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ _BACKGROUND_ROUGHNESS = 0.9
 _WALL_THICKNESS_M = 0.004
 _REFERENCE_DIE_M = 0.016
 _REFERENCE_WIDTH_PX = 640
-_NEUTRAL_CONTACT = (
-    1.0  # numbers of two bodies multiply: what lies on this rubs and bounces by its own
-)
+_NEUTRAL_CONTACT = 1.0  # contact coefficients multiply, so the body on top decides
 _UPRIGHT: Quaternion = (1.0, 0.0, 0.0, 0.0)
 _NUMBER_TYPES: Mapping[str, Callable[[Any], int | float]] = {"int": int, "float": float}
 
@@ -59,18 +57,18 @@ def build_scene(
     skies: Sequence[EnvironmentMapInfo] = (),
     surface_images: Sequence[TextureImageInfo] = (),
 ) -> Scene:
-    """Return the scene, not yet settled.
+    """Build a scene with bodies at their initial poses.
 
     Args:
-        factors: everything that chance decided.
-        width, height: pixels of its cameras.
-        assets: the objects from files that were drawn from.
-        skies, surface_images: those of skies and of surfaces that were drawn from.
+        factors: sampled values.
+        width, height: image size of the cameras in pixels.
+        assets: available objects from files.
+        skies, surface_images: available environment maps and texture images.
     """
     factors = replace(factors, surface_images={facts.name: facts for facts in surface_images})
-    things = make_placeables(factors, assets)
-    loose = arrange_bodies(things, factors, _compute_half_extents(factors))
-    fixtures = (thing.body for thing in things.fixtures)
+    placeables = make_placeables(factors, assets)
+    loose = arrange_bodies(placeables, factors, _compute_half_extents(factors))
+    fixtures = (fixture.body for fixture in placeables.fixtures)
     bodies = (
         *_make_supports(factors),
         *_make_background_image(factors),
@@ -78,7 +76,7 @@ def build_scene(
         *loose,
         *make_hands(factors),
     )
-    lengths = [thing.length_m for thing in things.targets or things.fixtures]
+    lengths = [target.length_m for target in placeables.targets or placeables.fixtures]
     length = float(np.median(lengths))
     cameras = tuple(
         _make_camera(factors, view, width, height, length) for view in range(factors.views)
@@ -108,27 +106,28 @@ def _make_supports(factors: FactorValues) -> list[Body]:
 
 
 def _make_background_image(factors: FactorValues) -> list[Body]:
-    """Return the photo behind the scene, where one was drawn."""
+    """Return the background image as a body; empty if none was sampled."""
     facts = get_surface_image(factors, "backdrop")
     if facts is None:
         return []
     width = factors.get_float("backdrop/width_m")
     photo = Texture("plain", facts.color, facts.color, width, 0.0, 0.0, 0, facts.file)
-    turn, away = factors.get_float("backdrop/azimuth_rad"), factors.get_float("backdrop/distance_m")
-    towards = np.array([math.cos(turn), math.sin(turn), 0.0])
+    azimuth = factors.get_float("backdrop/azimuth_rad")
+    normal = np.array([math.cos(azimuth), math.sin(azimuth), 0.0])
     up = np.array([0.0, 0.0, 1.0])
-    stands = Rotation.from_matrix(np.column_stack([np.cross(up, towards), up, towards]))
-    place = vec3(factors.get_float("backdrop/height_m") * up - away * towards)
+    rotation = Rotation.from_matrix(np.column_stack([np.cross(up, normal), up, normal]))
+    distance = factors.get_float("backdrop/distance_m")
+    position = vec3(factors.get_float("backdrop/height_m") * up - distance * normal)
     material = Material(photo, _BACKGROUND_ROUGHNESS)
-    pose = Pose(quaternion(stands), place)
+    pose = Pose(quaternion(rotation), position)
     return [Body("backdrop", Ground(width), material, pose, is_fixed=True)]
 
 
 def _make_walls(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
-    height, thick = factors.get_float("layout/wall_m"), _WALL_THICKNESS_M
+    height, thickness = factors.get_float("layout/wall_m"), _WALL_THICKNESS_M
     material = make_material(factors, "wall")
-    x, y = (size[0] + thick) / 2, (size[1] + thick) / 2
-    along_x, along_y = (size[0] + 2 * thick, thick, height), (thick, size[1], height)
+    x, y = (size[0] + thickness) / 2, (size[1] + thickness) / 2
+    along_x, along_y = (size[0] + 2 * thickness, thickness, height), (thickness, size[1], height)
     return [
         _make_slab("wall/0", along_x, (0.0, y, height / 2), material),
         _make_slab("wall/1", along_x, (0.0, -y, height / 2), material),
@@ -138,24 +137,26 @@ def _make_walls(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
 
 
 def _make_shelf(factors: FactorValues, size: tuple[float, float]) -> list[Body]:
-    """Return the boards, the sides and the back of a shelf on the table."""
-    count, gap, thick = (
+    """Return the boards, the sides and the back of a shelf."""
+    count, gap, thickness = (
         factors.get_int("layout/shelf_count"),
         factors.get_float("layout/wall_m"),
         BOARD_THICKNESS_M,
     )
     material, (width, depth) = make_material(factors, "wall"), size
-    height = count * gap + thick
-    x, y, z = (width + thick) / 2, (depth + thick) / 2, height / 2
+    height = count * gap + thickness
+    x, y, z = (width + thickness) / 2, (depth + thickness) / 2, height / 2
     boards = [
-        _make_slab(f"shelf/{k}", (width, depth, thick), (0.0, 0.0, k * gap + thick / 2), material)
+        _make_slab(
+            f"shelf/{k}", (width, depth, thickness), (0.0, 0.0, k * gap + thickness / 2), material
+        )
         for k in range(count + 1)
     ]
     return [
         *boards,
-        _make_slab("wall/0", (width + 2 * thick, thick, height), (0.0, y, z), material),
-        _make_slab("wall/1", (thick, depth, height), (x, 0.0, z), material),
-        _make_slab("wall/2", (thick, depth, height), (-x, 0.0, z), material),
+        _make_slab("wall/0", (width + 2 * thickness, thickness, height), (0.0, y, z), material),
+        _make_slab("wall/1", (thickness, depth, height), (x, 0.0, z), material),
+        _make_slab("wall/2", (thickness, depth, height), (-x, 0.0, z), material),
     ]
 
 
@@ -173,7 +174,7 @@ def _make_slab(name: str, size_m: Vec3, position_m: Vec3, material: Material) ->
 
 
 def _compute_half_extents(factors: FactorValues) -> np.ndarray:
-    """Return the half sides (2,) inside which bodies are let go: those of what has walls."""
+    """Return the half sides (2,) of the area in which bodies are placed."""
     if factors.get_str("layout/surface") in ("table", "mat"):
         return np.array([_GROUND_SIDE_M, _GROUND_SIDE_M])
     side = factors.get_float("layout/surface_side_m")
@@ -183,17 +184,21 @@ def _compute_half_extents(factors: FactorValues) -> np.ndarray:
 def _make_camera(
     factors: FactorValues, view: int, width: int, height: int, length_m: float
 ) -> Camera:
-    """Return a camera of a scene whose middle object, by size, is so long."""
+    """Return a camera; ``length_m`` is the longest side of the object of median size."""
     path = f"view/{view}"
     half = factors.get_float(f"{path}/fov_rad") / 2
     focal_px = width / 2 / (half if factors.has_group(f"fisheye/{view}") else math.tan(half))
-    known_m, known_px = _get_reference_length(factors, path, length_m)
-    distance = focal_px * known_m / (known_px * width / _REFERENCE_WIDTH_PX)
-    tilt, turn = factors.get_float(f"{path}/tilt_rad"), factors.get_float(f"{path}/azimuth_rad")
+    reference_m, reference_px = _get_reference_length(factors, path, length_m)
+    distance = focal_px * reference_m / (reference_px * width / _REFERENCE_WIDTH_PX)
+    tilt, azimuth = factors.get_float(f"{path}/tilt_rad"), factors.get_float(f"{path}/azimuth_rad")
     x, y, _ = compute_position(factors, path, "aim_radius", "aim_angle_rad")
     z = factors.get_float_or(f"{path}/aim_height_m", 0.0)
-    reach = distance * math.sin(tilt)
-    eye = (x + reach * math.cos(turn), y + reach * math.sin(turn), z + distance * math.cos(tilt))
+    radius = distance * math.sin(tilt)
+    eye = (
+        x + radius * math.cos(azimuth),
+        y + radius * math.sin(azimuth),
+        z + distance * math.cos(tilt),
+    )
     pose = Pose.look_at(eye, (x, y, z), factors.get_float(f"{path}/roll_rad"))
     return Camera(
         pose=pose,
@@ -210,7 +215,7 @@ def _make_camera(
 
 
 def _get_reference_length(factors: FactorValues, path: str, length_m: float) -> tuple[float, float]:
-    """Return a length in metres, and the pixels that it covers in a picture of the reference width."""
+    """Return a reference length in metres and its size in pixels at the reference image width."""
     if f"{path}/die_px" in factors.values:
         return _REFERENCE_DIE_M, factors.get_float(f"{path}/die_px")
     return length_m, factors.get_float(f"{path}/object_px")
@@ -224,11 +229,11 @@ def _make_shutter(factors: FactorValues, view: int) -> Shutter | None:
 
 
 def _make_twist(factors: FactorValues, view: int, pose: Pose) -> Twist | None:
-    """Return how a camera at this pose moves in the world."""
+    """Return the motion of a camera at this pose, in world coordinates."""
     path = f"motion/{view}"
     if not factors.has_group(path):
         return None
-    ways, turns = (
+    velocity, spin = (
         np.array([factors.get_float(f"{path}/{name}") for name in names])
         for names in (
             ("right_m_s", "down_m_s", "forward_m_s"),
@@ -236,7 +241,7 @@ def _make_twist(factors: FactorValues, view: int, pose: Pose) -> Twist | None:
         )
     )
     to_world = pose.rotation()
-    return Twist(vec3(to_world.apply(ways)), vec3(to_world.apply(turns)))
+    return Twist(vec3(to_world.apply(velocity)), vec3(to_world.apply(spin)))
 
 
 def _make_depth_camera(factors: FactorValues, view: int) -> AnyDepthCamera | None:
@@ -247,18 +252,18 @@ def _make_depth_camera(factors: FactorValues, view: int) -> AnyDepthCamera | Non
 
 
 def _collect_fields(factors: FactorValues, path: str, part_type: type[Any]) -> dict[str, Any]:
-    """Return what was drawn of a part of a camera, by the names of its fields."""
-    found: dict[str, Any] = {}
+    """Return the sampled values of a camera component by field name."""
+    values: dict[str, Any] = {}
     for field in fields(part_type):
         value = factors.values.get(f"{path}/{field.name}")
         if value is not None:
-            number = _NUMBER_TYPES.get(str(field.type))
-            found[field.name] = number(value) if number else value
-    return found
+            number_type = _NUMBER_TYPES.get(str(field.type))
+            values[field.name] = number_type(value) if number_type else value
+    return values
 
 
 def _make_part(factors: FactorValues, path: str, part_type: type[Part]) -> Part:
-    """Return a part of a camera of what was drawn of it; the rest is as that kind has it."""
+    """Return a camera component with the sampled values; others keep their defaults."""
     return part_type(**_collect_fields(factors, path, part_type))
 
 
@@ -267,8 +272,8 @@ def _make_optional_part(factors: FactorValues, path: str, part_type: type[Part])
 
 
 def _make_glass(factors: FactorValues, view: int, distance_m: float) -> LensEffects | None:
-    """Return the glass of a camera that looks at a point at a distance; None without any part."""
-    glass = LensEffects(
+    """Return the lens effects of a camera with this look-at distance; None without any."""
+    effects = LensEffects(
         defocus=_make_defocus(factors, view, distance_m),
         lateral_color=_make_optional_part(factors, f"lateral_color/{view}", LateralColor),
         field_blur=_make_optional_part(factors, f"field_blur/{view}", FieldBlur),
@@ -276,7 +281,7 @@ def _make_glass(factors: FactorValues, view: int, distance_m: float) -> LensEffe
         dirt=_make_optional_part(factors, f"dirt/{view}", Dirt),
         droplets=_make_optional_part(factors, f"droplets/{view}", Droplets),
     )
-    return None if glass == LensEffects() else glass
+    return None if effects == LensEffects() else effects
 
 
 def _make_defocus(factors: FactorValues, view: int, distance_m: float) -> Defocus | None:
@@ -294,7 +299,7 @@ def _get_baseline_m(factors: FactorValues, view: int) -> float | None:
 
 def _make_lens(factors: FactorValues, view: int, focal_px: float, width: int, height: int) -> Lens:
     path, fisheye = f"lens/{view}", f"fisheye/{view}"
-    centre = (
+    center = (
         (width - 1) / 2 + width * factors.get_float(f"{path}/shift_x"),
         (height - 1) / 2 + width * factors.get_float(f"{path}/shift_y"),
     )
@@ -303,15 +308,15 @@ def _make_lens(factors: FactorValues, view: int, focal_px: float, width: int, he
         k1, k2, k3, k4 = (
             factors.get_float(f"{fisheye}/{name}") for name in ("k1", "k2", "k3", "k4")
         )
-        return KannalaBrandt(*focal, *centre, k1, k2, k3, k4)
-    bends: list[Any] = [
+        return KannalaBrandt(*focal, *center, k1, k2, k3, k4)
+    distortion: list[Any] = [
         factors.get_float_or(f"{path}/{name}", 0.0) for name in _DISTORTION_COEFFICIENTS
     ]
     if any(f"{path}/{name}" in factors.values for name in _DISTORTION_COEFFICIENTS[8:]):
-        return ThinPrism(*focal, *centre, *bends)
+        return ThinPrism(*focal, *center, *distortion)
     if any(f"{path}/{name}" in factors.values for name in _DISTORTION_COEFFICIENTS[5:8]):
-        return Rational(*focal, *centre, *bends[:8])
-    return BrownConrady(*focal, *centre, *bends[:5])
+        return Rational(*focal, *center, *distortion[:8])
+    return BrownConrady(*focal, *center, *distortion[:5])
 
 
 _DISTORTION_COEFFICIENTS = ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")

@@ -1,1 +1,1 @@
-"""What a camera is, told from its own captures: lens, sensor, and how sure each number is."""
+"""Camera calibration from photos: lens and sensor parameters with uncertainty."""

@@ -1,4 +1,4 @@
-"""Boards: where the corners of a calibration pattern are in a photo."""
+"""Detection of calibration boards and their corners."""
 
 from __future__ import annotations
 
@@ -16,28 +16,26 @@ from sim2cam.scene.shape import MARKER_COUNTS, Board
 Floats = NDArray[np.float64]
 Grey = NDArray[np.uint8]
 
-_DETECTION_SIDE_PX = 1280  # of the longer side: finer detail does not help to find a board
-_MIN_PATTERN = (3, 3)  # inner corners of the smallest chessboard that is looked for
+_DETECTION_SIDE_PX = 1280  # longer side for detection; finer detail does not help
+_MIN_PATTERN = (3, 3)  # inner corners of the smallest chessboard
 _CHESSBOARD_FLAGS = cv2.CALIB_CB_LARGER | cv2.CALIB_CB_NORMALIZE_IMAGE
 _SUBPIXEL_CRITERIA = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 40, 1e-3)
-_WINDOW_SHARE, _MAX_WINDOW_PX = (
-    0.4,
-    15,
-)  # half of a corner's window, over the smallest square's side; at most
-_MAX_SPACING_CHANGE = 0.45  # change from one step between corners to the next, over the shorter
+_WINDOW_SHARE, _MAX_WINDOW_PX = 0.4, 15  # half window over the smallest corner spacing; limit
+_MAX_SPACING_CHANGE = 0.45  # difference of adjacent corner spacings, over the shorter one
 _MIN_POINTS = 12
 _MIN_MARKERS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class BoardDetection:
-    """A board in a photo.
+    """Detected calibration board in a photo.
 
     Attributes:
         photo: name of the photo.
-        points_m: (n, 3) corners on the board's plane z = 0; a chessboard's in squares.
-        corners_px: (n, 2) where they are.
-        pattern_shape: inner corners of a chessboard, the larger number first; None for other boards.
+        points_m: (n, 3) corners in the plane z = 0 of the board; in squares for chessboards.
+        corners_px: (n, 2) detected corners.
+        pattern_shape: inner corners of a chessboard, the larger number first; None for other
+            boards.
     """
 
     photo: str
@@ -47,26 +45,27 @@ class BoardDetection:
 
 
 def detect_board(photo: str, grey: Grey, board: Board | None) -> BoardDetection | None:
-    """Return the board in a photo; None where there is none.
+    """Detect a calibration board in a photo.
 
     Args:
-        photo: its name.
-        grey: (h, w).
-        board: of markers; None for a chessboard, of any size or a part of one.
+        photo: name of the photo.
+        grey: (h, w) levels.
+        board: marker board; None for a chessboard of any size or a part of one.
+
+    Returns:
+        Detected board; None without one.
     """
     if board is None:
         return _detect_chessboard(photo, grey)
-    find = _detect_charuco_corners if board.pattern == "charuco" else _detect_marker_corners
-    found = find(grey, board)
-    return (
-        BoardDetection(photo, *found)
-        if found is not None and len(found[0]) >= _MIN_POINTS
-        else None
-    )
+    is_charuco = board.pattern == "charuco"
+    corners = (_detect_charuco_corners if is_charuco else _detect_marker_corners)(grey, board)
+    if corners is None or len(corners[0]) < _MIN_POINTS:
+        return None
+    return BoardDetection(photo, *corners)
 
 
 def detect_marker_dictionary(grey: Grey) -> str | None:
-    """Return the dictionary of most of the markers in a photo; None where there are hardly any."""
+    """Return the marker dictionary with most detections in a photo; None with too few."""
     small, _ = _downscale_image(grey)
     counts = {name: len(_detect_markers(small, name)[0]) for name in MARKER_COUNTS}
     name = max(counts, key=lambda name: counts[name])
@@ -74,35 +73,32 @@ def detect_marker_dictionary(grey: Grey) -> str | None:
 
 
 def select_common_shape(detections: Sequence[BoardDetection]) -> tuple[int, int] | None:
-    """Return the inner corners of the chessboard that most photos show whole; None without any."""
-    shapes = Counter(s.pattern_shape for s in detections if s.pattern_shape)
+    """Return the inner corners of the most frequent full chessboard; None without any."""
+    shapes = Counter(board.pattern_shape for board in detections if board.pattern_shape)
     return max(shapes, key=lambda shape: (shapes[shape], shape)) if shapes else None
 
 
 def detect_full_chessboard(
     photo: str, grey: Grey, pattern_shape: tuple[int, int]
 ) -> BoardDetection | None:
-    """Return a chessboard of known shape, also where its squares are few pixels or bend much."""
+    """Detect a chessboard of known shape, also with small squares or strong distortion."""
     small, scale = _downscale_image(grey)
-    found, corners = cv2.findChessboardCorners(small, pattern_shape)
-    pixels = (
-        _refine_corners(grey, corners.reshape(pattern_shape[1], pattern_shape[0], 2), scale)
-        if found
-        else None
-    )
-    return (
-        None
-        if pixels is None
-        else BoardDetection(photo, _make_grid_points(pattern_shape), pixels, pattern_shape)
-    )
+    is_found, corners = cv2.findChessboardCorners(small, pattern_shape)
+    if not is_found:
+        return None
+    grid = corners.reshape(pattern_shape[1], pattern_shape[0], 2)
+    pixels = _refine_corners(grey, grid, scale)
+    if pixels is None:
+        return None
+    return BoardDetection(photo, _make_grid_points(pattern_shape), pixels, pattern_shape)
 
 
 def _detect_chessboard(photo: str, grey: Grey) -> BoardDetection | None:
     small, scale = _downscale_image(grey)
-    found, corners, meta = cv2.findChessboardCornersSBWithMeta(
+    is_found, corners, meta = cv2.findChessboardCornersSBWithMeta(
         small, _MIN_PATTERN, _CHESSBOARD_FLAGS
     )
-    if not found or len(corners) < _MIN_POINTS:
+    if not is_found or len(corners) < _MIN_POINTS:
         return None
     pixels = _refine_corners(grey, corners.reshape(*meta.shape[:2], 2), scale)
     if pixels is None:
@@ -112,41 +108,44 @@ def _detect_chessboard(photo: str, grey: Grey) -> BoardDetection | None:
 
 
 def _make_grid_points(pattern_shape: Sequence[int]) -> Floats:
-    """Return the inner corners (n, 3) of a chessboard row by row, in squares."""
+    """Return the inner corners (n, 3) of a chessboard in row order, in squares."""
     rows, columns = np.indices((pattern_shape[1], pattern_shape[0])).reshape(2, -1)
     return np.column_stack([columns, rows, np.zeros(len(rows))]).astype(np.float64)
 
 
 def _detect_charuco_corners(grey: Grey, board: Board) -> tuple[Floats, Floats] | None:
-    numbers = np.array([n for _, n in sorted(board.markers.items())])
+    marker_ids = np.array([n for _, n in sorted(board.markers.items())])
     size, side = (board.columns, board.rows), board.square_m
-    printed = cv2.aruco.CharucoBoard(
-        size, side, side * board.marker_share, _get_aruco_dictionary(board.dictionary), numbers
+    charuco = cv2.aruco.CharucoBoard(
+        size, side, side * board.marker_share, _get_aruco_dictionary(board.dictionary), marker_ids
     )
-    corners, found, _, _ = cv2.aruco.CharucoDetector(printed).detectBoard(grey)
-    if found is None or not len(found):
+    corners, corner_ids, _, _ = cv2.aruco.CharucoDetector(charuco).detectBoard(grey)
+    if corner_ids is None or not len(corner_ids):
         return None
-    row, column = np.divmod(np.asarray(found).ravel(), board.columns - 1)
+    row, column = np.divmod(np.asarray(corner_ids).ravel(), board.columns - 1)
     return _to_board_points(board, column + 1.0, row + 1.0), np.asarray(
         corners, np.float64
     ).reshape(-1, 2)
 
 
 def _detect_marker_corners(grey: Grey, board: Board) -> tuple[Floats, Floats] | None:
-    squares = {number: at for at, number in board.markers.items()}
-    corners, numbers = _detect_markers(grey, board.dictionary, refine=True)
-    known = [(c, squares[n]) for c, n in zip(corners, numbers, strict=True) if n in squares]
-    if not known:
+    squares = {marker_id: square for square, marker_id in board.markers.items()}
+    corners, marker_ids = _detect_markers(grey, board.dictionary, refine=True)
+    markers = [(c, squares[n]) for c, n in zip(corners, marker_ids, strict=True) if n in squares]
+    if not markers:
         return None
-    rim = (1 - board.marker_share) / 2
-    ends = np.array([[rim, rim], [1 - rim, rim], [1 - rim, 1 - rim], [rim, 1 - rim]])
-    places = np.concatenate([ends + np.array([column, row]) for _, (row, column) in known])
-    pixels = np.concatenate([np.reshape(c, (4, 2)) for c, _ in known]).astype(np.float64)
-    return _to_board_points(board, places[:, 0], places[:, 1]), pixels
+    low = (1 - board.marker_share) / 2
+    high = 1 - low
+    unit_corners = np.array([[low, low], [high, low], [high, high], [low, high]])
+    positions = np.concatenate(
+        [unit_corners + np.array([column, row]) for _, (row, column) in markers]
+    )
+    pixels = np.concatenate([np.reshape(c, (4, 2)) for c, _ in markers]).astype(np.float64)
+    return _to_board_points(board, positions[:, 0], positions[:, 1]), pixels
 
 
 def _to_board_points(board: Board, columns: Floats, rows: Floats) -> Floats:
-    """Return points (n, 3) so many squares right of and below the pattern's corner."""
+    """Return points (n, 3) from columns (right) and rows (down) in squares, from the corner."""
     y = -rows * board.square_m
     return np.column_stack([columns * board.square_m, y, np.zeros(len(rows))])
 
@@ -154,13 +153,13 @@ def _to_board_points(board: Board, columns: Floats, rows: Floats) -> Floats:
 def _detect_markers(
     grey: Grey, dictionary: str, *, refine: bool = False
 ) -> tuple[Sequence[NDArray[Any]], list[int]]:
-    """Return corners (4, 2) of the markers of a dictionary, and their numbers."""
-    options = cv2.aruco.DetectorParameters()
+    """Return corners (4, 2) and ids of the markers of a dictionary."""
+    parameters = cv2.aruco.DetectorParameters()
     if refine:
-        options.cornerRefinementMethod = cv2.aruco.CORNER_REFINE_SUBPIX
-    detector = cv2.aruco.ArucoDetector(_get_aruco_dictionary(dictionary), options)
-    corners, numbers, _ = detector.detectMarkers(grey)
-    return corners, [] if numbers is None else [int(n) for n in np.asarray(numbers).ravel()]
+        parameters.cornerRefinementMethod = cv2.aruco.CORNER_REFINE_SUBPIX
+    detector = cv2.aruco.ArucoDetector(_get_aruco_dictionary(dictionary), parameters)
+    corners, marker_ids, _ = detector.detectMarkers(grey)
+    return corners, [] if marker_ids is None else [int(n) for n in np.asarray(marker_ids).ravel()]
 
 
 def _get_aruco_dictionary(name: str) -> cv2.aruco.Dictionary:
@@ -169,7 +168,7 @@ def _get_aruco_dictionary(name: str) -> cv2.aruco.Dictionary:
 
 
 def _downscale_image(grey: Grey) -> tuple[Grey, float]:
-    """Return a photo no larger than is searched, and the pixels of the photo to one of it."""
+    """Return a photo downscaled to the detection size, and the scale of the original over it."""
     scale = max(1.0, max(grey.shape) / _DETECTION_SIDE_PX)
     if scale == 1:
         return grey, scale
@@ -178,39 +177,42 @@ def _downscale_image(grey: Grey) -> tuple[Grey, float]:
 
 
 def _refine_corners(grey: Grey, corners: NDArray[Any], scale: float) -> Floats | None:
-    """Return corners (n, 2) found in a smaller photo as exactly as the photo shows them.
+    """Refine corners to subpixel accuracy in the full photo.
 
-    None where they lie as no board's do: outside the photo, or not in even rows. The chessboard detector's own places are off by 0.16 px in renders of boards, all of a photo together by
-    0.05; these are by 0.06 and 0.01.
+    In renders of boards the chessboard detector has an error of 0.16 px and a bias per photo of
+    0.05 px; refined corners have 0.06 and 0.01 px.
 
     Args:
-        grey: (h, w), the photo.
-        corners: (rows, columns, 2) in the smaller one.
-        scale: pixels of the photo to one of that.
+        grey: (h, w) photo.
+        corners: (rows, columns, 2) corners in the downscaled photo.
+        scale: size of the photo over the downscaled one.
+
+    Returns:
+        Corners (n, 2) in the photo; None for corners outside it or an irregular grid.
     """
     pixels = ((corners + 0.5) * scale - 0.5).astype(np.float32)
-    outside = (pixels < 0) | (pixels > np.array(grey.shape[::-1]) - 1)
-    if outside.any() or not _is_regular_grid(pixels):
+    is_outside = (pixels < 0) | (pixels > np.array(grey.shape[::-1]) - 1)
+    if is_outside.any() or not _is_regular_grid(pixels):
         return None
     window = _compute_window(pixels)
-    found = cv2.cornerSubPix(grey, pixels.reshape(-1, 1, 2), window, (-1, -1), _SUBPIXEL_CRITERIA)
-    return np.asarray(found, np.float64).reshape(-1, 2)
+    refined = cv2.cornerSubPix(grey, pixels.reshape(-1, 1, 2), window, (-1, -1), _SUBPIXEL_CRITERIA)
+    return np.asarray(refined, np.float64).reshape(-1, 2)
 
 
 def _is_regular_grid(corners: NDArray[Any]) -> bool:
-    """Return whether steps from corner to corner (rows, columns, 2) change little along each line."""
+    """Return whether the spacing of corners (rows, columns, 2) changes little along each line."""
     for axis in (0, 1):
         steps = np.diff(corners, axis=axis)
-        bends = np.linalg.norm(np.diff(steps, axis=axis), axis=-1)
+        changes = np.linalg.norm(np.diff(steps, axis=axis), axis=-1)
         lengths = np.linalg.norm(steps, axis=-1)
         shorter = np.minimum(*(np.delete(lengths, end, axis=axis) for end in (0, -1)))
-        if (bends > _MAX_SPACING_CHANGE * shorter).any():
+        if (changes > _MAX_SPACING_CHANGE * shorter).any():
             return False
     return True
 
 
 def _compute_window(corners: NDArray[Any]) -> tuple[int, int]:
-    """Return half the window in which a corner is refined: as large as others leave room for."""
-    apart = min(float(np.linalg.norm(np.diff(corners, axis=i), axis=-1).min()) for i in (0, 1))
-    half = int(np.clip(_WINDOW_SHARE * apart, 2, _MAX_WINDOW_PX))
+    """Return the half size of the refinement window, limited by the corner spacing."""
+    spacing = min(float(np.linalg.norm(np.diff(corners, axis=i), axis=-1).min()) for i in (0, 1))
+    half = int(np.clip(_WINDOW_SHARE * spacing, 2, _MAX_WINDOW_PX))
     return half, half

@@ -1,6 +1,6 @@
-"""Traits: numbers of a photo that change when its camera does, and which number of the camera that is.
+"""Photo statistics that change with the camera, for drift detection.
 
-They are no estimates of the camera: what photos show moves them too, as much before as now.
+They are not estimates of camera parameters, because they also depend on the scene.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from sim2cam.images import ImageHeader
 
 Floats = NDArray[np.float64]
 
-_EDGES_SUBJECT = "print, or a chessboard, sharp"
+_EDGES_SUBJECT = "print or a chessboard, in focus"
 _GREY_SUBJECT = "a grey wall"
-_WALL_SUBJECT = "a plain wall, and of it turned by a half"
-_SAME_SUBJECT = "what was photographed before"
-_UNEDITED_SUBJECT = "anything, as JPEGs that nobody edited"
-_MIN_NOISE = 0.05  # square levels, below which nothing is left of noise
-_MAX_SHADING_VARIANCE = 4.0  # square levels, coarse variance of a tile that is nearly flat
+_WALL_SUBJECT = "a plain wall, half of them with the camera upside down"
+_SAME_SUBJECT = "the same scenes as before"
+_UNEDITED_SUBJECT = "any scene, as unedited JPEGs"
+_MIN_NOISE = 0.05  # squared levels; noise floor
+_MAX_SHADING_VARIANCE = 4.0  # squared levels; coarse variance of nearly flat tiles
 _CHROMA_SAMPLES = {"444": 1.0, "422": 0.5, "420": 0.25}
 
 
 @dataclass(frozen=True)
 class CameraStatistic:
-    """A trait of photos.
+    """Definition of one photo statistic.
 
     Attributes:
-        name: path of the field in ``scene.camera.Camera`` that it tells most of; ``run`` and what it says
-            of a detector's.
-        description: what it is.
-        unit: of a shift of it; that of logarithms is told in per cent.
-        min_shift: shift of the trait itself up to which it counts as unmoved.
-        subject: what photos are to show that tell it.
-        is_scene_dependent: whether what photos show, and its light, moves it as easily as the camera.
-        is_size_dependent: whether it means another thing in pictures of another size.
-        columns: numbers of a photo; each is compared with its like.
+        name: path of the most related field in ``scene.camera.Camera``; ``detector`` and a name for
+            detector statistics.
+        description: what the statistic measures.
+        unit: unit of a shift; ``%`` for logarithms.
+        min_shift: largest shift that counts as stable.
+        subject: what photos must show to determine it.
+        is_scene_dependent: whether scene and light affect it as much as the camera.
+        is_size_dependent: whether it depends on the image size.
+        columns: values per photo; each column is centred separately.
     """
 
     name: str
@@ -59,56 +59,54 @@ CAMERA_STATISTICS = (
     CameraStatistic("sensor.red_gain", "white balance, red", "%", 0.02, _SAME_SUBJECT, is_scene_dependent=True),
     CameraStatistic("sensor.blue_gain", "white balance, blue", "%", 0.02, _SAME_SUBJECT, is_scene_dependent=True),
     CameraStatistic("sensor.tone_contrast", "contrast", "%", 0.05, _SAME_SUBJECT, is_scene_dependent=True),
-    CameraStatistic("sensor.saturation", "strength of colours", "%", 0.05, _SAME_SUBJECT, is_scene_dependent=True),
-    CameraStatistic("glass.glare.veil", "light in the darkest parts", "of the mean", 0.02, _SAME_SUBJECT, is_scene_dependent=True),
-    CameraStatistic("sensor.vignetting", "light that corners lose", "of it", 0.02, _WALL_SUBJECT),
+    CameraStatistic("sensor.saturation", "colourfulness", "%", 0.05, _SAME_SUBJECT, is_scene_dependent=True),
+    CameraStatistic("glass.glare.veil", "light of the shadows", "of the mean", 0.02, _SAME_SUBJECT, is_scene_dependent=True),
+    CameraStatistic("sensor.vignetting", "vignetting", "of the light", 0.02, _WALL_SUBJECT),
     CameraStatistic(
         "sensor.full_well_e", "noise", "%", 0.1, _GREY_SUBJECT, is_scene_dependent=True, is_size_dependent=True,
         columns=len(LEVEL_BINS) - 1,
     ),
-    CameraStatistic("sensor.denoise", "fineness of noise", "%", 0.1, _GREY_SUBJECT, is_scene_dependent=True, is_size_dependent=True),
+    CameraStatistic("sensor.denoise", "ratio of fine to coarse noise", "%", 0.1, _GREY_SUBJECT, is_scene_dependent=True, is_size_dependent=True),
     CameraStatistic("sensor.blur_px", "blur", "px", 0.1, _EDGES_SUBJECT, is_scene_dependent=True, is_size_dependent=True),
     CameraStatistic("sensor.sharpening", "sharpening", "of edges", 0.1, _EDGES_SUBJECT, is_scene_dependent=True, is_size_dependent=True),
-    CameraStatistic("glass.lateral_color.red", "size of the picture in red", "of it", 2e-4, _EDGES_SUBJECT),
-    CameraStatistic("glass.lateral_color.blue", "size of the picture in blue", "of it", 2e-4, _EDGES_SUBJECT),
+    CameraStatistic("glass.lateral_color.red", "lateral colour, red", "of the size", 2e-4, _EDGES_SUBJECT),
+    CameraStatistic("glass.lateral_color.blue", "lateral colour, blue", "of the size", 2e-4, _EDGES_SUBJECT),
     CameraStatistic("sensor.jpeg_quality", "JPEG quality", "of 100", 1.0, _UNEDITED_SUBJECT),
-    CameraStatistic("sensor.processing.jpeg_subsampling", "samples of colour", "a pixel", 0.1, _UNEDITED_SUBJECT),
+    CameraStatistic("sensor.processing.jpeg_subsampling", "chroma samples", "per pixel", 0.1, _UNEDITED_SUBJECT),
 )  # fmt: skip
-"""All that photos have themselves."""
+"""Statistics of the photos themselves."""
 
 OOD_STATISTIC = CameraStatistic(
     "detector.ood_score",
-    "novelty to the detector",
-    "of its limit",
+    "OOD score of the detector",
+    "of its threshold",
     0.02,
     _SAME_SUBJECT,
     is_scene_dependent=True,
 )
 CONFIDENCE_STATISTIC = CameraStatistic(
     "detector.confidence",
-    "the detector's confidence",
+    "mean confidence of the detector",
     "of 1",
     0.02,
     _SAME_SUBJECT,
     is_scene_dependent=True,
 )
 DETECTOR_STATISTICS = (OOD_STATISTIC, CONFIDENCE_STATISTIC)
-"""What a detector that is asked says of them."""
+"""Statistics of the responses of a monitor detector."""
 
 
 def tabulate_statistics(photos: Sequence[PhotoMeasurements]) -> dict[str, StatisticRows]:
-    """Return the traits of photos, by name."""
-    found = [_compute_statistics(photo) for photo in photos]
+    """Return the statistics of photos by name."""
+    by_photo = [_compute_statistics(photo) for photo in photos]
     return {
-        trait.name: tuple(_to_row(one[trait.name]) for one in found) for trait in CAMERA_STATISTICS
+        statistic.name: tuple(_to_row(values[statistic.name]) for values in by_photo)
+        for statistic in CAMERA_STATISTICS
     }
 
 
 def measure_image_statistics(rgb: NDArray[np.uint8]) -> dict[str, Floats]:
-    """Return the traits of a picture (h, w, 3), by name; NaN where it does not tell.
-
-    Those that stand in files are not told.
-    """
+    """Return the statistics of an image (h, w, 3) by name; NaN for file metadata."""
     return _compute_statistics(
         measure_photo(rgb, ImageHeader(rgb.shape[1], rgb.shape[0], "RGB", {}))
     )
@@ -118,11 +116,11 @@ def _compute_statistics(photo: PhotoMeasurements) -> dict[str, Floats]:
     noise = (
         estimate_noise([_select_noise_tiles(photo.sensor_features.flat_tiles)]) + _MIN_NOISE
     )  # (bins, lags)
-    left = noise[noise[:, 1] > 2 * _MIN_NOISE]
-    fine = np.median(np.log(left[:, 0] / left[:, 1])) if len(left) else np.nan
+    noisy = noise[noise[:, 1] > 2 * _MIN_NOISE]
+    log_fineness = np.median(np.log(noisy[:, 0] / noisy[:, 1])) if len(noisy) else np.nan
     white = np.log(photo.metered_white)
-    stored = photo.jpeg_encoding
-    found = {
+    encoding = photo.jpeg_encoding
+    statistics = {
         "sensor.exposure_ev": photo.exposure_ev,
         "sensor.red_gain": white[0],
         "sensor.blue_gain": white[1],
@@ -131,27 +129,29 @@ def _compute_statistics(photo: PhotoMeasurements) -> dict[str, Floats]:
         "glass.glare.veil": photo.tones.shadow_level,
         "sensor.vignetting": photo.vignetting,
         "sensor.full_well_e": np.log(noise[:, 1]) / 2,
-        "sensor.denoise": fine,
+        "sensor.denoise": log_fineness,
         "sensor.blur_px": photo.sensor_features.edge_blur_sharpening[0],
         "sensor.sharpening": photo.sensor_features.edge_blur_sharpening[1],
         "glass.lateral_color.red": photo.lateral_color[0],
         "glass.lateral_color.blue": photo.lateral_color[1],
-        "sensor.jpeg_quality": stored.quality if stored else np.nan,
+        "sensor.jpeg_quality": encoding.quality if encoding else np.nan,
         "sensor.processing.jpeg_subsampling": _CHROMA_SAMPLES.get(
-            (stored and stored.subsampling) or "", np.nan
+            (encoding and encoding.subsampling) or "", np.nan
         ),
     }
-    return {name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in found.items()}
+    return {
+        name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in statistics.items()
+    }
 
 
 def _select_noise_tiles(tiles: FlatTiles) -> FlatTiles:
-    """Return the tiles that hold nothing but noise: one photo's flattest may still show things."""
-    even = tiles.coarse_variance < tiles.semivariance[:, 1] + _MAX_SHADING_VARIANCE
+    """Return the tiles with noise only; the flattest tiles of one photo may have texture."""
+    is_flat = tiles.coarse_variance < tiles.semivariance[:, 1] + _MAX_SHADING_VARIANCE
     return FlatTiles(
-        tiles.bins[even],
-        tiles.coarse_variance[even],
-        tiles.semivariance[even],
-        tiles.color_semivariance[even],
+        tiles.bins[is_flat],
+        tiles.coarse_variance[is_flat],
+        tiles.semivariance[is_flat],
+        tiles.color_semivariance[is_flat],
     )
 
 

@@ -1,4 +1,4 @@
-"""The result: what is known of a camera, as a value and as ``camera.json``."""
+"""Calibrated camera as a value and as ``camera.json``."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from sim2cam.scene.sensor import FileFormat, Subsampling
 VERSION = 4
 
 StatisticRows = tuple[tuple[float | None, ...], ...]
-"""A trait of photos: a row for each; None where the photo does not tell."""
+"""Values of a photo statistic, a row per photo; None where unknown."""
 
 _MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True)
 class ParameterEstimate:
-    """One number of a camera.
+    """Estimate of one camera parameter.
 
     Attributes:
         name: path of the field in ``scene.camera.Camera``, as ``sensor.vignetting``.
-        value: the estimate; None where the captures do not tell.
-        ci95: its 95 % interval; None for words, for what is not told, and for what may lie beyond all that
-            is tried.
-        photo_std: standard deviation from photo to photo; None for what a camera has once.
-        note: why it is not told and which captures would, or what the estimate stands on.
+        value: estimate; None if the photos do not determine it.
+        ci95: 95 % interval; None for strings, for undetermined parameters, and if it reaches the
+            limit of the prior.
+        photo_std: standard deviation between photos; None for constants of the camera.
+        note: why it is undetermined and which photos would determine it, or what the estimate
+            assumes.
     """
 
     __pydantic_config__ = STRICT_CONFIG
@@ -53,7 +54,7 @@ class ParameterEstimate:
                     f"{self.name} is {self.value}, outside its interval {low} to {high}"
                 )
         if self.photo_std is not None and self.photo_std < 0:
-            raise ValueError(f"spread of {self.name} is 0 or more, not {self.photo_std}")
+            raise ValueError(f"photo_std of {self.name} must be 0 or more, not {self.photo_std}")
 
 
 NUMERIC_LIMITS: Mapping[str, tuple[float, float]] = {
@@ -79,7 +80,7 @@ NUMERIC_LIMITS: Mapping[str, tuple[float, float]] = {
     "shutter.readout_s": (0, 60),
     "twist.spin_rad_s": (0, 1e9),
 } | {f"lens.{name}": (-1e9, 1e9) for name in LENS_PARAMETERS}
-"""Least and most that each number of a camera may be."""
+"""Smallest and largest valid value of each numeric parameter."""
 JOINT_PARAMETERS = tuple(
     f"sensor.{name}"
     for name in (
@@ -87,38 +88,38 @@ JOINT_PARAMETERS = tuple(
         "red_response", "blue_response", "processing.chroma_blur_px",
     )
 )  # fmt: skip
-"""Numbers that sensors are fitted by and drawn with, one sensor at a time."""
+"""Parameters that are estimated and sampled jointly, one sensor at a time."""
 CATEGORICAL_VALUES: Mapping[str, tuple[str, ...]] = {
     "sensor.processing.jpeg_subsampling": get_args(Subsampling),
     "sensor.file_format": get_args(FileFormat),
 }
-"""What each word of a camera may be."""
+"""Valid values of each categorical parameter."""
 
 
 @dataclass(frozen=True)
 class CameraFit:
-    """What captures tell of the camera that took them.
+    """Calibration of a camera from its photos.
 
     Attributes:
-        camera: what took them, as far as their files say.
-        width, height: pixels of each.
-        photos: how many were looked at.
-        boards: in how many of them a board was found.
-        estimates: number by number.
-        lens: all of the lens; None where there are no boards.
-        sensor_samples: that show noise and edges as the photos do: numbers (n,) of ``JOINT_PARAMETERS``, one
-            sensor in each place. Recipes draw them whole. Empty where no sensor does.
-        border_px: dead pixels at the left, top, right and bottom.
-        max_level: the highest level in any photo.
-        other_cameras: how many captures other cameras took, by what took them.
-        skipped: files that were left out, and why.
-        software: of the camera, as far as the files say.
-        statistics: of each photo what changes with its camera, by names of ``traits.TRAITS``, and what a
-            detector says, by those of ``traits.ANSWERS``; drift needs it.
-        orientation: as EXIF has it, of the photos that the lens is fitted to; None where no lens is.
-        rotated_boards: photos of a board that it is not fitted to, as the camera was held another way: their
-            orientations, by name.
-        monitor_digest: digest of the weights of the detector whose answers are among the traits; empty without.
+        camera: camera according to the files.
+        width, height: image size, pixels.
+        photos: number of measured photos.
+        boards: number of photos with a detected board.
+        estimates: estimate of each parameter.
+        lens: fitted lens with covariance; None without enough boards.
+        sensor_samples: sensors that reproduce noise and edges of the photos: values (n,) of
+            ``JOINT_PARAMETERS``, one sensor per index. Recipes sample them jointly. Empty if no
+            sensor fits.
+        border_px: masked pixels at the left, top, right and bottom.
+        max_level: highest level in any photo.
+        other_cameras: number of photos by other camera.
+        skipped: excluded files with reasons.
+        software: camera software according to the files.
+        statistics: statistics of each photo for drift detection, by the names of
+            ``camera_features.CAMERA_STATISTICS`` and ``DETECTOR_STATISTICS``.
+        orientation: EXIF orientation of the photos of the lens; None without a lens.
+        rotated_boards: EXIF orientations of board photos that the lens excludes, by name.
+        monitor_digest: digest of the weights of the monitor detector; empty without one.
     """
 
     __pydantic_config__ = STRICT_CONFIG
@@ -143,85 +144,90 @@ class CameraFit:
 
     def __post_init__(self) -> None:
         if min(self.width, self.height, self.photos) < 1 or min(self.boards, *self.border_px) < 0:
-            raise ValueError("width, height and photos are 1 or more, boards and border 0 or more")
-        names = [finding.name for finding in self.estimates]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
-            raise ValueError(f"estimates: {twice[0]} is there twice")
-        for finding in self.estimates:
-            _check_estimate(finding)
+            raise ValueError(
+                "width, height and photos must be 1 or more, boards and border_px 0 or more"
+            )
+        names = [estimate.name for estimate in self.estimates]
+        duplicates = [name for name in names if names.count(name) > 1]
+        if duplicates:
+            raise ValueError(f"estimates: duplicate {duplicates[0]}")
+        for estimate in self.estimates:
+            _check_estimate(estimate)
         for name, values in self.sensor_samples.items():
             if name not in JOINT_PARAMETERS:
                 raise ValueError(
-                    f"sensor_samples: '{name}' is none of theirs. {suggest_name(name, JOINT_PARAMETERS)}"
+                    f"sensor_samples: unknown parameter '{name}'. {suggest_name(name, JOINT_PARAMETERS)}"
                 )
-            least, most = NUMERIC_LIMITS[name]
-            if not values or min(values) < least or max(values) > most:
+            low, high = NUMERIC_LIMITS[name]
+            if not values or min(values) < low or max(values) > high:
                 raise ValueError(
-                    f"sensor_samples: {name} is {least:g} to {most:g}, of one sensor or more"
+                    f"sensor_samples: {name} needs one or more values from {low:g} to {high:g}"
                 )
         if len({len(values) for values in self.sensor_samples.values()}) > 1:
-            raise ValueError("sensor_samples: every number has as many values as the others")
+            raise ValueError("sensor_samples: all parameters must have equally many values")
         for name, rows in self.statistics.items():
             if len(rows) != self.photos or len(set(map(len, rows))) > 1:
-                raise ValueError(f"statistics: {name} has a row, as long as others, of each photo")
+                raise ValueError(
+                    f"statistics: {name} must have one row per photo, all of one length"
+                )
 
     def get_estimate(self, name: str) -> ParameterEstimate:
-        """Return what is known of a number; nothing where it was not asked for."""
-        return next((f for f in self.estimates if f.name == name), ParameterEstimate(name, None))
+        """Return the estimate of a parameter; an empty one if it was not estimated."""
+        matches = (estimate for estimate in self.estimates if estimate.name == name)
+        return next(matches, ParameterEstimate(name, None))
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
-        found: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
-        return {"version": VERSION, **found}
+        """Return the calibration as JSON values."""
+        values: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
+        return {"version": VERSION, **values}
 
 
 def _check_estimate(estimate: ParameterEstimate) -> None:
-    """Refuse what is no number of a camera, or cannot be one."""
+    """Raise ``ValueError`` for an unknown parameter or an invalid value."""
     name, value = estimate.name, estimate.value
     if name not in NUMERIC_LIMITS and name not in CATEGORICAL_VALUES:
         raise ValueError(
-            f"estimates: '{name}' is no number of a camera. {suggest_name(name, NUMERIC_LIMITS)}"
+            f"estimates: unknown parameter '{name}'. {suggest_name(name, NUMERIC_LIMITS)}"
         )
     if value is None:
         return
     if name in CATEGORICAL_VALUES:
         if value not in CATEGORICAL_VALUES[name]:
             raise ValueError(
-                f"estimates: {name} is {', '.join(CATEGORICAL_VALUES[name])}, not {value}"
+                f"estimates: {name} must be one of {', '.join(CATEGORICAL_VALUES[name])}, not {value}"
             )
         return
-    least, most = NUMERIC_LIMITS[name]
-    if isinstance(value, str) or not least <= value <= most:
-        raise ValueError(f"estimates: {name} is {least:g} to {most:g}, not {value}")
+    low, high = NUMERIC_LIMITS[name]
+    if isinstance(value, str) or not low <= value <= high:
+        raise ValueError(f"estimates: {name} must be from {low:g} to {high:g}, not {value}")
 
 
 _ADAPTER: TypeAdapter[CameraFit] = TypeAdapter(CameraFit)
 
 
 def write_camera(path: Path, fit: CameraFit) -> None:
-    """Write ``camera.json``.
+    """Write a calibrated camera to a ``camera.json`` file.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: if the file cannot be written.
     """
     write_json(path, fit.to_json())
 
 
 def read_camera(path: Path) -> CameraFit:
-    """Return what ``write_camera`` wrote.
+    """Read a file that ``write_camera`` wrote.
 
     Raises:
-        InputError: it is missing, broken, or of another version.
+        InputError: if the file is missing, invalid or of another version.
     """
-    found = read_json(path, _MAX_BYTES, "camera.json")
-    version = found.pop("version", None) if isinstance(found, dict) else None
+    values = read_json(path, _MAX_BYTES, "camera.json")
+    version = values.pop("version", None) if isinstance(values, dict) else None
     if version != VERSION:
         raise InputError(
             path,
-            f"not what sim2cam calibrate writes (version {version!r}, not {VERSION}). Calibrate again.",
+            f"not a camera file of version {VERSION} (found {version!r}). Calibrate again.",
         )
     try:
-        return _ADAPTER.validate_python(found)
+        return _ADAPTER.validate_python(values)
     except ValidationError as error:
         raise InputError(path, f"{format_validation_error(error)}. Calibrate again.") from error

@@ -1,4 +1,4 @@
-"""Shake: how far a hand moves the picture while it is taken, by edges that are blurrier one way."""
+"""Camera shake during exposures, from directional blur of edges."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 _ANISOTROPY_TO_PX2 = 6 * np.pi
-"""Motion of standard deviation s along both ways leaves smears whose mean size is s^2 / 6 pi: those are
-(x^2 - y^2) / 24, and x - y and x + y are independent, of a mean size of 2 s / sqrt(pi) each."""
+"""Motion with standard deviation s along both axes causes a mean absolute anisotropy of s^2 / (6
+pi): anisotropies are (x^2 - y^2) / 24, and x - y and x + y are independent with a mean absolute
+value of 2 s / sqrt(pi) each."""
 _MAX_STILL_ANISOTROPY = 0.2
-"""Smear at most, square pixels, that photos of still cameras show beside errors of measuring: tilted boards
-and filters leave 0.05 to 0.2 of it, by nothing that a photo tells."""
+"""Maximum anisotropy of static cameras beyond measurement errors, squared pixels: tilted boards and
+filters cause 0.05 to 0.2, which photos do not reveal."""
 
 
 def sample_shake_px(anisotropies: Floats, rng: np.random.Generator, count: int) -> Floats:
-    """Return draws (count,) of how far the picture moves in an exposure, pixels.
+    """Sample the image motion during an exposure (count,), pixels.
 
-    That is the standard deviation along the picture's x and along its y, of all photos. Blur that is
-    the same every way is no part of it. Where still cameras may look so, the draws reach 0.
+    The value is the standard deviation along x and along y over all photos. Isotropic blur does not
+    count. Samples reach 0 if a static camera could explain the photos.
 
     Args:
-        anisotropies: (photos, 2) of ``edges.smear``, all of them known.
+        anisotropies: (photos, 2) results of ``edges.estimate_blur_anisotropy``, all finite.
         rng: resamples photos.
-        count: of draws.
+        count: number of samples.
     """
-    # resamples of n photos would spread their means too little, by the root of (n - 1) / n
+    # resamples of n photos would underestimate the spread of means by sqrt((n - 1) / n)
     picks = rng.integers(len(anisotropies), size=(count, max(len(anisotropies) - 1, 1)))
     sizes, variances = (
-        numbers[picks].mean(axis=1) for numbers in (np.abs(anisotropies.T[0]), anisotropies.T[1])
+        columns[picks].mean(axis=1) for columns in (np.abs(anisotropies.T[0]), anisotropies.T[1])
     )
     still = rng.uniform(0.0, _MAX_STILL_ANISOTROPY, count)
-    squares = sizes**2 - 2 / np.pi * (
-        variances + still**2
-    )  # of normal errors alone nothing is left
+    # subtracts the expected contribution of normal errors
+    squares = sizes**2 - 2 / np.pi * (variances + still**2)
     return np.asarray(np.sqrt(_ANISOTROPY_TO_PX2 * np.sqrt(np.maximum(squares, 0.0))))

@@ -1,4 +1,4 @@
-"""A detector that is asked of photos too, so that drift tells when it answers otherwise than it did."""
+"""Monitor detector whose responses to photos are compared for drift."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sim2cam.adapt.calibration.photo_measurements import PhotoFile, PhotoMeasure
 
 @dataclass(frozen=True)
 class DetectorResponse:
-    """What a detector says of a photo.
+    """Response of a detector to one photo.
 
     Attributes:
-        ood_score: how unlike what it was trained on it is, over its limit; None where not measured.
-        mean_confidence: mean of its detections; None without any.
+        ood_score: OOD score over its threshold; None if not measured.
+        mean_confidence: mean confidence of the detections; None without detections.
     """
 
     ood_score: float | None
@@ -29,11 +29,11 @@ class DetectorResponse:
 
 @dataclass(frozen=True)
 class DetectorMonitor:
-    """A detector.
+    """Detector that monitors photos.
 
     Attributes:
-        digest: of its weights.
-        respond: gives its answer of a picture (h, w, 3).
+        digest: digest of its weights.
+        respond: function from an image (h, w, 3) to the response.
     """
 
     digest: str
@@ -42,18 +42,18 @@ class DetectorMonitor:
     def measure_statistics(
         self, photos: Sequence[PhotoMeasurements], captures: Sequence[PhotoFile]
     ) -> dict[str, StatisticRows]:
-        """Return what it says of photos, as traits by name.
+        """Return the detector statistics of photos by name.
 
         Args:
-            photos: that are looked at.
-            captures: that they are of, and others.
+            photos: measured photos.
+            captures: their photo files, among others.
 
         Raises:
-            InputError: a photo cannot be read any more.
+            InputError: if a photo cannot be read.
         """
         paths = {capture.name: capture.path for capture in captures}
-        answers = [self.respond(images.read_rgb(paths[photo.name])) for photo in photos]
+        responses = [self.respond(images.read_rgb(paths[photo.name])) for photo in photos]
         return {
-            OOD_STATISTIC.name: tuple((one.ood_score,) for one in answers),
-            CONFIDENCE_STATISTIC.name: tuple((one.mean_confidence,) for one in answers),
+            OOD_STATISTIC.name: tuple((response.ood_score,) for response in responses),
+            CONFIDENCE_STATISTIC.name: tuple((response.mean_confidence,) for response in responses),
         }

@@ -1,4 +1,4 @@
-"""Ranges: what a recipe draws around a fitted camera, as tables of its ``[domain]`` and ``[render]``."""
+"""Recipe tables ``[domain]`` and ``[render]`` that sample cameras around a calibrated one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sim2cam.geometry.lens import KannalaBrandt
 from sim2cam.seeds import derive_rng
 
 LENS_SAMPLES = 64
-"""Lenses that a recipe draws from, each of which might as well be the camera's."""
+"""Number of sampled lenses in a recipe."""
 
-_LENS_TABLE, _SENSOR_TABLE = "camera", "sensor"  # tables
+_LENS_TABLE, _SENSOR_TABLE = "camera", "sensor"  # tables of jointly sampled columns
 _FACTOR_OF_PARAMETER = {
     "sensor.exposure_ev": ("exposure", "exposure_ev"),
     "sensor.red_gain": ("exposure", "red_gain"),
@@ -27,8 +27,8 @@ _FACTOR_OF_PARAMETER = {
     "glass.lateral_color.red": ("lateral_color", "red"),
     "glass.lateral_color.blue": ("lateral_color", "blue"),
 }
-"""The group and factor of a recipe that each finding decides; those of lenses are ``_lens``'s, those that
-sensors have together are ``_sensors``'s, those of shutters and hands ``_make_motion_groups``'s."""
+"""Group and factor of each independent parameter. Lens parameters are in ``_make_lens_groups``,
+shutter and motion in ``_make_motion_groups``; joint sensor parameters keep their names."""
 _FACTOR_BOUNDS = {
     "exposure_ev": (-8.0, 8.0),
     "red_gain": (0.05, 20.0),
@@ -50,70 +50,71 @@ _FACTOR_BOUNDS = {
     "readout_s": (0.0, 10.0),
 }
 _SCALE_EXPONENTS = {"blur_px": 1, "chroma_blur_px": 1, "read_noise_e": -1, "full_well_e": -2}
-"""Powers of how much larger pictures are drawn by which numbers of pixels grow: half as large a picture has
-pixels of four of the camera's."""
-_TRUNCATION_STDS = 2.5  # standard deviations to which draws go
-_INTERVAL_STDS = 2 * 1.96  # standard deviations in an interval
+"""Exponents of the image scale for parameters that depend on pixel size: at half size, one pixel
+covers four pixels of the camera."""
+_TRUNCATION_STDS = 2.5  # standard deviations at which normal distributions are truncated
+_INTERVAL_STDS = 2 * 1.96  # width of a 95 % interval in standard deviations
 
 
 def make_recipe_tables(fit: CameraFit, width: int) -> dict[str, Any]:
-    """Return the tables of a recipe that draws cameras around a fit, as far as the fit tells them.
+    """Return recipe tables that sample cameras around a calibrated one.
 
-    Lenses are drawn whole, and so are sensors, as their numbers are sure together. All other numbers follow
-    normal laws that are as wide as they are unsure and as they differ from photo to photo; numbers without an
-    interval are left to the recipe.
+    Lenses and sensors are sampled jointly. All other parameters follow normal distributions with
+    the combined uncertainty and variation between photos; parameters without an interval are
+    omitted.
 
     Args:
-        fit: of the camera.
-        width: of the pictures that are drawn, pixels; they have the shape of the camera's.
+        fit: calibrated camera.
+        width: width of the rendered images in pixels; they have the aspect ratio of the camera.
     """
     scale = width / fit.width
     domain: dict[str, dict[str, Any]] = _make_lens_groups(fit) | _make_motion_groups(fit)
     for name, values in fit.sensor_samples.items():
         group, factor = _FACTOR_OF_PARAMETER.get(name) or name.split(".")[-2:]
-        drawn = np.clip(
+        scaled = np.clip(
             np.array(values) * scale ** _SCALE_EXPONENTS.get(factor, 0), *_FACTOR_BOUNDS[factor]
         )
-        spread = fit.get_estimate(name).photo_std  # from photo to photo
-        column = _make_column(_SENSOR_TABLE, drawn.tolist())
-        domain.setdefault(group, {})[factor] = _add_variation(column, spread) if spread else column
-    for finding in fit.estimates:
-        is_told = finding.ci95 is not None or isinstance(finding.value, str)
-        if (
-            finding.name in _FACTOR_OF_PARAMETER
-            and finding.name not in fit.sensor_samples
-            and is_told
-        ):
-            group, factor = _FACTOR_OF_PARAMETER[finding.name]
-            domain.setdefault(group, {})[factor] = _make_distribution(finding, factor)
+        photo_std = fit.get_estimate(name).photo_std
+        column = _make_column(_SENSOR_TABLE, scaled.tolist())
+        domain.setdefault(group, {})[factor] = (
+            _add_variation(column, photo_std) if photo_std else column
+        )
+    for estimate in fit.estimates:
+        is_determined = estimate.ci95 is not None or isinstance(estimate.value, str)
+        is_independent = (
+            estimate.name in _FACTOR_OF_PARAMETER and estimate.name not in fit.sensor_samples
+        )
+        if is_determined and is_independent:
+            group, factor = _FACTOR_OF_PARAMETER[estimate.name]
+            domain.setdefault(group, {})[factor] = _make_distribution(estimate, factor)
     return {"render": {"width": width, "height": round(fit.height * scale)}, "domain": domain}
 
 
 def remove_camera_factors(tables: Mapping[str, Any], fit: CameraFit) -> dict[str, Any]:
-    """Return a recipe's tables without what a fit has measured already, so that nothing is done twice.
+    """Return recipe tables without camera factors that the calibration replaces.
 
-    What the photos do not tell stays: glare, dirt and drops.
+    Factors that photos do not determine remain: glare, dirt and droplets.
     """
     domain, render = (dict(tables.get(name, {})) for name in ("domain", "render"))
     processing = dict(domain.get("processing", {}))
-    gone: set[str] = set()
+    replaced: set[str] = set()
     if fit.lens is not None:
-        gone |= {"lens", "fisheye"}
+        replaced |= {"lens", "fisheye"}
     if "sensor.blur_px" in fit.sensor_samples:
-        gone |= {"defocus", "field_blur"}
+        replaced |= {"defocus", "field_blur"}
     if "sensor.full_well_e" in fit.sensor_samples:
-        gone |= {"mosaic"}
-        if "raw" in render.get("channels", ()):  # of a mosaic
+        replaced |= {"mosaic"}
+        if "raw" in render.get("channels", ()):  # needs a mosaic
             render["channels"] = [name for name in render["channels"] if name != "raw"]
         processing.pop("local_tone", None)
     if fit.get_estimate("sensor.exposure_ev").ci95 or fit.get_estimate("sensor.red_gain").ci95:
-        gone |= {"automatics"}
+        replaced |= {"automatics"}
     if fit.get_estimate("sensor.vignetting").ci95:
         processing.pop("shading_correction", None)
-    kept = {name: group for name, group in domain.items() if name not in gone}
-    if "processing" in kept:
-        kept["processing"] = processing
-    return {**tables, "render": render, "domain": kept}
+    remaining = {name: group for name, group in domain.items() if name not in replaced}
+    if "processing" in remaining:
+        remaining["processing"] = processing
+    return {**tables, "render": render, "domain": remaining}
 
 
 def _make_column(table: str, values: list[float]) -> dict[str, Any]:
@@ -121,14 +122,14 @@ def _make_column(table: str, values: list[float]) -> dict[str, Any]:
 
 
 def _add_variation(distribution: dict[str, Any], std: float) -> dict[str, Any]:
-    turn = {
+    variation = {
         "kind": "normal",
         "mean": 0.0,
         "std": std,
         "low": -_TRUNCATION_STDS * std,
         "high": _TRUNCATION_STDS * std,
     }
-    return {"kind": "sum", "of": [distribution, turn]}
+    return {"kind": "sum", "of": [distribution, variation]}
 
 
 def _make_distribution(estimate: ParameterEstimate, factor: str) -> dict[str, Any]:
@@ -136,25 +137,28 @@ def _make_distribution(estimate: ParameterEstimate, factor: str) -> dict[str, An
         return {"kind": "constant", "value": estimate.value}
     low, high = estimate.ci95
     std = math.hypot((high - low) / _INTERVAL_STDS, estimate.photo_std or 0.0)
-    least, most = _FACTOR_BOUNDS[factor]
-    middle = min(max(estimate.value, least), most)
-    ends = max(least, middle - _TRUNCATION_STDS * std), min(most, middle + _TRUNCATION_STDS * std)
-    whole = factor == "jpeg_quality"
-    if ends[1] <= ends[0]:
-        return {"kind": "constant", "value": round(middle) if whole else middle}
-    drawn = {"kind": "normal", "mean": middle, "std": std, "low": ends[0], "high": ends[1]}
-    return {"kind": "rounded", "of": drawn} if whole else drawn
+    minimum, maximum = _FACTOR_BOUNDS[factor]
+    mean = min(max(estimate.value, minimum), maximum)
+    bounds = (
+        max(minimum, mean - _TRUNCATION_STDS * std),
+        min(maximum, mean + _TRUNCATION_STDS * std),
+    )
+    is_integer = factor == "jpeg_quality"
+    if bounds[1] <= bounds[0]:
+        return {"kind": "constant", "value": round(mean) if is_integer else mean}
+    normal = {"kind": "normal", "mean": mean, "std": std, "low": bounds[0], "high": bounds[1]}
+    return {"kind": "rounded", "of": normal} if is_integer else normal
 
 
 def _make_motion_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
-    """Return the groups of shutter and motion, where hands are seen to move the picture."""
+    """Return the groups of shutter and motion if camera shake is significant."""
     exposure, spin = fit.get_estimate("shutter.exposure_s"), fit.get_estimate("twist.spin_rad_s")
     if exposure.ci95 is None or not isinstance(spin.value, float):
         return {}
     if spin.ci95 is None or spin.ci95[0] <= 0:
         return {}
     readout, std = fit.get_estimate("shutter.readout_s"), spin.value
-    turns = {
+    spin_distribution = {
         "kind": "normal",
         "mean": 0.0,
         "std": std,
@@ -169,7 +173,8 @@ def _make_motion_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
             if readout.value is None
             else _make_distribution(readout, "readout_s"),
         },
-        "motion": dict.fromkeys(names, _ZERO) | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), turns),
+        "motion": dict.fromkeys(names, _ZERO)
+        | dict.fromkeys(("pitch_rad_s", "yaw_rad_s"), spin_distribution),
     }
 
 
@@ -177,12 +182,12 @@ _ZERO = {"kind": "constant", "value": 0.0}
 
 
 def _make_lens_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
-    """Return the groups that decide the lens: columns of one table, a row for each lens."""
+    """Return the groups of the lens: columns of one table with a row for each lens."""
     if fit.lens is None:
         return {}
     rng, width = derive_rng(0, _LENS_TABLE), fit.width
     lenses = [fit.lens.sample(rng, (fit.width, fit.height)) for _ in range(LENS_SAMPLES)]
-    bends = {
+    distortion = {
         name: [float(getattr(lens, name)) for lens in lenses]
         for name in ("k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6", "s1", "s2", "s3", "s4")
         if hasattr(lenses[0], name)
@@ -194,13 +199,16 @@ def _make_lens_groups(fit: CameraFit) -> dict[str, dict[str, Any]]:
             "aspect": [lens.fy_px / lens.fx_px for lens in lenses],
         }
     }
-    halves = [width / 2 / lens.fx_px for lens in lenses]
+    half_widths = [width / 2 / lens.fx_px for lens in lenses]
     if isinstance(lenses[0], KannalaBrandt):
-        groups |= {"view": {"fov_rad": [2 * half for half in halves]}, "fisheye": bends}
+        groups |= {
+            "view": {"fov_rad": [2 * half_width for half_width in half_widths]},
+            "fisheye": distortion,
+        }
         groups["lens"] |= {name: [0.0] * LENS_SAMPLES for name in ("k1", "k2", "p1", "p2")}
     else:
-        groups["view"] = {"fov_rad": [2 * math.atan(half) for half in halves]}
-        groups["lens"] |= bends
+        groups["view"] = {"fov_rad": [2 * math.atan(half_width) for half_width in half_widths]}
+        groups["lens"] |= distortion
     return {
         group: {name: _make_column(_LENS_TABLE, values) for name, values in factors.items()}
         for group, factors in groups.items()

@@ -1,7 +1,7 @@
-"""Drift: whether a camera is still what it was when it was calibrated.
+"""Camera drift since calibration.
 
-Traits of photos are compared as in ``changes``, lenses by Hotelling's test of the numbers that boards
-of then and of now give.
+Photo statistics are compared as in ``parameter_changes``, lenses by Hotelling's T-squared test of
+the parameters from old and new boards.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from sim2cam.scene.shape import Board
 Floats = NDArray[np.float64]
 
 _ELLIPSOID_SAMPLES = 100
-_GRID_POINTS = 9  # points a side at which lenses are compared
+_GRID_POINTS = 9  # per side, at which lenses are compared
 
 
 @dataclass(frozen=True)
 class DriftReport:
-    """What became of a camera.
+    """Drift of a camera.
 
     Attributes:
-        camera: what took the photos of now, as far as their files say.
-        photos: how many of them were looked at.
-        shifts: number by number; those that moved first, then by their p-values.
-        other_cameras: how many captures other cameras took, by what took them.
-        skipped: files that were left out, and why.
+        camera: camera of the new photos according to their files.
+        photos: number of measured photos.
+        shifts: shift of each parameter; drifted ones first, then by p-value.
+        other_cameras: number of photos by other camera.
+        skipped: excluded files with reasons.
     """
 
     camera: str
@@ -67,13 +67,13 @@ class DriftReport:
 
     @property
     def drifted(self) -> tuple[str, ...]:
-        """Names of what moved."""
-        return tuple(change.name for change in self.shifts if change.status == "drifted")
+        """Names of the drifted parameters."""
+        return tuple(shift.name for shift in self.shifts if shift.status == "drifted")
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values, led by the names of what moved."""
-        found: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
-        return {"drifted": list(self.drifted), **found}
+        """Return the report as JSON values; names of drifted parameters come first."""
+        values: dict[str, Any] = json.loads(_ADAPTER.dump_json(self))
+        return {"drifted": list(self.drifted), **values}
 
 
 _ADAPTER: TypeAdapter[DriftReport] = TypeAdapter(DriftReport)
@@ -87,49 +87,55 @@ def detect_drift(
     progress: Callable[[int, int], None] = lambda done, total: None,
     monitor: DetectorMonitor | None = None,
 ) -> DriftReport:
-    """Return what became of a camera since it was calibrated.
+    """Compare new photos with a calibrated camera.
 
     Args:
-        fit: of then.
-        path: captures of now: a folder of photos, one photo, or as ``read_real_images`` takes them.
-        board: of markers, in some of the photos; chessboards are found without.
-        rng: exchanges and resamples photos.
-        progress: is told how many photos are done, and of how many.
-        monitor: a detector whose answers are compared too; None where none is asked.
+        fit: calibrated camera.
+        path: new photos: a folder, one photo, or real images as ``read_real_images`` accepts them.
+        board: marker board in some of the photos; chessboards are detected without it.
+        rng: permutes and resamples photos.
+        progress: called with the number of finished photos and of all photos.
+        monitor: detector whose responses are compared too; default none.
 
     Raises:
-        InputError: there is nothing there, or nothing that can be used.
-        UsageError: the camera was not calibrated with that detector.
+        InputError: if there are no usable photos.
+        UsageError: if the camera was calibrated with another detector or none.
     """
     if monitor is not None and monitor.digest != fit.monitor_digest:
-        which = "other weights" if fit.monitor_digest else "no detector"
+        used = "other weights" if fit.monitor_digest else "no detector"
         raise UsageError(
-            f"--monitor: {which} answered of the photos of then. Calibrate again, with --monitor and these weights."
+            f"--monitor: the calibration used {used}. Calibrate again with --monitor and these weights."
         )
-    captures, refused = list_photo_files(path)
-    seen = measure_one_camera(captures, board, progress, fit.camera)
-    answers = monitor.measure_statistics(seen.photos, seen.captures) if monitor is not None else {}
-    facts = _compare_metadata(fit, seen.camera, get_common_software(seen.captures))
-    size = select_common_size(seen.photos, fit.orientation)
+    captures, excluded = list_photo_files(path)
+    measured = measure_one_camera(captures, board, progress, fit.camera)
+    responses = (
+        monitor.measure_statistics(measured.photos, measured.captures)
+        if monitor is not None
+        else {}
+    )
+    metadata_shifts = _compare_metadata(
+        fit, measured.camera, get_common_software(measured.captures)
+    )
+    size = select_common_size(measured.photos, fit.orientation)
     return DriftReport(
-        seen.camera,
-        len(seen.photos),
-        (*facts, *compare_photos(fit, seen.photos, size, rng, answers)),
-        seen.other_cameras,
-        {**refused, **seen.skipped},
+        measured.camera,
+        len(measured.photos),
+        (*metadata_shifts, *compare_photos(fit, measured.photos, size, rng, responses)),
+        measured.other_cameras,
+        {**excluded, **measured.skipped},
     )
 
 
 def _compare_metadata(fit: CameraFit, camera: str, software_name: str) -> list[ParameterShift]:
-    """Return what the files say of the camera, where that is not what they said then."""
-    found = []
+    """Return shifts of camera name and software according to the files."""
+    shifts = []
     if camera != fit.camera:
-        note = f"{fit.camera} then, {camera} now"
-        found.append(ParameterShift("camera", "camera and size", "drifted", note=note))
+        note = f"{fit.camera} before, {camera} now"
+        shifts.append(ParameterShift("camera", "camera and size", "drifted", note=note))
     if fit.software and software_name and software_name != fit.software:
-        note = f"{fit.software} then, {software_name} now"
-        found.append(ParameterShift("software", "software of the camera", "drifted", note=note))
-    return found
+        note = f"{fit.software} before, {software_name} now"
+        shifts.append(ParameterShift("software", "camera software", "drifted", note=note))
+    return shifts
 
 
 def compare_photos(
@@ -139,34 +145,34 @@ def compare_photos(
     rng: np.random.Generator,
     detector_statistics: Mapping[str, StatisticRows] = MappingProxyType({}),
 ) -> list[ParameterShift]:
-    """Return what became of a camera, as photos of one size show it; see ``drift``.
+    """Compare new photos of one size with a calibrated camera; see ``detect_drift``.
 
     Args:
-        fit: of then.
-        photos: of now.
-        image_size: width and height of them, pixels.
-        rng: exchanges and resamples photos.
-        detector_statistics: what a detector says of them, as traits by name.
+        fit: calibrated camera.
+        photos: new photos.
+        image_size: width and height of the photos, pixels.
+        rng: permutes and resamples photos.
+        detector_statistics: statistics of a detector on the photos, by name.
     """
-    scaled = sorted(image_size) != sorted((fit.width, fit.height))
+    has_other_size = sorted(image_size) != sorted((fit.width, fit.height))
     now = {**tabulate_statistics(photos), **detector_statistics}
-    if scaled:
-        now |= {t.name: () for t in CAMERA_STATISTICS if t.is_size_dependent}
+    if has_other_size:
+        now |= {stat.name: () for stat in CAMERA_STATISTICS if stat.is_size_dependent}
     orientation = fit.orientation or select_common_orientation(photos)
-    boards, turned = split_by_orientation(photos, orientation)
+    boards, rotated = split_by_orientation(photos, orientation)
     lens = compare_lens(fit, boards, image_size, rng)
-    if turned and fit.lens is not None:
-        note = _ROTATED_BOARDS_NOTE.format(len(turned), orientation)
+    if rotated and fit.lens is not None:
+        note = _ROTATED_BOARDS_NOTE.format(len(rotated), orientation)
         lens = replace(lens, note=f"{lens.note} {note}".strip())
-    found = classify_shifts([*compare_statistics(fit.statistics, now, rng), lens])
-    if not scaled:
-        return found
-    sized = {t.name for t in CAMERA_STATISTICS if t.is_size_dependent} | {LENS_NAME}
-    return [replace(c, note=_SIZE_NOTE) if c.name in sized else c for c in found]
+    shifts = classify_shifts([*compare_statistics(fit.statistics, now, rng), lens])
+    if not has_other_size:
+        return shifts
+    sized = {stat.name for stat in CAMERA_STATISTICS if stat.is_size_dependent} | {LENS_NAME}
+    return [replace(s, note=_SIZE_NOTE) if s.name in sized else s for s in shifts]
 
 
-_ROTATED_BOARDS_NOTE = "Left out: {} photos of a board, as the camera was held another way (EXIF orientation {} is needed)."
-_SIZE_NOTE = "the photos have another size. Take photos of the size of then, or calibrate again."
+_ROTATED_BOARDS_NOTE = "Excluded: {} photos of a board with another EXIF orientation than {}."
+_SIZE_NOTE = "the photos have another size. Take photos of the calibrated size, or calibrate again."
 
 
 def compare_lens(
@@ -175,60 +181,67 @@ def compare_lens(
     image_size: tuple[int, int],
     rng: np.random.Generator,
 ) -> ParameterShift:
-    """Return what became of the lens by Hotelling's test.
+    """Compare the lens by Hotelling's T-squared test.
 
     Args:
-        fit: of then.
-        detections: of boards now.
+        fit: calibrated camera.
+        detections: boards in the new photos.
         image_size: width and height of the photos, pixels.
-        rng: draws lenses.
+        rng: samples lenses for the interval.
     """
     counts = (fit.boards - len(fit.rotated_boards), len(detections))
     blank = ParameterShift(
-        LENS_NAME, "lens", "undetermined", unit="px, mean over the picture", photo_counts=counts
+        LENS_NAME, "lens", "undetermined", unit="px, mean over the image", photo_counts=counts
     )
     if fit.lens is None:
         return replace(blank, photo_counts=(0, counts[1]), note=_NO_LENS_NOTE)
-    free = sum(counts) - 1 - len(fit.lens.parameter_names)
-    if image_size != (fit.width, fit.height) or counts[1] < MIN_BOARD_PHOTOS or free < 1:
+    degrees_of_freedom = sum(counts) - 1 - len(fit.lens.parameter_names)
+    if (
+        image_size != (fit.width, fit.height)
+        or counts[1] < MIN_BOARD_PHOTOS
+        or degrees_of_freedom < 1
+    ):
         return replace(blank, note=_FEW_BOARDS_NOTE)
     try:
         now = refit_lens(fit.lens, detections, image_size)
     except LensError:
         return replace(blank, note=_NO_FIT_NOTE.format(fit.lens.kind))
-    numbers = np.array([getattr(now.lens, name) for name in fit.lens.parameter_names])
-    off, spread = (
-        numbers - fit.lens.parameter_values,
+    parameters = np.array([getattr(now.lens, name) for name in fit.lens.parameter_names])
+    difference, covariance = (
+        parameters - fit.lens.parameter_values,
         np.array(fit.lens.covariance) + now.covariance,
     )
-    unit = np.sqrt(np.diag(spread))
-    correlation = spread / unit / unit[:, None]
-    statistic = float(off / unit @ np.linalg.pinv(correlation, hermitian=True) @ (off / unit))
-    count, shift = len(off), _compute_lens_shift_px(fit.lens, off, image_size)
-    scale = count * (sum(counts) - 2) / free
-    p_value, bound = float(f.sf(statistic / scale, count, free)), scale * f.isf(0.05, count, free)
+    unit = np.sqrt(np.diag(covariance))
+    correlation = covariance / unit / unit[:, None]
+    statistic = float(
+        difference / unit @ np.linalg.pinv(correlation, hermitian=True) @ (difference / unit)
+    )
+    count, shift = len(difference), _compute_lens_shift_px(fit.lens, difference, image_size)
+    scale = count * (sum(counts) - 2) / degrees_of_freedom
+    p_value, bound = (
+        float(f.sf(statistic / scale, count, degrees_of_freedom)),
+        scale * f.isf(0.05, count, degrees_of_freedom),
+    )
     if not np.isfinite(shift):
         return replace(blank, p_value=p_value, note=_PARTIAL_VIEW_NOTE)
-    edge = [
-        _compute_lens_shift_px(fit.lens, moved, image_size)
-        for moved in _sample_confidence_ellipsoid(off, spread, bound, rng)
+    boundary_shifts = [
+        _compute_lens_shift_px(fit.lens, sample, image_size)
+        for sample in _sample_confidence_ellipsoid(difference, covariance, bound, rng)
     ]
-    low = 0.0  # where the test does not refuse that nothing moved
+    low = 0.0  # if the test does not reject zero shift
     if statistic > bound:
         nearest = _compute_lens_shift_px(
-            fit.lens, off * (1 - np.sqrt(bound / statistic)), image_size
+            fit.lens, difference * (1 - np.sqrt(bound / statistic)), image_size
         )
-        low = float(np.nanmin([*edge, shift, nearest]))
-    ci95 = low, float(np.nanmax([*edge, shift]))
+        low = float(np.nanmin([*boundary_shifts, shift, nearest]))
+    ci95 = low, float(np.nanmax([*boundary_shifts, shift]))
     return replace(blank, shift=shift, ci95=ci95, p_value=p_value)
 
 
 def _sample_confidence_ellipsoid(
     offset: Floats, covariance: Floats, bound: float, rng: np.random.Generator
 ) -> Floats:
-    """Return numbers (n, k) at the edge of what a test does not refuse: where Hotelling's statistic of their
-    distance to ``offset`` is the bound.
-    """
+    """Sample parameters (n, k) on the boundary of the confidence ellipsoid around ``offset``."""
     directions = rng.normal(size=(_ELLIPSOID_SAMPLES, len(offset)))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     values, axes = np.linalg.eigh(covariance)
@@ -236,26 +249,32 @@ def _sample_confidence_ellipsoid(
     return np.asarray(offset + np.sqrt(bound) * directions @ root.T)
 
 
-_NO_LENS_NOTE = "not known then. Calibrate again, with 15 photos of a chessboard among the others."
-_FEW_BOARDS_NOTE = "too few boards now. Take 15 photos of the board of then, all over the picture."
-
-
-_NO_FIT_NOTE = (
-    "no {} lens, as it was then, explains where corners of the boards are seen now. Take 15 photos of the board, "
-    "all over the picture, or calibrate again."
+_NO_LENS_NOTE = (
+    "no lens was calibrated. Calibrate again, with 15 photos of a chessboard among the photos."
 )
-_PARTIAL_VIEW_NOTE = "the lens of now does not see the whole picture. Take 15 photos of the board, into every corner."
+_FEW_BOARDS_NOTE = (
+    "too few boards in the new photos. Take 15 photos of the calibrated board, spread over the "
+    "image."
+)
+_NO_FIT_NOTE = (
+    "no {} lens fits the corners of the boards. Take 15 photos of the board, spread over the image, "
+    "or calibrate again."
+)
+_PARTIAL_VIEW_NOTE = (
+    "the new lens does not cover the whole image. Take 15 photos of the board, also in every "
+    "corner."
+)
 
 
 def _compute_lens_shift_px(lens: FittedLens, offset: Floats, image_size: tuple[int, int]) -> float:
-    """Return how far points of a picture move when a lens's numbers do; NaN if it cannot see them."""
+    """Return the mean shift of image points for a parameter offset; NaN outside the lens domain."""
     x, y = (np.linspace(0, n - 1, _GRID_POINTS) for n in image_size)
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     try:
-        seen = replace(
+        shifted = replace(
             lens, parameter_values=tuple((np.array(lens.parameter_values) + offset).tolist())
         ).to_lens()
-        found = seen.project(lens.to_lens().unproject(points))
+        pixels = shifted.project(lens.to_lens().unproject(points))
     except LensError:
         return float("nan")
-    return float(np.linalg.norm(found - points, axis=1).mean())
+    return float(np.linalg.norm(pixels - points, axis=1).mean())

@@ -1,4 +1,4 @@
-"""JPEG: the quality and the samples of colour that a file tells, or pixels that were such a file once."""
+"""JPEG quality and chroma subsampling from file headers or from decoded pixels."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from sim2cam.scene.sensor import Subsampling
 Floats = NDArray[np.float64]
 
 _BLOCK_PX = 8
-_WINDOW_PX = 512  # side of the part of a picture that is looked at
-_MIN_COEFFICIENT = 1.5  # levels below which coefficients tell nothing: any step has a zero
-_CANDIDATE_STEPS = np.arange(3.0, 128.0)  # levels; finer ones are lost when pixels are rounded
+_WINDOW_PX = 512  # side of the analysed part of an image
+_MIN_COEFFICIENT = 1.5  # levels; smaller ones are zero for many steps
+_CANDIDATE_STEPS = np.arange(3.0, 128.0)  # levels; finer steps are lost in rounding
 _ROUNDING_STD = 0.45
-"""Standard deviation, in levels, that rounding pixels gives to coefficients, measured."""
-_OUTLIER_SHARE = 0.05  # share of coefficients that were no multiples, as where blocks were clipped
+"""Standard deviation of coefficients due to rounded pixels, levels, measured."""
+_OUTLIER_SHARE = 0.05  # of coefficients, as in clipped blocks
 _MIN_COEFFICIENTS = 40
 _MIN_STEPS = 4
-_MIN_LIKELIHOOD_GAIN = 0.1  # of the log-likelihood, by coefficient
-_CLIPPED_PX = 7  # square around what is black or white, where colours are not what they were
+_MIN_LIKELIHOOD_GAIN = 0.1  # of the log-likelihood per coefficient
+_CLIPPED_PX = 7  # square around clipped pixels, whose colours changed
 _RESIDUAL_QUANTILE = 0.999
 _MAX_SUBSAMPLED_RESIDUAL, _MIN_FULL_RESIDUAL = 1.0, 3.4
-"""Levels of colour: what was spread over two pixels stays below the first (0.8 at most in real photos), and
-where half as many samples stay below the second, full ones may stay below the first too."""
+"""Chroma levels: upsampled chroma stays below the first (at most 0.8 in real photos). If the halved
+chroma stays below the second, full chroma could stay below the first too."""
 _CB_WEIGHTS = np.array([-0.168736, -0.331264, 0.5])
 _CR_WEIGHTS = np.array([0.5, -0.418688, -0.081312])
 
 
 @dataclass(frozen=True)
 class JpegEncoding:
-    """As which JPEG a picture is stored, or was.
+    """Current or former JPEG encoding of an image.
 
     Attributes:
-        quality: 1 to 100, of our encoder.
-        subsampling: of colour; None where that is not told, or is none of these.
-        is_from_pixels: whether the file is none, and its pixels alone tell.
+        quality: 1 to 100, of the encoder of this project.
+        subsampling: chroma subsampling; None if unknown or another one.
+        is_from_pixels: whether it is estimated from the pixels of a file that is not JPEG.
     """
 
     quality: int
@@ -54,125 +54,131 @@ class JpegEncoding:
 
 
 def read_jpeg_encoding(header: ImageHeader) -> JpegEncoding | None:
-    """Return what a file's tables tell; None of a file that is no JPEG."""
+    """Return the encoding from the tables of a file; None for other formats."""
     quality = estimate_jpeg_quality(header)
     return None if quality is None else JpegEncoding(quality, header.subsampling)
 
 
 def estimate_jpeg_quality(header: ImageHeader) -> int | None:
-    """Return the quality, 1 to 100, at which our encoder's tables are nearest; None without tables.
+    """Return the quality, 1 to 100, with the most similar quantization table; None without tables.
 
-    Cameras have tables of their own; nearest is by the mean ratio of the steps for brightness.
+    Cameras use their own tables; similarity is the mean log ratio of luma steps.
     """
     if not header.quantization:
         return None
-    own = np.maximum(np.array(header.quantization[0], np.float64), 1)
-    return _find_nearest_quality(own, np.arange(own.size))
+    steps = np.maximum(np.array(header.quantization[0], np.float64), 1)
+    return _find_nearest_quality(steps, np.arange(steps.size))
 
 
 def _find_nearest_quality(steps: Floats, coefficient_indices: NDArray[np.intp]) -> int:
-    """Return the quality at which our encoder's steps for brightness, in some places, are nearest."""
+    """Return the quality with the most similar luma steps at some coefficients."""
     ratios = np.log(_compute_quantization_tables()[:, coefficient_indices]) - np.log(steps)
     return int(np.abs(ratios).mean(axis=1).argmin()) + 1
 
 
 def estimate_jpeg_encoding(rgb: NDArray[np.uint8]) -> JpegEncoding | None:
-    """Return as which JPEG pixels were stored before they came into a file that is none.
+    """Estimate the former JPEG encoding of pixels from a file that is not JPEG.
 
-    Coefficients of blocks lie near multiples of the step that they were stored in (Fan and de Queiroz
-    2003), and of each the likeliest is taken. None of pixels that were never a JPEG, that were cropped,
-    scaled or changed since, or whose steps were finer than rounding.
+    DCT coefficients lie near multiples of their quantization step (Fan and de Queiroz 2003); the
+    most likely step is selected for each. None for pixels that were never JPEG, that were cropped,
+    scaled or edited since, or with steps finer than rounding.
 
     Args:
-        rgb: (h, w, 3).
+        rgb: (h, w, 3) levels.
     """
     window = rgb[:_WINDOW_PX, :_WINDOW_PX].astype(np.float64)
     is_clipped = np.asarray(((window <= 0) | (window >= 255)).any(axis=2))
     blocks = _split_blocks(window @ np.array(images.LUMA_WEIGHTS))[
         ~_split_blocks(is_clipped).any(axis=(1, 2))
     ]
-    found = dctn(blocks, axes=(1, 2), norm="ortho").reshape(-1, _BLOCK_PX**2)[:, 1:].T
-    steps = np.array([_estimate_step(values) for values in found])
-    known = np.isfinite(steps)
-    if known.sum() < _MIN_STEPS:
+    coefficients = dctn(blocks, axes=(1, 2), norm="ortho").reshape(-1, _BLOCK_PX**2)[:, 1:].T
+    steps = np.array([_estimate_step(values) for values in coefficients])
+    is_known = np.isfinite(steps)
+    if is_known.sum() < _MIN_STEPS:
         return None
-    quality = _find_nearest_quality(steps[known], np.flatnonzero(known) + 1)
+    quality = _find_nearest_quality(steps[is_known], np.flatnonzero(is_known) + 1)
     return JpegEncoding(quality, _estimate_subsampling(window, is_clipped), is_from_pixels=True)
 
 
 def _estimate_step(coefficients: Floats) -> float:
-    """Return the step of which coefficients (n,) are multiples; NaN where they are of none."""
-    clear = coefficients[np.abs(coefficients) > _MIN_COEFFICIENT]
-    if len(clear) < _MIN_COEFFICIENTS:
+    """Return the quantization step of coefficients (n,); NaN if they are not quantized."""
+    nonzero = coefficients[np.abs(coefficients) > _MIN_COEFFICIENT]
+    if len(nonzero) < _MIN_COEFFICIENTS:
         return np.nan
-    gains = [_compute_likelihood_gain(clear, step) for step in _CANDIDATE_STEPS]
+    gains = [_compute_likelihood_gain(nonzero, step) for step in _CANDIDATE_STEPS]
     return (
         float(_CANDIDATE_STEPS[np.argmax(gains)])
-        if max(gains) > _MIN_LIKELIHOOD_GAIN * len(clear)
+        if max(gains) > _MIN_LIKELIHOOD_GAIN * len(nonzero)
         else np.nan
     )
 
 
 def _estimate_subsampling(window: Floats, is_clipped: NDArray[np.bool_]) -> Subsampling | None:
-    """Return the samples of colour that pixels (h, w, 3) were stored with; None where colours are too even
-    to tell.
-    """
-    near = maximum_filter(is_clipped, _CLIPPED_PX)
-    colors = [np.where(near, np.nan, window @ axis) for axis in (_CB_WEIGHTS, _CR_WEIGHTS)]
+    """Return the chroma subsampling of pixels (h, w, 3); None if colours are too uniform."""
+    is_near_clipped = maximum_filter(is_clipped, _CLIPPED_PX)
+    colors = [
+        np.where(is_near_clipped, np.nan, window @ weights)
+        for weights in (_CB_WEIGHTS, _CR_WEIGHTS)
+    ]
     if max(_compute_upsampling_residual(color, 1) for color in colors) > _MAX_SUBSAMPLED_RESIDUAL:
         return "444"
     if max(_compute_upsampling_residual(color, 0) for color in colors) > _MAX_SUBSAMPLED_RESIDUAL:
         return "422"
     halves = [_downsample_chroma(_downsample_chroma(color, 1), 0) for color in colors]
-    clear = max(_compute_upsampling_residual(half, axis) for half in halves for axis in (0, 1))
-    return "420" if clear > _MIN_FULL_RESIDUAL else None
+    residual = max(_compute_upsampling_residual(half, axis) for half in halves for axis in (0, 1))
+    return "420" if residual > _MIN_FULL_RESIDUAL else None
 
 
 def _compute_upsampling_residual(plane: Floats, axis: int) -> float:
-    """Return how far the levels of a plane (h, w) lie, all but a few, from what half as many samples give."""
+    """Return a high quantile of the error of a plane (h, w) against upsampled half resolution."""
     lines = np.moveaxis(plane, axis, 0)
     lines = lines[: len(lines) // 2 * 2]
     samples = _downsample_chroma(lines, 0)
-    ends = np.concatenate([samples[:1], samples, samples[-1:]])
-    off = np.concatenate(
-        [lines[0::2] - (3 * samples + ends[:-2]) / 4, lines[1::2] - (3 * samples + ends[2:]) / 4]
+    padded = np.concatenate([samples[:1], samples, samples[-1:]])
+    errors = np.concatenate(
+        [
+            lines[0::2] - (3 * samples + padded[:-2]) / 4,
+            lines[1::2] - (3 * samples + padded[2:]) / 4,
+        ]
     )
-    known = np.abs(off[np.isfinite(off)])
-    return float(np.quantile(known, _RESIDUAL_QUANTILE)) if known.size else 0.0
+    finite_errors = np.abs(errors[np.isfinite(errors)])
+    return float(np.quantile(finite_errors, _RESIDUAL_QUANTILE)) if finite_errors.size else 0.0
 
 
 def _downsample_chroma(plane: Floats, axis: int) -> Floats:
-    """Return the samples that stood for two pixels each: decoders spread them by 3/4 and 1/4."""
+    """Return the samples that decoders upsample to pairs of pixels with weights 3/4 and 1/4."""
     lines = np.moveaxis(plane, axis, 0)
     lines = lines[: len(lines) // 2 * 2]
-    ends = np.concatenate([lines[:1], lines, lines[-1:]])
-    before, first, second, after = ends[:-2:2], ends[1:-1:2], ends[2::2], ends[3::2]
+    padded = np.concatenate([lines[:1], lines, lines[-1:]])
+    before, first, second, after = padded[:-2:2], padded[1:-1:2], padded[2::2], padded[3::2]
     return np.moveaxis((3 * first - before + 3 * second - after) / 4, 0, axis)
 
 
 def _compute_likelihood_gain(coefficients: Floats, step: float) -> float:
-    """Return the gain of the log-likelihood when values are multiples of a step, rounded, and not anything."""
-    times = np.round(coefficients / step)
-    off = (coefficients - step * times) / _ROUNDING_STD
-    density = step / _ROUNDING_STD / np.sqrt(2 * np.pi) * np.exp(-(off**2) / 2) * (times != 0)
+    """Return the log-likelihood gain of quantized over arbitrary coefficients."""
+    multiples = np.round(coefficients / step)
+    deviations = (coefficients - step * multiples) / _ROUNDING_STD
+    density = (
+        step / _ROUNDING_STD / np.sqrt(2 * np.pi) * np.exp(-(deviations**2) / 2) * (multiples != 0)
+    )
     return float(np.log(_OUTLIER_SHARE + (1 - _OUTLIER_SHARE) * density).sum())
 
 
 def _split_blocks(plane: NDArray[Any]) -> NDArray[Any]:
-    """Return the whole blocks (n, 8, 8) of a plane (h, w)."""
+    """Return the full blocks (n, 8, 8) of a plane (h, w)."""
     rows, columns = (side // _BLOCK_PX for side in plane.shape)
-    whole = plane[: rows * _BLOCK_PX, : columns * _BLOCK_PX]
-    return whole.reshape(rows, _BLOCK_PX, columns, _BLOCK_PX).swapaxes(1, 2).reshape(-1, 8, 8)
+    cropped = plane[: rows * _BLOCK_PX, : columns * _BLOCK_PX]
+    return cropped.reshape(rows, _BLOCK_PX, columns, _BLOCK_PX).swapaxes(1, 2).reshape(-1, 8, 8)
 
 
 @cache
 def _compute_quantization_tables() -> Floats:
-    """Return our encoder's steps (100, 64) for brightness, by quality."""
+    """Return the luma steps (100, 64) of the encoder of this project by quality."""
     black = np.zeros((8, 8, 3), np.uint8)
-    found = []
+    tables = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "black.jpg")
         for quality in range(1, 101):
             path.write_bytes(images.encode_jpeg(black, quality))
-            found.append(images.read_header(path).quantization[0])
-    return np.array(found, dtype=np.float64)
+            tables.append(images.read_header(path).quantization[0])
+    return np.array(tables, dtype=np.float64)

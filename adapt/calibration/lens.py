@@ -1,4 +1,4 @@
-"""The lens: which model, which numbers and how sure, by what photos that were left out say."""
+"""Lens estimation with model selection by cross-validation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sim2cam.geometry.lens import BrownConrady, KannalaBrandt, Rational, ThinPri
 Floats = NDArray[np.float64]
 
 MIN_BOARD_PHOTOS = 4
-"""Photos of a board that a lens is fitted to."""
+"""Minimum number of board photos for a lens."""
 
 _FOLDS = 5
-_OUTLIER_RATIO = 3.0  # times the usual error of a photo
-_OUTLIER_MODEL = "kannala_brandt"  # bends any lens with few numbers: it tells what no lens explains
+_OUTLIER_RATIO = 3.0  # over the median error of photos
+_OUTLIER_MODEL = "kannala_brandt"  # flexible with few parameters, so it exposes wrong boards
 _PARENT_MODELS: dict[str, str | None] = {
     "pinhole": None,
     "kannala_brandt": "pinhole",
@@ -43,19 +43,21 @@ _PARENT_MODELS: dict[str, str | None] = {
 
 @dataclass(frozen=True)
 class FittedLens:
-    """A lens and how sure it is.
+    """Lens parameters with covariance and cross-validation results.
 
     Attributes:
-        kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: the simplest of those that
-            foretell photos left out as well as the best.
-        parameter_names: of the numbers that were fitted; the others are 0.
-        parameter_values: those.
-        covariance: of them.
-        rms_px: of the corners it was fitted to.
-        held_out_rms_px: of photos left out, by model; those that cannot see the whole picture have none.
-        outliers: photos that no lens explains, with their errors, pixels.
-        corner_coverage: distance of the farthest corner from the middle, over that of the picture's corner.
-        partial_view_models: models that were tried, and do not see the whole picture.
+        kind: ``brown_conrady``, ``rational``, ``thin_prism`` or ``kannala_brandt``: the simplest
+            model that predicts held-out photos as well as the best.
+        parameter_names: names of the fitted parameters; others are 0.
+        parameter_values: fitted values.
+        covariance: covariance of the fitted values.
+        rms_px: RMS error of the fitted corners.
+        held_out_rms_px: RMS error of held-out photos by model; without models that do not cover the
+            whole image.
+        outliers: photos that no lens fits, with their errors in pixels.
+        corner_coverage: distance of the farthest board corner from the image centre, over that of
+            the image corner.
+        partial_view_models: evaluated models that do not cover the whole image.
     """
 
     __pydantic_config__ = STRICT_CONFIG
@@ -72,87 +74,94 @@ class FittedLens:
 
     def __post_init__(self) -> None:
         if self.kind not in _LENS_TYPES:
-            raise ValueError(f"a lens is of {', '.join(_LENS_TYPES)}, not {self.kind}")
+            raise ValueError(f"lens kind must be one of {', '.join(_LENS_TYPES)}, not {self.kind}")
         count = len(self.parameter_names)
         if len(self.parameter_values) != count or np.shape(self.covariance) != (count, count):
             raise ValueError(
-                f"{count} names of a lens have {count} numbers and {count}^2 covariances"
+                f"{count} lens parameters need {count} values and a {count}x{count} covariance"
             )
-        known = [f.name for f in fields(_LENS_TYPES[self.kind]) if f.name != "kind"]
+        allowed = [f.name for f in fields(_LENS_TYPES[self.kind]) if f.name != "kind"]
         missing = [name for name in PINHOLE_PARAMETERS if name not in self.parameter_names]
-        unknown = [name for name in self.parameter_names if name not in known]
+        unknown = [name for name in self.parameter_names if name not in allowed]
         if missing or unknown or len(set(self.parameter_names)) != count:
             raise ValueError(
-                f"names of a lens {self.kind} are {', '.join(PINHOLE_PARAMETERS)} and of "
-                f"{', '.join(name for name in known if name not in PINHOLE_PARAMETERS)}, each once"
+                f"parameters of a {self.kind} lens must be {', '.join(PINHOLE_PARAMETERS)} and any of "
+                f"{', '.join(name for name in allowed if name not in PINHOLE_PARAMETERS)}, each once"
             )
         unit = np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         unit[unit == 0] = 1.0
-        alike = np.array(self.covariance) / unit / unit[:, None]
-        if not np.allclose(alike, alike.T, atol=_CORRELATION_TOLERANCE) or (
-            np.linalg.eigvalsh(alike).min() < -_CORRELATION_TOLERANCE
+        correlation = np.array(self.covariance) / unit / unit[:, None]
+        if not np.allclose(correlation, correlation.T, atol=_CORRELATION_TOLERANCE) or (
+            np.linalg.eigvalsh(correlation).min() < -_CORRELATION_TOLERANCE
         ):
-            raise ValueError("covariance of a lens has no standard deviations")
+            raise ValueError("lens covariance must be symmetric and positive semidefinite")
         self.to_lens()
 
     def to_lens(self) -> FittableLens:
-        """Return the lens itself."""
+        """Return the lens."""
         return make_lens(
             _LENS_TYPES[self.kind], self.parameter_names, np.array(self.parameter_values)
         )
 
     def sample(self, rng: np.random.Generator, image_size: tuple[int, int]) -> FittableLens:
-        """Return a lens that might as well be it, and sees the whole picture of that size."""
+        """Sample a lens from the covariance that covers the whole image.
+
+        Args:
+            rng: samples the parameters.
+            image_size: width and height, pixels.
+        """
         for _ in range(_MAX_SAMPLING_ATTEMPTS):
-            numbers = rng.multivariate_normal(self.parameter_values, self.covariance, method="eigh")
+            parameters = rng.multivariate_normal(
+                self.parameter_values, self.covariance, method="eigh"
+            )
             try:
-                drawn = make_lens(_LENS_TYPES[self.kind], self.parameter_names, numbers)
-                _check_full_view(drawn, image_size)
+                lens = make_lens(_LENS_TYPES[self.kind], self.parameter_names, parameters)
+                _check_full_view(lens, image_size)
             except LensError:
                 continue
-            return drawn
+            return lens
         return self.to_lens()
 
 
 _MAX_SAMPLING_ATTEMPTS = 50
-_CORRELATION_TOLERANCE = 1e-3  # by which correlations may be off
+_CORRELATION_TOLERANCE = 1e-3
 _LENS_TYPES: dict[str, type[FittableLens]] = {
     kind.kind: kind for kind in (BrownConrady, Rational, ThinPrism, KannalaBrandt)
 }
 LENS_PARAMETERS = tuple(
     dict.fromkeys(f.name for kind in _LENS_TYPES.values() for f in fields(kind) if f.name != "kind")
 )
-"""Numbers of all lenses."""
+"""Parameters of all lens models."""
 
 
 def fit_lens(
     detections: Sequence[BoardDetection], image_size: tuple[int, int], rng: np.random.Generator
 ) -> FittedLens:
-    """Return the lens of photos of a board.
+    """Estimate the lens from photos of a board.
 
     Args:
-        detections: at least ``MIN_BOARD_PHOTOS``.
+        detections: at least ``MIN_BOARD_PHOTOS`` boards.
         image_size: width and height of the photos, pixels.
-        rng: decides which photos are left out together.
+        rng: assigns photos to cross-validation folds.
 
     Raises:
-        LensError: no lens explains them.
+        LensError: if no lens fits.
     """
     good, outliers = _remove_outliers(detections, image_size)
     folds = np.array_split(rng.permutation(len(good)), min(_FOLDS, len(good)))
     bundles, errors = _fit_models(good, image_size, folds)
     if not errors:
-        raise LensError("no lens model explains where the corners of the boards are seen")
+        raise LensError("no lens model fits the corners of the boards")
     best = bundles[_select_model(errors)]
     _check_well_determined(best, image_size)
-    numbers = {name: float(np.sqrt(found.mean())) for name, found in errors.items()}
+    held_out_rms = {name: float(np.sqrt(squares.mean())) for name, squares in errors.items()}
     return FittedLens(
         best.lens.kind,
         best.model.free_parameters,
         tuple(float(getattr(best.lens, name)) for name in best.model.free_parameters),
         tuple(tuple(row) for row in best.covariance.tolist()),
         best.rms_px,
-        numbers,
+        held_out_rms,
         outliers,
         _compute_corner_coverage(good, image_size),
         tuple(name for name in bundles if name not in errors),
@@ -160,10 +169,10 @@ def fit_lens(
 
 
 def _check_well_determined(fit: BundleFit, image_size: tuple[int, int]) -> None:
-    """Refuse a lens that the boards do not tell, or that does not tell where boards are.
+    """Raise ``LensError`` if the boards do not determine the lens or fit it badly.
 
     Raises:
-        LensError: naming what is wrong with the photos.
+        LensError: with the problem of the photos.
     """
     normals = Rotation.from_rotvec(fit.poses[:, :3]).as_matrix()[:, :, 2]
     tilt = np.degrees(np.arccos(np.clip(normals @ normals.T, -1, 1))).max()
@@ -171,37 +180,36 @@ def _check_well_determined(fit: BundleFit, image_size: tuple[int, int]) -> None:
         raise LensError(_PARALLEL_BOARDS_NOTE)
     if fit.rms_px > _MAX_RMS_SHARE * max(image_size):
         raise LensError(
-            f"no one lens explains the boards: their corners are off by {fit.rms_px:.1f} px. Perhaps several "
-            "cameras or zooms took them, or the board is not flat"
+            f"no single lens fits the boards: the RMS error of their corners is {fit.rms_px:.1f} px. "
+            "Check for several cameras or zoom settings, or for a board that is not flat"
         )
     if not 1.96 * np.sqrt(fit.covariance[0, 0]) < _MAX_FOCAL_ERROR_SHARE * fit.lens.fx_px:
         raise LensError(_PARALLEL_BOARDS_NOTE)
 
 
 _PARALLEL_BOARDS_NOTE = (
-    "the boards stand too much alike to tell a lens. Tilt them, each another way"
+    "the board poses are too similar to determine a lens. Tilt the board in different directions"
 )
 _MAX_RMS_SHARE = 1 / 600
-"""Of the longer side, by which corners are off a lens at most: 0.1 to 0.5 px are usual, of 640 to 4000."""
+"""Maximum RMS error over the longer image side; usual are 0.1 to 0.5 px for 640 to 4000 px."""
 _MAX_FOCAL_ERROR_SHARE = 0.5
-"""Of the focal length, at the end of its interval."""
+"""Maximum half width of the focal length's 95 % interval, over the focal length."""
 _MIN_TILT_DEG = 3.0
-"""Degrees between the two boards that are tilted most differently: those that are parallel tell of a lens no more
-than one."""
+"""Minimum angle between the two boards that differ most; parallel boards add no constraint."""
 
 
 def refit_lens(
     lens: FittedLens, detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> BundleFit:
-    """Return the lens of the same model that other photos of a board tell.
+    """Fit the same lens model to other photos of a board.
 
     Args:
-        lens: whose model it is.
-        detections: at least ``MIN_BOARD_PHOTOS``.
+        lens: lens with the model.
+        detections: at least ``MIN_BOARD_PHOTOS`` boards.
         image_size: width and height of the photos, pixels.
 
     Raises:
-        LensError: no lens of the model explains them, or no model has these numbers.
+        LensError: if no lens of the model fits, or if no model has these parameters.
     """
     names = [
         m.name
@@ -209,7 +217,9 @@ def refit_lens(
         if (m.lens_type.kind, m.free_parameters) == (lens.kind, lens.parameter_names)
     ]
     if not names:
-        raise LensError(f"no lens model {lens.kind} is fitted by {', '.join(lens.parameter_names)}")
+        raise LensError(
+            f"no {lens.kind} lens model has the parameters {', '.join(lens.parameter_names)}"
+        )
     good, _ = _remove_outliers(detections, image_size)
     return _fit_with_parents(names[0], good, image_size)
 
@@ -217,7 +227,7 @@ def refit_lens(
 def _fit_with_parents(
     name: str, detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> BundleFit:
-    """Return the fit of a model that starts where those that it extends end."""
+    """Fit a model, initialized with the fits of the simpler models that it extends."""
     simpler = _PARENT_MODELS[name]
     start = None if simpler is None else _fit_with_parents(simpler, detections, image_size)
     model = next(model for model in LENS_MODELS if model.name == name)
@@ -227,22 +237,22 @@ def _fit_with_parents(
 def _remove_outliers(
     detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> tuple[list[BoardDetection], dict[str, float]]:
-    """Return the sightings that a flexible lens explains, and the errors of the others."""
-    judge = next(model for model in LENS_MODELS if model.name == _OUTLIER_MODEL)
+    """Return the detections that a flexible lens fits, and the errors of all others."""
+    flexible = next(model for model in LENS_MODELS if model.name == _OUTLIER_MODEL)
     good = list(detections)
     outliers: dict[str, float] = {}
     while True:
-        plain = fit_bundle(good, image_size, LENS_MODELS[0])
+        pinhole = fit_bundle(good, image_size, LENS_MODELS[0])
         try:
-            errors = fit_bundle(good, image_size, judge, plain).rms_px_per_photo
-        except LensError:  # a wrong board can bend it until it folds
-            errors = plain.rms_px_per_photo
-        bound = _OUTLIER_RATIO * float(np.median(errors))
-        bad = [i for i in range(len(good)) if errors[i] > bound]
-        if not bad or len(good) - len(bad) < MIN_BOARD_PHOTOS:
+            errors = fit_bundle(good, image_size, flexible, pinhole).rms_px_per_photo
+        except LensError:  # a wrong board can make the distortion non-monotonic
+            errors = pinhole.rms_px_per_photo
+        limit = _OUTLIER_RATIO * float(np.median(errors))
+        outlier_indices = [i for i in range(len(good)) if errors[i] > limit]
+        if not outlier_indices or len(good) - len(outlier_indices) < MIN_BOARD_PHOTOS:
             return good, outliers
-        outliers |= {good[i].photo: float(errors[i]) for i in bad}
-        good = [s for i, s in enumerate(good) if i not in bad]
+        outliers |= {good[i].photo: float(errors[i]) for i in outlier_indices}
+        good = [detection for i, detection in enumerate(good) if i not in outlier_indices]
 
 
 def _fit_models(
@@ -250,9 +260,9 @@ def _fit_models(
     image_size: tuple[int, int],
     folds: Sequence[NDArray[np.intp]],
 ) -> tuple[dict[str, BundleFit], dict[str, Floats]]:
-    """Return the fits of models, and the errors (photos,) of those that see the whole picture.
+    """Return the fits of all models, and squared errors (photos,) of those that cover the image.
 
-    A model is tried where the simpler one that it extends was worth its numbers.
+    A model is skipped if the simpler model that it extends did not improve on its own parent.
     """
     bundles: dict[str, BundleFit] = {}
     errors: dict[str, Floats] = {}
@@ -261,22 +271,22 @@ def _fit_models(
         if not _improves_on_parent(simpler, errors):
             continue
         try:
-            found = fit_bundle(detections, image_size, model, bundles.get(simpler or ""))
-            bundles[model.name] = found
-            _check_full_view(found.lens, image_size)
-            errors[model.name] = _cross_validate(detections, image_size, found, folds)
+            bundle = fit_bundle(detections, image_size, model, bundles.get(simpler or ""))
+            bundles[model.name] = bundle
+            _check_full_view(bundle.lens, image_size)
+            errors[model.name] = _cross_validate(detections, image_size, bundle, folds)
         except LensError:
             continue
     return bundles, errors
 
 
 def _improves_on_parent(name: str | None, errors: Mapping[str, Floats]) -> bool:
-    """Return whether a model foretold photos left out better than the one it extends."""
-    before = _PARENT_MODELS.get(name or "")
-    if name is None or before is None or not {name, before} <= errors.keys():
+    """Return whether a model predicted held-out photos better than the model it extends."""
+    parent = _PARENT_MODELS.get(name or "")
+    if name is None or parent is None or not {name, parent} <= errors.keys():
         return True
-    gained = np.asarray(errors[before] - errors[name])
-    return bool(gained.mean() > gained.std() / np.sqrt(len(gained)))
+    gains = np.asarray(errors[parent] - errors[name])
+    return bool(gains.mean() > gains.std() / np.sqrt(len(gains)))
 
 
 def _cross_validate(
@@ -286,25 +296,25 @@ def _cross_validate(
     folds: Sequence[NDArray[np.intp]],
 ) -> Floats:
     """Return the mean squared error (photos,) of each photo under the fit to other folds."""
-    found = np.zeros(len(detections))
+    errors = np.zeros(len(detections))
     for fold in folds:
         rest = np.setdiff1d(np.arange(len(detections)), fold)
         start = replace(full_fit, poses=full_fit.poses[rest])
-        part = fit_bundle([detections[i] for i in rest], image_size, full_fit.model, start)
+        fit = fit_bundle([detections[i] for i in rest], image_size, full_fit.model, start)
         for i in fold:
-            off = compute_held_out_residuals(detections[i], part.lens)
-            found[i] = (off**2).sum(axis=-1).mean()
-    return found
+            residuals = compute_held_out_residuals(detections[i], fit.lens)
+            errors[i] = (residuals**2).sum(axis=-1).mean()
+    return errors
 
 
 def _select_model(errors: Mapping[str, Floats]) -> str:
-    """Return the first of the models that is no worse than the best, by more than their difference is sure.
+    """Return the first model whose errors exceed the best by no more than one standard error.
 
-    Brown's comes before the fisheye: without tangential numbers a fisheye takes its middle elsewhere, and is
-    sure of it.
+    Brown-Conrady precedes the fisheye, which compensates tangential distortion by a shifted
+    principal point with too small an interval.
     """
     best = min(errors.values(), key=np.mean)
-    return next(name for name, found in errors.items() if _is_not_worse(found - best))
+    return next(name for name, squares in errors.items() if _is_not_worse(squares - best))
 
 
 def _is_not_worse(error_differences: Floats) -> bool:
@@ -316,13 +326,15 @@ def _is_not_worse(error_differences: Floats) -> bool:
 def _compute_corner_coverage(
     detections: Sequence[BoardDetection], image_size: tuple[int, int]
 ) -> float:
-    middle = (np.array(image_size) - 1) / 2
-    away = [np.linalg.norm(s.corners_px - middle, axis=1).max() for s in detections]
-    return float(max(away) / np.linalg.norm(middle))
+    center = (np.array(image_size) - 1) / 2
+    distances = [
+        np.linalg.norm(detection.corners_px - center, axis=1).max() for detection in detections
+    ]
+    return float(max(distances) / np.linalg.norm(center))
 
 
 def _check_full_view(lens: FittableLens, image_size: tuple[int, int]) -> None:
-    """Refuse a lens that does not see the whole picture."""
+    """Raise ``LensError`` if a lens does not cover the whole image."""
     lens.unproject(np.array(list(_iterate_border_points(image_size)), dtype=np.float64))
 
 

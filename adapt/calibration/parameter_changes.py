@@ -1,8 +1,8 @@
-"""Changes: what became of each number of a camera, by photos of then and of now.
+"""Significance tests for shifts of camera statistics between old and new photos.
 
-Traits are compared by Wilcoxon's rank sums, whose distribution is found by exchanging photos, so that
-no law of the traits is assumed. Shifts that hardly show in a picture do not count. Of the lens, ``drift``
-brings a p-value of its own. Holm's rule (1979) holds the rate of false alarms of all comparisons together.
+Statistics are compared by Wilcoxon's rank-sum test with a permutation distribution, which assumes
+no distribution of the values. Shifts below a visible minimum are not significant. The p-value of
+the lens comes from ``drift``. Holm's correction (1979) controls the family-wise error rate.
 """
 
 from __future__ import annotations
@@ -27,32 +27,35 @@ from sim2cam.metrics.bootstrap import apply_holm_correction
 Floats = NDArray[np.float64]
 
 LENS_NAME = "lens"
-"""Name of the one change whose p-value is not found by exchanging photos."""
+"""Name of the shift whose p-value does not come from permutations."""
 
 ALPHA = 0.05
-"""Chance that anything is said to have moved when nothing has."""
+"""Family-wise error rate."""
 
-_MAX_PERMUTATIONS = 9999  # of photos at most; all there are where there are fewer
+_MAX_PERMUTATIONS = 9999  # all permutations if there are fewer
 _BOOTSTRAP_SAMPLES = 500
 _MIN_PHOTOS = 2
-_MAX_REQUESTED_PHOTOS = 60  # that a person is asked for
+_MAX_REQUESTED_PHOTOS = 60  # that a note asks for
 
 
 @dataclass(frozen=True)
 class ParameterShift:
-    """What became of a number of a camera.
+    """Shift of one camera parameter or statistic.
 
     Attributes:
-        name: of a trait: path of the field in ``scene.camera.Camera`` that it tells most of, or what a
-            detector says; ``lens`` for all of the lens, ``camera`` and ``software`` for what the files say.
-        description: what was compared.
-        status: ``moved``, ``still`` (no move is seen) or ``untold`` (these photos cannot tell).
-        shift: by how much it is more now; None where it is not told or no number.
-        ci95: its 95 % interval.
-        unit: of both.
-        p_value: of nothing having moved by as much as counts, after Holm; None where it is not told or needs no test.
-        photo_counts: that tell it, then and now.
-        note: why it is not told and which photos would, or what else moves it.
+        name: name of the statistic: path of the most related field in ``scene.camera.Camera``, or a
+            detector statistic; ``lens`` for the whole lens, ``camera`` and ``software`` for
+            metadata.
+        description: compared quantity.
+        status: ``drifted``, ``stable`` (no significant shift) or ``undetermined`` (too few photos).
+        shift: new minus old value; None if undetermined or not numeric.
+        ci95: 95 % interval of the shift.
+        unit: unit of shift and interval.
+        p_value: p-value of no relevant shift after Holm's correction; None if undetermined or
+            without a test.
+        photo_counts: number of usable photos, old and new.
+        note: why it is undetermined and which photos would determine it, or other causes of the
+            shift.
     """
 
     name: str
@@ -71,78 +74,79 @@ def compare_statistics(
     after: Mapping[str, StatisticRows],
     rng: np.random.Generator,
 ) -> list[ParameterShift]:
-    """Return what became of traits, each by itself: their p-values are not yet Holm's.
+    """Return the shift of each statistic, with p-values before Holm's correction.
 
     Args:
-        before, after: of photos of then and of now; without a detector's answers of now, those are not compared.
-        rng: exchanges and resamples photos.
+        before, after: statistics of old and new photos; detector statistics are compared if
+            ``after`` contains them.
+        rng: permutes and resamples photos.
     """
-    wanted = (*CAMERA_STATISTICS, *(trait for trait in DETECTOR_STATISTICS if trait.name in after))
+    available = (stat for stat in DETECTOR_STATISTICS if stat.name in after)
     return [
         _estimate_shift(
-            trait, *_center_columns(_select_rows(before, trait), _select_rows(after, trait)), rng
+            stat, *_center_columns(_select_rows(before, stat), _select_rows(after, stat)), rng
         )
-        for trait in wanted
+        for stat in (*CAMERA_STATISTICS, *available)
     ]
 
 
 def classify_shifts(shifts: Sequence[ParameterShift]) -> list[ParameterShift]:
-    """Return what moved, what did not and what is not told, of changes with p-values of their own.
+    """Return shifts with status and p-values after Holm's correction.
 
-    Those of which so few photos tell that no exchange of them, however large the shift, could show it among
-    so many comparisons are not told.
+    A shift is undetermined if its number of photos could not make any difference significant.
     """
-    asked = [change for change in shifts if min(change.photo_counts) > 0]
-    sure = ALPHA / max(1, len(asked))
-    told = [
-        c
-        for c in asked
-        if c.p_value is not None
-        and (c.name == LENS_NAME or _compute_min_p_value(*c.photo_counts) <= sure)
+    compared = [shift for shift in shifts if min(shift.photo_counts) > 0]
+    significance = ALPHA / max(1, len(compared))
+    testable = [
+        shift
+        for shift in compared
+        if shift.p_value is not None
+        and (shift.name == LENS_NAME or _compute_min_p_value(*shift.photo_counts) <= significance)
     ]
-    adjusted = apply_holm_correction([c.p_value for c in told if c.p_value is not None])
-    judged = [
-        replace(c, p_value=p, status="drifted" if p <= ALPHA else "stable")
-        for c, p in zip(told, adjusted, strict=True)
-    ]
-    by_name = {change.name: change for change in judged}
-    found = [by_name.get(c.name) or _mark_undetermined(c, sure) for c in shifts]
+    adjusted = apply_holm_correction(
+        [shift.p_value for shift in testable if shift.p_value is not None]
+    )
+    by_name = {
+        shift.name: replace(shift, p_value=p, status="drifted" if p <= ALPHA else "stable")
+        for shift, p in zip(testable, adjusted, strict=True)
+    }
+    classified = [by_name.get(s.name) or _mark_undetermined(s, significance) for s in shifts]
     order = ("drifted", "stable", "undetermined")
-    return sorted(found, key=lambda c: (order.index(c.status), c.p_value or 0.0))
+    return sorted(classified, key=lambda shift: (order.index(shift.status), shift.p_value or 0.0))
 
 
 def _select_rows(statistics: Mapping[str, StatisticRows], statistic: CameraStatistic) -> Floats:
-    """Return a trait (photos, columns); of no photos where it is not there in that form."""
+    """Return a statistic (photos, columns); no rows if it is missing or has other columns."""
     rows = statistics.get(statistic.name, ())
-    kept = rows if all(len(row) == statistic.columns for row in rows) else ()
-    return np.array(kept, np.float64).reshape(-1, statistic.columns)
+    valid = rows if all(len(row) == statistic.columns for row in rows) else ()
+    return np.array(valid, np.float64).reshape(-1, statistic.columns)
 
 
 def _center_columns(before: Floats, after: Floats) -> tuple[Floats, Floats]:
-    """Return one number of each photo that tells a trait: the mean of its columns, each centred.
+    """Return one value per photo of old and new photos: the mean of its centred columns.
 
-    The centres are those of all photos together, so that those of then and of now can be exchanged.
+    The centres are those of all photos, so that old and new photos are exchangeable.
     """
-    both = np.concatenate([before, after])
-    centres = [np.median(c[np.isfinite(c)]) if np.isfinite(c).any() else 0.0 for c in both.T]
-    then, new = (_average_rows(part - np.array(centres)) for part in (before, after))
-    return then, new
+    pooled = np.concatenate([before, after])
+    centers = [np.median(c[np.isfinite(c)]) if np.isfinite(c).any() else 0.0 for c in pooled.T]
+    old, new = (_average_rows(part - np.array(centers)) for part in (before, after))
+    return old, new
 
 
 def _average_rows(values: Floats) -> Floats:
-    """Return the mean (n,) of what is known in each row that holds any."""
+    """Return the mean (n,) of finite values of each row that has any."""
     return np.array([row[np.isfinite(row)].mean() for row in values if np.isfinite(row).any()])
 
 
 def _estimate_shift(
     statistic: CameraStatistic, before: Floats, after: Floats, rng: np.random.Generator
 ) -> ParameterShift:
-    """Return the shift of a trait by Hodges and Lehmann's estimate, and how sure it is.
+    """Return the Hodges-Lehmann estimate of the shift with interval and p-value.
 
-    The p-value is that of a shift no larger than the least that counts.
+    The null hypothesis is a shift of at most ``min_shift``.
     """
     counts = (len(before), len(after))
-    blank = ParameterShift(
+    undetermined = ParameterShift(
         statistic.name,
         statistic.description,
         "undetermined",
@@ -150,25 +154,25 @@ def _estimate_shift(
         photo_counts=counts,
     )
     if min(counts) < _MIN_PHOTOS:
-        return blank
-    draws = [
+        return undetermined
+    differences = [
         _compute_median_difference(rng.choice(before, counts[0]), rng.choice(after, counts[1]))
         for _ in range(_BOOTSTRAP_SAMPLES)
     ]
-    middle = _compute_median_difference(before, after)
-    ends = (middle, *np.quantile(draws, (0.025, 0.975)).tolist())
-    shift, low, high = (100 * math.expm1(x) if statistic.unit == "%" else x for x in ends)
-    small = abs(middle) <= statistic.min_shift
+    difference = _compute_median_difference(before, after)
+    estimates = (difference, *np.quantile(differences, (0.025, 0.975)).tolist())
+    shift, low, high = (100 * math.expm1(x) if statistic.unit == "%" else x for x in estimates)
+    is_small = abs(difference) <= statistic.min_shift
     p_value = (
         1.0
-        if small
-        else _compute_p_value(before, after - math.copysign(statistic.min_shift, middle), rng)
+        if is_small
+        else _compute_p_value(before, after - math.copysign(statistic.min_shift, difference), rng)
     )
     note = _SCENE_DEPENDENT_NOTE if statistic.is_scene_dependent else ""
-    return replace(blank, shift=shift, ci95=(low, high), p_value=p_value, note=note)
+    return replace(undetermined, shift=shift, ci95=(low, high), p_value=p_value, note=note)
 
 
-_SCENE_DEPENDENT_NOTE = "other things or light before the camera move it too"
+_SCENE_DEPENDENT_NOTE = "also depends on the scene and its light"
 
 
 def _compute_median_difference(before: Floats, after: Floats) -> float:
@@ -176,14 +180,14 @@ def _compute_median_difference(before: Floats, after: Floats) -> float:
 
 
 def _compute_p_value(before: Floats, after: Floats, rng: np.random.Generator) -> float:
-    """Return the two-sided p-value of Wilcoxon's rank sum over exchanges of photos."""
+    """Return the two-sided permutation p-value of Wilcoxon's rank sum."""
     ranks = rankdata(np.concatenate([before, after]))
     if np.ptp(ranks) == 0:
         return 1.0
-    parts = ranks[: len(before)], ranks[len(before) :]
+    samples = ranks[: len(before)], ranks[len(before) :]
     return float(
         permutation_test(
-            parts,
+            samples,
             lambda a, b, axis: b.mean(axis=axis) - a.mean(axis=axis),
             vectorized=True,
             n_resamples=_MAX_PERMUTATIONS,
@@ -193,28 +197,27 @@ def _compute_p_value(before: Floats, after: Floats, rng: np.random.Generator) ->
 
 
 def _compute_min_p_value(before: int, after: int) -> float:
-    """Return the least p-value that exchanges of so many photos can give."""
+    """Return the smallest p-value that this number of photos can reach."""
     return max(2 / math.comb(before + after, after), 2 / (_MAX_PERMUTATIONS + 1))
 
 
 def _mark_undetermined(shift: ParameterShift, significance: float) -> ParameterShift:
-    """Return a change of which these photos tell nothing, with those that would."""
-    then, now = shift.photo_counts
-    trait = next(
-        (t for t in (*CAMERA_STATISTICS, *DETECTOR_STATISTICS) if t.name == shift.name), None
-    )
-    if trait is None:
+    """Return a shift as undetermined, with a note on the required photos."""
+    old, new = shift.photo_counts
+    all_statistics = (*CAMERA_STATISTICS, *DETECTOR_STATISTICS)
+    statistic = next((stat for stat in all_statistics if stat.name == shift.name), None)
+    if statistic is None:
         return replace(shift, status="undetermined", shift=None, ci95=None, p_value=None)
     enough = [
         n
         for n in range(_MIN_PHOTOS, _MAX_REQUESTED_PHOTOS)
-        if then and _compute_min_p_value(then, n) <= significance
+        if old and _compute_min_p_value(old, n) <= significance
     ]
-    told = f"told by {then} photos then, {now} now"
+    counts = f"{old} usable photos before, {new} now"
     if not enough:
-        note = f"{told}. Calibrate again, with photos of {trait.subject}."
+        note = f"{counts}. Calibrate again, with photos of {statistic.subject}."
     else:
-        note = f"{told}, where {enough[0]} are needed. Take photos of {trait.subject}."
+        note = f"{counts}; {enough[0]} are required. Take photos of {statistic.subject}."
     return ParameterShift(
         shift.name,
         shift.description,

@@ -1,4 +1,4 @@
-"""Photos: what is seen in each capture, and which of them one camera took."""
+"""Measurements of photos, and their assignment to cameras."""
 
 from __future__ import annotations
 
@@ -45,28 +45,27 @@ from sim2cam.scene.shape import Board
 Floats = NDArray[np.float64]
 
 MAX_PHOTOS = 60
-"""Photos that are looked at closely; more of them hardly tell more."""
+"""Maximum number of photos to measure; more hardly improve the estimates."""
 _MAX_TOTAL_PIXELS, _MIN_LARGE_PHOTOS = 240_000_000, 20
-"""Of large photos as many as have so many pixels, so that it takes no longer than minutes, or that many."""
+"""Limits for large photos: total pixels (bounds the time to minutes), but at least this count."""
 MIN_SIDE_PX = 64
-"""Shorter side of the smallest picture that is taken for a photo."""
+"""Minimum of the shorter side of a photo."""
 
 _UNSUPPORTED_SUFFIXES = (".heic", ".heif", ".avif", ".dng", ".cr2", ".nef", ".arw")
 _COLOR_MODES = ("RGB", "RGBA")
 _MIN_QUALITY_GAP = 10
-"""Steps of JPEG quality that no file has, between those of two cameras: phones change it by less from photo to
-photo."""
-_MAX_DEAD_STD = 1.0  # levels, standard deviation of a row that is dead
+"""Minimum gap in JPEG quality between two cameras; one phone varies by less from photo to photo."""
+_MAX_DEAD_STD = 1.0  # levels, maximum standard deviation of a masked row
 
 
 @dataclass(frozen=True)
 class PhotoFile:
-    """A file and what it says of itself.
+    """Photo file with its header.
 
     Attributes:
-        path: of the file.
-        header: what it says.
-        name: its path from the folder that holds all of the captures: two files never share it.
+        path: path of the file.
+        header: header of the file.
+        name: unique path relative to the common folder of all photos.
     """
 
     path: Path
@@ -75,21 +74,21 @@ class PhotoFile:
 
     @property
     def camera(self) -> str:
-        """What took it, as far as the file says: make, model, focal length, size."""
+        """Camera according to the file: make, model, focal length and size."""
         exif = self.header.exif
         maker = " ".join(str(exif[key]) for key in ("Make", "Model") if exif.get(key))
         focal = f"{exif['FocalLength']:g} mm" if isinstance(exif.get("FocalLength"), float) else ""
-        size = "{}x{}".format(*self.header.stored_size)  # however it was held
+        size = "{}x{}".format(*self.header.stored_size)  # before EXIF rotation
         return ", ".join(part for part in (maker, focal, size) if part)
 
     @property
     def has_camera_name(self) -> bool:
-        """Whether the file says what took it."""
+        """Whether the file names the camera."""
         return bool(self.header.exif.get("Make") or self.header.exif.get("Model"))
 
     @property
     def encoding(self) -> str:
-        """How the file is written: as which JPEG, if it is one."""
+        """Encoding of the file: JPEG with its chroma subsampling, or no JPEG."""
         header = self.header
         colors = f" {':'.join(header.subsampling)}" if header.subsampling else ""
         return f"JPEG{colors}" if header.quantization else "no JPEG"
@@ -97,24 +96,24 @@ class PhotoFile:
 
 @dataclass(frozen=True, eq=False)
 class PhotoMeasurements:
-    """What is seen in a capture.
+    """Measurements of one photo; unknown numbers are NaN.
 
     Attributes:
-        header: of its file.
-        name: of its capture.
-        board_detection: of a board; None without one.
-        sensor_features: of noise and edges.
-        vignetting: light that corners lose; NaN where it is not told, as all that follows.
-        lateral_color: (2,) how much larger red and blue are.
-        metered_white: (2,) red and blue over green in what the meter takes for white.
-        board_white: (2,) the same of a chessboard's light squares.
-        exposure_ev: stops over the meter's exposure.
-        grey_ev: stops over middle grey of what the meter goes by, which is what contrast multiplies.
-        tones: how light and colour are spread.
-        border_px: dead pixels at the left, top, right and bottom.
-        max_level: the highest level.
-        row_profile: (rows,) how the light differs from row to row of the sensor, as ``bands.row_light`` has it.
-        jpeg_encoding: as which JPEG it is stored, or was before it came into its file; None where nothing tells.
+        header: header of the file.
+        name: name of the photo.
+        board_detection: calibration board; None without one.
+        sensor_features: features of noise and edges.
+        vignetting: share of light lost in the corners.
+        lateral_color: (2,) relative scale of red and blue minus 1.
+        metered_white: (2,) red and blue over green of the white that auto white balance estimates.
+        board_white: (2,) red and blue over green of a chessboard's light squares.
+        exposure_ev: stops over the exposure of auto exposure.
+        grey_ev: metered light in stops over middle grey, which contrast multiplies.
+        tones: statistics of light and colour.
+        border_px: masked pixels at the left, top, right and bottom.
+        max_level: highest level.
+        row_profile: (rows,) log light by sensor row, see ``flicker.measure_row_profile``.
+        jpeg_encoding: JPEG encoding of the file or of its pixels before; None if unknown.
     """
 
     header: ImageHeader
@@ -135,68 +134,69 @@ class PhotoMeasurements:
 
     @property
     def is_color(self) -> bool:
-        """Whether its pixels have the colours of a camera."""
+        """Whether the file stores colour."""
         return self.header.mode in _COLOR_MODES
 
 
 def list_photo_files(path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
-    """Return the captures of a folder, a photo or a list of photos, and why files were left out.
+    """Return the usable photos of a folder, file or list, and reasons for excluded files.
 
     Raises:
-        InputError: there is nothing there, or nothing that can be used.
+        InputError: if there are no usable photos.
     """
     return open_photo_files(_list_files(path), path)
 
 
 def open_photo_files(files: Iterable[Path], path: Path) -> tuple[list[PhotoFile], dict[str, str]]:
-    """Return the captures in files, and why files were left out.
+    """Return the usable photos of given files, and reasons for excluded files.
 
     Args:
-        files: of photos.
-        path: where they come from, for errors.
+        files: photo files.
+        path: their source, for error messages.
 
     Raises:
-        InputError: there is nothing that can be used.
+        InputError: if no file is usable.
     """
-    captures: list[PhotoFile] = []
-    refused: dict[str, str] = {}
+    photos: list[PhotoFile] = []
+    excluded: dict[str, str] = {}
     for name, file in _name_files(list(files)).items():
         try:
-            captures.append(_open_photo_file(file, name))
+            photos.append(_open_photo_file(file, name))
         except InputError as error:
-            refused[name] = str(error.args[1])
-    if not captures:
-        reason = next(iter(refused.values()), "no photos in it. Check the path.")
-        count = f"none of {len(refused)} files can be used: " if len(refused) > 1 else ""
-        raise InputError(path, f"{count}{reason}")
-    return captures, refused
+            excluded[name] = str(error.args[1])
+    if not photos:
+        reason = next(iter(excluded.values()), "contains no photos. Check the path.")
+        prefix = f"none of {len(excluded)} files is usable: " if len(excluded) > 1 else ""
+        raise InputError(path, f"{prefix}{reason}")
+    return photos, excluded
 
 
 def group_by_camera(captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]:
-    """Return the captures of each camera, that with most captures first."""
-    found: dict[str, list[PhotoFile]] = {}
+    """Return the photos of each camera, the camera with most photos first."""
+    groups: dict[str, list[PhotoFile]] = {}
     for capture in captures:
-        found.setdefault(capture.camera, []).append(capture)
-    return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+        groups.setdefault(capture.camera, []).append(capture)
+    return dict(sorted(groups.items(), key=lambda entry: -len(entry[1])))
 
 
 def group_by_encoding(captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]:
-    """Return captures of one name by how their files are written, most first.
+    """Return the photos of one camera name by encoding, the largest group first.
 
-    That tells cameras apart where files do not say what took them; where they do, all are of one
-    camera.
+    The encoding distinguishes cameras if files do not name them; otherwise there is one group.
     """
-    written: dict[str, list[PhotoFile]] = {}
+    by_encoding: dict[str, list[PhotoFile]] = {}
     for capture in captures:
-        written.setdefault("" if capture.has_camera_name else capture.encoding, []).append(capture)
-    found: dict[str, list[PhotoFile]] = {}
-    for name, alike in written.items():
-        found |= _group_by_quality(name, alike) if name else {name: alike}
-    return dict(sorted(found.items(), key=lambda entry: -len(entry[1])))
+        by_encoding.setdefault("" if capture.has_camera_name else capture.encoding, []).append(
+            capture
+        )
+    groups: dict[str, list[PhotoFile]] = {}
+    for name, same_encoding in by_encoding.items():
+        groups |= _group_by_quality(name, same_encoding) if name else {name: same_encoding}
+    return dict(sorted(groups.items(), key=lambda entry: -len(entry[1])))
 
 
 def _group_by_quality(name: str, captures: Sequence[PhotoFile]) -> dict[str, list[PhotoFile]]:
-    """Return captures by their JPEG quality, where that falls into clear groups; else all by the name."""
+    """Return photos by JPEG quality if it has clear clusters; otherwise in one group."""
     qualities = np.array([estimate_jpeg_quality(capture.header) or 0 for capture in captures])
     values = np.unique(qualities)
     groups = np.split(values, np.flatnonzero(np.diff(values) >= _MIN_QUALITY_GAP) + 1)
@@ -213,13 +213,13 @@ def _group_by_quality(name: str, captures: Sequence[PhotoFile]) -> dict[str, lis
 
 
 def get_common_software(captures: Sequence[PhotoFile]) -> str:
-    """Return what most captures say of the camera's software; nothing where they are silent."""
-    named = Counter(str(capture.header.exif.get("Software", "")) for capture in captures)
-    return named.most_common(1)[0][0]
+    """Return the most frequent camera software; empty if files do not name one."""
+    counts = Counter(str(capture.header.exif.get("Software", "")) for capture in captures)
+    return counts.most_common(1)[0][0]
 
 
 def subsample_evenly(captures: Sequence[PhotoFile]) -> list[PhotoFile]:
-    """Return as many captures as are looked at closely, from the first to the last."""
+    """Return the photos to measure, evenly spaced from the first to the last."""
     header = captures[0].header
     large = max(_MIN_LARGE_PHOTOS, _MAX_TOTAL_PIXELS // (header.width * header.height))
     count = min(len(captures), MAX_PHOTOS, large)
@@ -229,20 +229,20 @@ def subsample_evenly(captures: Sequence[PhotoFile]) -> list[PhotoFile]:
 def measure_photos(
     captures: Sequence[PhotoFile], board: Board | None, progress: Callable[[int, int], None]
 ) -> tuple[list[PhotoMeasurements], dict[str, str]]:
-    """Return what is seen in captures, and why some were left out.
+    """Measure photos of one camera, and return reasons for excluded photos.
 
     Args:
-        captures: of one camera.
-        board: of markers; None for chessboards.
-        progress: is told how many are done, and of how many.
+        captures: photo files of one camera.
+        board: marker board; None for chessboards.
+        progress: called with the number of finished photos and of all photos.
     """
     photos: list[PhotoMeasurements] = []
-    refused: dict[str, str] = {}
+    excluded: dict[str, str] = {}
     for number, capture in enumerate(captures):
         try:
             photos.append(_measure_photo_file(capture, images.read_rgb(capture.path), board))
         except InputError as error:
-            refused[capture.name] = str(error.args[1])
+            excluded[capture.name] = str(error.args[1])
         progress(number + 1, len(captures))
     shape = select_common_shape(
         [photo.board_detection for photo in photos if photo.board_detection]
@@ -250,19 +250,19 @@ def measure_photos(
     if board is None and shape is not None:
         paths = {capture.name: capture.path for capture in captures}
         photos = [_complete_board(photo, paths[photo.name], shape) for photo in photos]
-    return photos, refused
+    return photos, excluded
 
 
 @dataclass(frozen=True, eq=False)
 class CameraPhotos:
-    """What is seen in the captures of one camera of several.
+    """Measured photos of one camera among several.
 
     Attributes:
-        camera: what took them, as far as their files say.
-        captures: all of them.
-        photos: those that were looked at.
-        other_cameras: how many captures other cameras took, by what took them.
-        skipped: why files were left out, by name.
+        camera: camera according to the files.
+        captures: all its photo files.
+        photos: measurements of a subset of them.
+        other_cameras: number of photos by other camera.
+        skipped: reasons for excluded files, by name.
     """
 
     camera: str
@@ -278,77 +278,80 @@ def measure_one_camera(
     progress: Callable[[int, int], None],
     preferred_camera: str = "",
 ) -> CameraPhotos:
-    """Return what is seen in those of a camera: in those of most of which any can be read.
+    """Measure the photos of the camera with most photos.
 
     Args:
-        captures: of any cameras.
-        board: of markers; None for chessboards.
-        progress: is told how many are done, and of how many.
-        preferred_camera: the camera that is looked for first, by its name.
+        captures: photo files of any cameras.
+        board: marker board; None for chessboards.
+        progress: called with the number of finished photos and of all photos.
+        preferred_camera: name of a camera to use first if present.
 
     Raises:
-        InputError: nothing can be read; naming a file.
+        InputError: if no photo can be read; names a file.
     """
     cameras = group_by_camera(captures)
-    written = {camera: group_by_encoding(alike) for camera, alike in cameras.items()}
-    groups = [(camera, name) for camera, alike in written.items() for name in alike]
-    groups.sort(key=lambda group: (group[0] != preferred_camera, -len(written[group[0]][group[1]])))
-    refused: dict[str, str] = {}
+    encodings = {camera: group_by_encoding(group_files) for camera, group_files in cameras.items()}
+    groups = [(camera, name) for camera, group_files in encodings.items() for name in group_files]
+    groups.sort(
+        key=lambda group: (group[0] != preferred_camera, -len(encodings[group[0]][group[1]]))
+    )
+    excluded: dict[str, str] = {}
     for camera, name in groups:
-        own = written[camera][name]
-        photos, broken = measure_photos(subsample_evenly(own), board, progress)
-        refused |= broken
+        camera_files = encodings[camera][name]
+        photos, unreadable = measure_photos(subsample_evenly(camera_files), board, progress)
+        excluded |= unreadable
         if photos:
-            others = {other: len(alike) for other, alike in cameras.items() if other != camera}
+            others = {
+                other: len(group_files) for other, group_files in cameras.items() if other != camera
+            }
             others |= {
-                f"{camera}, {other}": len(alike)
-                for other, alike in written[camera].items()
+                f"{camera}, {other}": len(group_files)
+                for other, group_files in encodings[camera].items()
                 if other != name
             }
-            return CameraPhotos(camera, own, photos, others, refused)
-    first, reason = next(iter(refused.items()))
+            return CameraPhotos(camera, camera_files, photos, others, excluded)
+    first, reason = next(iter(excluded.items()))
     raise InputError(next(c.path for c in captures if c.name == first), reason)
 
 
 def select_common_size(
     photos: Sequence[PhotoMeasurements], orientation: int | None
 ) -> tuple[int, int]:
-    """Return the width and height of most photos that were taken with the camera held one way.
+    """Return the most frequent width and height of photos with one orientation.
 
     Args:
-        photos: of one camera.
-        orientation: as EXIF has it; None, or one that none of them has, for any.
+        photos: photos of one camera.
+        orientation: EXIF orientation; all photos count if it is None or if no photo has it.
     """
-    held = [p for p in photos if p.header.orientation == orientation] or photos
-    return Counter((p.header.width, p.header.height) for p in held).most_common(1)[0][0]
+    candidates = [p for p in photos if p.header.orientation == orientation] or photos
+    return Counter((p.header.width, p.header.height) for p in candidates).most_common(1)[0][0]
 
 
 def select_common_orientation(photos: Sequence[PhotoMeasurements]) -> int | None:
-    """Return the EXIF orientation of most photos with a board; None without any.
+    """Return the most frequent EXIF orientation of photos with a board; None without boards.
 
-    Upright pictures of a camera that was held upside down, or turned the other way, show the middle of its
-    lens elsewhere: what is fitted to both is neither.
+    Rotated photos have another principal point, so a lens can only be fitted to one orientation.
     """
-    found = Counter(
+    counts = Counter(
         photo.header.orientation for photo in photos if photo.board_detection is not None
     )
-    return found.most_common(1)[0][0] if found else None
+    return counts.most_common(1)[0][0] if counts else None
 
 
 def split_by_orientation(
     photos: Sequence[PhotoMeasurements], orientation: int | None
 ) -> tuple[list[BoardDetection], dict[str, int]]:
-    """Return the boards in photos of an EXIF orientation, and the orientations of others by name."""
+    """Return the boards of photos with an EXIF orientation, and all other orientations by name."""
     boards: list[BoardDetection] = []
-    turned: dict[str, int] = {}
+    rotated: dict[str, int] = {}
     for photo in photos:
         if photo.board_detection is None:
             continue
         if photo.header.orientation == orientation:
             boards.append(photo.board_detection)
         else:
-            turned[photo.name] = photo.header.orientation
-    return boards, turned
+            rotated[photo.name] = photo.header.orientation
+    return boards, rotated
 
 
 def measure_photo(
@@ -357,27 +360,27 @@ def measure_photo(
     name: str = "",
     detection: BoardDetection | None = None,
 ) -> PhotoMeasurements:
-    """Return what is seen in a picture (h, w, 3).
+    """Measure one image (h, w, 3).
 
     Args:
-        rgb: its pixels.
-        header: of its file.
-        name: of its capture.
-        detection: of the board in it; None without one.
+        rgb: pixels.
+        header: header of the file.
+        name: name of the photo.
+        detection: board in the photo; None without one.
     """
     unknown = np.full(2, np.nan)
-    colored = header.mode in _COLOR_MODES
+    is_color = header.mode in _COLOR_MODES
     exposure, grey, white = measure_exposure(rgb)
-    on_board = detection is not None and detection.pattern_shape is not None and colored
+    has_white_board = detection is not None and detection.pattern_shape is not None and is_color
     return PhotoMeasurements(
         header,
         name,
         detection,
-        measure_sensor_features(rgb, is_color=colored),
+        measure_sensor_features(rgb, is_color=is_color),
         estimate_vignetting(rgb),
-        estimate_lateral_color(rgb) if colored else unknown,
-        white if colored else unknown,
-        measure_board_white(rgb, detection) if on_board and detection else unknown,
+        estimate_lateral_color(rgb) if is_color else unknown,
+        white if is_color else unknown,
+        measure_board_white(rgb, detection) if has_white_board and detection else unknown,
         exposure,
         grey,
         measure_tones(rgb),
@@ -395,42 +398,40 @@ def _list_files(path: Path) -> list[Path]:
     if path.is_file() and path.suffix.lower() != ".json" and not is_video(path):
         return [path]
     if is_photo_folder(path):
-        found = scan_photo_folder(path)
-        unread, found.unsupported = (
-            found.unsupported,
-            [],
-        )  # reported with other files that cannot be used
-        found.warn()
-        if found.photos or unread:
-            return sorted([*found.photos, *unread])
+        scan = scan_photo_folder(path)
+        # unsupported files are reported with other unusable files
+        unsupported, scan.unsupported = scan.unsupported, []
+        scan.warn()
+        if scan.photos or unsupported:
+            return sorted([*scan.photos, *unsupported])
     return [sample.rgb for sample in read_real_images(path, skip_invalid=True).samples]
 
 
 def _name_files(files: Sequence[Path]) -> dict[str, Path]:
-    """Return files by their paths from the folder that holds all of them; each file once."""
-    places = {file.absolute(): file for file in files}
-    folder = os.path.commonpath([place.parent for place in places]) if places else ""
-    return {place.relative_to(folder).as_posix(): file for place, file in places.items()}
+    """Return files by path relative to their common folder, each file once."""
+    absolute = {file.absolute(): file for file in files}
+    folder = os.path.commonpath([path.parent for path in absolute]) if absolute else ""
+    return {path.relative_to(folder).as_posix(): file for path, file in absolute.items()}
 
 
 def _open_photo_file(path: Path, name: str) -> PhotoFile:
     suffix = path.suffix.lower()
     if suffix in _UNSUPPORTED_SUFFIXES:
-        raise InputError(path, f"{suffix[1:].upper()} is not read. Export it as JPEG, unedited.")
+        raise InputError(
+            path, f"{suffix[1:].upper()} is not supported. Export it as JPEG without edits."
+        )
     header = images.read_header(path)
     if min(header.width, header.height) < MIN_SIDE_PX:
         size = f"{header.width}x{header.height}"
-        raise InputError(
-            path, f"{size} pixels are no photo. Both sides have {MIN_SIDE_PX} or more."
-        )
+        raise InputError(path, f"too small: {size} pixels. Both sides need {MIN_SIDE_PX} or more.")
     return PhotoFile(path, header, name)
 
 
 def _measure_photo_file(
     capture: PhotoFile, rgb: NDArray[np.uint8], board: Board | None
 ) -> PhotoMeasurements:
-    sighting = detect_board(capture.name, np.ascontiguousarray(rgb[..., 1]), board)
-    photo = measure_photo(rgb, capture.header, capture.name, sighting)
+    detection = detect_board(capture.name, np.ascontiguousarray(rgb[..., 1]), board)
+    photo = measure_photo(rgb, capture.header, capture.name, detection)
     return replace(
         photo, jpeg_encoding=read_jpeg_encoding(capture.header) or estimate_jpeg_encoding(rgb)
     )
@@ -439,7 +440,7 @@ def _measure_photo_file(
 def _complete_board(
     photo: PhotoMeasurements, path: Path, pattern_shape: tuple[int, int]
 ) -> PhotoMeasurements:
-    """Return a photo with the whole board, where a part or none was found and it shows the whole."""
+    """Detect the full chessboard if only a part or none was detected."""
     if photo.board_detection is not None and photo.board_detection.pattern_shape == pattern_shape:
         return photo
     grey = np.ascontiguousarray(images.read_rgb(path)[..., 1])
@@ -451,7 +452,7 @@ def _complete_board(
 
 
 def _measure_border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
-    """Return how many columns and rows at each side hold one level, as where a sensor is masked."""
+    """Return the number of masked columns and rows of one level: left, top, right, bottom."""
     columns = rgb.swapaxes(0, 1)
     return (
         _count_dead_lines(columns),
@@ -462,5 +463,5 @@ def _measure_border(rgb: NDArray[np.uint8]) -> tuple[int, int, int, int]:
 
 
 def _count_dead_lines(lines: NDArray[np.uint8]) -> int:
-    """Return how many of the first lines (n, m, 3) hold one level each."""
+    """Return how many of the first lines (n, m, 3) have one level each."""
     return sum(1 for _ in takewhile(lambda line: line.std(axis=0).max() < _MAX_DEAD_STD, lines))

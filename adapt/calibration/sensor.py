@@ -1,10 +1,10 @@
-"""The sensor: noise, filters, blur and sharpening with which the chart shows what the photos do.
+"""Sensor parameters from noise and edges of photos by approximate Bayesian computation (ABC).
 
-Approximate Bayesian computation with regression (Beaumont, Zhang and Balding 2002): sensors are drawn,
-those that show the chart most like the photos are kept, and a linear regression moves them the rest of
-the way. Brightness tells most numbers. How much noisier red and blue are than green, and how coarse
-noise of colour is, a second round tells from the noise of colours, with sensors of the first. What
-photos do not tell is drawn too, so the intervals hold whatever it is.
+ABC with regression adjustment (Beaumont, Zhang and Balding 2002): sample sensors from a prior, keep
+those whose simulated test chart resembles the photos most, and correct them by linear regression. A
+first round uses luminance noise and edges. A second round estimates channel responses and chroma
+blur from colour noise. Parameters that photos do not determine are sampled too, so intervals
+account for them.
 """
 
 from __future__ import annotations
@@ -46,49 +46,46 @@ COLOR_PRIOR_RANGES: Ranges = {
     "chroma_blur_px": (0, 3),
     "saturation": (0.65, 1.5),
 }
-"""Least and most that each number is taken for, by the noise of brightness and by that of colours.
+"""Uniform priors of both rounds: luminance noise and edges, and colour noise.
 
-Responses are those of white as the picture has it, so errors of the white balance are in them. How
-strongly colours are mixed is wider here, as cameras mix them for the sake of their filters too.
+Responses are relative to white in the image and thus include errors of the white balance.
+Saturation is wider here, because colour correction for the filters adds to it.
 """
 FITTED_PARAMETERS = ("full_well_e", "read_noise_e", "denoise", "sharpening", "blur_px")
 RESPONSE_PARAMETERS = ("red_response", "blue_response")
 FITTED_COLOR_PARAMETERS = (*RESPONSE_PARAMETERS, "chroma_blur_px")
 
 _LOG_SCALE_PARAMETERS = {"full_well_e", *RESPONSE_PARAMETERS}
-_SAMPLES_PER_ROUND = (
-    128,
-    96,
-    64,
-)  # sensors of the first round, of the second around the best of it, and of each closer one
+_SAMPLES_PER_ROUND = (128, 96, 64)  # from the prior, around the best, in each refinement
 _REFINEMENT_ROUNDS = 2
 _ACCEPTED_SAMPLES = (20, 96)
-_JOINT_SAMPLES = 32  # that recipes draw
-_PROPOSAL_SCALE = 1.5  # of the second round, over the best of the first
+_JOINT_SAMPLES = 32  # sensors for recipes
+_PROPOSAL_SCALE = 1.5  # standard deviation of the second round over that of the best of the first
 _NOISE_TOLERANCE, _COLOR_NOISE_TOLERANCE, _EDGE_TOLERANCES = 0.1, 0.05, (0.04, 0.08)
-"""How well the chart stands for photos at best: of the log of grain at a level, of that of colours at
-all levels, of blur and sharpening."""
-_MIN_NOISE = 0.05  # square levels, below which nothing is left of noise
+"""Model error of the chart, standard deviation: log noise at one level, log colour noise over all
+levels, blur and sharpening."""
+_MIN_NOISE = 0.05  # squared levels; noise floor
 _MAX_RMS_DEVIATION = 3.0
-"""Standard deviations by which the marks of the nearest sensor are off, as their root mean square: 1.2 to 2.2
-where hidden cameras were told rightly, 4.8 where one was not, 6.1 on phone photos of dice."""
-_BOUND_TOLERANCE = 0.05  # of its range: a number so near an end is not told from one at the end, or from one beyond it
-_MAX_RELATIVE_WIDTH = 0.6  # of its range: a number whose interval is as wide the photos do not tell
+"""Maximum RMS of the standardized errors of the nearest sensor. Hidden cameras: 1.2 to 2.2 for
+correct fits, 4.8 for a wrong one; 6.1 on phone photos of dice."""
+_BOUND_TOLERANCE = 0.05  # share of the range; closer values may lie at or beyond its end
+_MAX_RELATIVE_WIDTH = 0.6  # share of the range; wider intervals count as undetermined
 
 
 @dataclass(frozen=True, eq=False)
 class SensorFit:
-    """The sensors that show the chart as the photos are, drawn.
+    """Posterior samples of the sensor parameters.
 
     Attributes:
-        samples: (n,) of each of ``FITTED_PARAMETERS`` and ``FITTED_COLOR_PARAMETERS`` that the photos tell, by name. Without
-            responses, electrons are those of a sensor that is as noisy in every colour.
-        unbounded: those of them that reach an end of what is tried, and may lie beyond it.
-        is_consistent: whether any sensor that is tried shows brightness as the photos do, and any shows colour so;
-            where none does, no number is told by it.
-        joint_samples: (m,) of each number that the marks go with, told or not, by name: one sensor in each place,
-            and all of them show the chart as the photos are. Electrons and read noise are green's, with the
-            responses that go with them: 1 where colour does not tell them.
+        samples: marginal samples (n,) of each parameter in ``FITTED_PARAMETERS`` and
+            ``FITTED_COLOR_PARAMETERS`` that the photos determine, by name. Without responses,
+            electrons assume equal noise in all channels.
+        unbounded: parameters whose interval reaches the limit of the prior.
+        is_consistent: whether any sampled sensor reproduces luminance and colour; without one, no
+            parameter of that round is estimated.
+        joint_samples: joint samples (m,) of all relevant parameters, also undetermined ones, by
+            name. Electrons and read noise refer to green, with the matching responses: 1 if colour
+            does not determine them.
     """
 
     samples: dict[str, Floats]
@@ -103,61 +100,56 @@ def fit_sensor(
     subsampling: Subsampling,
     rng: np.random.Generator,
 ) -> SensorFit:
-    """Return the sensor of photos.
+    """Estimate the sensor from the features of photos.
 
     Args:
-        features: the marks of each.
-        jpeg_quality, subsampling: of their files.
-        rng: draws sensors and resamples photos.
+        features: features of each photo.
+        jpeg_quality, subsampling: JPEG encoding of the files.
+        rng: samples sensors and resamples photos.
     """
-    seen, sure = _summarize_features(features, rng)
-    known = np.isfinite(seen)
+    observed, tolerances = _summarize_features(features, rng)
+    known = np.isfinite(observed)
     if not known.any():
         return SensorFit({})
     processing = Processing(jpeg_subsampling=subsampling)
     plain = Sensor(0, 1, 1, 0, 0, 1, 0, 0, 1, 1, 0, jpeg_quality, 1, processing=processing)
 
     def compute_errors(unit_values: Floats) -> Floats:
-        shown = [
-            _pool_features([simulate_chart_features(_make_sensor(plain, one))])[known]
-            for one in unit_values
+        simulated = [
+            _pool_features([simulate_chart_features(_make_sensor(plain, values))])[known]
+            for values in unit_values
         ]
-        return _standardize_errors(np.array(shown), seen[known], sure[known], rng)
+        return _standardize_errors(np.array(simulated), observed[known], tolerances[known], rng)
 
-    of_edges = np.arange(len(seen))[known] >= len(seen) - 2
-    weights = np.where(of_edges, 1 / max(of_edges.sum(), 1), 1 / max((~of_edges).sum(), 1))
-    tried = _run_abc(compute_errors, len(PRIOR_RANGES), weights, rng)
-    if not tried.is_consistent:
+    is_edge = np.arange(len(observed))[known] >= len(observed) - 2
+    weights = np.where(is_edge, 1 / max(is_edge.sum(), 1), 1 / max((~is_edge).sum(), 1))
+    grey = _run_abc(compute_errors, len(PRIOR_RANGES), weights, rng)
+    if not grey.is_consistent:
         return SensorFit({}, is_consistent=(False, False))
-    draws, beyond = (
-        _select_determined(tried.adjusted, PRIOR_RANGES, FITTED_PARAMETERS),
-        _find_at_bounds(tried.adjusted, PRIOR_RANGES),
-    )
+    samples = _select_determined(grey.adjusted, PRIOR_RANGES, FITTED_PARAMETERS)
+    unbounded = _find_at_bounds(grey.adjusted, PRIOR_RANGES)
     photo_tiles = [photo.flat_tiles for photo in features]
-    color, grey = _fit_color(photo_tiles, tried.nearest, plain, rng)
-    shown = {"tone_contrast"}
-    shown |= set(_NOISE_PARAMETERS) if known[:-2].any() else set()
-    shown |= set(_EDGE_PARAMETERS) if known[-2:].any() else set()
+    color, grey_nearest = _fit_color(photo_tiles, grey.nearest, plain, rng)
+    joint_names = {"tone_contrast"}
+    joint_names |= set(_NOISE_PARAMETERS) if known[:-2].any() else set()
+    joint_names |= set(_EDGE_PARAMETERS) if known[-2:].any() else set()
     if color is None or not color.is_consistent:
-        together = _select_parameters(tried.nearest, PRIOR_RANGES, shown)
-        return SensorFit(draws, beyond, (True, color is None), _convert_joint_to_green(together))
-    at_end = _find_at_bounds(
-        color.adjusted, COLOR_PRIOR_RANGES
-    )  # noise of colours that another thing made
-    hues = _select_determined(
-        color.adjusted, COLOR_PRIOR_RANGES, [n for n in FITTED_COLOR_PARAMETERS if n not in at_end]
-    )
-    both = hues.keys() >= set(RESPONSE_PARAMETERS)
-    told = {
-        name: values for name, values in hues.items() if both or name not in RESPONSE_PARAMETERS
-    }
-    if both:
-        _convert_marginals_to_green(draws, told, rng)
-    together = _convert_joint_to_green(
-        _select_parameters(grey, PRIOR_RANGES, shown),
+        joint = _select_parameters(grey.nearest, PRIOR_RANGES, joint_names)
+        return SensorFit(samples, unbounded, (True, color is None), _convert_joint_to_green(joint))
+    # colour parameters at a bound: something else caused the colour noise
+    at_bounds = _find_at_bounds(color.adjusted, COLOR_PRIOR_RANGES)
+    inside = [name for name in FITTED_COLOR_PARAMETERS if name not in at_bounds]
+    color_samples = _select_determined(color.adjusted, COLOR_PRIOR_RANGES, inside)
+    if color_samples.keys() >= set(RESPONSE_PARAMETERS):
+        _convert_marginals_to_green(samples, color_samples, rng)
+    else:  # green electrons need both responses
+        for name in RESPONSE_PARAMETERS:
+            color_samples.pop(name, None)
+    joint = _convert_joint_to_green(
+        _select_parameters(grey_nearest, PRIOR_RANGES, joint_names),
         _select_parameters(color.nearest, COLOR_PRIOR_RANGES, FITTED_COLOR_PARAMETERS),
     )
-    return SensorFit(draws | told, beyond, (True, True), together)
+    return SensorFit(samples | color_samples, unbounded, (True, True), joint)
 
 
 _NOISE_PARAMETERS = ("full_well_e", "read_noise_e", "denoise")
@@ -167,27 +159,27 @@ _EDGE_PARAMETERS = ("sharpening", "blur_px")
 def _select_parameters(
     unit_values: Floats, ranges: Ranges, names: Container[str]
 ) -> dict[str, Floats]:
-    """Return those of the numbers (n,) that are wanted, of places (n, p) in their ranges."""
-    numbers = _scale_to_ranges(unit_values, ranges).T
-    return {name: each for name, each in zip(ranges, numbers, strict=True) if name in names}
+    """Return the values (n,) of the named parameters from unit values (n, p)."""
+    columns = _scale_to_ranges(unit_values, ranges).T
+    return {name: values for name, values in zip(ranges, columns, strict=True) if name in names}
 
 
 def _convert_joint_to_green(
     grey_samples: dict[str, Floats], color_samples: Mapping[str, Floats] | None = None
 ) -> dict[str, Floats]:
-    """Return sensors (n,) with electrons and read noise of green, and the responses that go with them.
+    """Return joint samples (n,) with electrons and read noise of green, and the matching responses.
 
     Args:
-        grey_samples: numbers of sensors that are as noisy in every colour; without electrons they stay as they are.
-        color_samples: those of colour, of the same sensors; None where no colour is told.
+        grey_samples: samples with equal noise in all channels; unchanged without electrons.
+        color_samples: colour parameters of the same sensors; None if undetermined.
     """
     if _ELECTRON_PARAMETERS[0] not in grey_samples:
         return grey_samples
     count = len(next(iter(grey_samples.values())))
     color_samples = color_samples or dict.fromkeys(RESPONSE_PARAMETERS, np.ones(count))
     red, blue = (color_samples[name] for name in RESPONSE_PARAMETERS)
-    shares = compute_green_ratios(np.stack([red, np.ones(count), blue], axis=-1))
-    factors = dict(zip(_ELECTRON_PARAMETERS, shares, strict=True))
+    ratios = compute_green_ratios(np.stack([red, np.ones(count), blue], axis=-1))
+    factors = dict(zip(_ELECTRON_PARAMETERS, ratios, strict=True))
     return {name: values * factors.get(name, 1.0) for name, values in grey_samples.items()} | dict(
         color_samples
     )
@@ -202,32 +194,40 @@ def _fit_color(
     base_sensor: Sensor,
     rng: np.random.Generator,
 ) -> tuple[_AbcResult | None, Floats]:
-    """Return the places in ``COLOR_PRIOR_RANGES`` of sensors that show colour as the photos do, None of photos
-    without any; and those (n, p) of the nearest of them in ``PRIOR_RANGES``.
+    """Fit the colour parameters to the colour noise of photos.
 
     Args:
-        photo_tiles: the tiles of each.
-        grey_unit_values: (m, p) places in ``PRIOR_RANGES`` of sensors that show brightness as the photos do.
-        base_sensor: everything else of them.
-        rng: draws sensors and resamples photos.
+        photo_tiles: flat tiles of each photo.
+        grey_unit_values: (m, p) unit values in ``PRIOR_RANGES`` of sensors that match the
+            luminance.
+        base_sensor: sensor with all other parameters.
+        rng: samples sensors and resamples photos.
+
+    Returns:
+        Result in ``COLOR_PRIOR_RANGES``, None for photos without colour noise; and unit values (n,
+        p) in ``PRIOR_RANGES`` of its nearest sensors.
     """
     bins = np.flatnonzero(np.isfinite(estimate_color_noise(photo_tiles)).all(axis=1))
     if not len(bins):
         return None, grey_unit_values
-    seen, scatter = _bootstrap(partial(_pool_color_noise, bins=bins), photo_tiles, rng)
-    sure = np.hypot(_COLOR_NOISE_TOLERANCE, scatter)
-    taken: list[Floats] = []
+    observed, std = _bootstrap(partial(_pool_color_noise, bins=bins), photo_tiles, rng)
+    tolerances = np.hypot(_COLOR_NOISE_TOLERANCE, std)
+    sampled_grey: list[Floats] = []
 
     def compute_errors(unit_values: Floats) -> Floats:
-        taken.append(grey_unit_values[rng.integers(len(grey_unit_values), size=len(unit_values))])
-        sensors = [_make_sensor(base_sensor, one) for one in taken[-1]]
-        numbers = _scale_to_ranges(unit_values, COLOR_PRIOR_RANGES).tolist()
-        drawn = [_with_color_response(s, *each) for s, each in zip(sensors, numbers, strict=True)]
-        shown = [_pool_color_noise([simulate_chart_tiles(sensor)], bins) for sensor in drawn]
-        return _standardize_errors(np.array(shown), seen, sure, rng)
+        rows = rng.integers(len(grey_unit_values), size=len(unit_values))
+        sampled_grey.append(grey_unit_values[rows])
+        grey_sensors = [_make_sensor(base_sensor, values) for values in sampled_grey[-1]]
+        color_values = _scale_to_ranges(unit_values, COLOR_PRIOR_RANGES).tolist()
+        sensors = [
+            _with_color_response(sensor, *values)
+            for sensor, values in zip(grey_sensors, color_values, strict=True)
+        ]
+        simulated = [_pool_color_noise([simulate_chart_tiles(sensor)], bins) for sensor in sensors]
+        return _standardize_errors(np.array(simulated), observed, tolerances, rng)
 
-    tried = _run_abc(compute_errors, len(COLOR_PRIOR_RANGES), np.ones(len(seen)), rng)
-    return tried, np.concatenate(taken)[tried.nearest_indices]
+    result = _run_abc(compute_errors, len(COLOR_PRIOR_RANGES), np.ones(len(observed)), rng)
+    return result, np.concatenate(sampled_grey)[result.nearest_indices]
 
 
 def _with_color_response(
@@ -237,7 +237,7 @@ def _with_color_response(
     chroma_blur_px: float,
     saturation: float,
 ) -> Sensor:
-    """Return a sensor with other responses that is as noisy on the mean of grey's colours."""
+    """Return a sensor with other channel responses and unchanged luminance noise."""
     responses = np.array([red_response, 1.0, blue_response])
     electrons, read = compute_green_ratios(responses)
     assert sensor.processing is not None
@@ -253,10 +253,10 @@ def _with_color_response(
 
 
 def compute_green_ratios(responses: Floats) -> tuple[Floats, Floats]:
-    """Return electrons and read noise of green over those of a sensor as noisy in every colour.
+    """Return electrons and read noise of green, relative to equal noise in all channels.
 
     Args:
-        responses: (..., 3) of red, green and blue.
+        responses: (..., 3) responses of red, green and blue.
     """
     electrons = (1 / responses).mean(axis=-1)
     return electrons, electrons / np.sqrt((1 / responses**2).mean(axis=-1))
@@ -265,23 +265,23 @@ def compute_green_ratios(responses: Floats) -> tuple[Floats, Floats]:
 def _convert_marginals_to_green(
     samples: dict[str, Floats], color_samples: Mapping[str, Floats], rng: np.random.Generator
 ) -> None:
-    """Turn electrons and read noise, in place, from those of all colours alike into green's."""
+    """Convert electrons and read noise in place from equal channels to green."""
     red, blue = (color_samples[name] for name in RESPONSE_PARAMETERS)
-    shares = compute_green_ratios(np.stack([red, np.ones_like(red), blue], axis=-1))
-    for name, share in zip(_ELECTRON_PARAMETERS, shares, strict=True):
+    ratios = compute_green_ratios(np.stack([red, np.ones_like(red), blue], axis=-1))
+    for name, ratio in zip(_ELECTRON_PARAMETERS, ratios, strict=True):
         if name in samples:
-            samples[name] = samples[name] * rng.choice(share, len(samples[name]))
+            samples[name] = samples[name] * rng.choice(ratio, len(samples[name]))
 
 
 @dataclass(frozen=True, eq=False)
 class _AbcResult:
-    """What came of trying sensors.
+    """Result of approximate Bayesian computation, in unit values of the prior ranges.
 
     Attributes:
-        adjusted: (n, p) places in ranges at which what is shown is least off, moved the rest of the way.
-        nearest: (m, p) those at which it is least off of all that were tried, and of more around the best.
-        nearest_indices: (m,) of all that were tried they are.
-        is_consistent: whether any was near: from afar a regression leads anywhere.
+        adjusted: (n, p) accepted samples after regression adjustment.
+        nearest: (m, p) samples with the smallest errors, including refinements.
+        nearest_indices: (m,) their indices in evaluation order.
+        is_consistent: whether the smallest error is acceptable; otherwise regression extrapolates.
     """
 
     adjusted: Floats
@@ -296,68 +296,66 @@ def _run_abc(
     weights: Floats,
     rng: np.random.Generator,
 ) -> _AbcResult:
-    """Return what came of trying places in ranges.
+    """Sample unit values in three rounds and select those with the smallest errors.
 
     Args:
-        compute_errors: gives how far places (n, count) are off, mark by mark.
-        dimensions: of ranges.
-        weights: (marks,) of the squares by which the nearest are told.
-        rng: draws places.
+        compute_errors: function from unit values (n, count) to standardized errors (n, features).
+        dimensions: number of parameters.
+        weights: (features,) weights of the squared errors that rank the nearest samples.
+        rng: samples unit values.
     """
     first = qmc.Sobol(dimensions, rng=rng).random(_SAMPLES_PER_ROUND[0])
-    first_off = compute_errors(first)
-    best = first[np.argsort(_compute_distance(first_off))[: _ACCEPTED_SAMPLES[0]]]
-    spread = np.cov(best.T) * _PROPOSAL_SCALE**2 + 1e-4 * np.eye(dimensions)
-    second = rng.multivariate_normal(best.mean(axis=0), spread, _SAMPLES_PER_ROUND[1])
+    first_errors = compute_errors(first)
+    best = first[np.argsort(_compute_distance(first_errors))[: _ACCEPTED_SAMPLES[0]]]
+    covariance = np.cov(best.T) * _PROPOSAL_SCALE**2 + 1e-4 * np.eye(dimensions)
+    second = rng.multivariate_normal(best.mean(axis=0), covariance, _SAMPLES_PER_ROUND[1])
     second = np.where((second > 0) & (second < 1), second, rng.random(second.shape))
-    shares, offs = (
-        np.concatenate([first, second]),
-        np.concatenate([first_off, compute_errors(second)]),
-    )
-    kept = np.argsort(_compute_distance(offs))[: _ACCEPTED_SAMPLES[1]]
-    every, every_off = shares, offs
+    samples = np.concatenate([first, second])
+    errors = np.concatenate([first_errors, compute_errors(second)])
+    accepted = np.argsort(_compute_distance(errors))[: _ACCEPTED_SAMPLES[1]]
+    adjusted = _regression_adjust(samples[accepted], errors[accepted])
     for _ in range(_REFINEMENT_ROUNDS):
-        near = every[np.argsort(every_off**2 @ weights)[: _ACCEPTED_SAMPLES[0]]]
-        spread = np.cov(near.T) + 1e-4 * np.eye(dimensions)
-        more = rng.multivariate_normal(near.mean(axis=0), spread, _SAMPLES_PER_ROUND[2]).clip(0, 1)
-        every, every_off = (
-            np.concatenate([every, more]),
-            np.concatenate([every_off, compute_errors(more)]),
-        )
-    which = np.argsort(every_off**2 @ weights)[:_JOINT_SAMPLES]
-    alike = float((every_off**2).mean(axis=1).min()) < _MAX_RMS_DEVIATION**2
-    return _AbcResult(_regression_adjust(shares[kept], offs[kept]), every[which], which, alike)
+        near = samples[np.argsort(errors**2 @ weights)[: _ACCEPTED_SAMPLES[0]]]
+        covariance = np.cov(near.T) + 1e-4 * np.eye(dimensions)
+        more = rng.multivariate_normal(near.mean(axis=0), covariance, _SAMPLES_PER_ROUND[2])
+        more = more.clip(0, 1)
+        samples = np.concatenate([samples, more])
+        errors = np.concatenate([errors, compute_errors(more)])
+    nearest = np.argsort(errors**2 @ weights)[:_JOINT_SAMPLES]
+    is_consistent = float((errors**2).mean(axis=1).min()) < _MAX_RMS_DEVIATION**2
+    return _AbcResult(adjusted, samples[nearest], nearest, is_consistent)
 
 
 def _select_determined(
     unit_values: Floats, ranges: Ranges, names: Sequence[str]
 ) -> dict[str, Floats]:
-    """Return the numbers (n,) that are told, of places in their ranges (n, p).
+    """Return the samples (n,) of determined parameters from unit values (n, p).
 
-    Draws are never moved to an end of a range: where they come near to none of a thing, none is meant.
+    Samples close to a lower limit of 0 are set to 0, which adjusted values never reach.
     """
-    told = {}
-    for name, places, values in zip(
+    determined = {}
+    for name, unit_column, values in zip(
         ranges, unit_values.T, _scale_to_ranges(unit_values, ranges).T, strict=True
     ):
-        low, high = np.quantile(places, (0.025, 0.975))
+        low, high = np.quantile(unit_column, (0.025, 0.975))
         if name not in names or high - low >= _MAX_RELATIVE_WIDTH:
             continue
-        may_be_none = ranges[name][0] == 0 and high > _BOUND_TOLERANCE
-        told[name] = np.where(places < _BOUND_TOLERANCE, 0.0, values) if may_be_none else values
-    return told
+        snap_to_zero = ranges[name][0] == 0 and high > _BOUND_TOLERANCE
+        is_zero = snap_to_zero & (unit_column < _BOUND_TOLERANCE)
+        determined[name] = np.where(is_zero, 0.0, values)
+    return determined
 
 
 def _find_at_bounds(unit_values: Floats, ranges: Ranges) -> frozenset[str]:
-    """Return the numbers whose places in their ranges (n, p) reach an end of what is tried.
+    """Return the parameters whose interval of unit values (n, p) reaches a limit of the prior.
 
-    No sensor has less than none of a thing, or a stronger filter than the strongest.
+    Natural limits do not count: 0, and the strongest denoising.
     """
     ends = np.quantile(unit_values, (0.025, 0.975), axis=0).T
     return frozenset(
         name
-        for (name, (least, _)), (low, high) in zip(ranges.items(), ends, strict=True)
-        if (low < _BOUND_TOLERANCE and least > 0)
+        for (name, (minimum, _)), (low, high) in zip(ranges.items(), ends, strict=True)
+        if (low < _BOUND_TOLERANCE and minimum > 0)
         or (high > 1 - _BOUND_TOLERANCE and name != "denoise")
     )
 
@@ -365,28 +363,28 @@ def _find_at_bounds(unit_values: Floats, ranges: Ranges) -> frozenset[str]:
 def _standardize_errors(
     simulated: Floats, observed: Floats, tolerances: Floats, rng: np.random.Generator
 ) -> Floats:
-    """Return how far what sensors show (n, marks) is from the photos, in standard deviations."""
-    scattered = simulated + rng.standard_normal(simulated.shape) * tolerances
-    return np.asarray((np.nan_to_num(scattered) - observed) / tolerances)
+    """Return the errors of simulated features (n, features) in standard deviations."""
+    noisy = simulated + rng.standard_normal(simulated.shape) * tolerances
+    return np.asarray((np.nan_to_num(noisy) - observed) / tolerances)
 
 
 def _regression_adjust(unit_values: Floats, errors: Floats) -> Floats:
-    """Return the draws (n, p) moved to where they would look like the photos."""
+    """Return accepted samples (n, p), corrected to zero error by weighted linear regression."""
     weights = 1 - (_compute_distance(errors) / (_compute_distance(errors).max() * (1 + 1e-9))) ** 2
     logits = np.log(
         np.clip(unit_values, 1e-3, 1 - 1e-3) / (1 - np.clip(unit_values, 1e-3, 1 - 1e-3))
     )
     bounded = np.tanh(errors / _ERROR_LIMIT) * _ERROR_LIMIT
-    _, _, ways = np.linalg.svd(bounded * np.sqrt(weights)[:, None], full_matrices=False)
-    features = bounded @ ways[:_PRINCIPAL_COMPONENTS].T
+    _, _, directions = np.linalg.svd(bounded * np.sqrt(weights)[:, None], full_matrices=False)
+    features = bounded @ directions[:_PRINCIPAL_COMPONENTS].T
     design = np.column_stack([np.ones(len(features)), features]) * np.sqrt(weights)[:, None]
     square = design.T @ design + np.diag([0.0] + [1.0] * features.shape[1])
     slopes = np.linalg.solve(square, design.T @ (logits * np.sqrt(weights)[:, None]))[1:]
-    likely = np.flatnonzero(weights > 0)
-    return np.asarray(1 / (1 + np.exp(-(logits - features @ slopes)[likely])))
+    inside = np.flatnonzero(weights > 0)
+    return np.asarray(1 / (1 + np.exp(-(logits - features @ slopes)[inside])))
 
 
-_ERROR_LIMIT = 20.0  # standard deviations beyond which how far off hardly matters
+_ERROR_LIMIT = 20.0  # standard deviations at which errors saturate
 _PRINCIPAL_COMPONENTS = 8
 
 
@@ -397,32 +395,32 @@ def _compute_distance(errors: Floats) -> Floats:
 def _summarize_features(
     features: Sequence[SensorFeatures], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return the marks of photos together, and how sure they are at best."""
-    middle, scatter = _bootstrap(_pool_features, features, rng)
-    least = np.append(np.full(len(middle) - 2, _NOISE_TOLERANCE), _EDGE_TOLERANCES)
-    return middle, np.hypot(least, scatter)
+    """Return the pooled features of photos and their tolerances."""
+    pooled, std = _bootstrap(_pool_features, features, rng)
+    model_errors = np.append(np.full(len(pooled) - 2, _NOISE_TOLERANCE), _EDGE_TOLERANCES)
+    return pooled, np.hypot(model_errors, std)
 
 
 def _bootstrap(
     summarize: Callable[[Sequence[Item]], Floats], items: Sequence[Item], rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """Return marks of photos together, and their standard deviation over resampled photos."""
+    """Return a summary of photos and its bootstrap standard deviation."""
     count = len(items)
-    draws = [summarize([items[i] for i in rng.integers(count, size=count)]) for _ in range(30)]
-    return summarize(items), np.ma.masked_invalid(draws).std(axis=0).filled(0.0)
+    resampled = [summarize([items[i] for i in rng.integers(count, size=count)]) for _ in range(30)]
+    return summarize(items), np.ma.masked_invalid(resampled).std(axis=0).filled(0.0)
 
 
 def _pool_features(features: Sequence[SensorFeatures]) -> Floats:
-    """Return the log of grain and the medians of edges (bins x lags + 2,)."""
-    edges = np.array([one.edge_blur_sharpening for one in features])
+    """Return log noise and median blur and sharpening (bins x lags + 2,)."""
+    edges = np.array([photo.edge_blur_sharpening for photo in features])
     known = edges[np.isfinite(edges).all(axis=1)]
-    middle = np.median(known, axis=0) if len(known) else np.full(2, np.nan)
-    noise = estimate_noise([one.flat_tiles for one in features])
-    return np.append(np.log(noise + _MIN_NOISE).ravel(), middle)
+    median = np.median(known, axis=0) if len(known) else np.full(2, np.nan)
+    noise = estimate_noise([photo.flat_tiles for photo in features])
+    return np.append(np.log(noise + _MIN_NOISE).ravel(), median)
 
 
 def _pool_color_noise(photo_tiles: Sequence[FlatTiles], bins: NDArray[np.intp]) -> Floats:
-    """Return the log of the grain of colours (3 x lags,), its mean over bins that are known."""
+    """Return log colour noise (3 x lags,), averaged over bins."""
     noise = np.ma.masked_invalid(np.log(estimate_color_noise(photo_tiles)[bins] + _MIN_NOISE))
     return np.asarray(noise.mean(axis=0).filled(np.nan))
 
@@ -437,10 +435,10 @@ def _make_sensor(base_sensor: Sensor, unit_values: Floats) -> Sensor:
 
 
 def _scale_to_ranges(unit_values: Floats, ranges: Ranges) -> Floats:
-    """Return numbers (..., p) of their places in their ranges, 0 to 1."""
-    bent = np.array([name in _LOG_SCALE_PARAMETERS for name in ranges])
-    ends = np.array(list(ranges.values()), np.float64).T
-    ends[:, bent] = np.log(ends[:, bent])
-    found = ends[0] + np.asarray(unit_values) * (ends[1] - ends[0])
-    found[..., bent] = np.exp(found[..., bent])
-    return np.asarray(found)
+    """Return parameters (..., p) from unit values, 0 to 1."""
+    is_log = np.array([name in _LOG_SCALE_PARAMETERS for name in ranges])
+    bounds = np.array(list(ranges.values()), np.float64).T
+    bounds[:, is_log] = np.log(bounds[:, is_log])
+    values = bounds[0] + np.asarray(unit_values) * (bounds[1] - bounds[0])
+    values[..., is_log] = np.exp(values[..., is_log])
+    return np.asarray(values)

@@ -1,4 +1,4 @@
-"""Shutters: how long rows gather light, how they are read, and how hands move meanwhile."""
+"""Exposure time, rolling-shutter readout time and camera shake from photos."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ from sim2cam.adapt.calibration.flicker import estimate_band_count
 from sim2cam.adapt.calibration.lens import FittedLens
 from sim2cam.adapt.calibration.photo_measurements import PhotoFile, PhotoMeasurements
 
-_BOOTSTRAP_SAMPLES = 100  # of photos with bands
-_FLICKER_HZ = (100.0, 120.0)  # of lamps on mains of 50 and of 60 Hz
+_BOOTSTRAP_SAMPLES = 100  # of photos with flicker bands
+_FLICKER_HZ = (100.0, 120.0)  # of lamps on 50 and 60 Hz mains
 _MAX_EXPOSURE_S = 60.0
 _UNMEASURED_SHAKE_FACTOR = 1.5
-"""By how much more, over the share of photos without clear edges, hands move than the others show: those
-that moved most are among them. In renders of boards, of which half had none, it was a third."""
+"""Maximum relative increase of the shake over the share of photos without clear edges, which
+include the most shaken ones. In renders of boards, half of them without edges, it was a third."""
 _NO_EXPOSURE_TIME_NOTE = (
-    "the files do not say how long they were exposed. Take the files as the camera writes them."
+    "the files contain no exposure time. Use the files as the camera writes them."
 )
 _NO_BANDS_NOTE = (
-    "photos of things at rest do not tell. Film a lamp that flickers at a known rate, and count the rows "
-    "from one dark band to the next."
+    "no flicker bands. Film a lamp that flickers at a known rate, and count the rows from one dark "
+    "band to the next."
 )
-_BANDS_NOTE = "{:.1f} bands to a picture, taken for those of lamps on mains of 50 or 60 Hz; from the top, or up"
+_BANDS_NOTE = (
+    "{:.1f} bands per image, attributed to lamps on 50 or 60 Hz mains; readout may be up or down"
+)
 _FEW_EDGES_NOTE = (
-    "too few photos have clear edges both ways. Take photos of print, or of a chessboard."
+    "too few photos have clear edges in both directions. Take photos of print or of a chessboard."
 )
 _SHAKE_NOTE = (
-    "hands move the picture by {:.2g} px in an exposure, but {}. Take 15 photos of a chessboard, as the "
-    "camera writes them."
+    "shake moves the image by {:.2g} px per exposure, but {}. Take 15 photos of a chessboard, with "
+    "the files as the camera writes them."
 )
-_SPIN_NOTE = "standard deviation around x and around y, of all photos"
+_SPIN_NOTE = "standard deviation around x and y over all photos"
 
 
 def estimate_shutter(
@@ -50,16 +52,16 @@ def estimate_shutter(
     lens: FittedLens | None,
     rng: np.random.Generator,
 ) -> list[ParameterEstimate]:
-    """Return exposure, reading of the rows, and spin of the camera.
+    """Estimate exposure time, readout time and angular velocity of the camera.
 
     Args:
-        photos: what is seen in those that are looked at closely.
-        captures: all captures of the camera, whose files may say how long they were exposed.
-        lens: of the camera; None where it is not known.
+        photos: measurements of the selected photos.
+        captures: all photo files of the camera, with exposure times in their EXIF data.
+        lens: lens of the camera; None if unknown.
         rng: resamples photos.
     """
-    said = [capture.header.exif.get("ExposureTime") for capture in captures]
-    times = [t for t in said if isinstance(t, float) and 0 < t < _MAX_EXPOSURE_S]
+    exif_times = [capture.header.exif.get("ExposureTime") for capture in captures]
+    times = [t for t in exif_times if isinstance(t, float) and 0 < t < _MAX_EXPOSURE_S]
     exposure = estimate_parameter(
         "shutter.exposure_s", times, rng, missing_note=_NO_EXPOSURE_TIME_NOTE
     )
@@ -72,20 +74,20 @@ def estimate_shutter(
 def estimate_readout(
     photos: Sequence[PhotoMeasurements], rng: np.random.Generator
 ) -> ParameterEstimate:
-    """Return how long it takes to read all rows, by bands of lamps, where there are any."""
+    """Estimate the readout time of all rows from flicker bands, if there are any."""
     rows = np.array([photo.row_profile for photo in photos])
     count = estimate_band_count(rows) if len(rows) >= MIN_CALIBRATION_PHOTOS else None
     if count is None:
         return ParameterEstimate("shutter.readout_s", None, note=_NO_BANDS_NOTE)
     resampled = [
-        estimate_band_count(rows[pick])
-        for pick in rng.integers(len(rows), size=(_BOOTSTRAP_SAMPLES, len(rows)))
+        estimate_band_count(rows[indices])
+        for indices in rng.integers(len(rows), size=(_BOOTSTRAP_SAMPLES, len(rows)))
     ]
     counts = np.array([count, *(n for n in resampled if n is not None)])
-    found = estimate_from_samples(
-        "shutter.readout_s", np.concatenate([counts / hertz for hertz in _FLICKER_HZ])
+    estimate = estimate_from_samples(
+        "shutter.readout_s", np.concatenate([counts / frequency_hz for frequency_hz in _FLICKER_HZ])
     )
-    return replace(found, note=_BANDS_NOTE.format(np.median(counts)))
+    return replace(estimate, note=_BANDS_NOTE.format(np.median(counts)))
 
 
 def estimate_spin(
@@ -94,21 +96,21 @@ def estimate_spin(
     lens: FittedLens | None,
     rng: np.random.Generator,
 ) -> ParameterEstimate:
-    """Return how fast hands turn the camera, as they blur edges one way."""
-    smears = np.array([photo.sensor_features.blur_anisotropy for photo in photos])
-    known = np.isfinite(smears).all(axis=1)
+    """Estimate the angular velocity of a hand-held camera from directional blur of edges."""
+    anisotropies = np.array([photo.sensor_features.blur_anisotropy for photo in photos])
+    known = np.isfinite(anisotropies).all(axis=1)
     if known.sum() < MIN_CALIBRATION_PHOTOS:
         return ParameterEstimate("twist.spin_rad_s", None, note=_FEW_EDGES_NOTE)
-    moved = sample_shake_px(smears[known], rng, MONTE_CARLO_SAMPLES)
-    moved *= rng.uniform(
+    shake_px = sample_shake_px(anisotropies[known], rng, MONTE_CARLO_SAMPLES)
+    shake_px *= rng.uniform(
         1, 1 + _UNMEASURED_SHAKE_FACTOR * float(np.mean(~known)), MONTE_CARLO_SAMPLES
     )
     if lens is None or not isinstance(exposure.value, float):
-        missing = "no lens is known" if lens is None else "the files do not say how long it took"
+        reason = "the lens is unknown" if lens is None else "the exposure time is unknown"
         return ParameterEstimate(
-            "twist.spin_rad_s", None, note=_SHAKE_NOTE.format(np.median(moved), missing)
+            "twist.spin_rad_s", None, note=_SHAKE_NOTE.format(np.median(shake_px), reason)
         )
-    found = estimate_from_samples(
-        "twist.spin_rad_s", moved / (lens.to_lens().fx_px * exposure.value)
+    estimate = estimate_from_samples(
+        "twist.spin_rad_s", shake_px / (lens.to_lens().fx_px * exposure.value)
     )
-    return replace(found, note=_SPIN_NOTE)
+    return replace(estimate, note=_SPIN_NOTE)

@@ -1,8 +1,8 @@
-"""The chart: flat greys and straight edges, as a sensor with given numbers would show them.
+"""Simulated test chart of flat greys and straight edges, and the features to compare with photos.
 
-What is measured in photos is measured in pictures of the chart in just the same way; the numbers
-with which both agree are those of the camera (indirect inference, Gourieroux, Monfort and Renault
-1993). So denoising, sharpening, rounding and JPEG need no formulas.
+Photos and chart images are measured in the same way; the parameters with which both agree are those
+of the camera (indirect inference, Gourieroux, Monfort and Renault 1993). So denoising, sharpening,
+rounding and JPEG need no analytic model.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ Floats = NDArray[np.float64]
 _FLAT_PX = (96, 192)
 _CHECKERBOARD_PX = 192
 _SQUARE_PX = 24  # side of a check
-_ROTATION_RAD = 0.2  # of the checks
+_ROTATION_RAD = 0.2  # of the checkerboard
 _OVERSAMPLING = 8
 _DARK_LEVEL, _BRIGHT_LEVEL = 45, 170  # levels of the checks
 _RENDERER_BLUR_PX = 0.47
-"""Standard deviation that the renderer adds at the edges of prints, measured."""
+"""Standard deviation of the renderer's own blur at printed edges, measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class SensorFeatures:
-    """What is measured in a picture to tell its sensor.
+    """Features of an image that determine its sensor.
 
     Attributes:
-        flat_tiles: its flattest tiles.
-        edge_blur_sharpening: medians of blur and sharpening (2,) over its edges; NaN where there are hardly any.
-        blur_anisotropy: how much its blur differs by direction (2,), as ``edges.smear`` has it.
+        flat_tiles: flat tiles.
+        edge_blur_sharpening: (2,) median blur and sharpening of edges; NaN with too few.
+        blur_anisotropy: (2,) result of ``edges.estimate_blur_anisotropy``.
     """
 
     flat_tiles: FlatTiles
@@ -55,11 +55,11 @@ class SensorFeatures:
 
 
 def measure_sensor_features(rgb: NDArray[np.uint8], *, is_color: bool = True) -> SensorFeatures:
-    """Return the marks of a picture.
+    """Measure the sensor features of an image.
 
     Args:
-        rgb: (h, w, 3).
-        is_color: whether its file holds colours.
+        rgb: (h, w, 3) levels.
+        is_color: whether the file stores colour.
     """
     return SensorFeatures(
         extract_flat_tiles(rgb, is_color=is_color), *_measure_edges(rgb, _MAX_ANISOTROPY_EDGES)
@@ -67,7 +67,7 @@ def measure_sensor_features(rgb: NDArray[np.uint8], *, is_color: bool = True) ->
 
 
 def simulate_chart_features(sensor: Sensor) -> SensorFeatures:
-    """Return the marks of the chart as a sensor shows it, whatever its exposure."""
+    """Return the sensor features of the simulated chart, independent of exposure."""
     return SensorFeatures(
         simulate_chart_tiles(sensor),
         *_measure_edges(_render_chart(_make_checkerboard(), sensor), MAX_EDGES),
@@ -75,12 +75,12 @@ def simulate_chart_features(sensor: Sensor) -> SensorFeatures:
 
 
 def simulate_chart_tiles(sensor: Sensor) -> FlatTiles:
-    """Return the flat tiles of the chart alone."""
+    """Return the flat tiles of the simulated chart."""
     return extract_flat_tiles(_render_chart(_make_flat_chart(), sensor))
 
 
 def _measure_edges(rgb: NDArray[np.uint8], max_edges: int) -> tuple[Floats, Floats]:
-    """Return blur and sharpening of the steepest edges, and the smear of so many."""
+    """Return median blur and sharpening of the steepest edges, and the anisotropy of all."""
     grey = np.asarray(cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY), np.uint8)
     edges = find_edges(grey, max_edges)
     steepest, others = (fit_edges(part) for part in (edges[:MAX_EDGES], edges[MAX_EDGES:]))
@@ -92,11 +92,11 @@ def _measure_edges(rgb: NDArray[np.uint8], max_edges: int) -> tuple[Floats, Floa
 
 
 _MIN_EDGES = 6
-_MAX_ANISOTROPY_EDGES = 160  # the steepest are those that are not smeared
+_MAX_ANISOTROPY_EDGES = 160  # more than for sharpness, as the steepest are not blurred by motion
 
 
 def _render_chart(radiance: NDArray[np.float32], sensor: Sensor) -> NDArray[np.uint8]:
-    """Return a picture (h, w, 3) in which light of 1 is white."""
+    """Return an image (h, w, 3) in which a radiance of 1 is white."""
     exposure = float(np.log2(1 / choose_settings(radiance, None).gain))
     exposed = replace(sensor, exposure_ev=exposure, vignetting=0.0)
     return images.decode_image(capture_image(radiance.copy(), exposed).encoded)
@@ -104,24 +104,24 @@ def _render_chart(radiance: NDArray[np.float32], sensor: Sensor) -> NDArray[np.u
 
 @cache
 def _make_flat_chart() -> NDArray[np.float32]:
-    """Return the light (h, w, 3) of flat greys, one in the middle of each bin of levels."""
-    middles = (LEVEL_BINS[1:] + LEVEL_BINS[:-1]) / 2
-    greys = [np.full(_FLAT_PX, light) for light in decode_levels(middles)]
+    """Return the radiance (h, w, 3) of flat greys at the centres of the level bins."""
+    centers = (LEVEL_BINS[1:] + LEVEL_BINS[:-1]) / 2
+    greys = [np.full(_FLAT_PX, light) for light in decode_levels(centers)]
     half = len(greys) // 2
     return _to_grey_rgb(np.hstack([np.vstack(greys[:half]), np.vstack(greys[half:])]))
 
 
 @cache
 def _make_checkerboard() -> NDArray[np.float32]:
-    """Return the light (h, w, 3) of checks that stand askew."""
+    """Return the radiance (h, w, 3) of a rotated checkerboard."""
     y, x = (
         np.mgrid[: _CHECKERBOARD_PX * _OVERSAMPLING, : _CHECKERBOARD_PX * _OVERSAMPLING] + 0.5
     ) / _OVERSAMPLING
     u = x * np.cos(_ROTATION_RAD) + y * np.sin(_ROTATION_RAD)
     v = y * np.cos(_ROTATION_RAD) - x * np.sin(_ROTATION_RAD)
-    bright = (np.floor(u / _SQUARE_PX) + np.floor(v / _SQUARE_PX)) % 2
-    soft = cv2.GaussianBlur(bright, (0, 0), _RENDERER_BLUR_PX * _OVERSAMPLING)
-    share = soft.reshape(_CHECKERBOARD_PX, _OVERSAMPLING, _CHECKERBOARD_PX, _OVERSAMPLING).mean(
+    is_bright = (np.floor(u / _SQUARE_PX) + np.floor(v / _SQUARE_PX)) % 2
+    blurred = cv2.GaussianBlur(is_bright, (0, 0), _RENDERER_BLUR_PX * _OVERSAMPLING)
+    share = blurred.reshape(_CHECKERBOARD_PX, _OVERSAMPLING, _CHECKERBOARD_PX, _OVERSAMPLING).mean(
         axis=(1, 3)
     )
     dark, light = decode_levels(np.array([_DARK_LEVEL, _BRIGHT_LEVEL]))

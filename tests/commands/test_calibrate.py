@@ -74,7 +74,7 @@ def test_a_detector_that_was_asked_then_is_asked_again(photos, tmp_path, capsys)
     assert changes["detector.ood_score"]["photo_counts"] == [3, 3]  # black: nothing is found
     assert changes["detector.confidence"]["photo_counts"] == [0, 0]
     assert main(["drift", str(out), str(photos), "--monitor", "dice-verifier"]) == 2
-    assert "--monitor: other weights answered of the photos of then." in capsys.readouterr().err
+    assert "--monitor: the calibration used other weights." in capsys.readouterr().err
     assert main(["drift", str(out), str(photos), "--monitor", "cards"]) == 2
     assert "no weights 'cards' ship" in capsys.readouterr().err
 

@@ -203,9 +203,9 @@ BAD = [
     (40, {"count": 9}, "--count must be 10 or more, not 9"),
     (
         40, {"factors": ("light/wramth",)},
-        "'light/wramth' is no group or factor that is drawn from a range. Did you mean 'light/warmth'?",
+        "'light/wramth' is not a group or factor with a range. Did you mean 'light/warmth'?",
     ),
-    (40, {"factors": ("table/family",)}, "'table/family' is no group or factor that is drawn from a range."),
+    (40, {"factors": ("table/family",)}, "'table/family' is not a group or factor with a range."),
 ]  # fmt: skip
 
 

@@ -267,8 +267,8 @@ BAD = [
     (WHOLE + "[assets.clutter]\nfoldr = 'objects'", "unknown key 'assets.clutter.foldr'. Did you mean 'folder'? Allowed: files, folder, licence, unit"),
     (WHOLE + "[assets.clutter]\nfolder = 'bop:none'", "'assets.clutter.folder': bop:none is missing. Unpack its models to none/models in the folder of SIM2CAM_REAL."),
     (WHOLE + "[assets.clutter]\nfolder = 'objects'\nfiles = ['mug/*']", "'assets.clutter.files': there is no 'mug/*'. Allowed: block/red.ply, cup/a.stl"),
-    (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', and [assets.clutter] names some. Add it to its options."),
-    (WHOLE + "[domain.distractor]\nshape = 'asset'", "'domain.distractor.shape' can be 'asset', and there is none. Name a folder in [assets.clutter]."),
+    (WHOLE + "[assets.clutter]\nfolder = 'objects'", "'domain.distractor.shape' cannot be 'asset', but [assets.clutter] names assets. Add 'asset' to its options."),
+    (WHOLE + "[domain.distractor]\nshape = 'asset'", "'domain.distractor.shape' can be 'asset', but there are no assets. Name a folder in [assets.clutter]."),
     ("[assets]\nfolder = 'objects'\nunit = 'parsec'", "'assets.unit': Input should be 'm', 'cm', 'mm' or 'in' (found \"parsec\")."),
     ("assets = 'objects'", "'assets': "),
     ("", "no objects to throw. Set a folder of meshes in [assets]."),
@@ -303,11 +303,11 @@ def test_exact_name_precedes_pattern(tmp_path):
 
 
 NOTHING = [
-    ("view.object_px", "'domain.view' takes one of 'die_px' and 'object_px'"),
-    ("layout.object_count", "nothing is thrown: give 'domain.layout.object_count'"),
+    ("view.object_px", "'domain.view' needs exactly one of 'die_px' and 'object_px'"),
+    ("layout.object_count", "no labelled objects: set 'domain.layout.object_count'"),
     (
         "object_surface",
-        "'domain.layout.object_count' asks for some, and 'domain.object_surface' is",
+        "'domain.layout.object_count' requires 'domain.object_surface', which is",
     ),
 ]
 
@@ -322,5 +322,5 @@ def test_incomplete_domain_is_refused(recipe, left_out, message):
 
 def test_only_one_length_sets_camera_distance(recipe):
     both = replace(recipe.domain.view, die_px=Constant(40.0))
-    with pytest.raises(ValueError, match="takes one of"):
+    with pytest.raises(ValueError, match="needs exactly one of"):
         check_domain(replace(recipe.domain, view=both), ["block/red.ply", "cup/a.stl"])

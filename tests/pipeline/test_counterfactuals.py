@@ -174,7 +174,7 @@ WRONG = [
         Intervention({"light/warmht": 1}),
         "unknown factor 'warmht' of light. Did you mean 'warmth'? Allo",
     ),
-    (Intervention({"light/1": 1}), "'light/1': there is one light. Leave out the number"),
+    (Intervention({"light/1": 1}), "'light/1': light has no instances. Remove the number"),
     (Intervention({}, {"light": 1}), "unknown factor '' of light. Allowed: "),
     (
         Intervention({}, {"layout/surface": "floor"}),

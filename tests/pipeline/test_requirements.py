@@ -247,7 +247,7 @@ BAD = [
     ("measure = 'objects'\nwithin = [[1, 2]]\nshares = [1, 2]", "within has 1 strata but 2 shares"),
     ("measure = 'objects'\nwithin = [[1, 2]]\nbudgte = 9", "unknown key 'require.r.budgte'. Did you mean 'budget'? Allowed: budget, measure, shares, value, within"),
     ("value = { kind = 'same', factor = 'layout/surface' }\nwithin = [[1, 2]]", "'require.r.value' needs a number, and can be 'table'."),
-    ("value = { kind = 'same', factor = 'lamp/*/level' }\nwithin = [[1, 2]]", "'require.r.value' is of no instance, so 'lamp/*/level' needs a number for *."),
+    ("value = { kind = 'same', factor = 'lamp/*/level' }\nwithin = [[1, 2]]", "'require.r.value' has no instances, so 'lamp/*/level' needs a number for *."),
     ("value = { kind = 'same', factor = 'lmap/0/level' }\nwithin = [[1, 2]]", "'require.r.value': unknown group 'lmap'. Did you mean 'lamp'?"),
 ]  # fmt: skip
 

@@ -125,7 +125,7 @@ BAD = [
     (TEXT.replace('folder = "skies"', 'fodler = "skies"'), "unknown key 'skies.fodler'. Did you mean 'folder'? Allowed: folder"),
     (TEXT.replace('folder = "skies"', 'folder = "no"'), "no such folder. Check the path."),
     (TEXT.replace("[domain.sky]", '[domain.sky]\npicture = "nono.hdr"'), "'domain.sky.picture' cannot be 'nono.hdr'. Did you mean 'day/noon.hdr'? Allowed: day/noon.hdr, grey.png, none."),
-    (TEXT.replace("low = 0.5, high = 1.0", "low = 0.0, high = 1.0"), "'domain.sky.level' cannot be 0.0. Allowed: numbers of 1e-06 or more."),
+    (TEXT.replace("low = 0.5, high = 1.0", "low = 0.0, high = 1.0"), "'domain.sky.level' cannot be 0.0. Allowed: numbers >= 1e-06."),
 ]  # fmt: skip
 
 

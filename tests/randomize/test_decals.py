@@ -102,7 +102,7 @@ def test_all_places_can_be_told(domain):
     dice = load_recipe("dice").domain
     dice = replace(dice, decal=domain.decal)
     with pytest.raises(
-        ValueError, match=r"'domain\.decal\.on' can be 'carton', and no scene has any"
+        ValueError, match=r"'domain\.decal\.on' can be 'carton', but no scene contains one"
     ):
         check_domain(dice, (), [str(n) for n in range(1, 7)])
     stuck = with_group(dice, "decal", on=Choice(("die", "mat")))
@@ -140,9 +140,9 @@ def test_pictures_are_drawn_by_name_and_recorded(tmp_path):
 
 BAD = [
     ("[domain.decal]\non = 'twisty'", "'domain.decal.on' cannot be 'twisty'. Allowed: "),
-    ("[domain.decal]\non = 'die'", "'domain.decal.on' can be 'die', and no scene has any."),
-    ("[domain.decal]\non = 'mat'\n[domain.layout]\nsurface = 'table'", "'domain.decal.on' can be 'mat', and no scene has any."),
-    ("[domain.decal]\ntext = 'na\u00efve'", "'domain.decal.text' cannot be 'na\u00efve'. Allowed: what is printed, up to 40 letters of ASCII."),
+    ("[domain.decal]\non = 'die'", "'domain.decal.on' can be 'die', but no scene contains one."),
+    ("[domain.decal]\non = 'mat'\n[domain.layout]\nsurface = 'table'", "'domain.decal.on' can be 'mat', but no scene contains one."),
+    ("[domain.decal]\ntext = 'na\u00efve'", "'domain.decal.text' cannot be 'na\u00efve'. Allowed: printable ASCII, up to 40 characters."),
     ("[domain.decal]\nlength = 50", "'domain.decal.length' cannot be 50. Allowed: whole numbers from 1 to 40."),
     ("[domain.decal]\npicture = 'logo.png'", "'domain.decal.picture' cannot be 'logo.png'. Allowed: none."),
     ("[domain.decal]\nwear = 2", "'domain.decal.wear' cannot be 2. Allowed: numbers from 0 to 1."),
@@ -161,6 +161,6 @@ def test_what_cannot_be_is_refused(tmp_path, text, message):
 def test_a_count_needs_its_group(tmp_path):
     path = tmp_path / "r.toml"
     path.write_text("base = 'dice'\n[domain.layout]\ndecal_count = 2\n")
-    message = "'domain.layout.decal_count' asks for some, and 'domain.decal' is missing"
+    message = "'domain.layout.decal_count' requires 'domain.decal', which is missing"
     with pytest.raises(RecipeError, match=re.escape(message)):
         load_recipe(str(path))

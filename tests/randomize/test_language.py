@@ -97,7 +97,7 @@ def test_operators_make_what_recipes_write():
     assert -a == Product((Constant(-1), a))
     assert a / b == Product((a, Power(b, -1)))
     assert 1 / a == Product((Constant(1), Power(a, -1)))
-    with pytest.raises(TypeError, match="NoneType is no distribution and no number"):
+    with pytest.raises(TypeError, match="NoneType is neither a distribution nor a number"):
         a + None
 
 

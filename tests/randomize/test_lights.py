@@ -103,7 +103,7 @@ def test_flicker_and_haze_are_left_out_and_drawn(tmp_path):
 
 
 BAD = [
-    (WINDOW.replace("lamp_count = 1", "lamp_count = 4"), "'domain.light.lamp_count' can be 4: with a window 3 are the most."),
+    (WINDOW.replace("lamp_count = 1", "lamp_count = 4"), "'domain.light.lamp_count' can be 4. Allowed: up to 3 with a window."),
     (WINDOW.replace("hour = 12.0", "hour = 25"), "'domain.window.hour' cannot be 25. Allowed: numbers from 0 to 24."),
     ("[domain.lamp]\ntemperature_k = 500", "'domain.lamp.temperature_k' cannot be 500. Allowed: numbers from 1500 to 20000."),
     ("[domain.lamp]\nflicker = 2", "'domain.lamp.flicker' cannot be 2. Allowed: numbers from 0 to 1."),

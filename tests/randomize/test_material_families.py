@@ -79,11 +79,11 @@ def test_what_glows_is_drawn(domain):
 
 
 BAD = [
-    ("[domain.table]\nmaterial = 'glass'", "'domain.table.material' cannot be 'glass'. Nothing is transparent here. Allowed: brushed_metal, cloth, own, "),
-    ("[domain.mat]\nmaterial = 'translucent'", "'domain.mat.material' cannot be 'translucent'. Nothing is transparent here. "),
+    ("[domain.table]\nmaterial = 'glass'", "'domain.table.material' cannot be 'glass'. Surfaces cannot be transparent. Allowed: brushed_metal, cloth, own, "),
+    ("[domain.mat]\nmaterial = 'translucent'", "'domain.mat.material' cannot be 'translucent'. Surfaces cannot be transparent. "),
     ("[domain.table]\nmaterial = 'wodo'", "'domain.table.material' cannot be 'wodo'. Did you mean 'wood'? Allowed: "),
     ("[domain.table]\ndust = 2", "'domain.table.dust' cannot be 2. Allowed: numbers from 0 to 1."),
-    ("[domain.mat]\nedges = 0.1", "'domain.mat.edges': it has no sides with edges of their own. Leave it out."),
+    ("[domain.mat]\nedges = 0.1", "'domain.mat.edges': the surface has no separate sides with edges. Remove it."),
     ("[domain.table]\npicture = 'oak.jpg'", "'domain.table.picture' cannot be 'oak.jpg'. Allowed: none."),
 ]  # fmt: skip
 

@@ -130,8 +130,8 @@ def test_a_pointing_hand_bends_all_fingers_but_one(domain):
         ("hand", "curl_rad", 2.0, "'domain.hand.curl_rad' cannot be 2.0. Allowed: numbers from 0 to 1.2"),
         ("hand", "left", 1, "'domain.hand.left' cannot be 1. Allowed: true, false"),
         ("cable", "radius_m", 0.5, "'domain.cable.radius_m' cannot be 0.5. Allowed: numbers from 0.0005 to 0.02"),
-        ("paper", "heading", "prix: 5 €", "'domain.paper.heading' cannot be 'prix: 5 €'. Allowed: what is printed, up to 40 letters of ASCII"),
-        ("paper", "heading", 7, "'domain.paper.heading' cannot be 7. Allowed: what is printed, up to 40 letters of ASCII"),
+        ("paper", "heading", "prix: 5 €", "'domain.paper.heading' cannot be 'prix: 5 €'. Allowed: printable ASCII, up to 40 characters"),
+        ("paper", "heading", 7, "'domain.paper.heading' cannot be 7. Allowed: printable ASCII, up to 40 characters"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_refused(domain, group, factor, value, problem):

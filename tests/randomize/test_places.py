@@ -102,7 +102,7 @@ def test_each_instance_has_a_distribution_of_its_own(cubes):
 )  # fmt: skip
 def test_what_all_have_in_common_is_not_of_each(cubes, group, values, place):
     with pytest.raises(
-        ValueError, match=f"^'{place}' is the same for all instances, so it cannot be"
+        ValueError, match=f"^'{place}' is the same for all instances, so it cannot use"
     ):
         check_domain(changed(cubes, group, **values), (), ("blue",))
 
@@ -158,7 +158,7 @@ def test_things_lie_on_every_board_of_a_shelf(cubes, index):
 
 def test_a_shelf_needs_boards(cubes):
     with pytest.raises(
-        ValueError, match=r"be a shelf, and 'domain\.layout\.shelf_count' is missing"
+        ValueError, match=r"be 'shelf', but 'domain\.layout\.shelf_count' is missing"
     ):
         check_domain(changed(cubes, "layout", surface="shelf"), (), COLORS)
 

@@ -145,7 +145,7 @@ BAD = [
     (BEHIND.replace("1.6", "0.1"), "'domain.backdrop.width_m' cannot be 0.1. Allowed: numbers from 0.5 to 10."),
     (BEHIND.replace("quarters", "oak"), "'domain.backdrop.picture' cannot be 'oak.png'. Allowed: none, quarters.png."),
     (BEHIND.replace("height_m", "hight_m"), "unknown key 'domain.backdrop.hight_m'. Did you mean 'height_m'?"),
-    (BEHIND.replace("view/0/", "view/*/"), "'domain.backdrop.azimuth_rad' is of no instance, so 'view/*/azimuth_rad' needs a number for *."),
+    (BEHIND.replace("view/0/", "view/*/"), "'domain.backdrop.azimuth_rad' has no instances, so 'view/*/azimuth_rad' needs a number for *."),
 ]  # fmt: skip
 
 

@@ -165,9 +165,9 @@ def test_recipes_refuse_it_when_they_are_loaded(crate, tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("[domain.twisty_surface]\nrelief = 0.1", "'domain.twisty_surface.relief': facelets share texels, which would look alike. Leave it out."),
-        ("[domain.twisty_surface]\nmaterial = 'wood'", "'domain.twisty_surface.material': facelets share texels, which would look alike. Leave it out."),
-        ("[domain.table]\nedges = 0.1", "'domain.table.edges': it has no sides with edges of their own. Leave it out."),
+        ("[domain.twisty_surface]\nrelief = 0.1", "'domain.twisty_surface.relief': facelets share texels, so the finish would repeat. Remove it."),
+        ("[domain.twisty_surface]\nmaterial = 'wood'", "'domain.twisty_surface.material': facelets share texels, so the finish would repeat. Remove it."),
+        ("[domain.table]\nedges = 0.1", "'domain.table.edges': the surface has no separate sides with edges. Remove it."),
     ],
 )  # fmt: skip
 def test_surfaces_that_cannot_show_it_are_refused(tmp_path, lines, message):

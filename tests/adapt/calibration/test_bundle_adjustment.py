@@ -146,11 +146,13 @@ def test_boards_that_stand_alike_tell_no_lens(noise_px):
     (one,) = see_boards(LENSES["brown_conrady"], 1, rng)
     seen = [
         replace(
-            one, photo=f"{i}.jpg", corners_px=one.corners_px + rng.normal(0, noise_px, one.corners_px.shape)
+            one,
+            photo=f"{i}.jpg",
+            corners_px=one.corners_px + rng.normal(0, noise_px, one.corners_px.shape),
         )
         for i in range(8)
     ]
-    with pytest.raises(LensError, match="the boards stand too much alike to tell a lens"):
+    with pytest.raises(LensError, match="the board poses are too similar to determine a lens"):
         fit_lens(seen, SIZE, rng)
 
 
@@ -162,7 +164,7 @@ def test_boards_of_two_cameras_tell_no_lens():
     )
     seen = [*see_boards(wide, 6, rng), *see_boards(long, 6, rng)]
     with pytest.raises(
-        LensError, match="no one lens explains the boards: their corners are off by"
+        LensError, match="no single lens fits the boards: the RMS error of their corners is"
     ):
         fit_lens(seen, SIZE, rng)
 

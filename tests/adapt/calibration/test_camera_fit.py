@@ -125,29 +125,29 @@ def bad_finding(*parts):
 
 NAMES = ["fx_px", "fy_px", "cx_px", "cy_px", "k1"]
 LENS_NAMES = (
-    "lens: names of a lens brown_conrady are fx_px, fy_px, cx_px, cy_px and of k1, k2, p1, p2, k3, each once. "
+    "lens: parameters of a brown_conrady lens must be fx_px, fy_px, cx_px, cy_px and any of k1, k2, p1, p2, k3, each once. "
     "Calibrate again."
 )
 BAD = [
     ("", "not JSON"),
-    ("[1]", "not what sim2cam calibrate writes (version None, not 4). Calibrate again."),
-    ({"version": 3}, "not what sim2cam calibrate writes (version 3, not 4). Calibrate again."),
+    ("[1]", "not a camera file of version 4 (found None). Calibrate again."),
+    ({"version": 3}, "not a camera file of version 4 (found 3). Calibrate again."),
     (
         {"width": 0},
-        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+        ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate",
     ),
     (
         {"boards": -1},
-        ": width, height and photos are 1 or more, boards and border 0 or more. Calibrate",
+        ": width, height and photos must be 1 or more, boards and border_px 0 or more. Calibrate",
     ),
     ({"colour": 1}, "colour: Unexpected keyword argument (found 1). Calibrate again."),
     (bad_finding({"color": 1}), "estimates[0].color: Unexpected keyword argument (found 1). "),
     (bad_lens(color=1), "lens.color: Unexpected keyword argument (found 1). Calibrate again."),
     (
         bad_finding({"name": "sensor.blurr_px"}),
-        "estimates: 'sensor.blurr_px' is no number of a camera. Did you mean 'sensor.blur_px'",
+        "estimates: unknown parameter 'sensor.blurr_px'. Did you mean 'sensor.blur_px'",
     ),
-    (bad_finding({}, {}), ": estimates: sensor.blur_px is there twice. Calibrate again."),
+    (bad_finding({}, {}), ": estimates: duplicate sensor.blur_px. Calibrate again."),
     (
         bad_finding({"ci95": [0.9, 0.6]}),
         "estimates[0]: sensor.blur_px is 0.7, outside its interval 0.9 to 0.6. Calibrate again.",
@@ -162,15 +162,15 @@ BAD = [
     ),
     (
         bad_finding({"photo_std": -1}),
-        "estimates[0]: spread of sensor.blur_px is 0 or more, not -1.0. Calibrate again.",
+        "estimates[0]: photo_std of sensor.blur_px must be 0 or more, not -1.0. Calibrate again.",
     ),
     (
         bad_finding({"value": 51}),
-        "estimates: sensor.blur_px is 0 to 50, not 51.0. Calibrate again.",
+        "estimates: sensor.blur_px must be from 0 to 50, not 51.0. Calibrate again.",
     ),
     (
         bad_finding({"value": "wide"}),
-        "estimates: sensor.blur_px is 0 to 50, not wide. Calibrate again.",
+        "estimates: sensor.blur_px must be from 0 to 50, not wide. Calibrate again.",
     ),
     (
         bad_finding({"value": float("nan")}),
@@ -178,11 +178,11 @@ BAD = [
     ),
     (
         bad_finding({"name": "sensor.processing.jpeg_subsampling", "value": "411"}),
-        "estimates: sensor.processing.jpeg_subsampling is 444, 422, 420, not 411. Calibrate again.",
+        "estimates: sensor.processing.jpeg_subsampling must be one of 444, 422, 420, not 411. Calibrate again.",
     ),
     (
         bad_finding({"name": "sensor.file_format", "value": "gif"}),
-        "estimates: sensor.file_format is jpeg, png, not gif. Calibrate again.",
+        "estimates: sensor.file_format must be one of jpeg, png, not gif. Calibrate again.",
     ),
     (bad_lens(parameter_names=[*NAMES, "k7"]), LENS_NAMES),
     (bad_lens(parameter_names=[*NAMES, "k1"]), LENS_NAMES),
@@ -197,43 +197,46 @@ BAD = [
     ),
     (
         bad_lens(covariance=(-np.eye(6)).tolist()),
-        "lens: covariance of a lens has no standard deviations.",
+        "lens: lens covariance must be symmetric and positive semidefinite.",
     ),
     (
         bad_lens(covariance=np.triu(np.ones((6, 6))).tolist()),
-        "lens: covariance of a lens has no standard deviations. Calibrate again.",
+        "lens: lens covariance must be symmetric and positive semidefinite. Calibrate again.",
     ),
     (
         {"sensor_samples": {"sensor.vignetting": [0.1]}},
-        "sensor_samples: 'sensor.vignetting' is none of theirs. Did you mean ",
+        "sensor_samples: unknown parameter 'sensor.vignetting'. Did you mean ",
     ),
     (
         {"sensor_samples": {"sensor.denoise": [0.1, 1.2]}},
-        "sensor_samples: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+        "sensor_samples: sensor.denoise needs one or more values from 0 to 1. Calibrate again.",
     ),
     (
         {"sensor_samples": {"sensor.denoise": []}},
-        "sensor_samples: sensor.denoise is 0 to 1, of one sensor or more. Calibrate again.",
+        "sensor_samples: sensor.denoise needs one or more values from 0 to 1. Calibrate again.",
     ),
     (
         {"sensor_samples": {"sensor.denoise": [0.1], "sensor.blur_px": [0.1, 0.2]}},
-        "sensor_samples: every number has as many values as the others. Calibrate again.",
+        "sensor_samples: all parameters must have equally many values. Calibrate again.",
     ),
     ({"width": "wide"}, "width: Input should be a valid integer"),
     ({"estimates": 5}, "estimates: "),
-    ({"statistics": {"sensor.blur_px": [[1.0], [None]]}}, "statistics: sensor.blur_px has a row"),
+    (
+        {"statistics": {"sensor.blur_px": [[1.0], [None]]}},
+        "statistics: sensor.blur_px must have one row",
+    ),
     ({"statistics": {"sensor.blur_px": [["wide"]] * 12}}, "Input should be a valid number"),
     (
         {"lens": fit().to_json()["lens"] | {"kind": "pinhole"}},
-        "a lens is of brown_conrady, rational",
+        "lens kind must be one of brown_conrady, rational",
     ),
     (
         {"lens": fit().to_json()["lens"] | {"covariance": [[1.0]]}},
-        "6 names of a lens have 6 numbers",
+        "6 lens parameters need 6 values",
     ),
     (
         {"lens": fit().to_json()["lens"] | {"parameter_names": ["fx_px"]}},
-        "1 names of a lens have 1 numbers",
+        "1 lens parameters need 1 values",
     ),
 ]
 
@@ -530,8 +533,8 @@ def test_responses_are_those_of_white_as_the_camera_has_it(tmp_path, monkeypatch
 def seen(**parts):
     """A photo of which nothing else is seen."""
     return SimpleNamespace(
-        sensor_features=SimpleNamespace(blur_anisotropy=parts.get("smear", (np.nan, np.nan))),
-        row_profile=parts.get("rows", np.zeros(240)),
+        sensor_features=SimpleNamespace(blur_anisotropy=parts.get("anisotropy", (np.nan, np.nan))),
+        row_profile=parts.get("row_profile", np.zeros(240)),
     )
 
 
@@ -548,15 +551,15 @@ def test_no_exposure_is_shorter_than_none():
 def test_hands_turn_the_camera_as_fast_as_they_move_the_picture():
     rng = np.random.default_rng(1)
     x, y = rng.normal(0, 3.0, (2, 200))  # pixels
-    photos = [seen(smear=(s, 1e-4)) for s in (x**2 - y**2) / 24]
+    photos = [seen(anisotropy=(s, 1e-4)) for s in (x**2 - y**2) / 24]
     exposure = ParameterEstimate("shutter.exposure_s", 0.02, (0.02, 0.02))
     told = estimate_spin(photos, exposure, lens(), rng)
     assert told.ci95[0] < 3.0 / (500 * 0.02) < told.ci95[1]
     assert told.value == pytest.approx(0.3, rel=0.2)
     missing = {
-        "no lens is known": (photos, exposure, None),
-        "the files do not say how long it took": (photos, ParameterEstimate("x", None), lens()),
-        "too few photos have clear edges both ways": (photos[:2], exposure, lens()),
+        "the lens is unknown": (photos, exposure, None),
+        "the exposure time is unknown": (photos, ParameterEstimate("x", None), lens()),
+        "too few photos have clear edges in both directions": (photos[:2], exposure, lens()),
     }
     for words, parts in missing.items():
         untold = estimate_spin(*parts, rng)
@@ -569,13 +572,14 @@ def test_bands_tell_how_long_rows_take_to_read_as_far_as_mains_are_known():
     place = (np.arange(240) + 0.5) / 240
     photos = [
         seen(
-            rows=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform())) + rng.normal(0, 0.01, 240)
+            row_profile=0.1 * np.cos(2 * np.pi * (3.0 * place + rng.uniform()))
+            + rng.normal(0, 0.01, 240)
         )
         for _ in range(6)
     ]
     told = estimate_readout(photos, rng)
     assert told.ci95 == pytest.approx((3.0 / 120, 3.0 / 100), rel=0.05)
-    assert told.note.startswith("3.0 bands to a picture")
+    assert told.note.startswith("3.0 bands per image")
     for few in (photos[:2], [seen()] * 6):
         untold = estimate_readout(few, rng)
         assert (untold.value, untold.ci95) == (None, None)
@@ -666,7 +670,7 @@ def test_too_few_boards_of_a_camera_held_one_way_say_so(tmp_path):
     )
     assert lens is None
     assert found.note.startswith(
-        "of 4 photos of a board no more than 2 have one EXIF orientation, 4 are needed."
+        "of 4 photos of a board at most 2 have the same EXIF orientation, and 4 are required."
     )
 
 
@@ -744,13 +748,13 @@ def test_draws_near_none_of_a_thing_mean_none(low, high, ends):
     }
 
 
-@pytest.mark.parametrize(("photos", "words"), [(1, "1 photo tells it"), (2, "2 photos tell it")])
+@pytest.mark.parametrize(("photos", "words"), [(1, "1 usable photo"), (2, "2 usable photos")])
 def test_fewer_photos_than_tell_a_camera_say_so_of_every_number(tmp_path, photos, words):
     light = np.random.default_rng(0).integers(40, 200, (80, 96, 3)).astype(np.uint8)
     for number in range(photos):
         write_bytes(tmp_path / f"{number}.jpg", images.encode_jpeg(light, 90))
     found = calibrate(tmp_path, None, np.random.default_rng(0))
-    few = f"{words}, 3 are needed. Take 10 photos or more."
+    few = f"{words}, 3 are required. Take 10 photos or more."
     for name in ("exposure_ev", "red_gain", "full_well_e", "blur_px", "processing.chroma_blur_px"):
         assert (
             found.get_estimate(f"sensor.{name}").value,
@@ -774,7 +778,7 @@ def test_grey_photos_say_that_they_have_no_colour(tmp_path):
     )  # fmt: skip
     for name in names:
         assert found.get_estimate(name).value is None
-        assert found.get_estimate(name).note == "the photos have no colour. Take them in colour."
+        assert found.get_estimate(name).note == "the photos have no colour. Take colour photos."
     assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
@@ -810,7 +814,7 @@ def test_jpegs_of_another_kind_are_no_files_that_are_no_jpegs(tmp_path):
         (tmp_path / f"{number}.jpg").write_bytes(data.tobytes())
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     note = found.get_estimate("sensor.processing.jpeg_subsampling").note
-    assert note.startswith("colours are stored in another way than 4:4:4, 4:2:2 or 4:2:0.")
+    assert note.startswith("chroma subsampling is not 4:4:4, 4:2:2 or 4:2:0.")
     assert found.get_estimate("sensor.jpeg_quality").value == 90
 
 
@@ -835,10 +839,10 @@ def test_photos_that_no_sensor_is_like_say_so(tmp_path):
         write_bytes(tmp_path / f"{number}.jpg", data)
     found = calibrate(tmp_path, None, np.random.default_rng(0))
     notes = {f.name.rsplit(".")[-1]: f.note for f in found.estimates}
-    unlike = "no sensor that is tried shows noise and edges as these photos do."
+    unlike = "no simulated sensor reproduces the noise and edges of these photos."
     assert notes["red_response"].startswith(unlike)
     assert notes["chroma_blur_px"].startswith(unlike)
-    assert notes["full_well_e"].startswith("the noise that is left fits many sensors.")
+    assert notes["full_well_e"].startswith("the remaining noise fits many sensors.")
 
 
 def test_every_finding_that_recipes_take_is_a_factor():

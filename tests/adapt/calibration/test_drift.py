@@ -146,7 +146,7 @@ def test_without_a_detector_none_is_compared(witnessed, tmp_path):
 
 @pytest.mark.parametrize(("then", "which"), [("", "no detector"), ("b", "other weights")])
 def test_a_detector_that_was_not_asked_then_is_refused(fit, tmp_path, then, which):
-    with pytest.raises(UsageError, match=f"--monitor: {which} answered of the photos of then"):
+    with pytest.raises(UsageError, match=f"--monitor: the calibration used {which}"):
         detect_drift(
             replace(fit, monitor_digest=then), tmp_path, None, np.random.default_rng(0),
             monitor=DetectorMonitor("a", brightness),
@@ -159,7 +159,7 @@ def test_one_photo_tells_nothing_and_says_how_many_would(fit, tmp_path):
     red = next(c for c in found.shifts if c.name == "sensor.red_gain")
     assert (red.status, red.shift, red.p_value) == ("undetermined", None, None)
     assert red.note == (
-        "told by 16 photos then, 1 now, where 3 are needed. Take photos of what was photographed before."
+        "16 usable photos before, 1 now; 3 are required. Take photos of the same scenes as before."
     )
 
 
@@ -170,7 +170,7 @@ def test_photos_of_another_size_are_not_compared_pixel_by_pixel(fit, tmp_path):
     found = detect_drift(fit, tmp_path, None, np.random.default_rng(0))
     by_name = {change.name: change for change in found.shifts}
     assert by_name["camera"].status == "drifted"
-    assert by_name["camera"].note == "256x192 then, 128x96 now"
+    assert by_name["camera"].note == "256x192 before, 128x96 now"
     assert by_name["sensor.blur_px"].status == by_name["lens"].status == "undetermined"
     assert by_name["sensor.blur_px"].note.startswith("the photos have another size.")
     assert by_name["sensor.jpeg_quality"].status == "stable"
@@ -188,7 +188,7 @@ def test_new_software_is_told_from_the_files_and_other_cameras_are_left_out(fit,
     found = detect_drift(older, tmp_path, None, np.random.default_rng(0))
     assert found.other_cameras == {"100x100": 5}
     assert found.drifted[0] == "software"
-    assert found.shifts[0].note == "2.0 then, 2.1 now"
+    assert found.shifts[0].note == "2.0 before, 2.1 now"
     unknown = detect_drift(fit, tmp_path, None, np.random.default_rng(0))
     assert "software" not in unknown.drifted
 
@@ -200,7 +200,7 @@ def test_a_camera_without_traits_says_so(tmp_path):
         found = drifted(camera, tmp_path, count=1)
         assert {change.status for change in found.shifts} == {"undetermined"}
         assert all("Calibrate again" in change.note for change in found.shifts)
-    with pytest.raises(ValueError, match="blur_px has a row, as long as others, of each photo"):
+    with pytest.raises(ValueError, match="blur_px must have one row per photo, all of one length"):
         replace(bare, statistics={"sensor.blur_px": ((1.0,),)})
 
 
@@ -276,11 +276,11 @@ def test_lenses_are_compared_in_photos_that_were_held_alike():
     photos = seen_boards(see_boards(LENS, 14, rng), [1, 3] * 7)
     (lens,) = (c for c in compare_photos(fit, photos, SIZE, rng) if c.name == "lens")
     assert (lens.status, lens.photo_counts) == ("stable", (14, 7))
-    assert lens.note.startswith("Left out: 7 photos of a board, as the camera was held another")
+    assert lens.note.startswith("Excluded: 7 photos of a board with another EXIF orientation")
     few = compare_photos(fit, photos[1::2], SIZE, rng)
     (lens,) = (c for c in few if c.name == "lens")
     assert (lens.status, lens.photo_counts) == ("undetermined", (14, 0))
-    assert "too few boards now" in lens.note
+    assert "too few boards in the new photos" in lens.note
     older = compare_photos(replace(fit, orientation=None), photos[::2], SIZE, rng)
     assert next(c for c in older if c.name == "lens").photo_counts == (14, 7)
 
@@ -314,9 +314,9 @@ def test_every_trait_that_is_not_told_says_why(photos):
     (only,) = classify_shifts(
         [ParameterShift(CAMERA_STATISTICS[0].name, "", "undetermined", photo_counts=photos)]
     )
-    assert only.note.startswith(f"told by {photos[0]} photos then, {photos[1]} now")
-    assert f"{photos[1]} are needed" not in only.note
-    assert "Calibrate again" in only.note or "are needed. Take" in only.note
+    assert only.note.startswith(f"{photos[0]} usable photos before, {photos[1]} now")
+    assert f"{photos[1]} are required" not in only.note
+    assert "Calibrate again" in only.note or "are required. Take" in only.note
 
 
 def test_traits_are_fields_of_the_camera_and_of_what_is_calibrated():
@@ -362,7 +362,7 @@ def test_a_lens_that_was_knocked_is_told_from_one_that_was_not():
     assert 0 < moved.ci95[0] < moved.shift < moved.ci95[1]
     few = compare_lens(fit, see_boards(LENS, 3, rng), SIZE, rng)
     assert few.status == "undetermined"
-    assert few.note.startswith("too few boards now. Take 15 photos")
+    assert few.note.startswith("too few boards in the new photos. Take 15 photos")
 
 
 def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
@@ -377,9 +377,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
     monkeypatch.setattr("sim2cam.adapt.calibration.drift.refit_lens", fails)
     change = compare_lens(fit, see_boards(LENS, 12, rng), SIZE, rng)
     assert (change.status, change.shift, change.p_value) == ("undetermined", None, None)
-    assert change.note.startswith(
-        "no brown_conrady lens, as it was then, explains where corners of the"
-    )
+    assert change.note.startswith("no brown_conrady lens fits the corners of the boards.")
 
 
 def test_a_lens_that_does_not_see_the_whole_picture_has_moved_by_no_number(monkeypatch):
@@ -392,7 +390,7 @@ def test_a_lens_that_does_not_see_the_whole_picture_has_moved_by_no_number(monke
     change = compare_lens(fit, boards, SIZE, rng)
     assert (change.shift, change.ci95) == (None, None)
     assert change.p_value < ALPHA
-    assert change.note.startswith("the lens of now does not see the whole picture.")
+    assert change.note.startswith("the new lens does not cover the whole image.")
 
 
 def test_photos_of_another_camera_without_a_name_are_left_out(fit, tmp_path):

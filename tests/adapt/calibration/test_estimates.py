@@ -46,7 +46,7 @@ def test_photos_that_agree_are_sure_and_unknown_ones_count_for_nothing():
     rng = np.random.default_rng(0)
     assert estimate_parameter("x", [2.0, 2.0, np.nan, 2.0], rng).ci95 == (2.0, 2.0)
     assert estimate_parameter("x", [2.0, np.nan, 2.0], rng).note.startswith(
-        "2 photos tell it, 3 are needed."
+        "2 usable photos, 3 are required."
     )
     assert estimate_parameter("x", [np.nan], rng, missing_note="why").note == "why"
 

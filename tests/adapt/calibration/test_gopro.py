@@ -23,17 +23,17 @@ SIZE = (1280, 960)
 def by_opencv(sightings):
     """Returns OpenCV's error, camera matrix and distortion."""
     points = [s.points_m.astype(np.float32) for s in sightings]
-    pixels = [s.pixels.astype(np.float32) for s in sightings]
+    pixels = [s.corners_px.astype(np.float32) for s in sightings]
     return cv2.calibrateCamera(points, pixels, SIZE, None, None)[:3]
 
 
 def off_px(sighting, matrix, bends):
     """Returns the mean squared error of a photo under OpenCV's camera, its board at its best."""
-    known = sighting.points_m, sighting.pixels, matrix, bends
+    known = sighting.points_m, sighting.corners_px, matrix, bends
     _, turn, place = cv2.solvePnP(*known)
     turn, place = cv2.solvePnPRefineLM(*known, turn, place)
     expected, _ = cv2.projectPoints(sighting.points_m, turn, place, matrix, bends)
-    return float(((expected.reshape(-1, 2) - sighting.pixels) ** 2).sum(axis=-1).mean())
+    return float(((expected.reshape(-1, 2) - sighting.corners_px) ** 2).sum(axis=-1).mean())
 
 
 @pytest.mark.real

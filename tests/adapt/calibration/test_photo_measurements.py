@@ -78,7 +78,7 @@ def test_words_of_exif_are_shown_as_words_and_are_no_numbers(tmp_path):
     )
     (photo,), _ = measure_photos([capture], None, silent)
     untold = estimate_shutter([photo], [capture], None, np.random.default_rng(0))[0]
-    assert untold.note.startswith("the files do not say how long they were exposed.")
+    assert untold.note.startswith("the files contain no exposure time.")
 
 
 def test_cameras_in_one_folder_are_told_apart(tmp_path):
@@ -175,7 +175,7 @@ def test_files_that_do_not_say_what_took_them_are_told_apart_by_how_they_are_wri
 
 
 ODD = {
-    "a.heic": (b"\0" * 40, "HEIC is not read. Export it as JPEG, unedited."),
+    "a.heic": (b"\0" * 40, "HEIC is not supported. Export it as JPEG without edits."),
     "b.jpg": (
         b"\xff\xd8\xff",
         "not an image. Supported: JPEG, PNG, BMP, TIFF, WebP, PPM, TGA, JPEG 2000.",
@@ -201,7 +201,7 @@ def test_what_is_no_photo_is_left_out_and_says_why(tmp_path):
         captures, refused = list_photo_files(tmp_path)
     assert [capture.path.name for capture in captures] == ["good.jpg"]
     expected = {name: reason for name, (_, reason) in ODD.items()} | {
-        "d.png": "1x1 pixels are no photo. Both sides have 64 or more.",
+        "d.png": "too small: 1x1 pixels. Both sides need 64 or more.",
         "e.png": "10000x10001: more than 64000000 pixels. Scale it down.",
     }
     assert refused == expected

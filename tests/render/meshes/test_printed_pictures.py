@@ -134,7 +134,7 @@ def test_labels_are_drawn_with_their_pictures(tmp_path):
     [
         (
             "[domain.card]\nface = 'AS'\npictured = true",
-            "'domain.card.pictured': [pictures] has none of AS. Name files as the faces: AS.jpg.",
+            "'domain.card.pictured': [pictures] lacks AS. Name image files after the faces: AS.jpg.",
         ),
         (
             "[domain.card]\npictured = 2",
