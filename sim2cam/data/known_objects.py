@@ -112,7 +112,7 @@ def stack_symmetry_rotations(objects: Iterable[ObjectGeometry]) -> Floats:
     rotations = [geometry.compute_symmetry_rotations() for geometry in objects]
     max_count = max(map(len, rotations))
     return np.stack(
-        [np.concatenate([t, t[:1].repeat(max_count - len(t), axis=0)]) for t in rotations]
+        [np.concatenate([r, r[:1].repeat(max_count - len(r), axis=0)]) for r in rotations]
     )
 
 

@@ -134,9 +134,9 @@ def _drop_duplicate_links(links: Sequence[Path], files: Sequence[Path]) -> list[
 
 def _walk_folders(root: Path, datasets: list[Path]) -> Iterator[Path]:
     """Yield a folder and its subfolders once each, links last; add sim2cam datasets to ``datasets`` instead."""
-    waiting, links, seen = deque([root]), deque[Path](), set[tuple[int, int]]()
-    while waiting or links:
-        folder = waiting.popleft() if waiting else links.popleft()
+    queue, links, visited = deque([root]), deque[Path](), set[tuple[int, int]]()
+    while queue or links:
+        folder = queue.popleft() if queue else links.popleft()
         try:
             status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -144,16 +144,16 @@ def _walk_folders(root: Path, datasets: list[Path]) -> Iterator[Path]:
             raise InputError(
                 folder, f"cannot be read ({error.strerror}). Check the path."
             ) from error
-        if (status.st_dev, status.st_ino) in seen:
+        if (status.st_dev, status.st_ino) in visited:
             continue
-        seen.add((status.st_dev, status.st_ino))
+        visited.add((status.st_dev, status.st_ino))
         if folder != root and (folder / HEADER).is_file():
             datasets.append(folder)
             continue
         yield folder
         for entry in entries:
             if entry.name[0] != "." and entry.is_dir():
-                (links if entry.is_symlink() else waiting).append(Path(entry.path))
+                (links if entry.is_symlink() else queue).append(Path(entry.path))
 
 
 def _find_pixel_maps(root: Path, paths: Sequence[Path]) -> set[Path]:
@@ -210,7 +210,9 @@ def _suggest_coco_files(root: Path) -> str:
 def _format_coco_files(root: Path) -> str:
     """Return the names of the COCO files in a folder or its ``annotations/``."""
     files = (
-        p for subfolder in (".", "annotations") for p in sorted((root / subfolder).glob("*.json"))
+        coco_path
+        for subfolder in (".", "annotations")
+        for coco_path in sorted((root / subfolder).glob("*.json"))
     )
     names = [str(path.relative_to(root)) for path in files if _looks_like_coco(path)]
     return ", ".join(names[:_MAX_SHOWN]) + (
