@@ -411,7 +411,7 @@ def test_judges_that_will_choose_nothing_among_pairs_are_told_before_the_start(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--validation", "real.json"], "image real0.png is trained on too, as real0.png"),
+        (["--validation", "real.json"], "image real0.png is a training image too, as real0.png"),
         (["--validation", "photos"], "photos: pictures of --validation have no labels, so nothing can be asked of them."),
         (["--validation", "dev.json", "--method", "mkl"],
          "--validation: mkl is fitted, so there are no weights to choose from. Leave it out."),

@@ -93,8 +93,8 @@ BAD = [
     ("chessboard:9x6:4x4_50:0.7", "chessboards are found without it"),
     ("charuco:8x6", "it is PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, as charuco:8x6:4x4_50:0.7"),
     ("charuco:8:4x4_50:0.7", "it is PATTERN:COLUMNSxROWS"),
-    ("charuco:8x6:4x4:0.7", "Allowed: up to 1, of 4x4_50"),
-    ("markers:60x60:4x4_50:0.7", "needs 3600 markers, and 4x4_50 has 50"),
+    ("charuco:8x6:4x4:0.7", "Allowed: up to 1, and 4x4_50"),
+    ("markers:60x60:4x4_50:0.7", "needs 3600 markers, but 4x4_50 has 50"),
 ]
 
 

@@ -238,5 +238,5 @@ def test_json_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_what_is_no_json_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="set does not go into JSON"):
+    with pytest.raises(TypeError, match="set cannot be encoded as JSON"):
         write_json(tmp_path / "facts.json", {"a": {1}})

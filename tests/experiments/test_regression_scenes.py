@@ -317,7 +317,7 @@ def test_scenes_of_files_need_their_recipe(things, tmp_path):
 def test_what_cannot_be_kept_is_refused(sim, kept, tmp_path):
     for sample, options, message in (
         (sim / "000009", {}, "no sample '000009'. Did you mean '000003'? Allowed: 000000, "),
-        (tmp_path / "000000", {}, "no data set: there is no dataset.json in it."),
+        (tmp_path / "000000", {}, "not a dataset: it has no dataset.json."),
         (sim / "000000", {"name": "../x"}, "--name ../x: give a plain name, without a folder."),
         (sim / "000003", {}, "sim-000003.json: is a case already. Choose another --name."),
     ):

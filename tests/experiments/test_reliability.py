@@ -141,7 +141,7 @@ def test_development_captures_that_are_trained_on_are_refused(sim, coco, tmp_pat
     flags = ["--data", str(sim.root), "--validation", str(coco), "--out", str(out)]
     assert main(["train", "dice", *flags]) == 1
     said = capsys.readouterr().err
-    assert f"image {first} is trained on too, as {sim.samples[0].name}: " in said
+    assert f"image {first} is a training image too, as {sim.samples[0].name}. " in said
     assert not out.exists()
 
 

@@ -239,7 +239,7 @@ BAD = [
         "--variants: no variant or group 'real-7'. Did you mean 'real-5'?",
     ),
     (["--steps", "0"], "steps must be 1 or more, not 0"),
-    (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
+    (["--sessions", "day"], "--sessions day is invalid. Allowed: folder, FILE.csv:COLUMN, or the"),
     (["--device", "gpu"], "--device gpu is not known. Allowed: cpu, cuda, cuda:0"),
     (["--map", "one"], "--map one: give REAL=SIM, the two names of a category."),
 ]

@@ -135,7 +135,7 @@ def test_categories_that_no_object_has_are_told(recipe, renamed, tmp_path, capsy
         (
             {"1": "one"},
             True,
-            "category 'one' is not one of those told apart: 1, 2, 3, 4, 5, 6. Add --map one=NAME",
+            "the detector has no category 'one', only 1, 2, 3, 4, 5, 6. Add --map one=NAME",
         ),
     ],
 )

@@ -190,7 +190,7 @@ def test_recorded_gains_follow_the_light_with_the_lag_that_was_drawn(recipe, fil
         min(exposures),
         max(exposures),
     )
-    assert "Gains of films" in card.to_markdown()
+    assert "Gains of sequences" in card.to_markdown()
     answer = run_query(
         lagging, "SELECT frame_index, exposure_gain, red_gain FROM samples ORDER BY name"
     )

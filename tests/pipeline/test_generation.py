@@ -76,7 +76,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(plain, tmp_path):
     assert child.wait() == -signal.SIGKILL
     assert list(root.glob("shards/*.part"))
     assert [problem.message for problem in check_dataset(root).problems] == [
-        "incomplete: 0 of 20 samples are there. Run its command again with --resume."
+        "incomplete: 0 of 20 samples exist. Run its command again with --resume."
     ]
     subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
     assert bytes_of(root) == bytes_of(plain)
@@ -235,7 +235,7 @@ def test_a_larger_count_extends(plain, tmp_path):
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
     shutil.rmtree(tmp_path / "d/shards/000001")
     assert [problem.message for problem in check_dataset(tmp_path / "d").problems] == [
-        "incomplete: 16 of 20 samples are there. Run its command again with --resume."
+        "incomplete: 16 of 20 samples exist. Run its command again with --resume."
     ]
 
 

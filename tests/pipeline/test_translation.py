@@ -115,7 +115,7 @@ def test_an_interrupted_translation_is_found_incomplete(reinhard, sim, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         apply(reinhard, sim, tmp_path / "adapted", progress=interrupt)
     assert [problem.message for problem in check_dataset(tmp_path / "adapted").problems] == [
-        "incomplete: 16 of 24 samples are there. Run its command again with --resume."
+        "incomplete: 16 of 24 samples exist. Run its command again with --resume."
     ]
     apply(reinhard, sim, tmp_path / "adapted", resume=True)
     assert check_dataset(tmp_path / "adapted").problems == ()
