@@ -345,10 +345,10 @@ BAD = {
         resume,
         ": holds 'a.jpg', which is no part of a data set. Choose another --out.",
     ),
-    "output holds another data set": (
+    "output holds another dataset": (
         data_set,
         resume_other,
-        "/data: holds another data set: seed is 0, not 7. Choose another --out or add --overwrite.",
+        "/data: holds another dataset: seed is 0, not 7. Choose another --out or add --overwrite.",
     ),
     "disk is full at a shard": (
         data_set,

@@ -132,7 +132,7 @@ def test_what_has_no_pose_to_learn_is_refused(make, name, labels, header, text):
 
 def test_a_broken_header_is_named(make):
     data = make(label(), objects={"brick": {"categories": "brick", "symmetries": NONE}})
-    with pytest.raises(InputError, match=r"dataset\.json: .* Render the data set again\.$"):
+    with pytest.raises(InputError, match=r"dataset\.json: .* Render the dataset again\.$"):
         read_object_geometries([data])
 
 

@@ -78,7 +78,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
     if part == "val" and layout in (as_coco, as_coco_itself):
         (tmp_path / "readme.json").write_text("{}")  # which is no part
     with pytest.warns(
-        RepairWarning, match=r": reading \w+, leaving out \w+, \w+\. --split"
+        RepairWarning, match=r": reading \w+, leaving out \w+, \w+\. Choose"
     ) as caught:
         assert stems(read_real_images(tmp_path, roles=uses)) == [part]
     assert len(caught) == 1

@@ -85,7 +85,7 @@ def test_parents_that_lead_back_are_told(native, adapted, tiny):
         read_dataset(native)
 
 
-AGAIN = "Generate the data set again."
+AGAIN = "Generate the dataset again."
 RESUME = "Run its command again with --resume to replace damaged shards."
 
 
@@ -183,7 +183,7 @@ def test_a_line_that_is_no_table_is_told(native, text, problem):
 
 def test_a_data_set_without_samples_is_told(native):
     shutil.rmtree(native / "shards")
-    with pytest.raises(InputError, match=r"holds no samples\. Run its command again with --resume"):
+    with pytest.raises(InputError, match=r"the dataset has no samples\. Run its command again with --resume"):
         read_dataset(native)
 
 
@@ -296,7 +296,7 @@ def test_what_json_has_no_word_for_is_refused(native, tiny, word):
     tiny.edit_lines(path, with_first("visible_fraction", float(word)))
     with pytest.raises(InputError) as caught:
         read_dataset(native)
-    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is no number). {RESUME}"
+    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is not a number). {RESUME}"
 
 
 def test_a_negative_area_is_refused(native, tiny):

@@ -121,7 +121,7 @@ def test_categories_are_united_and_folders_of_one_name_numbered(native):
 def test_one_is_left_alone_and_none_is_refused(native):
     one = read_dataset(native)
     assert merge_datasets([one]) is one
-    with pytest.raises(UsageError, match="no data set to merge"):
+    with pytest.raises(UsageError, match="no dataset to merge"):
         merge_datasets([])
 
 

@@ -257,7 +257,7 @@ def test_broken_tracks_are_told(copied):
     path = copied / "shards/000000/tracks/000000.json"
     path.write_text("{}")
     whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
-    assert f"{path}: instance_id is missing. Generate the data set again." in whats
+    assert f"{path}: instance_id is missing. Generate the dataset again." in whats
 
 
 def test_coverage_is_whole_only_where_nothing_moves(film):

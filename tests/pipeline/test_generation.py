@@ -224,7 +224,7 @@ def test_resume_takes_categories_that_were_added(tmp_path):
         progress=lambda *_: None,
     )  # fmt: skip
     assert dataset.categories == more.categories
-    with pytest.raises(OutputError, match="holds another data set: categories is"):
+    with pytest.raises(OutputError, match="holds another dataset: categories is"):
         make(tmp_path / "d", count=4, resume=True)
 
 
@@ -247,7 +247,7 @@ def test_one_sample_can_be_made_alone(plain):
 
 
 def test_another_seed_is_refused(plain):
-    with pytest.raises(OutputError, match=r"holds another data set: seed is 0, not 1\. "):
+    with pytest.raises(OutputError, match=r"holds another dataset: seed is 0, not 1\. "):
         generate(
             RECIPE, plain, count=4, seed=1, workers=1, resume=True, overwrite=False,
             progress=lambda *_: None,

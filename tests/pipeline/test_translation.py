@@ -160,7 +160,7 @@ def test_a_used_run_folder_is_refused(reinhard, coco):
 def test_another_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
     apply(reinhard, sim.take(4), tmp_path / "adapted")
     fit_plain_transfer(read_real_images(coco), "fourier", tmp_path / "fourier", overwrite=False)
-    with pytest.raises(OutputError, match="holds another data set: transfer_digest is"):
+    with pytest.raises(OutputError, match="holds another dataset: transfer_digest is"):
         apply(tmp_path / "fourier", sim.take(4), tmp_path / "adapted", resume=True)
 
 
@@ -334,7 +334,7 @@ def test_photos_whose_labels_changed_do_not_resume(reinhard, coco, tmp_path, whi
     changed.write_text(json.dumps(tables))
     photos = read_real_images(changed).take(3)
     changed.unlink()
-    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+    with pytest.raises(OutputError, match="holds another dataset: labels_digest is"):
         apply(reinhard, photos, tmp_path / "set", resume=True)
 
 
@@ -383,7 +383,7 @@ def test_pictures_whose_channels_changed_do_not_resume(reinhard, foreign, tmp_pa
     first, second, *_ = foreign["webdataset"].samples
     apply(reinhard, replace(foreign["webdataset"], samples=(first,)), tmp_path / "set")
     other = replace(first, **{what: getattr(second, what) if what == "channels" else None})
-    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+    with pytest.raises(OutputError, match="holds another dataset: labels_digest is"):
         apply(
             reinhard,
             replace(foreign["webdataset"], samples=(other,)),

@@ -258,7 +258,7 @@ def _check_sample(
     """Yield problems with the record, files and labels of a sample.
 
     Args:
-        raw: Record of the sample.
+        record: Record of the sample.
         categories: Categories of the dataset.
         adjacent_samples: Target sample by flow channel.
     """

@@ -111,7 +111,7 @@ FAULTS = {
     ),
     "cut off by more than all": (
         first_object(truncation=1.2, box_amodal_xyxy=(6.0, 0.0, 18.0, 16.0)),
-        [f"{SQUARE}truncation 1.2 is not 0 to 1"],
+        [f"{SQUARE}truncation 1.2 is not in [0, 1]"],
     ),
     "cut off within the picture": (
         first_object(truncation=0.2),
