@@ -95,7 +95,7 @@ BAD_CARDS = [
     ("mass_kg = { low = 0, high = 1 }", "mass_kg must be above 0, not 0.0."),
     ("mass_kg = { low = 2, high = 1 }", "'mass_kg': a property range must be finite with 0 <= low <= high, not 2.0 to 1.0 (found "),
     ("friction = { low = 0, high = 3 }", "friction must be at most 2, not 3."),
-    ("keypoints = { a = [nan, 0, 0] }", "keypoint a lies at (nan, 0.0, 0.0)."),
+    ("keypoints = { a = [nan, 0, 0] }", "keypoint a is at (nan, 0.0, 0.0). It must be finite."),
     ("[symmetries]\naxes = [[0, 0, 2]]", "the symmetry axis or rotation (0.0, 0.0, 2.0) must have length 1."),
     ("center_of_mass = [0, nan, 0]", "center_of_mass is (0.0, nan, 0.0). It must be finite."),
     ("center_of_mass = [0, 0, 16]", "center_of_mass: z is 16, outside of the object, which reaches from -15 to 15. Give it in the frame and unit of box.stl."),

@@ -136,7 +136,7 @@ def test_dictionaries_have_as_many_markers_as_opencv_s():
         ({"pattern": "charuco", "columns": 20, "rows": 30},
          "a board of 20 x 30 squares needs 300 markers, but 4x4_50 has 50."),
         ({"square_m": 0.0}, "square_m of a board is 0.0. Sizes must be finite and above 0."),
-        ({"marker_share": 1.5}, "marker_share is 1.5 and dictionary is 4x4_50. Allowed: up to 1, and {', '.join(MARKER_COUNTS)}."),
+        ({"marker_share": 1.5}, f"marker_share is 1.5 and dictionary is 4x4_50. Allowed: up to 1, and {', '.join(MARKER_COUNTS)}."),
     ],
 )  # fmt: skip
 def test_boards_that_cannot_be_are_refused(changes, message):

@@ -196,7 +196,7 @@ FAULTS = {
         "from their pixels",
     ),
     "a camera that stands elsewhere": (
-        lambda f: f.but(other=with_moment(f.other, camera=f.sample.frame_info.camera)),
+        lambda f: f.but(other=with_moment(f.other, camera_pose=f.sample.frame_info.camera_pose)),
         "of unlabelled pixels matches depth and camera poses; at least 25% must",
     ),
     "tracks with y before x": (lambda f: f.but(points=turned(f.points)), "tracks are up to"),
@@ -224,7 +224,7 @@ def test_what_left_the_picture_and_captures_are_not_audited(rendered):
     gone = film.but(other=replace(film.other, objects=()))
     assert not any(what.startswith("object ") for what in gone.problems())
     assert list(film.but(sample=replace(film.sample, lens=None)).problems()) == []
-    unplaced = gone.but(sample=with_moment(film.sample, camera=None))
+    unplaced = gone.but(sample=with_moment(film.sample, camera_pose=None))
     assert [*gone.problems()] != []
     assert [*unplaced.problems()] == []
 
