@@ -170,7 +170,7 @@ def rewrite_header(root):
 
 FULL = "cannot be written (No space left on device). Free some disk space, then run again with "
 CORRECT = "Correct the file, or leave flawed annotations out with --skip-invalid."
-NO_TRUTH = "its images have no labels, so nothing can be scored. Label them."
+NO_TRUTH = "its images have no labels to evaluate against. Label them."
 
 
 def unlabelled(folder):
@@ -237,14 +237,12 @@ BAD = {
     "category the detector does not know": (
         lambda folder: captures(folder, name="six"),
         bench,
-        ": category 'six' is not one of those told apart: 1, 2. Add --map six=NAME, or --ignore-unmatched to "
-        "leave such objects out.",
+        ": the detector has no category 'six', only 1, 2. Add --map six=NAME, or --ignore-unmatched to drop such objects.",
     ),
     "category that training data lack": (
         captures,
         train_on,
-        ": has no category '2', so such objects would be learned as background. Add --map REAL=2, or "
-        "label them; where no picture shows one, add '2' to the data's list of categories.",
+        ": has no category '2', so such objects would be trained as background. Add --map REAL=2, or label them. If no image shows one, add '2' to the list of categories.",
     ),
     "category that other training data lacks": (
         renders_and_captures,
@@ -346,10 +344,10 @@ BAD = {
         resume,
         ": contains 'a.jpg', which is not part of a data set. Choose another --out.",
     ),
-    "output holds another data set": (
+    "output holds another dataset": (
         data_set,
         resume_other,
-        "/data: holds another data set: seed is 0, not 7. Choose another --out or add --overwrite.",
+        "/data: holds another dataset: seed is 0, not 7. Choose another --out or add --overwrite.",
     ),
     "disk is full at a shard": (
         data_set,
@@ -375,7 +373,7 @@ BAD = {
     "no data set": (
         empty_folder,
         check_dataset,
-        "/photos: no data set: there is no dataset.json in it. Check the path.",
+        "/photos: not a dataset: it has no dataset.json. Check the path.",
     ),
 }
 

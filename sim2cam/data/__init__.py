@@ -1,1 +1,1 @@
-"""Samples and captures on disk: one value for what is read, one writer for what is made."""
+"""Datasets and real images on disk."""

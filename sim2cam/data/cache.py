@@ -1,4 +1,4 @@
-"""The user's cache: what was made of users' files. It may be removed at any time; what is in it is ours."""
+"""Cache folder of the user, which may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pathlib import Path
 from sim2cam.files import convert_write_errors
 
 CACHE_VARIABLE = "SIM2CAM_CACHE"
-"""Names the folder of caches; by default ``sim2cam`` in the user's."""
+"""Environment variable with the cache folder; by default ``sim2cam`` in the user's cache."""
 
 
 def get_cache_folder() -> Path:
-    """Return the folder of caches, which need not exist yet."""
-    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get(CACHE_VARIABLE) or users / "sim2cam")
+    """Return the cache folder, which may not exist yet."""
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get(CACHE_VARIABLE) or user_cache / "sim2cam")
 
 
 def unpack_cached(source: Path, version: str, fill: Callable[[Path], None]) -> Path:
-    """Return the folder of what is made of a file, once for each content.
+    """Return the cache folder of a file's content; fill it at the first use.
 
     Args:
-        source: the file.
-        version: of how that is done; counts up when it is done differently.
-        fill: does it, into an empty folder.
+        source: File to unpack or convert; its SHA-256 is the cache key.
+        version: Version of the conversion; change it when ``fill`` changes.
+        fill: Write the converted content into an empty folder.
 
     Raises:
-        OutputError: the cache cannot be written.
-        InputError: as ``fill`` raises it; nothing is left behind then.
+        OutputError: If the cache is not writable.
+        InputError: If ``fill`` raises it; no partial folder remains.
     """
     with source.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -44,7 +44,7 @@ def unpack_cached(source: Path, version: str, fill: Callable[[Path], None]) -> P
     try:
         fill(part)
         with convert_write_errors(folder):
-            if not folder.is_dir():  # another process may have been faster
+            if not folder.is_dir():  # another process may have filled it
                 part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The card of a data set: what is in it, over which ranges, what was thrown away, and whose it is."""
+"""Dataset card: counts, value ranges, rejections and licences of a dataset."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from sim2cam.files import write_bytes
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?")
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _MARKDOWN_CHARACTERS = re.compile(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])")
-"""What Markdown acts on within a line, besides what HTML does: an underscore within a word stays one."""
+"""Inline Markdown characters that HTML escaping leaves; underscores within words are literal."""
 BUILT_IN = "made by sim2cam"
 UNKNOWN_LICENCE = "licence not recorded"
 
 
 @dataclass(frozen=True)
 class ValueRange:
-    """Least, median and greatest of some numbers."""
+    """Minimum, median and maximum of a set of numbers."""
 
     low: float
     median: float
@@ -38,31 +38,30 @@ class ValueRange:
 
     @classmethod
     def from_values(cls, values: Iterable[float]) -> ValueRange | None:
-        """Return the range of numbers, None without any."""
-        found = np.array(list(values), np.float64)
-        if not len(found):
+        """Return the range of the values, or None if there are none."""
+        numbers = np.array(list(values), np.float64)
+        if not len(numbers):
             return None
-        return cls(float(found.min()), float(np.median(found)), float(found.max()))
+        return cls(float(numbers.min()), float(np.median(numbers)), float(numbers.max()))
 
 
 @dataclass(frozen=True)
 class DatasetCard:
-    """What a data set holds.
+    """Summary of a dataset.
 
     Attributes:
-        image_count, unlabelled_count, scene_count, object_count: how many there are.
-        origin_counts, size_counts, channel_counts: pictures by how they were made, by ``WIDTHxHEIGHT``, and with each
-            channel.
-        category_counts: objects by category.
-        object_ranges: of the objects: ``get_roi_side_px`` (root of the box's area), ``distance_m`` from the camera,
-            ``visible_fraction``; None where unknown.
-        gains: range of what the automatics of films chose: ``exposure``, ``red``, ``blue``.
-        rejections: drafts of its scenes that were thrown away, by reason, numbers left out.
-        sampled_value_ranges: range of each factor that is a number.
-        requirement_ranges: of each requirement and range that was asked for, what the scenes are.
-        requirement_scenes: how many scenes these are.
-        asset_licences: what the scenes are made of, and its licence.
-        bytes_on_disk: of pictures and channels.
+        image_count, unlabelled_count, scene_count, object_count: Totals.
+        origin_counts, size_counts, channel_counts: Number of images by origin, by ``WIDTHxHEIGHT`` and by channel.
+        category_counts: Number of objects by category.
+        object_ranges: Ranges of ``side_px`` (square root of the box area), ``distance_m`` from the camera and
+            ``visible_fraction``; None if unknown.
+        gains: Ranges of the ``exposure``, ``red`` and ``blue`` gains of sequences.
+        rejections: Number of rejected scenes by reason; numbers in reasons are replaced by N.
+        sampled_value_ranges: Range of each numeric factor.
+        requirement_ranges: Range of the measured value by requirement and required range.
+        requirement_scenes: Number of scenes by requirement.
+        asset_licences: Licence by asset.
+        bytes_on_disk: Size of images and channels.
     """
 
     image_count: int
@@ -87,42 +86,45 @@ class DatasetCard:
         return asdict(self)
 
     def to_markdown(self) -> str:
-        """Return the card as a page of text."""
+        """Return the card as Markdown."""
         head = [
-            "# Data set",
+            "# Dataset",
             "",
-            f"{self.image_count} pictures of {self.scene_count} scenes with {self.object_count} objects, "
-            f"{self.bytes_on_disk / 1e6:.1f} MB. {self.unlabelled_count} pictures are unlabelled.",
+            f"{self.image_count} images of {self.scene_count} scenes with {self.object_count} objects, "
+            f"{self.bytes_on_disk / 1e6:.1f} MB. {self.unlabelled_count} images are unlabelled.",
         ]
         tables = {
-            "Pictures by origin": self.origin_counts,
-            "Pictures by size": self.size_counts,
-            "Pictures with a channel": self.channel_counts,
+            "Images by origin": self.origin_counts,
+            "Images by size": self.size_counts,
+            "Images by channel": self.channel_counts,
             "Objects by category": self.category_counts,
-            "Objects: least, median, greatest": self.object_ranges,
-            "Gains of films: least, median, greatest": self.gains,
-            "Drafts of scenes that were thrown away": self.rejections,
-            "Required, and reached: least, median, greatest": self.requirement_ranges,
-            "Required, and reached: scenes": self.requirement_scenes,
-            "Assets and their licences": self.asset_licences,
-            "Drawn values: least, median, greatest": self.sampled_value_ranges,
+            "Objects: minimum, median, maximum": self.object_ranges,
+            "Gains of sequences: minimum, median, maximum": self.gains,
+            "Rejected scenes by reason": self.rejections,
+            "Requirements, measured: minimum, median, maximum": self.requirement_ranges,
+            "Requirements: number of scenes": self.requirement_scenes,
+            "Assets and licences": self.asset_licences,
+            "Sampled values: minimum, median, maximum": self.sampled_value_ranges,
         }
         sections = [_format_section(title, table) for title, table in tables.items() if table]
         return "\n".join([*head, *sections]) + "\n"
 
 
 def build_card(*datasets: Dataset) -> DatasetCard:
-    """Return the card of a data set, or of parts of one, whose scenes are numbered alike.
+    """Return the card of a dataset.
+
+    Args:
+        datasets: One dataset or several splits of it that share scene indices.
 
     Raises:
-        InputError: what is recorded of its scenes is broken, or a picture is missing.
+        InputError: If a scene record is broken or an image is missing.
     """
     samples = [sample for dataset in datasets for sample in dataset.samples]
     labels = [label for sample in samples for label in sample.objects or ()]
-    record = _SceneStatistics()
-    for folder, kept in _group_scenes_by_folder(datasets).items():
-        scenes = (scene for scene in read_scenes(folder) if scene.scene_index in kept)
-        record.add_scenes(scenes, read_licences(folder))
+    statistics = _SceneStatistics()
+    for folder, indices in _group_scenes_by_folder(datasets).items():
+        scenes = (scene for scene in read_scenes(folder) if scene.scene_index in indices)
+        statistics.add_scenes(scenes, read_licences(folder))
     counts = Counter(label.category for label in labels)
     return DatasetCard(
         image_count=len(samples),
@@ -142,37 +144,40 @@ def build_card(*datasets: Dataset) -> DatasetCard:
                 for name in ("exposure", "red", "blue")
             }
         ),
-        rejections=_sort_counts(record.rejections),
-        sampled_value_ranges=_compute_ranges(record.sampled_values),
-        requirement_ranges=_compute_ranges(record.requirement_values),
+        rejections=_sort_counts(statistics.rejections),
+        sampled_value_ranges=_compute_ranges(statistics.sampled_values),
+        requirement_ranges=_compute_ranges(statistics.requirement_values),
         requirement_scenes={
-            name: len(values) for name, values in sorted(record.requirement_values.items())
+            name: len(values) for name, values in sorted(statistics.requirement_values.items())
         },
-        asset_licences=dict(sorted(record.asset_licences.items())),
+        asset_licences=dict(sorted(statistics.asset_licences.items())),
         bytes_on_disk=sum(images.get_file_size(path) for path in _iterate_files(samples)),
     )
 
 
 def _group_scenes_by_folder(datasets: Sequence[Dataset]) -> dict[Path, set[int]]:
-    """Return the numbers of the scenes that parts show, by the folder that records them."""
-    shown = {sample.scene_index for part in datasets for sample in part.samples}
-    found: dict[Path, set[int]] = {}
-    for part in datasets:
-        for source in part.list_sources():
-            kept = {own for own, number in source.merged_scenes.items() if number in shown}
-            found.setdefault(find_rendered_ancestor(source.root), set()).update(kept)
-    return found
+    """Return the used scene indices by the folder with the scene records."""
+    used_scenes = {sample.scene_index for dataset in datasets for sample in dataset.samples}
+    indices_by_folder: dict[Path, set[int]] = {}
+    for dataset in datasets:
+        for source in dataset.list_sources():
+            indices = {
+                index
+                for index, merged_index in source.merged_scenes.items()
+                if merged_index in used_scenes
+            }
+            indices_by_folder.setdefault(find_rendered_ancestor(source.root), set()).update(indices)
+    return indices_by_folder
 
 
 def write_card(card: DatasetCard, folder: Path) -> None:
     """Write ``card.md`` into a folder.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: If the folder is not writable.
     """
-    text = card.to_markdown().encode(
-        errors="backslashreplace"
-    )  # names of files may be of any bytes
+    # File names may hold surrogate escapes.
+    text = card.to_markdown().encode(errors="backslashreplace")
     write_bytes(folder / CARD, text)
 
 
@@ -182,7 +187,9 @@ def _sort_counts(counter: Mapping[str, int]) -> dict[str, int]:
 
 def _compute_ranges(values: Mapping[str, Iterable[float]]) -> dict[str, ValueRange]:
     return {
-        name: known for name in sorted(values) if (known := ValueRange.from_values(values[name]))
+        name: value_range
+        for name in sorted(values)
+        if (value_range := ValueRange.from_values(values[name]))
     }
 
 
@@ -191,21 +198,21 @@ def _compute_object_ranges(labels: Sequence[ObjectLabel]) -> dict[str, ValueRang
     return {
         "side_px": ValueRange.from_values(math.sqrt(area) for area in sides),
         "distance_m": ValueRange.from_values(
-            math.hypot(*o.pose.position_m) for o in labels if o.pose
+            math.hypot(*label.pose.position_m) for label in labels if label.pose
         ),
         "visible_fraction": ValueRange.from_values(
-            o.visible_fraction for o in labels if o.visible_fraction is not None
+            label.visible_fraction for label in labels if label.visible_fraction is not None
         ),
     }
 
 
 def get_factor_name(name: str) -> str:
-    """Return the name of a drawn value without the numbers of things: ``die/3/edge_m``, ``die/edge_m``."""
-    return "/".join(step for step in name.split("/") if not step.isdecimal())
+    """Return the name of a sampled value without object indices: ``die/edge_m`` for ``die/3/edge_m``."""
+    return "/".join(part for part in name.split("/") if not part.isdecimal())
 
 
 class _SceneStatistics:
-    """What is recorded of scenes, gathered from one after another."""
+    """Statistics accumulated over scene records."""
 
     def __init__(self) -> None:
         self.rejections: Counter[str] = Counter()
@@ -219,14 +226,14 @@ class _SceneStatistics:
             for name, value in scene.sampled_values.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool):
                     self.sampled_values.setdefault(get_factor_name(name), array("d")).append(value)
-            for name, reached in scene.requirement_values.items():
-                low, high = reached.required_range
-                asked = f"{name}, {low:g} to {high:g}"
-                self.requirement_values.setdefault(asked, array("d")).append(reached.value)
+            for name, result in scene.requirement_values.items():
+                low, high = result.required_range
+                requirement = f"{name}, {low:g} to {high:g}"
+                self.requirement_values.setdefault(requirement, array("d")).append(result.value)
             for body in scene.scene.bodies:
                 name = str(body.asset.get("path", body.asset.get("kind")))
-                made = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN
-                self.asset_licences[name] = licences.get(name) or made
+                default_licence = UNKNOWN_LICENCE if "path" in body.asset else BUILT_IN
+                self.asset_licences[name] = licences.get(name) or default_licence
             for name in scene.scene.list_image_files():
                 self.asset_licences[name] = licences.get(name) or UNKNOWN_LICENCE
 
@@ -253,6 +260,6 @@ def _format_value(value: object) -> str:
 
 
 def _escape_cell(text: str) -> str:
-    """Return a text as the cell of a table that shows it as it is: no markup, no line breaks."""
+    """Return a text with Markdown escaped and control characters and line breaks removed."""
     plain = " ".join(_CONTROL_CHARACTERS.sub(" ", text).split())
     return _MARKDOWN_CHARACTERS.sub(r"\\\g<0>", html.escape(plain, quote=False))

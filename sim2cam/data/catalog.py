@@ -1,4 +1,4 @@
-"""The catalogue: what a data set holds as tables, for questions in SQL."""
+"""SQL queries over the samples, objects, scenes and sampled values of a dataset."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ TABLES: dict[str, dict[str, str]] = {
         "text": "string",
     },
 }  # fmt: skip
-"""The columns of each table and their types.
+"""Columns and their types by table.
 
 ``samples``
-    one row a picture; ``objects`` counts its labels, NULL where it was never labelled. Of films,
-    ``frame_index`` counts a camera's pictures, ``time_s`` is when its first row was exposed, and
-    ``exposure_gain``, ``red_gain`` and ``blue_gain`` are what its automatics chose.
+    One row per image. ``objects`` is the number of labels, NULL for unlabelled images. In sequences,
+    ``frame_index`` counts the images of a camera, ``time_s`` is the exposure time of the first row, and
+    ``exposure_gain``, ``red_gain`` and ``blue_gain`` are the automatic gains.
 ``objects``
-    one row a label; its box in pixels, ``distance_m`` from the camera to its origin; ``occlusion``
-    and ``truncation`` as KITTI has them.
+    One row per label. The box is in pixels, ``distance_m`` runs from the camera to the object's origin,
+    ``occlusion`` and ``truncation`` are as in KITTI.
 ``scenes``
-    one row a rendered scene; ``rejections`` (a JSON list) says why drafts before it were thrown
-    away, ``certificate`` (a JSON table) how it came to rest.
+    One row per rendered scene. ``rejections`` is a JSON list of the reasons why earlier attempts were
+    rejected, ``certificate`` the physics certificate as JSON.
 ``sampled_values``
-    one row a drawn value: its ``name`` (``die/3/edge_m``), that without numbers (``factor``,
-    ``die/edge_m``), and the value as ``number`` where it is one, true being 1, and as ``text``.
+    One row per sampled value: ``name`` (``die/3/edge_m``), ``factor`` (the name without indices,
+    ``die/edge_m``), ``number`` (numeric values; true is 1) and ``text``.
 """
 
 
 @dataclass(frozen=True)
 class QueryResult:
-    """What a query found: names of columns and rows of plain values."""
+    """Column names and rows of a query."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the answer as JSON values; what JSON does not know becomes text."""
+        """Return the result as JSON values; values that JSON lacks become strings."""
         return {
             "columns": list(self.columns),
             "rows": json.loads(json.dumps(self.rows, default=str)),
         }
 
     def to_text(self) -> str:
-        """Return the answer as a table of fixed width."""
+        """Return the result as a text table with aligned columns."""
         texts = [self.columns, *([_format_value(value) for value in row] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         lines = (
@@ -81,24 +81,24 @@ class QueryResult:
 
 
 def run_query(dataset: Dataset, sql: str) -> QueryResult:
-    """Return the answer to a query over ``TABLES``, in DuckDB's SQL; it reads and writes no file.
+    """Run a DuckDB SQL query over ``TABLES``, without access to files.
 
     Raises:
-        UsageError: the query is wrong, or the data set merged from several.
-        BackendError: DuckDB or pyarrow is not installed.
-        InputError: what is recorded of the scenes is broken.
+        UsageError: If the query is invalid or the dataset is merged from several.
+        BackendError: If DuckDB or pyarrow is not installed.
+        InputError: If a scene record is broken.
     """
     try:
         import duckdb
         import pyarrow
     except ImportError as error:
         raise BackendError(
-            'the catalogue needs DuckDB and pyarrow. Run: pip install "sim2cam[catalog]"'
+            'queries need DuckDB and pyarrow. Run: pip install "sim2cam[catalog]"'
         ) from error
     if dataset.sources:
-        raise UsageError("a merged data set has no catalogue. Ask each of its data sets.")
-    named = [name for name in TABLES if name in sql.lower()]  # the others stay empty
-    rows = _build_rows(dataset, named)
+        raise UsageError("a merged dataset cannot be queried. Query each of its datasets.")
+    used_tables = [name for name in TABLES if name in sql.lower()]  # other tables stay empty
+    rows = _build_rows(dataset, used_tables)
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         for name, columns in TABLES.items():
             schema = pyarrow.schema(list(columns.items()))
@@ -112,35 +112,38 @@ def run_query(dataset: Dataset, sql: str) -> QueryResult:
 
 
 def filter_datasets(datasets: Sequence[Dataset], condition: str) -> list[Dataset]:
-    """Return of each the samples for which a condition on the table ``samples`` holds, as in SQL's
-    WHERE; the other tables may be asked in it.
+    """Return the samples of each dataset that meet a condition.
+
+    Args:
+        datasets: Datasets to filter.
+        condition: WHERE clause on the table ``samples``; subqueries may use the other tables.
 
     Raises:
-        UsageError: the condition is wrong.
-        BackendError: DuckDB or pyarrow is not installed.
-        InputError: no sample is left of any.
+        UsageError: If the condition is invalid.
+        BackendError: If DuckDB or pyarrow is not installed.
+        InputError: If no sample of any dataset meets it.
     """
-    asked = f"SELECT name FROM samples WHERE ({condition})"  # noqa: S608
-    kept = [
-        dataset.select_by_name(row[0] for row in run_query(dataset, asked).rows)
+    query = f"SELECT name FROM samples WHERE ({condition})"  # noqa: S608
+    selected = [
+        dataset.select_by_name(row[0] for row in run_query(dataset, query).rows)
         for dataset in datasets
     ]
-    if not any(dataset.samples for dataset in kept):
+    if not any(dataset.samples for dataset in selected):
         roots = ", ".join(str(dataset.root) for dataset in datasets)
-        raise InputError(roots, f"no sample is left where {condition}.")
-    return kept
+        raise InputError(roots, f"no sample meets {condition}.")
+    return selected
 
 
 def _execute_query(connection: duckdb.DuckDBPyConnection, sql: str) -> QueryResult:
     result = connection.execute(sql)
     if result is None or result.description is None:
-        raise UsageError("the query is empty. Ask, for example: SELECT count(*) FROM samples")
+        raise UsageError("the query is empty. Example: SELECT count(*) FROM samples")
     columns = tuple(str(column[0]) for column in result.description)
     return QueryResult(columns, tuple(result.fetchall()))
 
 
 def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each table that is named."""
+    """Return the rows of each requested table."""
     rows: dict[str, list[dict[str, Any]]] = {}
     if "samples" in table_names:
         rows["samples"] = [_build_sample_row(sample) for sample in dataset.samples]
@@ -152,8 +155,8 @@ def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, lis
         ]
     if "scenes" in table_names or "sampled_values" in table_names:
         indices = {sample.scene_index for sample in dataset.samples}
-        found = read_scenes(find_rendered_ancestor(dataset.root))
-        scenes = [scene for scene in found if scene.scene_index in indices]
+        all_scenes = read_scenes(find_rendered_ancestor(dataset.root))
+        scenes = [scene for scene in all_scenes if scene.scene_index in indices]
         rows["scenes"] = [_build_scene_row(scene) for scene in scenes]
         rows["sampled_values"] = [
             row for scene in scenes for row in _build_sampled_value_rows(scene)
@@ -162,7 +165,7 @@ def _build_rows(dataset: Dataset, table_names: Collection[str]) -> dict[str, lis
 
 
 def _build_sample_row(sample: Sample) -> dict[str, Any]:
-    moment, gains = sample.frame_info, sample.gains
+    frame, gains = sample.frame_info, sample.gains
     return {
         "name": sample.name,
         "scene_index": sample.scene_index,
@@ -173,8 +176,8 @@ def _build_sample_row(sample: Sample) -> dict[str, Any]:
         "digest": sample.digest,
         "parent": sample.parent,
         "rgb": str(sample.rgb),
-        "frame_index": moment and moment.frame_index,
-        "time_s": moment and moment.first_row_s,
+        "frame_index": frame and frame.frame_index,
+        "time_s": frame and frame.first_row_s,
         "exposure_gain": gains and gains.exposure,
         "red_gain": gains and gains.red,
         "blue_gain": gains and gains.blue,

@@ -1,4 +1,4 @@
-"""What may stand beside a picture, and how channels are stored: PNG of 16 bits, 0 where nothing is."""
+"""Per-pixel channels of a dataset and their encoding as 16-bit PNG, where 0 means no value."""
 
 from __future__ import annotations
 
@@ -14,63 +14,61 @@ ChannelName = Literal[
     "depth", "ids", "parts", "normals", "coordinates", "coverage", "flow_forward", "flow_backward",
     "sensor_depth", "disparity", "shared", "raw",
 ]  # fmt: skip
-"""What a data set may hold of each pixel.
+"""Name of a per-pixel channel.
 
 ``depth``
-    float32 (h, w), metres along the optical axis, or along each pixel's ray where the lens's
-    ``depth_along`` says so; ``DEPTH_SCALE_M`` a step.
+    float32 (h, w), metres along the optical axis, or along the pixel's ray if the lens has
+    ``depth_along`` set so; step ``DEPTH_SCALE_M``.
 ``ids``
-    uint16 (h, w), instance ids, 0 for everything unlabelled.
+    uint16 (h, w), instance ids; 0 for unlabelled pixels.
 ``parts``
-    uint16 (h, w), numbers from 1 of the parts of labelled objects; of a die the value of the face, of a
-    model the link, in the order of its asset in the recipe.
+    uint16 (h, w), part numbers of labelled objects, from 1: the face value of a die, the link of a model in
+    the order of its asset in the recipe.
 ``normals``
-    float32 (h, w, 3), unit vectors in the camera frame; a step is 1 / 32767.
+    float32 (h, w, 3), unit vectors in the camera frame; step 1 / 32767.
 ``coordinates``
-    float32 (h, w, 3), the point of the labelled object that is seen, 0 to 1 along each side of its
-    ``extent_m`` (NOCS, Wang et al. 2019); a step is 1 / 65534. NaN where nothing is.
+    float32 (h, w, 3), visible point of the labelled object, 0 to 1 along each side of its ``extent_m``
+    (NOCS, Wang et al. 2019); NaN without an object; step 1 / 65534.
 ``coverage``
-    float32 (h, w), share of its exposure in which a pixel saw the very body that the labels name;
-    below 1 where that moves out of it. A step is 1 / 65535; 0 where nothing is.
+    float32 (h, w), fraction of the exposure during which the pixel showed the labelled body; below 1 at
+    motion blur; 0 without an object; step 1 / 65535.
 ``flow_forward``, ``flow_backward``
-    float32 (h, w, 3): how many pixels to the right and down the point that is seen lies in the next
-    (the previous) picture of the same camera, and ``FLOW_VISIBLE`` where it is seen there too,
-    ``FLOW_OCCLUDED`` where it is behind something or outside; 0 where nothing is, or farther than
-    511 pixels. The file is that of KITTI 2015 (Menze and Geiger), whose readers take both for
-    valid; a step is 1 / 64 pixel. Pictures without a next (a previous) one have none.
-``render_sensor_depth``
-    uint16 (h, w), what a depth camera at the same place reads, along the same way as ``depth``, in
-    steps of the sample's ``depth_unit_m``; 0 where it reads nothing.
+    float32 (h, w, 3), displacement in pixels (x, y) to the next (previous) image of the same camera, and
+    ``FLOW_VISIBLE`` or ``FLOW_OCCLUDED`` (occluded or outside there); 0 without a value or beyond 511
+    pixels. Stored as in KITTI 2015 (Menze and Geiger), whose readers treat both flags as valid; step 1 / 64
+    pixel. Images without a next (previous) one have no such channel.
+``sensor_depth``
+    uint16 (h, w), readings of a depth camera at the same place, measured like ``depth``, in steps of the
+    sample's ``depth_unit_m``; 0 without a reading.
 ``disparity``
-    float32 (h, w), how many pixels farther to the left the right eye of a pair sees the point,
-    whether anything hides it there or not; a step is 1 / 256 as KITTI has it, so that nothing is
-    also what is nearer than 16 bits reach.
+    float32 (h, w), disparity to the right stereo image in pixels, also for points that are occluded there;
+    step 1 / 256 as in KITTI; 0 also for points too near for 16 bits.
 ``shared``
-    uint16 (h, w), 1 where the right eye sees the point too; 0 where it is hidden there or outside.
+    uint16 (h, w), 1 if the right stereo image shows the point; 0 if it is occluded or outside there.
 ``raw``
-    uint16 (h, w), what each pixel of the sensor counted behind its colour filter; pattern, black
-    and white level are the sample's ``raw``.
+    uint16 (h, w), sensor values behind the colour filter array; pattern, black and white level are in the
+    sample's ``raw_format``.
 """
 
 ExtraName = Literal["right", "amodal_masks", "keypoints", "occlusions", "symmetries"]
-"""What else it may hold.
+"""Name of an output that is not a per-pixel channel.
 
 ``right``
-    the picture of the right eye of a pair, in ``right/``.
+    Right image of a stereo pair, in ``right/``.
 ``amodal_masks``, ``keypoints``
-    of each object, with its label.
+    Stored with each label.
 ``occlusions``
-    which objects hide which, with each sample.
+    Pairs of occluding and occluded objects, stored with each sample.
 ``symmetries``
-    of each kind of object, once, in ``dataset.json``.
+    Symmetries of each object kind, stored once in ``dataset.json``.
 """
 
 OutputName = Literal[ChannelName, ExtraName]
-"""What may be asked for."""
+"""Name of a channel or extra that can be requested."""
 
 CHANNELS: tuple[ChannelName, ...] = get_args(ChannelName)
 EXTRAS: tuple[ExtraName, ...] = get_args(ExtraName)
-DEPTH_SCALE_M = 1e-4  # 6.5 m at most
+DEPTH_SCALE_M = 1e-4  # at most 6.5 m
 FLOW_SCALE_PX = 1 / 64
 FLOW_VISIBLE, FLOW_OCCLUDED = 1, 2
 _THREE_PLANE_CHANNELS: frozenset[ChannelName] = frozenset(
@@ -82,7 +80,7 @@ _DISPARITY_STEPS_PER_PX = 256
 
 
 def encode_channel(channel: ChannelName, values: NDArray[Any]) -> bytes:
-    """Return the file of a channel."""
+    """Return a channel as the bytes of a 16-bit PNG file."""
     match channel:
         case "depth":
             steps = np.clip(np.round(values / DEPTH_SCALE_M), 0, 65535)
@@ -105,42 +103,42 @@ def encode_channel(channel: ChannelName, values: NDArray[Any]) -> bytes:
 
 
 def read_channel(channel: ChannelName, path: Path) -> NDArray[Any]:
-    """Return a channel from its file.
+    """Read a channel from its file.
 
     Raises:
-        InputError: the file is missing, truncated or no 16-bit image of so many channels.
+        InputError: If the file is missing, truncated or not a 16-bit image with the channel's number of planes.
     """
     steps = images.read_16bit(path, channels=3 if channel in _THREE_PLANE_CHANNELS else 1)
-    found: NDArray[Any] = steps
+    values: NDArray[Any] = steps
     match channel:
         case "depth":
-            found = steps * np.float32(DEPTH_SCALE_M)
+            values = steps * np.float32(DEPTH_SCALE_M)
         case "normals":
             signed = (steps.astype(np.float32) - _SIGNED_OFFSET) / _SIGNED_SCALE
-            found = np.where(_mask_nonzero(steps), signed, np.float32(0))
+            values = np.where(_mask_nonzero(steps), signed, np.float32(0))
         case "coordinates":
-            shares = (steps.astype(np.float32) - 1) / _UNIT_SCALE
-            found = np.where(_mask_nonzero(steps), shares, np.float32("nan"))
+            fractions = (steps.astype(np.float32) - 1) / _UNIT_SCALE
+            values = np.where(_mask_nonzero(steps), fractions, np.float32("nan"))
         case "disparity":
-            found = steps / np.float32(_DISPARITY_STEPS_PER_PX)
+            values = steps / np.float32(_DISPARITY_STEPS_PER_PX)
         case "coverage":
-            found = steps / np.float32(65535)
+            values = steps / np.float32(65535)
         case "flow_forward" | "flow_backward":
             offset = (steps[..., :2].astype(np.float32) - _SIGNED_OFFSET) * np.float32(
                 FLOW_SCALE_PX
             )
-            whole = np.concatenate([offset, steps[..., 2:]], axis=-1)
-            found = np.where(steps[..., 2:] > 0, whole, np.float32(0))
-    return found
+            flow = np.concatenate([offset, steps[..., 2:]], axis=-1)
+            values = np.where(steps[..., 2:] > 0, flow, np.float32(0))
+    return values
 
 
 def _quantize_flow(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the steps (h, w, 3) of a flow; all 0 where it has no value or one out of reach."""
+    """Return quantized flow (h, w, 3); 0 without a value or beyond the range."""
     steps = np.round(values[..., :2] / FLOW_SCALE_PX)
-    reached = (np.abs(steps) < _SIGNED_OFFSET).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
-    return np.where(reached, np.concatenate([steps + _SIGNED_OFFSET, values[..., 2:]], axis=-1), 0)
+    is_valid = (np.abs(steps) < _SIGNED_OFFSET).all(axis=-1, keepdims=True) & (values[..., 2:] > 0)
+    return np.where(is_valid, np.concatenate([steps + _SIGNED_OFFSET, values[..., 2:]], axis=-1), 0)
 
 
 def _mask_nonzero(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which pixels (h, w, 1) hold anything but zeros."""
+    """Return a mask (h, w, 1) of pixels with a nonzero plane."""
     return np.asarray((values != 0).any(axis=-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Where data sets lie that recipes and commands call by their names."""
+"""Folder of the datasets that recipes and commands refer to by name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from sim2cam.data.cache import get_cache_folder
 
 DATA_FOLDER_VARIABLE = "SIM2CAM_REAL"
-"""Names the folder of data sets that recipes and commands call by their names."""
+"""Environment variable with the folder of named datasets."""
 
 
 def locate_data_folder() -> Path:
-    """Return that folder; without the variable, the one in the cache that ``fetch`` fills."""
-    given = os.environ.get(DATA_FOLDER_VARIABLE)
-    return Path(given).absolute() if given else get_cache_folder() / "data"
+    """Return the folder of named datasets; by default the folder that ``fetch`` fills."""
+    configured = os.environ.get(DATA_FOLDER_VARIABLE)
+    return Path(configured).absolute() if configured else get_cache_folder() / "data"

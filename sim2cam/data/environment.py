@@ -1,4 +1,4 @@
-"""Where a run took place: facts that do not decide its bytes, kept beside it."""
+"""Machine, package versions and command line of a run, which do not affect its results."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PACKAGES = (
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _SIMD_EXTENSIONS = ("avx512_bf16", "avx512f", "avx2", "asimd")
-"""Instructions that decide how fast networks are, of which the first that there is tells of those after it."""
+"""CPU features that affect inference speed, widest first; each implies those after it."""
 
 
 def collect_environment(renderer: str | None, workers: int) -> dict[str, Any]:
-    """Return machine, versions, command line and renderer; of absolute paths only the last part.
+    """Return machine, versions, command line and renderer.
 
-    Data sets and results are published, and whose folder they were made in is nobody's business.
+    Absolute paths are reduced to their last part, because datasets and results are published.
     """
     from sim2cam import __version__
 
@@ -39,14 +39,17 @@ def collect_environment(renderer: str | None, workers: int) -> dict[str, Any]:
         "processor": _describe_processor(),
         "cpus": os.cpu_count(),
         "packages": {name: get_package_version(name) for name in _PACKAGES},
-        "command": " ".join(Path(a).name if Path(a).is_absolute() else a for a in sys.argv[1:]),
+        "command": " ".join(
+            Path(argument).name if Path(argument).is_absolute() else argument
+            for argument in sys.argv[1:]
+        ),
         "renderer": renderer,
         "workers": workers,
     }
 
 
 def get_package_version(package: str) -> str | None:
-    """Return the version of a package; None where it is not installed, as nothing but physics needs pybullet."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -54,15 +57,15 @@ def get_package_version(package: str) -> str | None:
 
 
 def _describe_processor() -> str:
-    """Return the name of the processor and, where Linux tells, its widest vectors."""
+    """Return the processor's name and, on Linux, its widest vector extension."""
     try:
-        told = _CPU_INFO.read_text(encoding="utf-8")
+        cpu_info = _CPU_INFO.read_text(encoding="utf-8")
     except OSError:
         return platform.processor()
-    facts: dict[str, str] = dict(re.findall(r"^(\S[^:\t]*?)\s*: (.*)$", told, re.MULTILINE))
+    facts: dict[str, str] = dict(re.findall(r"^(\S[^:\t]*?)\s*: (.*)$", cpu_info, re.MULTILINE))
     flags = facts.get("flags", facts.get("Features", "")).split()
-    named = (
+    descriptions = (
         facts.get("model name", platform.processor()),
-        *(v for v in _SIMD_EXTENSIONS if v in flags),
+        *(extension for extension in _SIMD_EXTENSIONS if extension in flags),
     )
-    return ", ".join(filter(None, named[:2]))
+    return ", ".join(filter(None, descriptions[:2]))

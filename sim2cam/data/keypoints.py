@@ -1,4 +1,4 @@
-"""Named points of objects: which ones a category has, and which change places in a mirror."""
+"""Keypoint names of categories and their left-right pairs."""
 
 from __future__ import annotations
 
@@ -12,32 +12,37 @@ _OPPOSITE_SIDE = {"left": "right", "right": "left"}
 
 
 def get_keypoint_names(datasets: Iterable[Dataset]) -> dict[str, tuple[str, ...]]:
-    """Return the names of each category's keypoints, in the order in which they come.
+    """Return the keypoint names of each category, in order of first appearance.
 
     Args:
-        datasets: of the same categories.
+        datasets: Datasets with the same categories.
     """
-    found: dict[str, dict[str, None]] = {}
+    names_by_category: dict[str, dict[str, None]] = {}
     for dataset in datasets:
         for category in dataset.categories:
-            found.setdefault(category, {})
+            names_by_category.setdefault(category, {})
         for sample in dataset.samples:
             for label in sample.objects or ():
-                found[label.category] |= dict.fromkeys(p.name for p in label.keypoints or ())
-    return {category: tuple(names) for category, names in found.items()}
+                names_by_category[label.category] |= dict.fromkeys(
+                    keypoint.name for keypoint in label.keypoints or ()
+                )
+    return {category: tuple(names) for category, names in names_by_category.items()}
 
 
 def find_flip_indices(names: Sequence[str]) -> tuple[int, ...] | None:
-    """Return, of each keypoint, the number of the one that a mirror shows in its place.
+    """Return for each keypoint the index of its mirror image.
 
-    Pairs are names that differ in the word left or right alone, as those of COCO's people; what has no
-    side stays. None where the names do not tell: there is no pair, or one has lost its other side.
+    Names that differ only in the word left or right are pairs, as in COCO's person keypoints. Other keypoints
+    map to themselves.
+
+    Returns:
+        The indices, or None if there is no pair or a keypoint lacks its other side.
     """
-    others = [
+    mirrored_names = [
         _SIDE.sub(lambda side: _OPPOSITE_SIDE[side[0].lower()], name.lower()) for name in names
     ]
-    numbers = {name.lower(): number for number, name in enumerate(names)}
-    if len(numbers) < len(names) or not set(others) <= numbers.keys():
+    indices = {name.lower(): index for index, name in enumerate(names)}
+    if len(indices) < len(names) or not set(mirrored_names) <= indices.keys():
         return None
-    found = tuple(numbers[name] for name in others)
-    return found if found != tuple(range(len(names))) else None
+    flip_indices = tuple(indices[name] for name in mirrored_names)
+    return flip_indices if flip_indices != tuple(range(len(names))) else None

@@ -1,4 +1,4 @@
-"""Objects of known size: what their pose can be found with, from the labels of data sets."""
+"""Size and symmetries of object categories, read from dataset labels, for pose estimation."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ from sim2cam.scene.symmetry import Symmetries
 
 Floats = NDArray[np.float64]
 
-_SIZE_TOLERANCE = 1e-3  # of the size, by which two objects of one kind may differ
-_ROTATION_TOLERANCE = 1e-6  # by which their turns may, which machines round otherwise
+_SIZE_TOLERANCE = 1e-3  # relative difference allowed within a category
+_ROTATION_TOLERANCE = 1e-6  # rounding differs between machines
 
 
 @dataclass(frozen=True)
 class ObjectGeometry:
-    """An object of which all are alike.
+    """Size and symmetries that all objects of a category share.
 
     Attributes:
-        extent_m: two opposite corners, low and high, of its box in its own frame.
-        symmetries: turns after which it looks the same.
+        extent_m: Low and high corner of the box in the object frame.
+        symmetries: Rotations that leave the appearance unchanged.
     """
 
     extent_m: tuple[Vec3, Vec3]
     symmetries: Symmetries = field(default_factory=Symmetries)
 
     def compute_corners_m(self) -> Floats:
-        """Return the corners (8, 3) of its box in its own frame."""
+        """Return the box corners (8, 3) in the object frame."""
         return compute_box_corners(*self.extent_m)
 
     def matches(self, other: ObjectGeometry) -> bool:
-        """Return whether another one is as large and looks the same after the same turns."""
+        """Return whether another object has the same size and symmetries."""
         return _have_same_symmetries(self.symmetries, other.symmetries) and _have_same_size(
             self.extent_m, other.extent_m
         )
 
     @property
     def max_coordinate_m(self) -> float:
-        """The largest coordinate that a point of it has in its own frame, of either sign."""
+        """Largest absolute coordinate of the box in the object frame, in metres."""
         return float(np.abs(self.extent_m).max())
 
     def compute_symmetry_rotations(self) -> Floats:
-        """Return the rotations (s, 3, 3) that change nothing, first none.
+        """Return the symmetry rotations (s, 3, 3), the identity first.
 
-        Those about an axis are many; ``pose_errors.symmetry_transforms`` has the step.
+        Rotations about an axis are discretized by ``compute_symmetry_transforms``.
         """
         transforms = compute_symmetry_transforms(
-            [Pose(turn).matrix() for turn in self.symmetries.rotations_wxyz],
+            [Pose(rotation).matrix() for rotation in self.symmetries.rotations_wxyz],
             [(np.array(axis), np.zeros(3)) for axis in self.symmetries.axes],
         )
         return np.asarray(transforms[:, :3, :3])
@@ -67,7 +67,7 @@ class ObjectGeometry:
 
 @dataclass(frozen=True)
 class _ObjectKindEntry:
-    """An entry of ``objects`` in ``dataset.json``, which the channel ``symmetries`` asks for."""
+    """An entry of ``objects`` in ``dataset.json``, written with the channel ``symmetries``."""
 
     categories: tuple[str, ...]
     symmetries: Symmetries
@@ -95,7 +95,7 @@ class _Header:
     recipe: _RecipeEntry = field(default_factory=_RecipeEntry)
 
     def iterate_symmetries(self) -> Iterator[tuple[str, Symmetries]]:
-        """Yield categories with what is known of them; those of files always are, but for clutter's."""
+        """Yield categories and their symmetries; assets without a category are clutter."""
         for asset in self.recipe.assets:
             if asset.mesh.category:
                 yield asset.mesh.category, asset.symmetries
@@ -108,67 +108,74 @@ _HEADER: TypeAdapter[_Header] = TypeAdapter(_Header)
 
 
 def stack_symmetry_rotations(objects: Iterable[ObjectGeometry]) -> Floats:
-    """Return the ``turns`` (n, s, 3, 3) of several; where one has fewer, its first repeats."""
-    each = [one.compute_symmetry_rotations() for one in objects]
-    most = max(map(len, each))
-    return np.stack([np.concatenate([t, t[:1].repeat(most - len(t), axis=0)]) for t in each])
+    """Return the symmetry rotations (n, s, 3, 3) of several objects, padded with the identity."""
+    rotations = [geometry.compute_symmetry_rotations() for geometry in objects]
+    max_count = max(map(len, rotations))
+    return np.stack(
+        [np.concatenate([r, r[:1].repeat(max_count - len(r), axis=0)]) for r in rotations]
+    )
 
 
 def read_object_geometries(datasets: Sequence[Dataset]) -> dict[str, ObjectGeometry]:
-    """Return the object of each category, by its name, in the order of the categories.
+    """Return the geometry of each category, in the order of the categories.
 
-    Labels without a pose or a size, as those of photos, tell nothing.
+    Labels without pose or size, as those of photos, are ignored.
 
     Args:
-        datasets: of the same categories.
+        datasets: Datasets with the same categories.
 
     Raises:
-        InputError: objects of a category are of several sizes or symmetries, or all rotations leave
-            them as they are, or either is not known.
+        InputError: If the objects of a category differ in size or symmetries, are rotationally symmetric about
+            several axes, or lack size or symmetries.
     """
     extents = _collect_extents(datasets)
     symmetries = _read_symmetries(datasets)
-    found = {}
+    geometries = {}
     for category in datasets[0].categories:
         if category not in extents:
             raise InputError(
                 datasets[0].root,
-                f"no object of category '{category}' has a pose and a size, so its pose cannot be "
-                "learned. Add rendered data sets that show it, or train without poses.",
+                f"no object of category '{category}' has a pose and a size. "
+                "Add rendered datasets that show it, or train without poses.",
             )
         root, extent = extents[category]
         if category not in symmetries:
             raise InputError(
                 root,
-                f"does not say after which turns objects of category '{category}' look the same. "
+                f"symmetries of category '{category}' are not recorded. "
                 "Render it again with the channel symmetries among --channels.",
             )
         if len(symmetries[category].axes) > 1:
             raise InputError(
                 root,
-                f"objects of category '{category}' look the same however they are turned, so they "
-                "have no pose to learn. Train without poses.",
+                f"objects of category '{category}' look the same in every orientation and have no "
+                "pose to estimate. Train without poses.",
             )
-        found[category] = ObjectGeometry(extent, symmetries[category])
-    return found
+        geometries[category] = ObjectGeometry(extent, symmetries[category])
+    return geometries
 
 
 def _collect_extents(datasets: Sequence[Dataset]) -> dict[str, tuple[Path, tuple[Vec3, Vec3]]]:
-    """Return where the size of each category's objects was found first, and that size."""
-    found: dict[str, tuple[Path, tuple[Vec3, Vec3]]] = {}
-    labels = ((d.root, o) for d in datasets for s in d.samples for o in s.objects or ())
+    """Return the size of each category and the dataset root with its first object."""
+    extents: dict[str, tuple[Path, tuple[Vec3, Vec3]]] = {}
+    labels = (
+        (dataset.root, label)
+        for dataset in datasets
+        for sample in dataset.samples
+        for label in sample.objects or ()
+    )
     for root, label in labels:
         if label.pose is None or label.extent_m is None:
             continue
-        _, first = found.setdefault(label.category, (root, label.extent_m))
+        _, first = extents.setdefault(label.category, (root, label.extent_m))
         if not _have_same_size(first, label.extent_m):
             raise InputError(
                 root,
-                f"objects of category '{label.category}' are of different sizes: "
-                f"{_format_size(first)} and {_format_size(label.extent_m)}. Poses are learned of objects that are "
-                "all alike: give each size a category, or train without poses.",
+                f"objects of category '{label.category}' differ in size: {_format_size(first)} and "
+                f"{_format_size(label.extent_m)}. Pose estimation needs one size per category. Give each size a "
+                "category, or train without poses.",
             )
-    return found
+    return extents
 
 
 def _have_same_size(first: tuple[Vec3, Vec3], second: tuple[Vec3, Vec3]) -> bool:
@@ -179,31 +186,34 @@ def _have_same_size(first: tuple[Vec3, Vec3], second: tuple[Vec3, Vec3]) -> bool
 def _have_same_symmetries(first: Symmetries, second: Symmetries) -> bool:
     pairs = (first.rotations_wxyz, second.rotations_wxyz), (first.axes, second.axes)
     return all(
-        len(one) == len(other) and np.allclose(one, other, rtol=0, atol=_ROTATION_TOLERANCE)
-        for one, other in pairs
+        len(left) == len(right) and np.allclose(left, right, rtol=0, atol=_ROTATION_TOLERANCE)
+        for left, right in pairs
     )
 
 
 def _read_symmetries(datasets: Sequence[Dataset]) -> dict[str, Symmetries]:
-    found: dict[str, Symmetries] = {}
-    for root in (find_rendered_ancestor(s.root) for d in datasets for s in d.list_sources()):
+    symmetries_by_category: dict[str, Symmetries] = {}
+    sources = (source for dataset in datasets for source in dataset.list_sources())
+    for root in (find_rendered_ancestor(source.root) for source in sources):
         if not (root / HEADER).is_file():
             continue
         try:
             header = _HEADER.validate_python(read_header(root))
         except ValidationError as error:
             raise InputError(
-                root / HEADER, f"{format_validation_error(error)}. Render the data set again."
+                root / HEADER, f"{format_validation_error(error)}. Render the dataset again."
             ) from error
         for category, symmetries in header.iterate_symmetries():
-            if not _have_same_symmetries(found.setdefault(category, symmetries), symmetries):
+            if not _have_same_symmetries(
+                symmetries_by_category.setdefault(category, symmetries), symmetries
+            ):
                 raise InputError(
                     root,
-                    f"objects of category '{category}' look the same after different turns. Poses "
-                    "are learned of objects that are all alike: give each kind a category, or train "
-                    "without poses.",
+                    f"objects of category '{category}' differ in symmetries. Pose estimation needs the "
+                    "same symmetries throughout a category. Give each kind a category, or train without "
+                    "poses.",
                 )
-    return found
+    return symmetries_by_category
 
 
 def _format_size(extent: tuple[Vec3, Vec3]) -> str:

@@ -1,4 +1,4 @@
-"""Masks in pictures of their own, of which large data sets have too many to read them all at once."""
+"""Masks stored in image files and read on demand, because large datasets do not fit into memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sim2cam.errors import InputError
 
 @dataclass(frozen=True)
 class MaskFile:
-    """A mask that is read when it is asked for.
+    """A mask that is read from its image file when needed.
 
     Attributes:
-        path: of the picture, black where the mask is not.
-        size: height and width.
+        path: Image file, black outside the mask.
+        size: Height and width in pixels.
     """
 
     path: Path
@@ -28,10 +28,10 @@ class MaskFile:
         """Return the mask (h, w).
 
         Raises:
-            InputError: the picture cannot be read, or is of another size.
+            InputError: If the file cannot be read or has another size.
         """
-        found = images.read_rgb(self.path).any(axis=2)
-        if found.shape != self.size:
-            told = "{1}x{0}, not {3}x{2} pixels as its picture".format(*found.shape, *self.size)
-            raise InputError(self.path, f"a mask of {told}. Copy the data set again.")
-        return np.asarray(found)
+        mask = images.read_rgb(self.path).any(axis=2)
+        if mask.shape != self.size:
+            sizes = "{1}x{0} pixels, its image {3}x{2}".format(*mask.shape, *self.size)
+            raise InputError(self.path, f"the mask has {sizes}. Copy the dataset again.")
+        return np.asarray(mask)

@@ -1,4 +1,4 @@
-"""Labels of captures, brought to what a detector says."""
+"""Mapping of the labels of real images to the categories of a detector."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sim2cam.errors import InputError, UsageError, suggest_name
 
 @dataclass(frozen=True)
 class LabelMapping:
-    """Which labels of captures are held against what a detector says.
+    """Mapping of the labels of real images to the categories and boxes of a detector.
 
     Attributes:
-        categories: that the detector tells apart.
-        renames: category of captures -> one of these, where the names differ.
-        ignore_unmapped: whether objects of other categories are left out, instead of refused.
-        amodal: whether boxes are of whole objects, where labels know them.
+        categories: Categories of the detector.
+        renames: Detector category by real category, where the names differ.
+        ignore_unmapped: Whether objects of other categories are dropped instead of refused.
+        amodal: Whether amodal boxes are used where labels have them.
     """
 
     categories: tuple[str, ...]
@@ -27,69 +27,71 @@ class LabelMapping:
     amodal: bool = False
 
     def apply(self, captures: Dataset) -> Dataset:
-        """Return the captures with the detector's categories, matched by name, and such boxes as it finds.
+        """Return the real images with the detector's categories and type of boxes.
 
         Raises:
-            UsageError: ``renamed`` names a category that is not there.
-            InputError: an object of a category that the detector does not know.
+            UsageError: If ``renames`` names an unknown category.
+            InputError: If an object has a category that the detector lacks.
         """
-        known = self.categories
+        categories = self.categories
         for real, sim in self.renames.items():
             if real not in captures.categories:
                 raise UsageError(f"--map {real}={sim}: {suggest_name(real, captures.categories)}")
-            if sim not in known:
-                raise UsageError(f"--map {real}={sim}: {suggest_name(sim, known)}")
+            if sim not in categories:
+                raise UsageError(f"--map {real}={sim}: {suggest_name(sim, categories)}")
         names = self.map_categories(captures.categories)
-        shown = captures.collect_label_categories()
-        strangers = sorted(name for name in shown if names[name] is None)
-        if strangers and not self.ignore_unmapped:
+        present = captures.collect_label_categories()
+        unmapped = sorted(name for name in present if names[name] is None)
+        if unmapped and not self.ignore_unmapped:
             raise InputError(
                 captures.root,
-                f"category '{strangers[0]}' is not one of those told apart: {', '.join(known)}. Add "
-                f"--map {strangers[0]}=NAME, or --ignore-unmatched to leave such objects out.",
+                f"the detector has no category '{unmapped[0]}', only {', '.join(categories)}. Add "
+                f"--map {unmapped[0]}=NAME, or --ignore-unmatched to drop such objects.",
             )
         samples = tuple(_map_labels(sample, names) for sample in captures.samples)
-        matched = replace(captures, categories=known, samples=samples)
+        matched = replace(captures, categories=categories, samples=samples)
         return select_boxes(matched, amodal=self.amodal)
 
     def restrict_to(self, datasets: Sequence[Dataset]) -> tuple[LabelMapping, ...]:
-        """Return the same for each of several captures: what is renamed need be in one of them.
+        """Return one mapping for each dataset, with the renames that apply to it.
 
         Raises:
-            UsageError: ``renamed`` names a category that is in none of them.
+            UsageError: If ``renames`` names a category that no dataset has.
         """
-        present = dict.fromkeys(name for one in datasets for name in one.categories)
+        present = dict.fromkeys(name for dataset in datasets for name in dataset.categories)
         for real, sim in self.renames.items():
             if real not in present:
                 raise UsageError(f"--map {real}={sim}: {suggest_name(real, present)}")
-        own = ({r: s for r, s in self.renames.items() if r in one.categories} for one in datasets)
-        return tuple(replace(self, renames=renamed) for renamed in own)
+        renames_per_dataset = (
+            {real: sim for real, sim in self.renames.items() if real in dataset.categories}
+            for dataset in datasets
+        )
+        return tuple(replace(self, renames=renames) for renames in renames_per_dataset)
 
     def check_complete(self, captures: Dataset) -> None:
-        """Refuse captures to be trained on that lack a category, whose objects would be learned as background.
+        """Raise InputError if the training images lack a category of the detector.
 
-        Raises:
-            InputError: naming the category.
+        Objects of that category would be trained as background.
         """
-        called = self.map_categories(captures.categories).values()
+        mapped = self.map_categories(captures.categories).values()
         for name in self.categories:
-            if name not in called:
+            if name not in mapped:
                 raise InputError(
                     captures.root,
-                    f"has no category '{name}', so such objects would be learned as background. Add --map "
-                    f"REAL={name}, or label them; where no picture shows one, add '{name}' to the data's "
-                    "list of categories.",
+                    f"has no category '{name}', so such objects would be trained as background. Add --map "
+                    f"REAL={name}, or label them. If no image shows one, add '{name}' to the list of "
+                    "categories.",
                 )
 
     def map_categories(self, categories: Sequence[str]) -> dict[str, str | None]:
-        """Return what categories of captures are called by the detector; None for those left out."""
-        called = {name: self.renames.get(name, name) for name in categories}
-        return {name: new if new in self.categories else None for name, new in called.items()}
+        """Return the detector category of each real category; None for dropped ones."""
+        renamed = {name: self.renames.get(name, name) for name in categories}
+        return {name: new if new in self.categories else None for name, new in renamed.items()}
 
 
 def _map_labels(sample: Sample, names: Mapping[str, str | None]) -> Sample:
     if sample.objects is None:
         return sample
-    called = [(label, names[label.category]) for label in sample.objects]
-    kept = tuple(replace(label, category=name) for label, name in called if name is not None)
+    mapped = [(label, names[label.category]) for label in sample.objects]
+    kept = tuple(replace(label, category=name) for label, name in mapped if name is not None)
     return replace(sample, objects=kept)

@@ -1,4 +1,4 @@
-"""What readers share: bounded texts, the first problem in one line, names that stay where they are."""
+"""Shared helpers of file readers: size limits, validation errors in one line, safe names."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sim2cam import images
 from sim2cam.errors import InputError
 
 STRICT_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False)
-"""Of values that are read from files: known keys, finite numbers."""
+"""Pydantic configuration of values from files: unknown keys and non-finite numbers are refused."""
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_MAX_NESTING = 64  # lists and tables within one another, of what people write
-_MAX_NAME_LENGTH = 200  # characters; files are named after categories and images
+_MAX_NESTING = 64  # levels of lists and tables
+_MAX_NAME_LENGTH = 200  # characters; file names contain categories
 
 
 def format_validation_error(error: ValidationError, location: str = "") -> str:
-    """Return the first problem in one line: ``images[3].width: ... (found "a")``.
+    """Return the first validation error in one line: ``images[3].width: ... (found "a")``.
 
     Args:
-        error: of pydantic.
-        location: place of the validated value in its file, as ``images[3]``.
+        error: Pydantic error.
+        location: Location of the validated value in its file, as ``images[3]``.
     """
     first = error.errors()[0]
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"]]
@@ -38,12 +38,12 @@ def format_validation_error(error: ValidationError, location: str = "") -> str:
     head = f"{place}: " if place else ""
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "value_error" and isinstance(first["input"], dict):
-        return f"{head}{message}"  # which names what is wrong in it
+        return f"{head}{message}"  # the message names the wrong entry
     return f"{head}{message} (found {json.dumps(first['input'], default=str)[:80]})"
 
 
 def find_name_problem(name: str) -> str | None:
-    """Return why nothing can have a name that stands in one line of text; None where it can."""
+    """Return why a name cannot be printed on one line, or None if it can."""
     return (
         f"{json.dumps(name)[:80]} holds a control character. Rename it."
         if _CONTROL_CHARACTERS.search(name)
@@ -52,14 +52,14 @@ def find_name_problem(name: str) -> str | None:
 
 
 def find_category_problem(name: str) -> str | None:
-    """Return why a category cannot have a name; None where it can. Files are named after categories."""
+    """Return why a category name is invalid, or None if it is valid; file names contain categories."""
     if len(name) > _MAX_NAME_LENGTH:
         return f"'{name[:40]}…' has {len(name)} characters. Use at most {_MAX_NAME_LENGTH}."
     return find_name_problem(name)
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path is a regular file; False also for names that no file can have."""
+    """Return whether a path is a regular file; False for names that are invalid as paths."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -67,21 +67,21 @@ def is_file(path: Path) -> bool:
 
 
 def is_inside_folder(name: str) -> bool:
-    """Return whether a relative path names something inside its folder, in every reading of it."""
+    """Return whether a relative path stays inside its folder."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 def read_text(path: Path, max_bytes: int, content: str) -> str:
-    """Return the text of a file, without a byte order mark, unpacked where its name ends in .gz.
+    """Read a UTF-8 text file without its byte order mark; decompress ``.gz``.
 
     Args:
-        path: the file.
-        max_bytes: a longer one is refused before it is read, or unpacked.
-        content: it is, for the error.
+        path: The file.
+        max_bytes: Largest accepted size, also after decompression.
+        content: Kind of content, for errors.
 
     Raises:
-        InputError: it is missing, damaged, not a text, too long, or no regular file.
+        InputError: If the file is missing, damaged, too long, not regular or not UTF-8.
     """
     is_packed = path.suffix == ".gz"
     too_long = f"more than {max_bytes} bytes. No {content} is that long."
@@ -94,7 +94,7 @@ def read_text(path: Path, max_bytes: int, content: str) -> str:
             raise InputError(path, too_long)
         return data.decode("utf-8-sig")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(path, f"is damaged ({error}). Make it anew.") from error
+        raise InputError(path, f"is damaged ({error}). Create it again.") from error
     except OSError as error:
         raise InputError(path, f"cannot be read ({error.strerror}). Check the path.") from error
     except UnicodeDecodeError as error:
@@ -102,16 +102,16 @@ def read_text(path: Path, max_bytes: int, content: str) -> str:
 
 
 def read_json(path: Path, max_bytes: int, content: str, hint: str = "Correct the file.") -> Any:
-    """Return the values of a JSON file; takes and raises what ``read_text`` does.
+    """Read a JSON file; arguments and errors as for ``read_text``.
 
     Args:
-        path: the file.
-        max_bytes: a longer one is refused.
-        content: it is, for the error.
-        hint: what to do if the file is not JSON, for the error.
+        path: The file.
+        max_bytes: Largest accepted size.
+        content: Kind of content, for errors.
+        hint: What to do if the file is not JSON, for errors.
 
     Raises:
-        InputError: it is no JSON.
+        InputError: If the file is not JSON.
     """
     try:
         return json.loads(read_text(path, max_bytes, content))
@@ -122,10 +122,10 @@ def read_json(path: Path, max_bytes: int, content: str, hint: str = "Correct the
 
 
 def read_toml(path: Path, max_bytes: int, content: str) -> dict[str, Any]:
-    """Return the tables of a TOML file; takes and raises what ``read_text`` does.
+    """Read a TOML file; arguments and errors as for ``read_text``.
 
     Raises:
-        InputError: it is no TOML, or ``check_nesting`` refuses it.
+        InputError: If the file is not TOML or is nested too deeply.
     """
     try:
         tables = tomllib.loads(read_text(path, max_bytes, content))
@@ -138,11 +138,7 @@ def read_toml(path: Path, max_bytes: int, content: str) -> dict[str, Any]:
 
 
 def check_nesting(path: Path, values: object) -> None:
-    """Refuse values that no function that calls itself can handle.
-
-    Raises:
-        InputError: lists and tables in the file are nested more deeply than any that people write.
-    """
+    """Raise InputError if lists and tables are nested more than 64 levels deep."""
     level, depth = [values], 0
     while level:
         if depth > _MAX_NESTING:

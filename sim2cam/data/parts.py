@@ -1,4 +1,4 @@
-"""Parts of a data set (train, val, test) and which of them a command reads."""
+"""Splits of a dataset (train, val, test) and their selection by name or role."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from sim2cam.errors import InputError, RepairWarning, UsageError
 
 TRAIN = ("train",)
-"""Uses of parts that a detector learns from."""
+"""Roles of training splits."""
 STYLE = ("style", "train")
-"""Uses of parts that show what images of a camera look like; without ``style`` it is ``train``."""
+"""Roles of splits that show the camera style; ``train`` is used without ``style``."""
 DEV = ("dev", "val")
-"""Uses of parts that choose parameters."""
+"""Roles of splits for parameter selection."""
 _ROLE_WORDS = {
     "train": ("train", "training"),
     "val": ("val", "valid", "validation"),
@@ -26,59 +26,59 @@ _HELD_OUT_ROLES = ("val", "dev", "test")
 
 
 def find_split_role(name: str) -> str:
-    """Return the use of a part by its name: BOP's ``train_pbr`` and COCO's ``train2017`` are ``train``.
+    """Return the role of a split by its name: ``train`` for BOP's ``train_pbr`` and COCO's ``train2017``.
 
-    A name without a known use is its own use.
+    A name without a known role is its own role.
     """
     word = re.match("[a-z]*", name.lower())
-    return next((use for use, words in _ROLE_WORDS.items() if word and word[0] in words), name)
+    return next((role for role, words in _ROLE_WORDS.items() if word and word[0] in words), name)
 
 
 def find_coco_splits(root: Path) -> dict[str, Path]:
-    """Return the COCO files of a folder, or of ``annotations/`` in it, by the names of their parts."""
-    found: dict[str, Path] = {}
+    """Return the COCO files in a folder or its ``annotations/`` by split name."""
+    files: dict[str, Path] = {}
     for folder in (root, root / "annotations"):
         for path in sorted(folder.glob("*.json")):
             name = path.stem.removeprefix("instances_")
             if find_split_role(name) in _ROLE_WORDS:
-                found.setdefault(name, path)
-    return found
+                files.setdefault(name, path)
+    return files
 
 
 def choose_splits(
     path: Path, names: Sequence[str], split: str | None, roles: Sequence[str]
 ) -> list[str]:
-    """Return the names of the parts of a data set that are read, and warn of parts that are left out.
+    """Return the names of the splits to read, and warn about splits that are left out.
 
     Args:
-        path: the data set.
-        names: of its parts; none for a data set without parts.
-        split: names or uses of wanted parts, separated by commas; None for the default.
-        roles: of the parts that are read by default; all parts where empty.
+        path: The dataset.
+        names: Names of its splits; empty for a dataset without splits.
+        split: Comma-separated names or roles of splits; None for the default.
+        roles: Roles that are read by default; all splits if empty.
 
     Raises:
-        UsageError: ``split`` names a part that the data set does not have.
-        InputError: the data set has no part of the default uses.
+        UsageError: If ``split`` names a split that the dataset lacks.
+        InputError: If the dataset has no split of the default roles.
     """
     if split is not None:
         return _select_named_splits(path, names, split, has_default=bool(roles))
     if not roles or not names:
         return list(names)
-    chosen = [name for use in roles for name in names if find_split_role(name) == use]
+    chosen = [name for role in roles for name in names if find_split_role(name) == role]
     if chosen and "style" in roles:
         chosen = [name for name in chosen if find_split_role(name) == find_split_role(chosen[0])]
     is_held_out = roles == TRAIN and find_split_role(names[0]) in _HELD_OUT_ROLES
     if not chosen and (len(names) > 1 or is_held_out):
         raise InputError(
             path,
-            f"it has no part {' or '.join(roles)}, but {', '.join(names)}. Name a part with --split, or give "
-            "its images a folder of their own.",
+            f"has no split {' or '.join(roles)}, only {', '.join(names)}. Choose one with --split, or "
+            "move the images to a separate folder.",
         )
     chosen = chosen or list(names)
     if len(chosen) < len(names):
-        left = ", ".join(name for name in names if name not in chosen)
+        omitted = ", ".join(name for name in names if name not in chosen)
         _warn(
-            f"{path}: reading {', '.join(chosen)}, leaving out {left}. --split chooses other parts."
+            f"{path}: reading {', '.join(chosen)}, leaving out {omitted}. Choose other splits with --split."
         )
     return chosen
 
@@ -88,28 +88,28 @@ def _select_named_splits(
 ) -> list[str]:
     if not names:
         if not has_default:
-            raise UsageError(f"--split {split}: {path} has no parts. Leave --split out.")
-        _warn(f"{path}: has no parts, so --split has no effect. All of it is read.")
+            raise UsageError(f"--split {split}: {path} has no splits. Omit --split.")
+        _warn(f"{path}: has no splits, so --split has no effect.")
         return []
     chosen: list[str] = []
     for wanted in split.split(","):
-        same = (
+        matches = (
             [wanted]
             if wanted in names
             else [n for n in names if find_split_role(n) == find_split_role(wanted)]
         )
-        if not same:
+        if not matches:
             raise UsageError(
-                f"--split {split}: {path} has no part '{wanted}'. Allowed: {', '.join(names)}."
+                f"--split {split}: {path} has no split '{wanted}'. Allowed: {', '.join(names)}."
             )
-        chosen += same
+        chosen += matches
     return list(dict.fromkeys(chosen))
 
 
 def warn_about_joined_splits(path: Path, names: Sequence[str]) -> None:
-    """Warn that several parts of a data set are read as one."""
+    """Warn that several splits of a dataset are read as one."""
     if len(names) > 1:
-        _warn(f"{path}: reading its parts {', '.join(names)} as one. --split chooses parts.")
+        _warn(f"{path}: reading the splits {', '.join(names)} as one. Choose splits with --split.")
 
 
 def _warn(text: str) -> None:

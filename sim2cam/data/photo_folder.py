@@ -1,4 +1,4 @@
-"""Photos in a folder and its subfolders, without what renderers and depth cameras write beside them."""
+"""Photos in a folder and its subfolders, separated from depth maps, masks and datasets."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from sim2cam.errors import InputError, RepairWarning
 _MAX_SHOWN = 5
 _HEAD_BYTES = 65536
 _HIGH_BIT_DEPTH_MODES = ("I", "I;16", "I;16B", "I;16L", "F")
-"""Modes of images of one channel that hold more than 8 bits."""
+"""Pillow modes of single-channel images with more than 8 bits."""
 _MAP_WORDS = {"depth", "disparity", "flow", "coordinates", "normal", "normals", "mask", "masks", "ids"} | {
     "segmentation", "segment", "seg", "semantic", "instance", "instances"
 }  # fmt: skip
-"""Words in the names of files and folders that hold no photos but numbers of each pixel."""
+"""Words in file and folder names that mark per-pixel maps."""
 _PHOTO_WORDS = {"rgb", "rgba", "color", "colour", "image", "images", "img", "photo", "photos"} | {
     "object", "forward", "backward"
-}  # fmt: skip  # the last are of maps, as in object_coordinates
-"""Words in the names of the files of one shot that do not name the shot."""
+}  # fmt: skip  # the last three occur in names of maps, as object_coordinates
+"""Words in file names that do not distinguish one shot from another."""
 
 
 @dataclass
 class PhotoFolder:
-    """Images in a folder and its subfolders, sorted by their paths.
+    """Images in a folder and its subfolders, sorted by path.
 
     Attributes:
-        root: the folder.
-        photos: that can be read.
-        unsupported: images of kinds that cannot be read.
-        pixel_maps: images that are left out because they hold depth, masks or other numbers of each pixel.
-        datasets: subfolders that are data sets of ours, which are not looked into.
+        root: The folder.
+        photos: Readable photos.
+        unsupported: Images in unsupported formats.
+        pixel_maps: Images with depth, masks or other per-pixel values, which are left out.
+        datasets: Subfolders with sim2cam datasets, which are not searched.
     """
 
     root: Path
@@ -48,34 +48,34 @@ class PhotoFolder:
     datasets: list[Path] = field(default_factory=list)
 
     def warn(self) -> None:
-        """Warn of what a user should know of the folder."""
+        """Warn about nested, unsupported and ignored images."""
         for note in self.list_warnings():
             warnings.warn(note, RepairWarning, stacklevel=2)
 
     def list_warnings(self) -> list[str]:
-        """Return what a user should know of the folder: which images are nested, and which are left out."""
+        """Return warnings about nested, unsupported and ignored images."""
         nested = sum(photo.parent != self.root for photo in self.photos)
         notes = []
         if nested:
-            images_here = _format_count(len(self.photos), "image")
-            notes.append(f"{self.root}: {images_here}, {nested} of them in subfolders.")
+            image_count = _format_count(len(self.photos), "image")
+            notes.append(f"{self.root}: {image_count}, {nested} of them in subfolders.")
         if self.pixel_maps:
             name = self.pixel_maps[0].relative_to(self.root)
             notes.append(
-                f"{self.root}: {_format_count(len(self.pixel_maps), 'image')} left out as depth, mask or normal maps, by bits or "
-                f"names (first: {name}). Put them into a folder of their own if they are photos."
+                f"{self.root}: {_format_count(len(self.pixel_maps), 'image')} left out as depth, mask or normal maps "
+                f"(first: {name}). If they are photos, move them to a separate folder."
             )
         if self.datasets:
             first = self.datasets[0].relative_to(self.root)
-            count = _format_count(len(self.datasets), "data set")
-            notes.append(f"{self.root}: {count} in it left out (first: {first}).")
-        lists = _format_coco_files(self.root)
-        if lists and self.photos:
+            count = _format_count(len(self.datasets), "dataset")
+            notes.append(f"{self.root}: {count} in subfolders left out (first: {first}).")
+        coco_files = _format_coco_files(self.root)
+        if coco_files and self.photos:
             notes.append(
-                f"{self.root}: labels are not read. To read them, name the COCO file: {lists}."
+                f"{self.root}: labels are not read. To read them, name the COCO file: {coco_files}."
             )
-        unread = describe_unsupported_images(self.root, self.unsupported)
-        return [*notes, unread] if unread else notes
+        unsupported_warning = describe_unsupported_images(self.root, self.unsupported)
+        return [*notes, unsupported_warning] if unsupported_warning else notes
 
 
 def _format_count(count: int, noun: str) -> str:
@@ -83,46 +83,48 @@ def _format_count(count: int, noun: str) -> str:
 
 
 def list_photos(root: Path) -> list[Path]:
-    """Return the photos in a folder and its subfolders, sorted by their paths, and warn of what is left out.
+    """Return the photos in a folder and its subfolders, sorted by path, and warn about ignored files.
 
-    Links are followed, each file counts once; hidden files and folders are left out.
+    Links are followed and each file counts once. Hidden files and folders are ignored.
 
     Raises:
-        InputError: there is none, or a folder cannot be read.
+        InputError: If there are no photos or a folder cannot be read.
     """
-    found = scan_photo_folder(root)
-    if not found.photos:
-        notes = found.list_warnings()
-        other = f" {notes[0].removeprefix(f'{root}: ')}" if notes else _suggest_coco_files(root)
-        raise InputError(root, f"no images in it ({images.FORMAT_NAMES}).{other}")
-    found.warn()
-    return found.photos
+    folder = scan_photo_folder(root)
+    if not folder.photos:
+        warnings_ = folder.list_warnings()
+        reason = (
+            f" {warnings_[0].removeprefix(f'{root}: ')}" if warnings_ else _suggest_coco_files(root)
+        )
+        raise InputError(root, f"no images in it ({images.FORMAT_NAMES}).{reason}")
+    folder.warn()
+    return folder.photos
 
 
 def scan_photo_folder(root: Path) -> PhotoFolder:
-    """Return the images in a folder and its subfolders.
+    """Return the images in a folder and its subfolders by kind.
 
     Raises:
-        InputError: a folder cannot be read.
+        InputError: If a folder cannot be read.
     """
-    found = PhotoFolder(root)
+    photo_folder = PhotoFolder(root)
     files, links = list[Path](), list[Path]()
-    for folder in _walk_folders(root, found.datasets):
-        found.unsupported += list_unsupported_images(folder)
-        for path in folder.iterdir():
+    for subfolder in _walk_folders(root, photo_folder.datasets):
+        photo_folder.unsupported += list_unsupported_images(subfolder)
+        for path in subfolder.iterdir():
             is_image = path.suffix.lower() in images.IMAGE_SUFFIXES and path.name[0] != "."
             if is_image and path.is_file():
                 (links if path.is_symlink() else files).append(path)
     paths = sorted([*files, *_drop_duplicate_links(links, files)])
     maps = _find_pixel_maps(root, paths)
-    found.photos = [path for path in paths if path not in maps]
-    found.pixel_maps = sorted(maps)
-    found.unsupported.sort()
-    return found
+    photo_folder.photos = [path for path in paths if path not in maps]
+    photo_folder.pixel_maps = sorted(maps)
+    photo_folder.unsupported.sort()
+    return photo_folder
 
 
 def _drop_duplicate_links(links: Sequence[Path], files: Sequence[Path]) -> list[Path]:
-    """Return the links that lead to other files than these, one for each file."""
+    """Return the links to files that are not listed, one per file."""
     if not links:
         return []
     known = {path.resolve() for path in files}
@@ -131,10 +133,10 @@ def _drop_duplicate_links(links: Sequence[Path], files: Sequence[Path]) -> list[
 
 
 def _walk_folders(root: Path, datasets: list[Path]) -> Iterator[Path]:
-    """Yield a folder and those below it, each once, links last; data sets of ours are listed instead."""
-    waiting, links, seen = deque([root]), deque[Path](), set[tuple[int, int]]()
-    while waiting or links:
-        folder = waiting.popleft() if waiting else links.popleft()
+    """Yield a folder and its subfolders once each, links last; add sim2cam datasets to ``datasets`` instead."""
+    queue, links, visited = deque([root]), deque[Path](), set[tuple[int, int]]()
+    while queue or links:
+        folder = queue.popleft() if queue else links.popleft()
         try:
             status = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
@@ -142,43 +144,53 @@ def _walk_folders(root: Path, datasets: list[Path]) -> Iterator[Path]:
             raise InputError(
                 folder, f"cannot be read ({error.strerror}). Check the path."
             ) from error
-        if (status.st_dev, status.st_ino) in seen:
+        if (status.st_dev, status.st_ino) in visited:
             continue
-        seen.add((status.st_dev, status.st_ino))
+        visited.add((status.st_dev, status.st_ino))
         if folder != root and (folder / HEADER).is_file():
             datasets.append(folder)
             continue
         yield folder
         for entry in entries:
             if entry.name[0] != "." and entry.is_dir():
-                (links if entry.is_symlink() else waiting).append(Path(entry.path))
+                (links if entry.is_symlink() else queue).append(Path(entry.path))
 
 
 def _find_pixel_maps(root: Path, paths: Sequence[Path]) -> set[Path]:
-    """Return the images that hold depth, masks or the like beside photos.
+    """Return the images that hold depth, masks or other per-pixel values.
 
-    Names of maps count where a photo has the rest of the name. Images of more than eight bits are maps by their
-    name or beside a photo of the same rest; images of floats are maps beside any photo.
+    An image is a map if its name contains a map word and a photo has the same remaining name. Images with more
+    than 8 bits are maps by name or next to such a photo, float images next to any photo.
     """
     words = {path: _split_words(path.relative_to(root)) for path in paths}
     modes = {path: _read_mode(path) for path in paths}
-    deep = {path for path, mode in modes.items() if mode in _HIGH_BIT_DEPTH_MODES}
-    named = {path for path, found in words.items() if _MAP_WORDS & {*found}}
-    if len(deep) == len(paths):
-        deep = set()
-    shots = {_strip_type_words(words[path]) for path in paths if path not in deep | named}
-    paired = {path for path in deep | named if _strip_type_words(words[path]) in shots}
-    return paired | (deep & named) | {path for path in deep if modes[path] == "F"}
+    high_bit_depth = {path for path, mode in modes.items() if mode in _HIGH_BIT_DEPTH_MODES}
+    named_as_map = {path for path, path_words in words.items() if _MAP_WORDS & {*path_words}}
+    if len(high_bit_depth) == len(paths):
+        high_bit_depth = set()
+    shots = {
+        _strip_type_words(words[path])
+        for path in paths
+        if path not in high_bit_depth | named_as_map
+    }
+    paired = {
+        path for path in high_bit_depth | named_as_map if _strip_type_words(words[path]) in shots
+    }
+    return (
+        paired
+        | (high_bit_depth & named_as_map)
+        | {path for path in high_bit_depth if modes[path] == "F"}
+    )
 
 
 def _read_mode(path: Path) -> str | None:
-    """Return the mode of an image in Pillow's terms; None where it has eight bits or cannot be read."""
+    """Return the Pillow mode of an image, or None for 8-bit formats and unreadable files."""
     if path.suffix.lower() not in (*images.LOSSLESS_SUFFIXES, ".jp2"):
         return None
     try:
         return images.read_mode(path)
     except InputError:
-        return None  # whoever decodes the image reports the error
+        return None  # reported when the image is decoded
 
 
 def _split_words(path: Path) -> tuple[str, ...]:
@@ -186,21 +198,25 @@ def _split_words(path: Path) -> tuple[str, ...]:
 
 
 def _strip_type_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return what names of the files of one shot share."""
+    """Return the part of a name that all files of one shot share."""
     return tuple(word for word in words if word not in _MAP_WORDS | _PHOTO_WORDS)
 
 
 def _suggest_coco_files(root: Path) -> str:
-    lists = _format_coco_files(root)
-    return f" Name the COCO file itself: {lists}." if lists else " Check the path."
+    coco_files = _format_coco_files(root)
+    return f" Name the COCO file itself: {coco_files}." if coco_files else " Check the path."
 
 
 def _format_coco_files(root: Path) -> str:
-    """Return the COCO files in a folder or its ``annotations/``, by their names."""
-    files = (p for place in (".", "annotations") for p in sorted((root / place).glob("*.json")))
-    found = [str(path.relative_to(root)) for path in files if _looks_like_coco(path)]
-    return ", ".join(found[:_MAX_SHOWN]) + (
-        f" and {len(found) - _MAX_SHOWN} more" if found[_MAX_SHOWN:] else ""
+    """Return the names of the COCO files in a folder or its ``annotations/``."""
+    files = (
+        coco_path
+        for subfolder in (".", "annotations")
+        for coco_path in sorted((root / subfolder).glob("*.json"))
+    )
+    names = [str(path.relative_to(root)) for path in files if _looks_like_coco(path)]
+    return ", ".join(names[:_MAX_SHOWN]) + (
+        f" and {len(names) - _MAX_SHOWN} more" if names[_MAX_SHOWN:] else ""
     )
 
 

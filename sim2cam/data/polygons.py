@@ -1,4 +1,4 @@
-"""Outlines: masks as one polygon each, for formats that have no pixels."""
+"""Conversion of masks to one polygon each, for formats without pixel masks."""
 
 from __future__ import annotations
 
@@ -8,32 +8,34 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_UPSAMPLING = (
-    2  # so that an outline runs a quarter of a pixel inside the pixels' edges, not half a one
-)
+_UPSAMPLING = 2  # moves outlines to a quarter pixel inside the mask's edge, from half a pixel
 
 
 def trace_outline(mask: NDArray[np.bool_]) -> Floats:
-    """Return the corners (n, 2) of a polygon around a mask (h, w), pixel *i* being [i, i + 1).
+    """Return the vertices (n, 2) of a polygon around a mask (h, w); pixel *i* covers [i, i + 1).
 
-    Pieces that lie apart, and holes, are joined to the whole by bridges without a width, so that
-    one polygon is all of it (filled by the even-odd rule). It runs a quarter of a pixel inside the
-    mask's edge, so that rounding down finds the mask's own pixels. Empty for an empty mask.
+    Separate pieces and holes are connected by zero-width bridges, so one polygon covers the mask under the
+    even-odd rule. It runs a quarter pixel inside the mask's edge, so rounding down returns mask pixels. The
+    polygon of an empty mask is empty.
     """
-    finer = mask.astype(np.uint8).repeat(_UPSAMPLING, axis=0).repeat(_UPSAMPLING, axis=1)
-    rings, _ = cv2.findContours(finer, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
+    upsampled = mask.astype(np.uint8).repeat(_UPSAMPLING, axis=0).repeat(_UPSAMPLING, axis=1)
+    rings, _ = cv2.findContours(upsampled, cv2.RETR_CCOMP, cv2.CHAIN_APPROX_SIMPLE)
     if not rings:
         return np.zeros((0, 2))
     corners = (np.asarray(ring[:, 0], np.int32) for ring in rings)
-    whole, *others = sorted(corners, key=cv2.contourArea, reverse=True)
-    for ring in others:
-        whole = _bridge_ring(whole, ring)
-    return (whole + 0.5) / _UPSAMPLING
+    polygon, *other_rings = sorted(corners, key=cv2.contourArea, reverse=True)
+    for ring in other_rings:
+        polygon = _bridge_ring(polygon, ring)
+    return (polygon + 0.5) / _UPSAMPLING
 
 
 def _bridge_ring(polygon: NDArray[np.int32], ring: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return a polygon that leaves another at its corner nearest to a ring, goes round, and back."""
-    apart = ((polygon[:, None] - ring) ** 2).sum(axis=2)  # (n, m)
-    at, to = np.unravel_index(int(apart.argmin()), apart.shape)
-    round_trip = np.roll(ring, -int(to), axis=0)
-    return np.concatenate([polygon[: at + 1], round_trip, round_trip[:1], polygon[at:]])
+    """Return a polygon extended by a ring, connected at the nearest pair of vertices."""
+    squared_distances = ((polygon[:, None] - ring) ** 2).sum(axis=2)  # (n, m)
+    polygon_index, ring_index = np.unravel_index(
+        int(squared_distances.argmin()), squared_distances.shape
+    )
+    rotated_ring = np.roll(ring, -int(ring_index), axis=0)
+    return np.concatenate(
+        [polygon[: polygon_index + 1], rotated_ring, rotated_ring[:1], polygon[polygon_index:]]
+    )

@@ -26,7 +26,7 @@ class AnnotationErrors:
 
     @property
     def has_errors(self) -> bool:
-        """Whether anything was collected."""
+        """Whether any error was collected."""
         return bool(self._errors)
 
     @contextmanager
@@ -38,17 +38,15 @@ class AnnotationErrors:
             self._errors.append(error)
 
     def report(self) -> None:
-        """Report what was collected.
+        """Report the collected errors.
 
         Raises:
-            InputError: with the first problems and their number, unless flawed annotations are skipped.
+            InputError: If there are errors and flawed annotations are not skipped; lists the first ones.
         """
         if not self._errors:
             return
-        count, shown = (
-            len(self._errors),
-            [self._format_error(error) for error in self._errors[:_MAX_SHOWN]],
-        )
+        count = len(self._errors)
+        shown = [self._format_error(error) for error in self._errors[:_MAX_SHOWN]]
         more = f"\n  … and {count - _MAX_SHOWN} more" if count > _MAX_SHOWN else ""
         if self._skip:
             noun = "annotation is" if count == 1 else "annotations are"
@@ -66,5 +64,5 @@ class AnnotationErrors:
         ) from self._errors[0]
 
     def _format_error(self, error: InputError) -> str:
-        """Return an error in one line; the dataset's own file is not named again."""
+        """Return an error in one line, without the path if it is the dataset's own file."""
         return str(error.args[1]) if error.path == self._path else str(error)

@@ -1,4 +1,4 @@
-"""Reading data sets that ``writer`` wrote."""
+"""Reader of sim2cam datasets."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from sim2cam.errors import InputError, suggest_name
 from sim2cam.geometry.boxes import is_valid_box
 from sim2cam.geometry.lens import Lens
 
-_REGENERATE_HINT = "Generate the data set again"
-_RESUME_HINT = "Run its command again with --resume: it makes damaged shards anew"
+_REGENERATE_HINT = "Generate the dataset again"
+_RESUME_HINT = "Run its command again with --resume to replace damaged shards"
 
 
 @dataclass(frozen=True)
 class SampleRecord:
-    """What is recorded of one sample.
+    """Recorded fields of one sample.
 
     Attributes:
-        shard: the folder in which its files are.
-        fields: of ``samples.jsonl``.
-        source: what it was read from, for errors; None for ``samples.jsonl``.
+        shard: Folder of the sample's files.
+        fields: Fields of its line in ``samples.jsonl``.
+        source: File of the record, for errors; None for ``samples.jsonl``.
     """
 
     shard: Path
@@ -57,7 +57,7 @@ class _BodyRecord:
 
 
 def _find_image_files(record: Any) -> Iterator[str]:
-    """Yield the names of the picture files in what was recorded of a scene."""
+    """Yield the image file names in a scene record."""
     if isinstance(record, dict) and record.keys() == {"path", "digest"}:
         yield str(record["path"])
     elif isinstance(record, dict | list | tuple):
@@ -71,18 +71,18 @@ class _SceneContent:
     environment: dict[str, Any] = field(default_factory=dict)
 
     def list_image_files(self) -> list[str]:
-        """Return the names of the pictures that it is made of."""
-        parts = ([body.asset, body.material, body.decals] for body in self.bodies)
-        return [*_find_image_files(self.environment), *_find_image_files(list(parts))]
+        """Return the names of image files used in the scene."""
+        records = ([body.asset, body.material, body.decals] for body in self.bodies)
+        return [*_find_image_files(self.environment), *_find_image_files(list(records))]
 
 
 @dataclass(frozen=True)
 class RequirementResult:
-    """What a scene is of what was required.
+    """Measured value of a scene requirement.
 
     Attributes:
-        value: that was measured.
-        required_range: the range asked for, both ends included.
+        value: Measured value.
+        required_range: Required range, both ends included.
     """
 
     value: float
@@ -91,16 +91,16 @@ class RequirementResult:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """One line of ``scenes.jsonl``, as far as people ask for it.
+    """Fields of one line of ``scenes.jsonl``.
 
     Attributes:
-        scene_index: which scene.
-        attempt: how many drafts were thrown away before it.
-        rejections: why.
-        certificate: how it came to rest.
-        sampled_values: every drawn value by name.
-        scene: what it is made of.
-        requirement_values: of each requirement, by its name.
+        scene_index: Index of the scene.
+        attempt: Number of rejected attempts before it.
+        rejections: Reasons of the rejections.
+        certificate: Physics certificate.
+        sampled_values: Sampled values by name.
+        scene: Content of the scene.
+        requirement_values: Measured requirements by name.
     """
 
     scene_index: int
@@ -145,28 +145,28 @@ _SCENE_SUMMARY: TypeAdapter[SceneSummary] = TypeAdapter(SceneSummary)
 
 
 def read_dataset(root: Path, *, with_rejected: bool = False) -> Dataset:
-    """Return the data set of a folder; one that was translated takes its labels from its parent.
+    """Read a dataset; a translated one takes its labels from its parent.
 
     Args:
-        root: the folder.
-        with_rejected: also translations that the certificate kept out, whose labels may not hold any more.
+        root: Folder of the dataset.
+        with_rejected: Include translations rejected by the certificate, whose labels may be wrong.
 
     Raises:
-        InputError: no data set, one of another version, a broken line, or a parent that is missing
-            or has changed.
+        InputError: If there is no dataset, its version differs, a line is broken, or a parent is missing or has
+            changed.
     """
     return _read_with_parents(root, frozenset(), with_rejected=with_rejected)
 
 
 def read_header(root: Path) -> dict[str, Any]:
-    """Return ``dataset.json``.
+    """Read ``dataset.json``.
 
     Raises:
-        InputError: it is missing, broken, or of another format version.
+        InputError: If it is missing, broken or of another format version.
     """
     path = root / HEADER
     if not path.is_file():
-        raise InputError(root, f"no data set: there is no {HEADER} in it. Check the path.")
+        raise InputError(root, f"not a dataset: it has no {HEADER}. Check the path.")
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -186,70 +186,70 @@ def read_header(root: Path) -> dict[str, Any]:
 
 
 def _describe_writer(root: Path) -> str:
-    """Return the version of sim2cam that wrote a dataset, as ``environment.json`` has it."""
+    """Return the sim2cam version that wrote a dataset, from ``environment.json``."""
     try:
-        facts = json.loads((root / ENVIRONMENT).read_text(encoding="utf-8"))
+        environment = json.loads((root / ENVIRONMENT).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return ""
-    version = facts.get("sim2cam") if isinstance(facts, dict) else None
+    version = environment.get("sim2cam") if isinstance(environment, dict) else None
     return f", written by sim2cam {version}" if isinstance(version, str) else ""
 
 
 def read_sample_records(
     root: Path, kind: Literal["samples", "rejected", "certificates"] = "samples"
 ) -> list[SampleRecord]:
-    """Return the line of every sample, rejected sample or certificate, in order, from whole shards.
+    """Return the records of samples, rejected samples or certificates in complete shards, in order.
 
     Raises:
-        InputError: a line is not a JSON table.
+        InputError: If a line is not a JSON table.
     """
     return [SampleRecord(path.parent, line) for path, line in _iterate_jsonl(root, kind)]
 
 
 def find_rendered_ancestor(root: Path) -> Path:
-    """Return the folder that the first pictures of a data set's line were rendered into.
+    """Return the folder of the renders from which a dataset descends.
 
     Raises:
-        InputError: a parent is missing, or they lead back to one another.
+        InputError: If a parent is missing or the parents form a cycle.
     """
     return list_lineage(root)[-1]
 
 
 def list_lineage(root: Path) -> tuple[Path, ...]:
-    """Return the folder of a data set and those that it was translated from, one after another.
+    """Return the folder of a dataset and those of its ancestors, nearest first.
 
     Raises:
-        InputError: a parent is missing, or they lead back to one another.
+        InputError: If a parent is missing or the parents form a cycle.
     """
-    found = [root]
-    seen: set[Path] = set()
+    folders = [root]
+    visited: set[Path] = set()
     while (root / HEADER).is_file() and (header := read_header(root)).get("parent") is not None:
-        seen.add(root.resolve())
+        visited.add(root.resolve())
         root = resolve_parent(root, header)
-        if root in seen:
+        if root in visited:
             raise InputError(root, f"its parents lead back to itself. {_REGENERATE_HINT}.")
-        found.append(root)
-    return tuple(found)
+        folders.append(root)
+    return tuple(folders)
 
 
 def read_licences(root: Path) -> dict[str, str]:
-    """Return those that a data set records of the files that its scenes are made of, by their names.
+    """Return the licences of a dataset's assets by file name.
 
     Raises:
-        InputError: its header is broken, or that of one that it was translated from.
+        InputError: If the header of the dataset or of an ancestor is broken.
     """
     folder = find_rendered_ancestor(root)
     if not (folder / HEADER).is_file():
         return {}
-    found: dict[str, str] = read_header(folder).get("licences", {})
-    return found
+    licences: dict[str, str] = read_header(folder).get("licences", {})
+    return licences
 
 
 def read_scenes(root: Path) -> Iterator[SceneSummary]:
-    """Yield what is recorded of each scene of a data set, in order; of captures nothing is.
+    """Yield the scene records of a dataset in order; real images have none.
 
     Raises:
-        InputError: a line is not what is recorded of a scene.
+        InputError: If a line is not a scene record.
     """
     for path, line in _iterate_jsonl(root, "scenes"):
         try:
@@ -261,57 +261,59 @@ def read_scenes(root: Path) -> Iterator[SceneSummary]:
 
 
 def parse_sample(record: SampleRecord, categories: tuple[str, ...]) -> Sample:
-    """Return the sample of a line.
+    """Convert a record to a sample.
 
     Raises:
-        InputError: the line is broken, names a file outside its shard, or an unknown category.
+        InputError: If the record is broken, names a file outside its shard or an unknown category.
     """
     path = record.source or record.shard / "samples.jsonl"
     name = record.fields.get("name")
     try:
-        line = _SAMPLE_FIELDS.validate_python(record.fields)
+        fields = _SAMPLE_FIELDS.validate_python(record.fields)
     except ValidationError as error:
         raise InputError(
             path, f"sample {name}: {format_validation_error(error)}. {_REGENERATE_HINT}."
         ) from error
-    for place in (line.name, *line.files):
-        if not is_inside_folder(place):
+    for file_name in (fields.name, *fields.files):
+        if not is_inside_folder(file_name):
             raise InputError(
-                path, f"sample {name}: '{place}' lies outside the shard. {_REGENERATE_HINT}."
+                path, f"sample {name}: '{file_name}' lies outside the shard. {_REGENERATE_HINT}."
             )
-    files = {PurePosixPath(place).parts[0]: record.shard / place for place in line.files}
+    files = {
+        PurePosixPath(file_name).parts[0]: record.shard / file_name for file_name in fields.files
+    }
     if REJECTED in files:
         files["rgb"] = files.pop(REJECTED)
     if "rgb" not in files:
-        raise InputError(path, f"sample {name}: it has no picture. {_REGENERATE_HINT}.")
-    if "raw" in files and line.raw_format is None:
+        raise InputError(path, f"sample {name}: it has no image. {_REGENERATE_HINT}.")
+    if "raw" in files and fields.raw_format is None:
         raise InputError(
-            path, f"sample {name}: nothing tells the format of its raw. {_REGENERATE_HINT}."
+            path, f"sample {name}: the format of its raw image is missing. {_REGENERATE_HINT}."
         )
-    for label in line.objects or ():
-        problem = _find_label_problem(label, line, categories)
+    for label in fields.objects or ():
+        problem = _find_label_problem(label, fields, categories)
         if problem:
             raise InputError(path, f"sample {name}: {problem}.")
     return Sample(
-        name=line.name,
+        name=fields.name,
         rgb=files["rgb"],
-        width=line.width,
-        height=line.height,
-        objects=line.objects,
-        origin=line.origin,
+        width=fields.width,
+        height=fields.height,
+        objects=fields.objects,
+        origin=fields.origin,
         channels={name: files[name] for name in CHANNELS if name in files},
-        lens=line.lens,
-        frame_info=line.frame_info,
+        lens=fields.lens,
+        frame_info=fields.frame_info,
         tracks=files.get("tracks"),
-        scene_index=line.scene_index,
-        digest=line.digest,
-        parent=line.parent,
-        occlusions=line.occlusions,
-        depth_unit_m=line.depth_unit_m,
+        scene_index=fields.scene_index,
+        digest=fields.digest,
+        parent=fields.parent,
+        occlusions=fields.occlusions,
+        depth_unit_m=fields.depth_unit_m,
         right_rgb=files.get("right"),
-        baseline_m=line.baseline_m,
-        raw_format=line.raw_format,
-        gains=line.gains,
+        baseline_m=fields.baseline_m,
+        raw_format=fields.raw_format,
+        gains=fields.gains,
     )
 
 
@@ -329,23 +331,23 @@ def _find_label_problem(
             )
     if not (math.isfinite(label.area_px) and label.area_px >= 0):
         return f"area_px {label.area_px} must be finite, 0 or more. {_REGENERATE_HINT}"
-    for what, mask in (("an amodal mask", label.amodal_mask), ("a mask", label.mask)):
+    for mask_name, mask in (("an amodal mask", label.amodal_mask), ("a mask", label.mask)):
         if mask and mask.size != (fields.height, fields.width):
             height, width = mask.size
-            return f"{what} of {width}x{height} pixels, not {fields.width}x{fields.height}. {_REGENERATE_HINT}"
+            return f"{mask_name} of {width}x{height} pixels, not {fields.width}x{fields.height}. {_REGENERATE_HINT}"
     return None
 
 
 def resolve_parent(root: Path, header: dict[str, Any]) -> Path:
-    """Return the folder of the data set that this one was translated from."""
+    """Return the folder of the dataset that this one was translated from."""
     return (root / str(header["parent"])).resolve()
 
 
 def _iterate_jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each line of the files of a name in whole shards, with its file."""
+    """Yield the lines of a record file in complete shards, with the path of the file."""
     refuse = _refuse_constant if name in ("samples", REJECTED) else None
     for path in sorted((root / SHARDS).glob(f"[0-9]*[0-9]/{name}.jsonl")):
-        images.get_file_size(path)  # reading a pipe would wait for whoever writes into it
+        images.get_file_size(path)  # refuses pipes, on which reading would block
         for number, text in enumerate(path.read_bytes().splitlines(), start=1):
             try:
                 line = json.loads(text, parse_constant=refuse)
@@ -354,13 +356,13 @@ def _iterate_jsonl(root: Path, name: str) -> Iterator[tuple[Path, dict[str, Any]
                     path, f"line {number} is not JSON ({error}). {_RESUME_HINT}."
                 ) from error
             if not isinstance(line, dict):
-                what = name.removesuffix("s")
-                raise InputError(path, f"line {number} is not a {what}. {_RESUME_HINT}.")
+                record_name = name.removesuffix("s")
+                raise InputError(path, f"line {number} is not a {record_name}. {_RESUME_HINT}.")
             yield path, line
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _read_with_parents(
@@ -370,16 +372,14 @@ def _read_with_parents(
         raise InputError(root, f"its parents lead back to itself. {_REGENERATE_HINT}.")
     header = read_header(root)
     categories = tuple(header["categories"])
-    lines = read_sample_records(root)
+    records = read_sample_records(root)
     if with_rejected:
-        lines = sorted([*lines, *read_sample_records(root, REJECTED)], key=_get_sort_key)
-    samples = tuple(parse_sample(raw, categories) for raw in lines)
-    for raw in lines:
-        _check_file_sizes(raw)
+        records = sorted([*records, *read_sample_records(root, REJECTED)], key=_get_sort_key)
+    samples = tuple(parse_sample(record, categories) for record in records)
+    for record in records:
+        _check_file_sizes(record)
     if not samples:
-        raise InputError(
-            root, "the data set holds no samples. Run its command again with --resume."
-        )
+        raise InputError(root, "the dataset has no samples. Run its command again with --resume.")
     if header.get("parent") is not None:
         parent = _read_with_parents(resolve_parent(root, header), descendants | {root.resolve()})
         samples = _inherit_labels(root, samples, parent)
@@ -387,21 +387,21 @@ def _read_with_parents(
 
 
 def _check_file_sizes(record: SampleRecord) -> None:
-    """Refuse a sample whose image is missing, or of which a file has another size than was written.
+    """Raise InputError if a sample's image is missing or a file has another size than recorded.
 
-    Channels that nobody needs may have been removed; older data sets record no sizes.
+    Unused channels may have been removed. Older datasets record no sizes.
     """
     sizes = record.fields.get("bytes")
-    for place, size in sizes.items() if isinstance(sizes, dict) else ():
-        path = record.shard / place
+    for name, size in sizes.items() if isinstance(sizes, dict) else ():
+        path = record.shard / name
         try:
-            found = path.stat().st_size
+            actual_size = path.stat().st_size
         except OSError as error:
-            if PurePosixPath(place).parts[0] not in ("rgb", REJECTED):
+            if PurePosixPath(name).parts[0] not in ("rgb", REJECTED):
                 continue
             raise InputError(path, f"is missing. {_RESUME_HINT}.") from error
-        if found != size:
-            raise InputError(path, f"has {found} bytes, not {size}. {_RESUME_HINT}.")
+        if actual_size != size:
+            raise InputError(path, f"has {actual_size} bytes, not {size}. {_RESUME_HINT}.")
 
 
 def _get_sort_key(record: SampleRecord) -> tuple[str, str]:
@@ -410,23 +410,22 @@ def _get_sort_key(record: SampleRecord) -> tuple[str, str]:
 
 def _inherit_labels(root: Path, samples: tuple[Sample, ...], parent: Dataset) -> tuple[Sample, ...]:
     by_digest = {sample.digest: sample for sample in parent.samples}
-    joined = []
+    inherited = []
     for sample in samples:
-        origin = by_digest.get(sample.parent or "")
-        if origin is None:
+        source = by_digest.get(sample.parent or "")
+        if source is None:
             raise InputError(
                 root,
-                f"sample {sample.name} was made from a sample that is not in {parent.root} any "
-                "more. Translate it again.",
+                f"the source of sample {sample.name} is not in {parent.root}. Translate it again.",
             )
-        joined.append(
+        inherited.append(
             replace(
                 sample,
-                objects=origin.objects,
-                channels=origin.channels,
-                tracks=origin.tracks,
-                scene_index=origin.scene_index,
-                **{name: getattr(origin, name) for name in INHERITED_FIELDS},
+                objects=source.objects,
+                channels=source.channels,
+                tracks=source.tracks,
+                scene_index=source.scene_index,
+                **{name: getattr(source, name) for name in INHERITED_FIELDS},
             )
         )
-    return tuple(joined)
+    return tuple(inherited)

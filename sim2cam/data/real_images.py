@@ -1,4 +1,4 @@
-"""Captures: photos as users have them, labelled or not, and which of them may be scored."""
+"""Reading real images, labelled or unlabelled, and their splits by use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from sim2cam.data.writer import HEADER
 from sim2cam.errors import InputError
 
 Splits = dict[str, tuple[Path, Dataset]]
-"""By name: what an error is about, and the captures."""
+"""Path for errors and dataset of each split, by name."""
 
 
 class _LayoutReader(Protocol):
@@ -55,29 +55,24 @@ _LAYOUTS: tuple[tuple[Callable[[Path], bool], _LayoutReader], ...] = (
     (is_webdataset, read_webdataset),
     (is_video, read_video),
 )
-"""How folders of other formats than COCO are told, and what reads their parts by name."""
+"""Detector and reader of each folder layout except COCO."""
 
-_STYLE_ROLES, _DEV_ROLES, _TEST_ROLES, _TRAIN_ROLES = (
-    ("style", "train"),
-    ("dev", "val"),
-    ("test",),
-    ("train",),
-)
-_SYNTHETIC_SPLITS = ("train_pbr", "train_synt")  # what BOP calls parts that nobody photographed
+_STYLE_ROLES, _DEV_ROLES = ("style", "train"), ("dev", "val")
+_TEST_ROLES, _TRAIN_ROLES = ("test",), ("train",)
+_SYNTHETIC_SPLITS = ("train_pbr", "train_synt")  # BOP's names of rendered splits
 
 
 @dataclass(frozen=True)
 class RealImageSplits:
-    """Captures apart by their use.
+    """Real images by use.
 
     Attributes:
-        style: what the camera's look is learned from; without labels, so that none can leak.
-        test: what is scored; labelled.
-        dev: labelled, neither trained on nor scored: what a detector is tuned on; None without.
-        train: labelled, for trainings on photos, which are not tuned and may hold those of ``style``
-            and ``dev``; None without, or where it was not asked for.
-        label_mapping: how their labels became those that are held against detectors; None where they are
-            the captures' own.
+        style: Images from which the camera style is learned; without labels, to prevent leakage.
+        test: Labelled images for evaluation.
+        dev: Labelled images for tuning a detector, disjoint from ``test``; None without them.
+        train: Labelled images for training on photos; may overlap ``style`` and ``dev``. None without them or if
+            not requested.
+        label_mapping: Mapping from the images' labels to those of the detector; None for original labels.
     """
 
     style: Dataset
@@ -95,30 +90,30 @@ def read_real_images(
     split: str | None = None,
     roles: Sequence[str] = (),
 ) -> Dataset:
-    """Return captures: those of a COCO file, of a folder in the layout of another tool (YOLO, VOC, LabelMe,
-    CVAT, BOP, KITTI), of WebDataset's tar files, of a folder of photos, of a video, or a data set of sim2cam.
+    """Read real images from a file or folder.
 
-    The photos of a folder and its subfolders are unlabelled (``objects`` is None), named and sorted by their
-    relative paths. Of a folder with several parts (``train``, ``test``) these are all, unless ``split`` or
-    ``roles`` chooses.
+    Supported are COCO files, folders in the layout of YOLO, VOC, LabelMe, CVAT, BOP or KITTI, WebDataset tar
+    files, folders of photos, videos and sim2cam datasets. Photos of a folder and its subfolders are unlabelled
+    (``objects`` is None), named by and sorted by relative path. Of a folder with splits (``train``, ``test``)
+    all are read, unless ``split`` or ``roles`` selects some.
 
     Args:
-        path: a COCO file, with the images relative to its folder; or a folder, the ``data.yaml`` of
-            YOLO, a tar file, or a video.
-        origin: how the photos were made; a data set of sim2cam says so itself.
-        skip_invalid: leave flawed annotations out with a warning; not those of a data set of sim2cam.
-        split: names of the parts that are read, separated by commas; None for the default.
-        roles: of the parts that are read by default, as ``parts.TRAIN``; all parts where empty.
+        path: A COCO file, with images relative to its folder; a folder; a YOLO ``data.yaml``; a tar file; or a
+            video.
+        origin: Origin of the images; sim2cam datasets record their own.
+        skip_invalid: Leave flawed annotations out with a warning; not for sim2cam datasets.
+        split: Comma-separated names of splits; None for the default.
+        roles: Roles of the splits that are read by default, as ``parts.TRAIN``; all splits if empty.
 
     Raises:
-        UsageError: there is no such part.
-        InputError: nothing there, no images, a file that is broken or contradicts itself, an image in
-            several parts, or no part of the default uses.
+        UsageError: If there is no such split.
+        InputError: If there are no images, a file is broken or inconsistent, an image is in several splits, or
+            no split has a default role.
     """
-    parts = read_splits(path, origin=origin, skip_invalid=skip_invalid, split=split, roles=roles)
+    splits = read_splits(path, origin=origin, skip_invalid=skip_invalid, split=split, roles=roles)
     if split is None and not roles:
-        warn_about_joined_splits(path, list(parts))
-    return join_splits(path, parts)
+        warn_about_joined_splits(path, list(splits))
+    return join_splits(path, splits)
 
 
 def read_splits(
@@ -129,47 +124,49 @@ def read_splits(
     split: str | None = None,
     roles: Sequence[str] = (),
 ) -> dict[str, Dataset]:
-    """Return the parts of captures by name; captures without parts are the part ``train``.
+    """Read the splits of real images by name; images without splits are the split ``train``.
 
-    Args and errors are those of ``read_real_images``. With ``split`` or ``roles``, the COCO files of a folder
-    (``train.json``) are parts too.
+    Arguments and errors are those of ``read_real_images``. With ``split`` or ``roles``, the COCO files of a
+    folder (``train.json``) are splits too.
     """
-    is_ours = (path / HEADER).is_file()
-    parts = {} if is_ours else _read_layout_splits(path, origin, skip_invalid)
-    files = find_coco_splits(path) if not parts and not is_ours and (split or roles) else {}
-    if split is None and not any(find_split_role(name) in roles for name in files):
-        files = {}
-    chosen = choose_splits(path, [*parts, *files], split, roles)
-    if parts:
-        return {name: parts[name][1] for name in chosen}
-    if files:
-        return {name: _read_coco(files[name], origin, skip_invalid) for name in chosen}
-    if is_ours:
+    is_sim2cam = (path / HEADER).is_file()
+    splits = {} if is_sim2cam else _read_layout_splits(path, origin, skip_invalid)
+    coco_files = (
+        find_coco_splits(path) if not splits and not is_sim2cam and (split or roles) else {}
+    )
+    if split is None and not any(find_split_role(name) in roles for name in coco_files):
+        coco_files = {}
+    names = choose_splits(path, [*splits, *coco_files], split, roles)
+    if splits:
+        return {name: splits[name][1] for name in names}
+    if coco_files:
+        return {name: _read_coco(coco_files[name], origin, skip_invalid) for name in names}
+    if is_sim2cam:
         return {"train": _validate_names(path, read_dataset(path))}
     is_folder = path.is_dir()
-    whole = _read_folder(path, origin) if is_folder else _read_coco(path, origin, skip_invalid)
-    return {"train": whole}
+    dataset = _read_folder(path, origin) if is_folder else _read_coco(path, origin, skip_invalid)
+    return {"train": dataset}
 
 
 def join_splits(path: Path, splits: Mapping[str, Dataset]) -> Dataset:
-    """Return the parts of captures as one.
+    """Return the splits of real images as one dataset.
 
     Args:
-        path: of the captures, for errors.
-        splits: by name.
+        path: Path of the images, for errors.
+        splits: Datasets by split name.
 
     Raises:
-        InputError: an image is in several parts.
+        InputError: If an image is in several splits.
     """
     owners: dict[str, str] = {}
-    for name, part in splits.items():
-        for sample in part.samples:
+    for name, split in splits.items():
+        for sample in split.samples:
             owner = owners.setdefault(sample.name, name)
             if owner != name:
                 raise InputError(
                     path,
-                    f"image {sample.name} is in the parts {owner} and {name}. Keep it in one, or choose a part "
-                    "with --split.",
+                    f"image {sample.name} is in the splits {owner} and {name}. Keep it in one, or choose a "
+                    "split with --split.",
                 )
     return _concatenate(list(splits.values()))
 
@@ -181,21 +178,21 @@ def read_evaluation_images(
     skip_invalid: bool = False,
     split: str | None = None,
 ) -> Dataset:
-    """Return captures as detections in them are scored.
+    """Read real images for evaluation.
 
-    They are those of ``read_real_images``; of a BOP data set with a list of targets, those of its test
-    images that it names, with boxes of whole objects.
+    The images are those of ``read_real_images``. For a BOP dataset with a target list they are the listed test
+    images, with amodal boxes.
 
     Args:
-        path: as ``read_real_images`` takes it.
-        session_rule: rule of ``assign_sessions`` that tells which were taken together; None without one.
-        skip_invalid: as ``read_real_images`` takes it.
-        split: as ``read_real_images`` takes it.
+        path: As in ``read_real_images``.
+        session_rule: Rule of ``assign_sessions``; None for no sessions.
+        skip_invalid: As in ``read_real_images``.
+        split: As in ``read_real_images``.
 
     Raises:
-        UsageError: there is no such rule, or no such part.
-        InputError: as ``read_real_images``, the list is broken, the rule does not fit the captures, or a
-            detector labelled them.
+        UsageError: If the rule or split does not exist.
+        InputError: As in ``read_real_images``; or if the target list is broken, the rule does not fit the
+            images, or labels are pseudo-labels.
     """
     is_listed = is_bop(path) and has_targets(path)
     captures = read_real_images(
@@ -214,51 +211,55 @@ def split_real_images(
     session_rule: str | None = None,
     skip_invalid: bool = False,
 ) -> RealImageSplits:
-    """Return captures apart by their use.
+    """Read real images and return them by use.
 
     Args:
-        path: a folder with the parts ``test``, ``style`` (or else ``train``) and perhaps ``dev`` (or
-            else ``val``), as COCO files ``test.json`` and so on, or in a layout that
-            ``read_real_images`` knows; or one COCO file, of which half of the images, chosen by the hash of their
-            bytes, are style only, or half of the sessions, chosen by the hash of their names.
-        origin: how the photos were made.
-        with_train: whether photos to train on are wanted: the part ``train`` where it has labels; of
-            one COCO file the half that is style, with its labels.
-        session_rule: rule of ``assign_sessions`` that tells which were taken together; None without one.
-        skip_invalid: as ``read_real_images`` takes it.
+        path: A folder with the splits ``test``, ``style`` (or ``train``) and optionally ``dev`` (or ``val``), as
+            COCO files ``test.json`` and so on or in a layout that ``read_real_images`` supports. Or one COCO
+            file, of which half is used for style only: half of the images by the hash of their bytes, or half of
+            the sessions by the hash of their names.
+        origin: Origin of the images.
+        with_train: Whether to return photos for training: the labelled split ``train``, or the style half of a
+            single COCO file with its labels.
+        session_rule: Rule of ``assign_sessions``; None for no sessions.
+        skip_invalid: As in ``read_real_images``.
 
     Raises:
-        UsageError: there is no such rule.
-        InputError: a part is missing or broken, a test image is in another part too, or there are
-            no labels to score against or to tune on; or the rule does not fit the captures.
+        UsageError: If the rule does not exist.
+        InputError: If a split is missing or broken, a test image is in another split, labels for evaluation or
+            tuning are missing, or the rule does not fit the images.
     """
-    parts = _read_layout_splits(path, origin, skip_invalid)
-    if not parts and not path.is_dir():
-        read = _read_coco(path, origin, skip_invalid)
-        whole = _assign_split_sessions({"all": (path, read)}, session_rule)["all"][1]
-        style, test = _split_in_half(whole, path)
+    splits = _read_layout_splits(path, origin, skip_invalid)
+    if not splits and not path.is_dir():
+        dataset = _read_coco(path, origin, skip_invalid)
+        dataset_with_sessions = _assign_split_sessions({"all": (path, dataset)}, session_rule)[
+            "all"
+        ][1]
+        style, test = _split_in_half(dataset_with_sessions, path)
         _check_labelled(test, path)
         return RealImageSplits(_drop_labels(style), test, train=style if with_train else None)
-    parts = _assign_split_sessions(
-        parts or _read_coco_splits(path, origin, with_train, skip_invalid), session_rule
+    splits = _assign_split_sessions(
+        splits or _read_coco_splits(path, origin, with_train, skip_invalid), session_rule
     )
-    return _assemble_splits(path, parts, with_train)
+    return _assemble_splits(path, splits, with_train)
 
 
 def _assign_split_sessions(splits: Splits, rule: str | None) -> Splits:
-    """Return parts that know their sessions, where there is a rule."""
     if rule is None:
         return splits
-    told = assign_sessions([part for _, part in splits.values()], rule)
-    return {name: (path, new) for (name, (path, _)), new in zip(splits.items(), told, strict=True)}
+    datasets = assign_sessions([dataset for _, dataset in splits.values()], rule)
+    paths = (path for path, _ in splits.values())
+    return dict(zip(splits, zip(paths, datasets, strict=True), strict=True))
 
 
 def _read_layout_splits(path: Path, origin: Origin, skip_invalid: bool) -> Splits:
-    """Return the parts of a folder that is neither COCO's nor ours; none where it is one of them."""
-    for is_one, read in _LAYOUTS:
-        if is_one(path):
-            parts = read(path, origin, skip_invalid=skip_invalid)
-            return {name: (path, _validate_names(path, part)) for name, part in parts.items()}
+    """Return the splits of a folder in the layout of another tool; none for COCO, sim2cam and photo folders."""
+    for is_layout, read in _LAYOUTS:
+        if is_layout(path):
+            splits = read(path, origin, skip_invalid=skip_invalid)
+            return {
+                name: (path, _validate_names(path, dataset)) for name, dataset in splits.items()
+            }
     return {}
 
 
@@ -267,43 +268,43 @@ def _read_coco(path: Path, origin: Origin, skip_invalid: bool) -> Dataset:
 
 
 def _validate_names(path: Path, dataset: Dataset) -> Dataset:
-    """Refuse names that cannot stand in a line of text or be those of files."""
+    """Raise InputError if a category or image name is invalid; return the dataset."""
     problems = [("category", find_category_problem(name)) for name in dataset.categories]
     problems += [("image", find_name_problem(sample.name)) for sample in dataset.samples]
-    for what, problem in problems:
+    for kind, problem in problems:
         if problem:
-            raise InputError(path, f"{what} {problem}")
+            raise InputError(path, f"{kind} {problem}")
     return dataset
 
 
 def _read_coco_splits(root: Path, origin: Origin, with_train: bool, skip_invalid: bool) -> Splits:
-    """Return what is to be used of the COCO files in a folder, under the first name of each use."""
-    found: Splits = {}
-    for uses in (_STYLE_ROLES, _DEV_ROLES, _TEST_ROLES, *([_TRAIN_ROLES] if with_train else [])):
-        files = [root / f"{use}.json" for use in uses if (root / f"{use}.json").is_file()]
+    """Return the COCO files in a folder, the first name of each role only."""
+    splits: Splits = {}
+    for roles in (_STYLE_ROLES, _DEV_ROLES, _TEST_ROLES, *([_TRAIN_ROLES] if with_train else [])):
+        files = [root / f"{role}.json" for role in roles if (root / f"{role}.json").is_file()]
         for path in files[:1]:
-            found[path.stem] = path, _read_coco(path, origin, skip_invalid)
-    return found
+            splits[path.stem] = path, _read_coco(path, origin, skip_invalid)
+    return splits
 
 
 def _assemble_splits(root: Path, splits: Splits, with_train: bool) -> RealImageSplits:
-    """Return captures by their use; what is tested has no other one."""
+    """Return splits by use; test images must not be used otherwise."""
     style, test, dev = (
-        _select_role(splits, uses) for uses in (_STYLE_ROLES, _TEST_ROLES, _DEV_ROLES)
+        _select_role(splits, roles) for roles in (_STYLE_ROLES, _TEST_ROLES, _DEV_ROLES)
     )
-    photos = {name: part for name, part in splits.items() if name not in _SYNTHETIC_SPLITS}
-    train = _select_role(photos, _TRAIN_ROLES) if with_train else None
+    photo_splits = {name: split for name, split in splits.items() if name not in _SYNTHETIC_SPLITS}
+    train = _select_role(photo_splits, _TRAIN_ROLES) if with_train else None
     if style is None or test is None:
         raise InputError(
             root,
-            "captures need test.json and style.json or train.json in their folder (COCO detection "
-            "files), or such parts in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or "
-            "name one COCO file, of which half is then style only.",
+            "real images need the splits test and style or train, as COCO files (test.json) or in the "
+            "layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or give one COCO file, which is "
+            "split in half.",
         )
-    for path, learned in filter(None, (style, dev, train)):
-        _check_disjoint(learned, test[1], path)
-    for path, scored in filter(None, (test, dev)):
-        _check_labelled(scored, path)
+    for path, used in filter(None, (style, dev, train)):
+        _check_disjoint(used, test[1], path)
+    for path, labelled in filter(None, (test, dev)):
+        _check_labelled(labelled, path)
     has_labels = train is not None and all(s.objects is not None for s in train[1].samples)
     return RealImageSplits(
         _drop_labels(style[1]), test[1], dev and dev[1], train[1] if train and has_labels else None
@@ -311,17 +312,19 @@ def _assemble_splits(root: Path, splits: Splits, with_train: bool) -> RealImageS
 
 
 def _select_role(splits: Splits, roles: tuple[str, ...]) -> tuple[Path, Dataset] | None:
-    """Return the parts of the first use that there is; BOP calls them ``train_pbr`` and so on."""
-    for use in roles:
-        found = [part for name, part in splits.items() if name.split("_")[0] == use]
-        if found:
-            return found[0][0], _concatenate([part for _, part in found])
+    """Return the splits of the first role that exists; BOP names them ``train_pbr`` and so on."""
+    for role in roles:
+        selected = [split for name, split in splits.items() if name.split("_")[0] == role]
+        if selected:
+            return selected[0][0], _concatenate([dataset for _, dataset in selected])
     return None
 
 
 def _concatenate(datasets: Sequence[Dataset]) -> Dataset:
-    """Return parts of the same categories as one."""
-    return replace(datasets[0], samples=tuple(s for part in datasets for s in part.samples))
+    """Return datasets with the same categories as one."""
+    return replace(
+        datasets[0], samples=tuple(sample for dataset in datasets for sample in dataset.samples)
+    )
 
 
 def _drop_labels(dataset: Dataset) -> Dataset:
@@ -331,34 +334,23 @@ def _drop_labels(dataset: Dataset) -> Dataset:
 
 def _check_labelled(dataset: Dataset, path: Path) -> None:
     if any(sample.objects is None for sample in dataset.samples):
-        raise InputError(
-            path,
-            "its images have no labels, so nothing can be scored. Label them.",
-        )
+        raise InputError(path, "its images have no labels to evaluate against. Label them.")
     check_no_pseudo_labels(dataset, path)
 
 
 def check_no_pseudo_labels(dataset: Dataset, path: Path) -> None:
-    """Refuse labels that a detector gave where something is scored against them.
-
-    Raises:
-        InputError: naming an image.
-    """
+    """Raise InputError if an image has pseudo-labels, which cannot serve as ground truth."""
     for sample in dataset.samples:
         if sample.origin == PSEUDO_LABELLED:
             raise InputError(
                 path,
-                f"a detector labelled image {sample.name}, so nothing can be scored against it. Name "
-                "captures that people labelled.",
+                f"image {sample.name} has pseudo-labels of a detector, which are no ground truth. Give "
+                "manually labelled images.",
             )
 
 
 def check_images_readable(dataset: Dataset) -> None:
-    """Refuse pictures that cannot be read, before anything long begins.
-
-    Raises:
-        InputError: naming the first, and how many there are.
-    """
+    """Raise InputError if an image cannot be decoded; count the unreadable images."""
     broken = []
     for sample in dataset.samples:
         try:
@@ -372,9 +364,9 @@ def check_images_readable(dataset: Dataset) -> None:
 
 
 def is_photo_folder(path: Path) -> bool:
-    """Return whether a path is a folder of photos, and nothing else that ``read_real_images`` knows."""
-    known = (path / HEADER).is_file() or any(is_one(path) for is_one, _ in _LAYOUTS)
-    return path.is_dir() and not known
+    """Return whether a path is a folder of photos and no other layout that ``read_real_images`` supports."""
+    is_other_layout = (path / HEADER).is_file() or any(is_layout(path) for is_layout, _ in _LAYOUTS)
+    return path.is_dir() and not is_other_layout
 
 
 def _read_folder(root: Path, origin: Origin) -> Dataset:
@@ -387,35 +379,34 @@ def _read_folder(root: Path, origin: Origin) -> Dataset:
 
 
 def _check_disjoint(training: Dataset, test: Dataset, path: Path) -> None:
-    scored = {sample.rgb.resolve() for sample in test.samples}
+    test_paths = {sample.rgb.resolve() for sample in test.samples}
     for sample in training.samples:
-        if sample.rgb.resolve() in scored:
+        if sample.rgb.resolve() in test_paths:
             raise InputError(
                 path,
-                f"image {sample.name} is in test too: what is scored must not be learned "
-                "from. Keep it in one of them.",
+                f"image {sample.name} is in test too; test images must not be used for training. "
+                "Keep it in one of them.",
             )
 
 
 def _split_in_half(dataset: Dataset, path: Path) -> tuple[Dataset, Dataset]:
-    """Return the half with the lower hashes, rounded down, and the other.
+    """Return the half with the lower hashes, rounded down, and the other half.
 
-    Copies stay together, and sessions where they are known.
+    Duplicates stay together, as do sessions if they are known.
     """
-    digests = {s.name: _hash_sample(s) for s in dataset.samples}
+    digests = {sample.name: _hash_sample(sample) for sample in dataset.samples}
     ranked = sorted(set(digests.values()))
     if len(ranked) == 1 and dataset.samples[0].session is not None:
         raise InputError(
             path,
-            "its photos are all of one session, which cannot be both learned from and scored. Add "
-            "another, or leave --sessions out.",
+            "all photos are of one session, which cannot be split in half. Add another session, or omit --sessions.",
         )
-    lower = set(ranked[: len(ranked) // 2])
-    first = [name for name, digest in digests.items() if digest in lower]
-    second = [name for name, digest in digests.items() if digest not in lower]
+    lower_half = set(ranked[: len(ranked) // 2])
+    first = [name for name, digest in digests.items() if digest in lower_half]
+    second = [name for name, digest in digests.items() if digest not in lower_half]
     return dataset.select_by_name(first), dataset.select_by_name(second)
 
 
 def _hash_sample(sample: Sample) -> bytes:
-    kept_together = sample.rgb.read_bytes() if sample.session is None else sample.session.encode()
-    return hashlib.sha256(kept_together).digest()
+    content = sample.rgb.read_bytes() if sample.session is None else sample.session.encode()
+    return hashlib.sha256(content).digest()

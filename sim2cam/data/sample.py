@@ -1,4 +1,4 @@
-"""What a data set holds, whether it was rendered, translated or photographed."""
+"""Samples, labels and datasets, whether rendered, translated or photographed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sim2cam.scene.sensor import BayerPattern
 Origin = Literal["sim", "adapted", "real", "stand-in", "pseudo-labelled"]
 
 PSEUDO_LABELLED: Origin = "pseudo-labelled"
-"""Of captures that a detector labelled: to be trained on, never to be scored against."""
+"""Origin of real images labelled by a detector; for training only, never for evaluation."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,10 @@ class Keypoint:
     """A named point of an object.
 
     Attributes:
-        name: as its kind of object has it (``scene.objects``).
-        xy: where it lies in the picture, pixels; (0, 0) where that is outside.
-        visibility: as COCO has it: 0 outside the picture (in photos, or not labelled), 1 hidden, 2
-            seen.
-        point_m: where it is on the object, in the object's frame; None when unknown.
+        name: Name within its object kind.
+        xy: Position in the image, pixels; (0, 0) outside it.
+        visibility: As in COCO: 0 outside the image (in photos, or not labelled), 1 occluded, 2 visible.
+        point_m: Position in the object frame; None if unknown.
     """
 
     name: str
@@ -44,11 +43,11 @@ class Keypoint:
 
 @dataclass(frozen=True)
 class Occlusion:
-    """An object that hides another.
+    """A pair of occluding and occluded object.
 
     Attributes:
-        occluder_id, occluded_id: instance ids of the one that is seen and of the one that is hidden by it.
-        area_px: in which it is.
+        occluder_id, occluded_id: Instance ids.
+        area_px: Occluded area in pixels.
     """
 
     occluder_id: int
@@ -58,14 +57,14 @@ class Occlusion:
 
 @dataclass(frozen=True)
 class RawFormat:
-    """What the numbers of a raw picture mean.
+    """Format of a raw image.
 
     Attributes:
-        pattern: colours of the first two pixels of the first row, then of the second.
-        black_level, white_level: numbers of darkness and of saturation.
+        pattern: Colours of the 2x2 colour filter pattern, row by row.
+        black_level, white_level: Values of darkness and saturation.
 
     Raises:
-        ValueError: white is not above black.
+        ValueError: If white is not above black.
     """
 
     pattern: BayerPattern
@@ -84,28 +83,24 @@ class ObjectLabel:
     """One labelled object of an image.
 
     Attributes:
-        category: its name.
-        box_xyxy: tight box of the visible part (for photos, the box as it was drawn), pixels.
-        box_amodal_xyxy: tight box of the whole object as if nothing stood before it, cut at the
-            image's edge; None when unknown.
-        visible_fraction: visible pixels over all pixels the object would cover, 0 to 1: over those of
-            the image, but of BOP's data sets also over those beyond its edge; None when unknown.
-        area_px: visible pixels (for photos, the area as it was given).
-        instance_id: its value in the ids image; None without one.
-        pose: the object's frame in the camera frame; None when unknown.
-        extent_m: two opposite corners, low and high, of its box in its own frame; with the pose,
-            its box in space; None when unknown.
-        is_crowd: the box covers a group; neither trained on nor scored.
-        twist: how the object moves in the world, along the axes of the camera; None when it lies
-            still or that is unknown.
-        amodal_mask: the pixels of the whole object as if nothing stood before it; None when unknown.
-        keypoints: its named points; None when unknown.
-        mask: the pixels that are seen of it, of photos, or the file that holds them, which no text
-            can name; None when unknown, and where ``ids`` tell them (``silhouettes.seen_masks``
-            returns any).
-        occlusion: how much of it others hide, as KITTI has it: 0 next to nothing, 1 a part, 2 most;
-            None when unknown.
-        truncation: share of it beyond the picture's edge, 0 to 1; None when unknown.
+        category: Name of its category.
+        box_xyxy: Tight box of the visible part in pixels; for photos, the annotated box.
+        box_amodal_xyxy: Tight box of the whole object, ignoring occlusion, clipped to the image; None if
+            unknown.
+        visible_fraction: Visible pixels over all pixels the object would cover, 0 to 1. Pixels beyond the image
+            edge count in BOP datasets only. None if unknown.
+        area_px: Visible pixels; for photos, the annotated area.
+        instance_id: Value in the ids channel; None without one.
+        pose: Pose of the object frame in the camera frame; None if unknown.
+        extent_m: Low and high corner of the box in the object frame; None if unknown.
+        is_crowd: Whether the box covers a group; such labels are ignored in training and evaluation.
+        twist: Motion in the world along the camera axes; None if at rest or unknown.
+        amodal_mask: Pixels of the whole object, ignoring occlusion; None if unknown.
+        keypoints: Named points; None if unknown.
+        mask: Visible pixels, or a file with them, for photos; None if unknown or if the ``ids`` channel holds
+            them (``silhouettes.read_visible_masks`` reads both).
+        occlusion: Level of occlusion as in KITTI: 0 none or little, 1 partly, 2 largely; None if unknown.
+        truncation: Fraction beyond the image edge, 0 to 1; None if unknown.
     """
 
     category: str
@@ -125,23 +120,22 @@ class ObjectLabel:
     truncation: float | None = None
 
     def use_amodal_box(self) -> ObjectLabel:
-        """Return the label with the box of the whole object, where that is known."""
+        """Return the label with its amodal box if known."""
         return replace(self, box_xyxy=self.box_amodal_xyxy or self.box_xyxy)
 
 
 @dataclass(frozen=True)
 class FrameInfo:
-    """When a picture was taken, and from where. Poses of objects are those of its middle row.
+    """Time and camera motion of an image. Poses of objects are those of its middle row.
 
     Attributes:
-        frame_index: number of the picture in the film of its camera, from 0.
-        first_row_s: when the exposure of the first row was half over, from when the bodies were
-            let go; of a video, from its first frame; None when unknown.
-        row_s: how much later each row was exposed than the one above it; 0 for all at once, None
-            when unknown.
-        exposure_s: how long each row was; 0 for an instant, None when unknown.
-        camera_pose: its pose in the world; None when unknown.
-        twist: how it moved in the world, along its own axes; ``ZERO_TWIST`` where its pose is unknown.
+        frame_index: Index in the sequence of its camera, from 0.
+        first_row_s: Middle of the exposure of the first row, from the start of the simulation or video; None if
+            unknown.
+        row_s: Delay from row to row; 0 for a global shutter, None if unknown.
+        exposure_s: Exposure time of a row; 0 for an instant, None if unknown.
+        camera_pose: Camera pose in the world; None if unknown.
+        twist: Camera motion in the world along its own axes; ``ZERO_TWIST`` if the pose is unknown.
     """
 
     frame_index: int
@@ -154,11 +148,11 @@ class FrameInfo:
 
 @dataclass(frozen=True)
 class CameraGains:
-    """What a camera's automatics chose for a picture of a film, with their lag.
+    """Gains of auto-exposure and auto white balance for an image of a sequence.
 
     Attributes:
-        exposure: level at the sensor, in its saturation, over radiance.
-        red, blue: what those are multiplied by for the sake of the white balance.
+        exposure: Sensor level, relative to saturation, over radiance.
+        red, blue: White balance gains.
     """
 
     exposure: float
@@ -168,28 +162,28 @@ class CameraGains:
 
 @dataclass(frozen=True)
 class Sample:
-    """One image with its labels and where it comes from.
+    """One image with its labels and provenance.
 
     Attributes:
-        name: unique in its data set.
-        rgb: the image file.
-        width, height: size in pixels, upright.
-        objects: the labels; empty when there are none, None when the image was never labelled.
-        origin: how the image was made.
-        channels: files of what is known of each pixel, as ``channels.read`` reads them.
-        lens: the lens, where it is known.
-        frame_info: when it was taken, in films and where something moves; None otherwise.
-        tracks: file of the points that are followed through the film, as ``tracks.read`` reads it.
-        scene_index: samples of one scene share it; splits keep them together.
-        session: photos that were taken together share it, as ``sessions`` tells; None where unknown.
-        digest: SHA-256 over image and labels; empty for captures.
-        parent: digest of the sample that this one was translated from; None for the first of its line.
-        occlusions: which objects hide which; None when unknown.
-        depth_unit_m: of the depth camera's readings; None without one.
-        right_rgb: the image file of the right eye of a pair; None without one.
-        baseline_m: how far to the right of this camera it stands; None without one.
-        raw_format: what the numbers of its raw picture mean; None without one.
-        gains: what the camera's automatics chose, in films; None otherwise.
+        name: Unique name in its dataset.
+        rgb: Image file.
+        width, height: Size in pixels, upright.
+        objects: Labels; empty without objects, None for unlabelled images.
+        origin: How the image was made.
+        channels: Files of per-pixel channels, for ``channels.read_channel``.
+        lens: Lens model; None if unknown.
+        frame_info: Time and motion, in sequences and moving scenes; None otherwise.
+        tracks: File of the points tracked through the sequence, for ``tracks.read_tracks``.
+        scene_index: Index of the scene, shared by its samples; splits keep scenes together.
+        session: Name of the capture session (see ``sessions``); None if unknown.
+        digest: SHA-256 over image and labels; empty for real images.
+        parent: Digest of the sample that this one was translated from; None without one.
+        occlusions: Occlusions between objects; None if unknown.
+        depth_unit_m: Unit of the depth camera's readings; None without one.
+        right_rgb: Right image of a stereo pair; None without one.
+        baseline_m: Stereo baseline; None without one.
+        raw_format: Format of the raw channel; None without one.
+        gains: Automatic gains, in sequences; None otherwise.
     """
 
     name: str
@@ -223,17 +217,18 @@ INHERITED_FIELDS = (
     "raw_format",
     "gains",
 )
-"""Fields of a sample that stay true when its picture is translated, besides labels and channels; the
-picture of the right eye is not translated with it."""
+"""Fields that a translated sample takes from its source besides labels and channels. The right image of a
+stereo pair is not translated.
+"""
 
 
 @dataclass(frozen=True)
 class SourceDataset:
-    """A data set that others were merged with.
+    """A dataset that was merged into another.
 
     Attributes:
-        root: its folder.
-        merged_scenes: numbers of its scenes in the merged data set, by its own.
+        root: Its folder.
+        merged_scenes: Scene index in the merged dataset by original index.
     """
 
     root: Path
@@ -242,13 +237,13 @@ class SourceDataset:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A read data set or set of captures.
+    """A dataset or set of real images.
 
     Attributes:
-        root: its folder, or that of its list of images.
-        categories: names, in order; the index in this tuple is the class index of models.
-        samples: in a fixed order.
-        sources: those that it was merged from; empty when it is one.
+        root: Its folder, or the folder of its image list.
+        categories: Names in the order of a model's class indices.
+        samples: Samples in a fixed order.
+        sources: Datasets that were merged; empty for a single dataset.
     """
 
     root: Path
@@ -257,19 +252,21 @@ class Dataset:
     sources: tuple[SourceDataset, ...] = ()
 
     def list_sources(self) -> tuple[SourceDataset, ...]:
-        """Return those that it was merged from, and itself when it is one."""
+        """Return the merged datasets, or the dataset itself if it is a single one."""
         scenes = {sample.scene_index: sample.scene_index for sample in self.samples}
         return self.sources or (SourceDataset(self.root, scenes),)
 
     def collect_label_categories(self) -> set[str]:
-        """Return the categories that objects have."""
+        """Return the categories that occur in labels."""
         return {label.category for sample in self.samples for label in sample.objects or ()}
 
     def take(self, limit: int | None) -> Dataset:
-        """Return the first ``limit`` samples; all when None."""
+        """Return the first ``limit`` samples, or all if None."""
         return replace(self, samples=self.samples[:limit])
 
     def select_by_name(self, names: Iterable[str]) -> Dataset:
-        """Return the samples with these names."""
+        """Return the samples with the given names."""
         wanted = set(names)
-        return replace(self, samples=tuple(s for s in self.samples if s.name in wanted))
+        return replace(
+            self, samples=tuple(sample for sample in self.samples if sample.name in wanted)
+        )

@@ -1,4 +1,4 @@
-"""Sessions of captures: which photos were taken together, by folder, by a column of a table or by time."""
+"""Capture sessions of photos by folder, by a column of a table or by time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim2cam.errors import InputError, UsageError, suggest_name
 from sim2cam.images import read_header
 
 IMAGE_COLUMN = "image"
-"""Column of a table that names the photo, with or without its folder."""
+"""Column of a table with the photo's name, with or without its folder."""
 
 _MAX_BYTES = 50_000_000
 _EXIF_TIME_FORMAT = "%Y:%m:%d %H:%M:%S"
@@ -26,32 +26,36 @@ _FILE_NAME_TIME = re.compile(
 
 
 def assign_sessions(datasets: Sequence[Dataset], rule: str) -> list[Dataset]:
-    """Return captures that know their sessions; those of several sets may be of the same ones.
+    """Return real images with their sessions; a session may span several datasets.
 
     Args:
-        datasets: captures.
-        rule: ``folder``, for the folder that a photo lies in; ``FILE.csv:COLUMN``, for the words in a
-            column of a table whose column ``image`` names the photos; or a number of minutes, for photos
-            between which no longer pause lies. They were taken when EXIF or else the file's name
-            says, as ``IMG_20191208_111228.jpg``.
+        datasets: Real images.
+        rule: ``folder`` for the photo's folder; ``FILE.csv:COLUMN`` for a column of a table whose column
+            ``image`` names the photos; or the longest pause within a session in minutes. Capture times come from
+            EXIF or else from file names, as ``IMG_20191208_111228.jpg``.
 
     Raises:
-        UsageError: the rule is none of these.
-        InputError: a photo of which the rule does not tell the session, or a broken table.
+        UsageError: If the rule has none of these forms.
+        InputError: If the session of a photo is unknown or the table is broken.
     """
     samples = [sample for dataset in datasets for sample in dataset.samples]
     roots = [dataset.root for dataset in datasets for _ in dataset.samples]
     table, _, column = rule.rpartition(":")
     if rule == "folder":
-        names = [_get_session_folder(s, root) for s, root in zip(samples, roots, strict=True)]
+        names = [
+            _get_session_folder(sample, root) for sample, root in zip(samples, roots, strict=True)
+        ]
     elif table.endswith(".csv"):
         names = _read_session_table(samples, Path(table), column)
     else:
         names = _group_by_time(samples, _parse_pause(rule))
     sessions = iter(names)
     return [
-        replace(d, samples=tuple(replace(s, session=next(sessions)) for s in d.samples))
-        for d in datasets
+        replace(
+            dataset,
+            samples=tuple(replace(sample, session=next(sessions)) for sample in dataset.samples),
+        )
+        for dataset in datasets
     ]
 
 
@@ -65,29 +69,30 @@ def _read_session_table(samples: Sequence[Sample], path: Path, column: str) -> l
     try:
         rows = list(csv.DictReader(text.splitlines()))
     except csv.Error as error:
-        raise InputError(
-            path, f"no table ({error}). Write it as CSV with a line of names."
-        ) from error
+        raise InputError(path, f"not a table ({error}). Write CSV with a header line.") from error
     columns = [name for name in rows[0] if name] if rows else []
-    for wanted in (IMAGE_COLUMN, column):
-        if wanted not in columns:
-            raise InputError(path, f"has no column '{wanted}'. {suggest_name(wanted, columns)}")
-    found: dict[str, str] = {}
+    for required in (IMAGE_COLUMN, column):
+        if required not in columns:
+            raise InputError(path, f"has no column '{required}'. {suggest_name(required, columns)}")
+    sessions: dict[str, str] = {}
     for row in rows:
         name, session = row[IMAGE_COLUMN], (row[column] or "").strip()
         if not session:
-            raise InputError(path, f"says no {column} of image {name}. Fill it in.")
-        if found.setdefault(name, session) != session:
+            raise InputError(path, f"{column} of image {name} is empty. Fill it in.")
+        if sessions.setdefault(name, session) != session:
             raise InputError(
-                path, f"says {column} {found[name]} and {session} of image {name}. Leave one."
+                path,
+                f"image {name} has two values of {column}: {sessions[name]} and {session}. Keep one.",
             )
-    names = [s.name if s.name in found else Path(s.name).name for s in samples]
-    missing = [s.name for s, name in zip(samples, names, strict=True) if name not in found]
+    full_names = [sample.name for sample in samples]
+    names = [name if name in sessions else Path(name).name for name in full_names]
+    missing = [full for full, name in zip(full_names, names, strict=True) if name not in sessions]
     if missing:
         raise InputError(
-            path, f"has no row of {len(missing)} of {len(samples)} images, as {missing[0]}. Add it."
+            path,
+            f"{len(missing)} of {len(samples)} images have no row (first: {missing[0]}). Add them.",
         )
-    return [found[name] for name in names]
+    return [sessions[name] for name in names]
 
 
 def _parse_pause(rule: str) -> timedelta:
@@ -97,34 +102,34 @@ def _parse_pause(rule: str) -> timedelta:
         minutes = math.nan
     if not 0 < minutes < math.inf:
         raise UsageError(
-            f"--sessions {rule}: give folder, FILE.csv:COLUMN, or the minutes of the longest pause within a "
-            "session, above 0."
+            f"--sessions {rule} is invalid. Allowed: folder, FILE.csv:COLUMN, or the longest pause within a "
+            "session in minutes, above 0."
         )
     return timedelta(minutes=minutes)
 
 
 def _group_by_time(samples: Sequence[Sample], max_pause: timedelta) -> list[str]:
-    """Return when the session of each photo began, in words."""
+    """Return the start time of each photo's session as text."""
     times = [_read_capture_time(sample) for sample in samples]
-    began: dict[datetime, datetime] = {}
-    last = start = datetime.min
+    session_starts: dict[datetime, datetime] = {}
+    previous = start = datetime.min
     for time in sorted(set(times)):
-        if not began or time - last > max_pause:
+        if not session_starts or time - previous > max_pause:
             start = time
-        began[time], last = start, time
-    return [f"{began[time]:%Y-%m-%d %H:%M:%S}" for time in times]
+        session_starts[time], previous = start, time
+    return [f"{session_starts[time]:%Y-%m-%d %H:%M:%S}" for time in times]
 
 
 def _read_capture_time(sample: Sample) -> datetime:
-    """Return when a photo was taken, on its camera's clock."""
-    found = _read_exif_time(sample.rgb) or _parse_file_name_time(sample.rgb.name)
-    if found is None:
+    """Return when a photo was taken, by its camera's clock."""
+    time = _read_exif_time(sample.rgb) or _parse_file_name_time(sample.rgb.name)
+    if time is None:
         raise InputError(
             sample.rgb,
-            "neither its EXIF nor its name tells when it was taken. Tell sessions by folder or by a "
-            "table: --sessions folder, or FILE.csv:COLUMN.",
+            "neither EXIF nor file name holds the capture time. Define sessions by folder or table: "
+            "--sessions folder, or FILE.csv:COLUMN.",
         )
-    return found
+    return time
 
 
 def _read_exif_time(path: Path) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Finished shards on disk: what they hold, and whether their files are as they were written."""
+"""Content and integrity of finished shards."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _RECORD_LISTS = ("samples", REJECTED, "scenes", "certificates", QUARANTINED)
 
 @dataclass(frozen=True)
 class QuarantinedScene:
-    """A scene that could not be made.
+    """A scene that could not be generated.
 
     Attributes:
-        scene_index: its index.
-        samples: number of samples that the shard lacks because of it.
-        reason: why it could not be made.
+        scene_index: Its index.
+        samples: Number of missing samples.
+        reason: Reason of the failure.
     """
 
     scene_index: int
@@ -33,12 +33,12 @@ class QuarantinedScene:
 
 @dataclass(frozen=True)
 class ShardContent:
-    """What a finished shard holds.
+    """Content of a finished shard.
 
     Attributes:
-        samples: number of samples, with rejected ones.
-        scenes: number of recorded scenes.
-        quarantined: scenes that could not be made.
+        samples: Number of samples, including rejected ones.
+        scenes: Number of scene records.
+        quarantined: Scenes that could not be generated.
     """
 
     samples: int
@@ -46,14 +46,14 @@ class ShardContent:
     quarantined: tuple[QuarantinedScene, ...] = ()
 
     def is_complete(self, expected: int) -> bool:
-        """Return whether it holds so many samples, those of quarantined scenes included."""
-        return self.samples + sum(one.samples for one in self.quarantined) >= expected
+        """Return whether the shard holds the expected samples, counting quarantined scenes."""
+        return self.samples + sum(scene.samples for scene in self.quarantined) >= expected
 
 
 def read_shard_content(root: Path, number: int) -> ShardContent | None:
-    """Return what a finished shard holds; None where it is missing or damaged.
+    """Return the content of a finished shard, or None if it is missing or damaged.
 
-    Only the hashes of files whose size or time is suspicious are compared.
+    Hashes are compared only for files with a suspicious size or time.
     """
     shard = shard_folder(root, number)
     if not shard.is_dir():
@@ -68,7 +68,7 @@ def remove_damaged(root: Path) -> int:
     """Remove shards with a file or record that does not match its hash, and return their number.
 
     Raises:
-        OutputError: they cannot be removed.
+        OutputError: If they cannot be removed.
     """
     damaged = []
     for shard in _list_finished_shards(root):
@@ -83,58 +83,59 @@ def remove_damaged(root: Path) -> int:
 
 
 def read_quarantined(root: Path, number: int | None = None) -> tuple[QuarantinedScene, ...]:
-    """Return the scenes of a dataset, or of one of its shards, that could not be made.
+    """Return the scenes of a dataset or shard that could not be generated.
 
     Raises:
-        InputError: their list is damaged.
+        InputError: If their list is damaged.
     """
-    shard = "[0-9]*[0-9]" if number is None else f"{number:06d}"
-    found: list[QuarantinedScene] = []
-    for path in sorted((root / SHARDS).glob(f"{shard}/{QUARANTINED}.jsonl")):
+    pattern = "[0-9]*[0-9]" if number is None else f"{number:06d}"
+    scenes: list[QuarantinedScene] = []
+    for path in sorted((root / SHARDS).glob(f"{pattern}/{QUARANTINED}.jsonl")):
         try:
-            found += _parse_quarantined(_read_jsonl(path))
+            scenes += _parse_quarantined(_read_jsonl(path))
         except ValueError as error:
-            cure = "Run the command of the dataset again with --resume."
-            raise InputError(path, f"{error}. {cure}") from error
-    return tuple(found)
+            hint = "Run the command of the dataset again with --resume."
+            raise InputError(path, f"{error}. {hint}") from error
+    return tuple(scenes)
 
 
 def _list_finished_shards(root: Path) -> list[Path]:
-    """Return the folders of finished shards, in order."""
     return sorted((root / SHARDS).glob("[0-9]*[0-9]"))
 
 
 def _read_shard(shard: Path, *, verify: bool) -> ShardContent:
-    """Return what a shard holds.
+    """Return the content of a shard.
 
     Raises:
-        ValueError: with the damage.
+        ValueError: If the shard is damaged; describes the damage.
     """
-    lists = {name: _read_jsonl(shard / f"{name}.jsonl") for name in _RECORD_LISTS}
-    listing = shard / "samples.jsonl"  # written after all files that it lists
+    records = {name: _read_jsonl(shard / f"{name}.jsonl") for name in _RECORD_LISTS}
+    listing = shard / "samples.jsonl"  # written after all listed files
     if not listing.is_file():
         raise ValueError("samples.jsonl is missing")
     committed_ns = listing.stat().st_mtime_ns
-    samples = [*lists["samples"], *lists[REJECTED]]
-    for line in samples:
-        if verify and compute_digest(line) != line.get("digest"):
-            raise ValueError(f"the record of sample {line.get('name')} has changed")
-        for place, digest, size in _iterate_files(line):
+    samples = [*records["samples"], *records[REJECTED]]
+    for record in samples:
+        if verify and compute_digest(record) != record.get("digest"):
+            raise ValueError(f"the record of sample {record.get('name')} has changed")
+        for place, digest, size in _iterate_files(record):
             path = shard / place
             if _is_suspicious(path, size, committed_ns) or verify:
                 _check_hash(path, digest)
-    return ShardContent(len(samples), len(lists["scenes"]), _parse_quarantined(lists[QUARANTINED]))
+    return ShardContent(
+        len(samples), len(records["scenes"]), _parse_quarantined(records[QUARANTINED])
+    )
 
 
 def _read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a list; none where there is no such list.
+    """Return the lines of a record file; none if it does not exist.
 
     Raises:
-        ValueError: a line is no JSON table.
+        ValueError: If a line is not a JSON table.
     """
     if not path.is_file():
         return []
-    found = []
+    lines = []
     for number, text in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             line = json.loads(text)
@@ -142,34 +143,34 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
             line = None
         if not isinstance(line, dict):
             raise ValueError(f"line {number} of {path.name} is damaged")
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def _iterate_files(record: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
-    """Yield place, hash and size in bytes of each file of a sample; older datasets record no sizes.
+    """Yield name, hash and size in bytes of each file of a sample; older datasets record no sizes.
 
     Raises:
-        ValueError: the record lists no files.
+        ValueError: If the record lists no files.
     """
     digests, sizes = record.get("files"), record.get("bytes", {})
     if not isinstance(digests, dict) or not isinstance(sizes, dict):
         raise ValueError(f"the record of sample {record.get('name')} lists no files")
-    for place, digest in digests.items():
-        yield place, digest, sizes.get(place)
+    for name, digest in digests.items():
+        yield name, digest, sizes.get(name)
 
 
 def _is_suspicious(path: Path, size: int | None, committed_ns: int) -> bool:
-    """Return whether a file has another size than recorded, or was written after its shard was.
+    """Return whether a file has another size than recorded or is newer than its shard.
 
     Raises:
-        ValueError: the file is missing.
+        ValueError: If the file is missing.
     """
     try:
-        facts = path.stat()
+        status = path.stat()
     except OSError as error:
         raise ValueError(f"{path.parent.name}/{path.name} is missing") from error
-    return facts.st_size != size or facts.st_mtime_ns > committed_ns
+    return status.st_size != size or status.st_mtime_ns > committed_ns
 
 
 def _check_hash(path: Path, digest: str) -> None:

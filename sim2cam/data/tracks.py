@@ -1,8 +1,7 @@
-"""Tracks: where points of objects are in the pictures of a film, in one JSON file for each picture.
+"""Point tracks of objects, one JSON file per image of a sequence.
 
-The points of all pictures of one scene are the same, in the same order: those of a film, put side by
-side, are tracks. A file holds four lists of equal length, as ``PointTracks`` names them; a point that the
-lens does not see has ``null`` for a pixel.
+All images of a scene list the same points in the same order. A file holds four lists of equal length, named
+as in ``PointTracks``; the pixel of a point outside the lens's field of view is ``null``.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from sim2cam.errors import InputError
 from sim2cam.geometry.poses import Vec3
 
 _PIXEL_DIGITS, _POINT_DIGITS = 4, 9
-_REGENERATE_HINT = "Generate the data set again"
+_REGENERATE_HINT = "Generate the dataset again"
 
 
 @dataclass(frozen=True, eq=False)
 class PointTracks:
-    """Points of objects in one picture.
+    """Points of objects in one image.
 
     Attributes:
-        instance_id: (n,) whose points they are.
-        point_m: (n, 3) where they are on it, in its frame.
-        pixel: (n, 2) where they are in the picture, or beside it; NaN where the lens sees none.
-        visible: (n,) whether they lie in the picture with nothing before them.
+        instance_id: (n,) instance id of each point's object.
+        point_m: (n, 3) position in the object frame.
+        pixel: (n, 2) position in pixels, may be outside the image; NaN outside the lens's field of view.
+        visible: (n,) whether the point is in the image and not occluded.
     """
 
     instance_id: NDArray[np.int64]
@@ -52,7 +51,7 @@ _TRACKS_FILE: TypeAdapter[_TracksFile] = TypeAdapter(_TracksFile)
 
 
 def encode_tracks(tracks: PointTracks) -> bytes:
-    """Return the file of the points."""
+    """Return the points as the bytes of a JSON file."""
     pixels = [
         None if np.isnan(pixel).any() else np.round(pixel, _PIXEL_DIGITS).tolist()
         for pixel in tracks.pixel
@@ -67,25 +66,25 @@ def encode_tracks(tracks: PointTracks) -> bytes:
 
 
 def read_tracks(path: Path) -> PointTracks:
-    """Return the points of a file.
+    """Read the points of a file.
 
     Raises:
-        InputError: it is missing, or does not hold four lists of equal length.
+        InputError: If the file is missing or does not hold four lists of equal length.
     """
     try:
-        found = _TRACKS_FILE.validate_json(path.read_bytes())
+        content = _TRACKS_FILE.validate_json(path.read_bytes())
     except FileNotFoundError as error:
         raise InputError(path, f"no such file. {_REGENERATE_HINT}.") from error
     except ValidationError as error:
         raise InputError(path, f"{format_validation_error(error)}. {_REGENERATE_HINT}.") from error
-    lengths = {len(values) for values in vars(found).values()}
+    lengths = {len(values) for values in vars(content).values()}
     if len(lengths) > 1:
         raise InputError(
-            path, f"lists of {sorted(lengths)} points, not of one length. {_REGENERATE_HINT}."
+            path, f"lists have different lengths: {sorted(lengths)}. {_REGENERATE_HINT}."
         )
     return PointTracks(
-        np.array(found.instance_id, np.int64),
-        np.array(found.point_m).reshape(-1, 3),
-        np.array([pixel or (np.nan, np.nan) for pixel in found.pixel]).reshape(-1, 2),
-        np.array(found.visible, np.bool_),
+        np.array(content.instance_id, np.int64),
+        np.array(content.point_m).reshape(-1, 3),
+        np.array([pixel or (np.nan, np.nan) for pixel in content.pixel]).reshape(-1, 2),
+        np.array(content.visible, np.bool_),
     )

@@ -1,13 +1,12 @@
-"""Writing data sets: shards that appear whole or not at all.
+"""Writer of datasets; shards are written atomically.
 
-A folder holds ``dataset.json`` (what decides the bytes), ``environment.json`` (what does not), a
-``card.md`` once it is whole (for people; ``dataset.card``) and
-``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``, ``right/`` where there are two
-eyes, and a folder for each channel. Where pictures were translated, ``certificates.jsonl`` says what
-was measured of each, and ``rejected.jsonl`` and ``rejected/`` hold those that are no samples of the
-set because of it; ``certificate.json`` and ``.html`` sum it up. ``quarantined.jsonl`` names scenes that
-could not be made. A shard is written under a temporary name, flushed to the disk and renamed when whole;
-that rename is the only commit.
+A folder holds ``dataset.json`` (everything that determines the bytes), ``environment.json`` (everything
+else), ``card.md`` once complete, and ``shards/000123/`` with ``samples.jsonl``, ``scenes.jsonl``, ``rgb/``,
+``right/`` for stereo pairs, and one folder per channel. For translated images, ``certificates.jsonl`` holds
+the measures of each image, ``rejected.jsonl`` and ``rejected/`` the images that fail, and
+``certificate.json`` and ``.html`` the summary. ``quarantined.jsonl`` lists scenes that could not be generated.
+A shard is written under a temporary name, flushed to disk and renamed when complete; the rename is the only
+commit.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ SAMPLES_PER_SHARD = 16
 HEADER = "dataset.json"
 ENVIRONMENT = "environment.json"
 SHARDS = "shards"
-REJECTED: Final = "rejected"  # folder, and lines, of pictures that are no samples
-QUARANTINED: Final = "quarantined"  # lines of scenes that could not be made
+REJECTED: Final = "rejected"  # folder and record list of images that are not samples
+QUARANTINED: Final = "quarantined"  # record list of scenes that could not be generated
 CARD = "card.md"
 CERTIFICATE = "certificate.json"
 CERTIFICATE_PAGE = "certificate.html"
@@ -60,19 +59,19 @@ _FOLDER_ENTRIES = (
 
 @dataclass(frozen=True)
 class NewSample:
-    """A sample that is about to be written.
+    """A sample to be written.
 
     Attributes:
-        index: its number in the data set.
-        image_bytes: its file.
-        width, height: pixels.
-        origin: how the picture was made.
-        objects: the labels; None when they are those of the parent.
-        channels: what is known of each pixel, as ``channels.encode`` takes it.
-        right_image_bytes: the file of the right eye's picture; None without one.
-        metadata: everything else that is recorded (scene_index, lens, parent, ...).
-        tracks: points of the film that it belongs to; None without any.
-        is_rejected: its picture is kept aside, and it is no sample of the set.
+        index: Index in the dataset.
+        image_bytes: Content of the image file.
+        width, height: Size in pixels.
+        origin: How the image was made.
+        objects: Labels; None if they are those of the parent.
+        channels: Per-pixel channels, for ``channels.encode_channel``.
+        right_image_bytes: Content of the right image's file; None without one.
+        metadata: Further recorded fields (scene_index, lens, parent, ...).
+        tracks: Tracked points of its sequence; None without any.
+        is_rejected: Whether the image goes to ``rejected/`` and is not a sample of the dataset.
     """
 
     index: int
@@ -89,42 +88,44 @@ class NewSample:
 
 
 def prepare_folder(root: Path, header: Mapping[str, Any], *, resume: bool, overwrite: bool) -> None:
-    """Make the folder of a data set ready for its shards and writes ``dataset.json``.
+    """Prepare the folder of a dataset and write ``dataset.json``.
 
     Args:
-        root: the folder.
-        header: what decides the bytes of the data set.
-        resume: keep whole shards of an equal header.
-        overwrite: remove what is there.
+        root: The folder.
+        header: Content of ``dataset.json``.
+        resume: Keep complete shards with an equal header.
+        overwrite: Remove existing content.
 
     Raises:
-        OutputError: the folder is not empty, or holds another data set, or cannot be written.
+        OutputError: If the folder is not empty, holds another dataset or is not writable.
     """
-    target, wanted = root / HEADER, to_json_value(header)
-    parts = (
+    target, requested = root / HEADER, to_json_value(header)
+    entries = (
         _FOLDER_ENTRIES
         if target.is_file()
-        else [f"{part}*{TEMPORARY_SUFFIX}" for part in _FOLDER_ENTRIES]
+        else [f"{entry}*{TEMPORARY_SUFFIX}" for entry in _FOLDER_ENTRIES]
     )
-    files.prepare_folder(root, parts, "a data set", resume=resume, overwrite=overwrite)
+    files.prepare_folder(root, entries, "a dataset", resume=resume, overwrite=overwrite)
     with files.convert_write_errors(root):
         if target.is_file():
-            _check_same_header(root, _merge_new_categories(_read_header(target), wanted), wanted)
-        for part in (root / SHARDS).glob(f"*{TEMPORARY_SUFFIX}"):
-            files.remove_path(part)
+            _check_same_header(
+                root, _merge_new_categories(_read_header(target), requested), requested
+            )
+        for path in (root / SHARDS).glob(f"*{TEMPORARY_SUFFIX}"):
+            files.remove_path(path)
     write_json(target, header)
 
 
 def write_environment(root: Path, facts: Mapping[str, Any], *, expected_samples: int) -> None:
-    """Write ``environment.json``, before the shards, so that a check can tell what is missing.
+    """Write ``environment.json`` before the shards, so that checks detect missing samples.
 
     Args:
-        root: the data set.
-        facts: where and how it is made; they do not decide its bytes.
-        expected_samples: number of samples, those that are there included.
+        root: The dataset.
+        facts: Environment of the run.
+        expected_samples: Total number of samples.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: If the folder is not writable or the disk is full.
     """
     write_json(root / ENVIRONMENT, {**facts, EXPECTED_SAMPLES: expected_samples})
 
@@ -137,56 +138,56 @@ def write_shard(
     certificates: Sequence[Mapping[str, Any]] = (),
     quarantined: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write one shard whole; it survives a crash of the machine once this returns.
+    """Write one shard atomically; it survives a crash of the machine once this returns.
 
     Args:
-        root: the data set.
-        number: of the shard.
-        samples: taken one at a time, so that they need not fit into memory.
-        scenes: what is recorded of each scene; complete once ``samples`` is used up.
-        certificates: what was measured of each translated picture; likewise.
-        quarantined: scenes that could not be made, and why; likewise.
+        root: The dataset.
+        number: Number of the shard.
+        samples: Samples, consumed one at a time.
+        scenes: Scene records; may be filled while ``samples`` is consumed.
+        certificates: Certificate records of translated images; filled like ``scenes``.
+        quarantined: Records of scenes that could not be generated; filled like ``scenes``.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: If the folder is not writable or the disk is full.
     """
     final = shard_folder(root, number)
-    part, replaced = make_temporary_path(final), make_temporary_path(final)
+    temporary, old = make_temporary_path(final), make_temporary_path(final)
     records = {"scenes": scenes, "certificates": certificates, QUARANTINED: quarantined}
     try:
-        _fill_shard(part, samples, records)
+        _fill_shard(temporary, samples, records)
         with files.convert_write_errors(final):
-            files.sync_tree(part)
+            files.sync_tree(temporary)
             if final.exists():
-                final.rename(replaced)
-            part.rename(final)
+                final.rename(old)
+            temporary.rename(final)
             files.sync_folder(final.parent)
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
-    shutil.rmtree(replaced, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def shard_folder(root: Path, number: int) -> Path:
-    """Return the folder of a whole shard."""
+    """Return the folder of a complete shard."""
     return root / SHARDS / f"{number:06d}"
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, indented: bool = True) -> None:
-    """Write a JSON file with sorted keys, whole or not at all.
+    """Write a JSON file with sorted keys, atomically.
 
     Args:
-        path: of the file; one that ends in ``.gz`` is compressed.
-        value: what it holds.
-        indented: one value a line, for people to read; otherwise as few bytes as can be.
+        path: The file; ``.gz`` is compressed.
+        value: Content.
+        indented: Write one value per line; otherwise write compact JSON.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: If the folder is not writable or the disk is full.
     """
-    form: dict[str, Any] = {"indent": 1} if indented else {"separators": (",", ":")}
-    data = (json.dumps(to_json_value(value), sort_keys=True, **form) + "\n").encode()
+    format_options: dict[str, Any] = {"indent": 1} if indented else {"separators": (",", ":")}
+    data = (json.dumps(to_json_value(value), sort_keys=True, **format_options) + "\n").encode()
     if path.suffix == ".gz":
-        data = gzip.compress(data, mtime=0)  # the same values are the same bytes
+        data = gzip.compress(data, mtime=0)  # makes the bytes reproducible
     files.write_atomic(path, data)
 
 
@@ -196,12 +197,12 @@ def _fill_shard(
     lines: dict[str, list[dict[str, Any]]] = {"samples": [], REJECTED: []}
     for sample in samples:
         lines[REJECTED if sample.is_rejected else "samples"].append(_write_sample(shard, sample))
-    for name, listed in {**lines, **records}.items():
-        if listed or name == "samples":
-            texts = "".join(
-                f"{json.dumps(to_json_value(line), sort_keys=True)}\n" for line in listed
+    for name, records_of_list in {**lines, **records}.items():
+        if records_of_list or name == "samples":
+            text = "".join(
+                f"{json.dumps(to_json_value(line), sort_keys=True)}\n" for line in records_of_list
             )
-            write_bytes(shard / f"{name}.jsonl", texts.encode())
+            write_bytes(shard / f"{name}.jsonl", text.encode())
 
 
 def _write_sample(shard: Path, sample: NewSample) -> dict[str, Any]:
@@ -218,7 +219,7 @@ def _write_sample(shard: Path, sample: NewSample) -> dict[str, Any]:
         contents[f"tracks/{name}.json"] = tracks.encode_tracks(sample.tracks)
     for place, data in contents.items():
         write_bytes(shard / place, data)
-    line: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": name,
         "width": sample.width,
         "height": sample.height,
@@ -228,54 +229,57 @@ def _write_sample(shard: Path, sample: NewSample) -> dict[str, Any]:
         **sample.metadata,
     }
     if sample.objects is not None:
-        line["objects"] = sample.objects
-    line = to_json_value(line)
-    return line | {"digest": compute_digest(line)}
+        record["objects"] = sample.objects
+    record = to_json_value(record)
+    return record | {"digest": compute_digest(record)}
 
 
 def compute_digest(record: Mapping[str, Any]) -> str:
-    """Return the SHA-256 over a sample's line, which holds those of its files."""
-    whole = {key: value for key, value in record.items() if key != "digest"}
-    return hashlib.sha256(json.dumps(to_json_value(whole), sort_keys=True).encode()).hexdigest()
+    """Return the SHA-256 of a sample's record, which contains the hashes of its files."""
+    content = {key: value for key, value in record.items() if key != "digest"}
+    return hashlib.sha256(json.dumps(to_json_value(content), sort_keys=True).encode()).hexdigest()
 
 
 def to_json_value(value: object) -> Any:
-    """Return the value as JSON would read it back."""
+    """Return the value as it reads back from JSON."""
     return json.loads(json.dumps(value, default=_encode_json_default))
 
 
 def _encode_json_default(value: object) -> dict[str, Any] | str:
-    """Return a value as JSON knows it; what is not known, None, is left out."""
+    """Return a JSON form of a mask file, dataclass or path; fields that are None are omitted."""
     if isinstance(value, MaskFile):
         value = RleMask.from_mask(value.decode())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        found = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return {name: entry for name, entry in found.items() if entry is not None}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: entry for name, entry in fields.items() if entry is not None}
     if isinstance(value, Path):
         return value.as_posix()
-    raise TypeError(f"{type(value).__name__} does not go into JSON")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
 
 
 def _read_header(path: Path) -> dict[str, Any]:
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise OutputError(path, f"not JSON ({error}). Add --overwrite to start anew.") from error
+        raise OutputError(path, f"not JSON ({error}). Add --overwrite to replace it.") from error
     return header if isinstance(header, dict) else {}
 
 
 def _merge_new_categories(existing: dict[str, Any], requested: dict[str, Any]) -> dict[str, Any]:
-    """Return a header with the categories of another one, where that adds some and changes nothing else.
+    """Return the existing header with added categories if nothing else differs.
 
-    Categories decide no bytes of a shard: samples name theirs.
+    Categories do not affect the bytes of shards, because samples store category names.
     """
-    recipe, other = existing.get("recipe"), requested.get("recipe")
-    if not isinstance(recipe, dict) or not isinstance(other, dict):
+    recipe, requested_recipe = existing.get("recipe"), requested.get("recipe")
+    if not isinstance(recipe, dict) or not isinstance(requested_recipe, dict):
         return existing
     added = set(requested["categories"]) - set(existing.get("categories", ()))
-    kept = [name for name in requested["categories"] if name not in added]
-    names = {"categories": other.get("categories")}
-    if kept != existing.get("categories") or recipe | names != other | names:
+    previous_names = [name for name in requested["categories"] if name not in added]
+    requested_names = {"categories": requested_recipe.get("categories")}
+    if (
+        previous_names != existing.get("categories")
+        or recipe | requested_names != requested_recipe | requested_names
+    ):
         return existing
     return existing | {key: requested.get(key) for key in ("categories", "recipe", "recipe_digest")}
 
@@ -285,13 +289,13 @@ def _check_same_header(root: Path, existing: dict[str, Any], requested: dict[str
         if existing.get(key) != requested.get(key):
             raise OutputError(
                 root,
-                f"holds another data set: {_describe_difference(key, existing.get(key), requested.get(key))}. "
+                f"holds another dataset: {_describe_difference(key, existing.get(key), requested.get(key))}. "
                 "Choose another --out or add --overwrite.",
             )
 
 
 def _describe_difference(key: str, existing: object, requested: object) -> str:
-    """Name the first differing value inside nested tables."""
+    """Describe the first differing value inside nested tables."""
     if isinstance(existing, dict) and isinstance(requested, dict):
         for inner in sorted(existing.keys() | requested.keys()):
             if existing.get(inner) != requested.get(inner):

@@ -1,1 +1,1 @@
-"""Poses, lenses, boxes: pure functions and values, the lowest floor."""
+"""Poses, boxes, masks and lens models."""

@@ -1,7 +1,4 @@
-"""Lenses that bend angles: the distance from the principal point depends on the angle off the axis.
-
-So they see what lies beside the camera and behind it, which no plane before it holds.
-"""
+"""Fisheye lenses, whose image radius is a function of the angle off the axis."""
 
 from __future__ import annotations
 
@@ -28,38 +25,41 @@ _N_START_ANGLES = 1024
 
 
 class Fisheye(CentralLens):
-    """What lenses with a radius for every angle off the axis share."""
+    """Base class of lenses with a radius for every angle off the axis."""
 
     depth_along: ClassVar[Literal["axis", "ray"]] = "ray"
 
     def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
-        """Return which points (n, 3) are no farther off the axis than the lens's rays go."""
-        away = np.hypot(points_m[:, 0], points_m[:, 1])
-        has_direction = (away > 0) | (points_m[:, 2] > 0)  # not the lens itself nor right behind it
+        """Return whether points (n, 3) are within the largest angle off the axis."""
+        distance = np.hypot(points_m[:, 0], points_m[:, 1])
+        has_direction = (distance > 0) | (
+            points_m[:, 2] > 0
+        )  # excludes the origin and the ray straight back
         return np.asarray(
-            has_direction & (np.arctan2(away, points_m[:, 2]) <= self.get_max_angle_rad())
+            has_direction & (np.arctan2(distance, points_m[:, 2]) <= self.get_max_angle_rad())
         )
 
     @abstractmethod
     def get_max_angle_rad(self) -> float:
-        """Return the largest angle off the axis that the lens sees, at most pi."""
+        """Return the largest angle off the axis in the domain, at most pi."""
 
     @abstractmethod
     def _get_principal_point_px(self) -> tuple[float, float]:
         """Return the principal point."""
+        pass
 
     @abstractmethod
     def _get_focal_lengths_px(self) -> tuple[float, float]:
-        """Return the pixels along x and y for each unit of radius."""
+        """Return the scale along x and y in pixels per unit of radius."""
 
     @abstractmethod
     def _compute_radius(self, angles_rad: Floats) -> tuple[Floats, Floats]:
-        """Return the radii of angles (n,) and their derivative, each (n,)."""
+        """Return the radii (n,) of angles (n,) and their derivatives (n,)."""
 
     def _project(self, points_m: Floats) -> Floats:
-        away = np.hypot(points_m[:, 0], points_m[:, 1])
-        radius, _ = self._compute_radius(np.arctan2(away, points_m[:, 2]))
-        scale = radius / np.maximum(away, 1e-300)  # on the axis both are 0
+        distance = np.hypot(points_m[:, 0], points_m[:, 1])
+        radius, _ = self._compute_radius(np.arctan2(distance, points_m[:, 2]))
+        scale = radius / np.maximum(distance, 1e-300)  # both are 0 on the axis
         return np.asarray(
             points_m[:, :2] * scale[:, None] * self._get_focal_lengths_px()
             + self._get_principal_point_px()
@@ -69,21 +69,21 @@ class Fisheye(CentralLens):
         x, y = ((pixels - self._get_principal_point_px()) / self._get_focal_lengths_px()).T
         radius = np.hypot(x, y)
         angles = self._solve_angles(radius)
-        met = (
+        is_valid = (
             np.abs(self._compute_radius(angles)[0] - radius) * max(self._get_focal_lengths_px())
             < MAX_RESIDUAL_PX
         )
         sine = np.sin(angles) / np.maximum(radius, 1e-300)
-        return np.stack([x * sine, y * sine, np.cos(angles)], axis=1), met
+        return np.stack([x * sine, y * sine, np.cos(angles)], axis=1), is_valid
 
     def _solve_angles(self, radius: Floats) -> Floats:
-        """Return the angles (n,) of radii (n,), by Newton's method; the last one beyond the edge."""
+        """Return the angles (n,) of radii (n,) by Newton's method, clipped to the domain."""
         limit = self.get_max_angle_rad()
-        known = np.linspace(0, limit, _N_START_ANGLES)
-        angles = np.interp(radius, self._compute_radius(known)[0], known)
+        start_angles = np.linspace(0, limit, _N_START_ANGLES)
+        angles = np.interp(radius, self._compute_radius(start_angles)[0], start_angles)
         for _ in range(NEWTON_STEPS):
-            found, slope = self._compute_radius(angles)
-            error = found - radius
+            current_radius, slope = self._compute_radius(angles)
+            error = current_radius - radius
             if not (np.abs(error) * max(self._get_focal_lengths_px()) > CONVERGED_PX).any():
                 break
             step = np.divide(error, slope, out=np.zeros_like(error), where=slope > 0)
@@ -93,15 +93,15 @@ class Fisheye(CentralLens):
 
 @dataclass(frozen=True)
 class KannalaBrandt(Fisheye):
-    """A radius that is a polynomial of the angle (Kannala and Brandt 2006), as OpenCV's fisheye.
+    """Polynomial of the angle (Kannala and Brandt 2006), OpenCV's fisheye model.
 
-    At t rad off the axis the radius is t (1 + k1 t^2 + k2 t^4 + k3 t^6 + k4 t^8), over the focal
-    length. Without coefficients it is equidistant.
+    The radius at angle t is t (1 + k1 t^2 + k2 t^4 + k3 t^6 + k4 t^8) focal lengths. Without coefficients the
+    lens is equidistant.
 
     Attributes:
-        fx_px, fy_px: focal lengths in pixels: pixels a radian in the middle.
-        cx_px, cy_px: principal point in pixels; may lie outside the picture.
-        k1, k2, k3, k4: coefficients.
+        fx_px, fy_px: Focal lengths in pixels, equal to pixels per radian at the centre.
+        cx_px, cy_px: Principal point in pixels; may be outside the image.
+        k1, k2, k3, k4: Coefficients.
     """
 
     fx_px: float
@@ -115,7 +115,7 @@ class KannalaBrandt(Fisheye):
     kind: Literal["kannala_brandt"] = "kannala_brandt"
 
     def matrix(self) -> Floats:
-        """Return the (3, 3) camera matrix."""
+        """Return the camera matrix (3, 3)."""
         return np.array([[self.fx_px, 0, self.cx_px], [0, self.fy_px, self.cy_px], [0, 0, 1.0]])
 
     def coefficients(self) -> Floats:
@@ -123,15 +123,15 @@ class KannalaBrandt(Fisheye):
         return np.array([self.k1, self.k2, self.k3, self.k4])
 
     def get_max_angle_rad(self) -> float:
-        """Return the angle at which the polynomial first turns back, at most pi."""
-        turn = find_first_root(self.coefficients() * [3, 5, 7, 9])  # of the square of the angle
-        return min(math.sqrt(turn), math.pi)
+        """Return the angle at which the polynomial stops increasing, at most pi."""
+        squared_angle = find_first_root(self.coefficients() * [3, 5, 7, 9])
+        return min(math.sqrt(squared_angle), math.pi)
 
     def describe_domain(self) -> str:
-        """Return where the lens's domain ends and why, in words."""
+        """Describe the limit of the lens's domain and its reason."""
         limit = self.get_max_angle_rad()
         if limit == math.pi:
-            return "it sees up to 180.0 degrees off the axis, right behind the camera"
+            return "it covers 180.0 degrees off the axis"
         return f"the distortion folds back {math.degrees(limit):.1f} degrees off the axis"
 
     def _get_principal_point_px(self) -> tuple[float, float]:
@@ -150,15 +150,15 @@ class KannalaBrandt(Fisheye):
 
 @dataclass(frozen=True)
 class RadialTable(Fisheye):
-    """A lens as it was measured: image height over field angle, as makers of lenses state it.
+    """Measured lens: image height by field angle, as in lens data sheets.
 
-    Between its entries it goes by the monotone cubic of Fritsch and Carlson (1980). The pixels are
-    square. Image heights in millimetres become pixels when divided by the pixel pitch.
+    Values are interpolated with the monotone cubic of Fritsch and Carlson (1980). Pixels are square. Divide image
+    heights in millimetres by the pixel pitch to get pixels.
 
     Attributes:
-        cx_px, cy_px: principal point in pixels; may lie outside the picture.
-        angles_rad: off the axis; from 0, rising, to pi at most, where the lens's field ends.
-        radii_px: distance from the principal point at each angle; from 0, rising.
+        cx_px, cy_px: Principal point in pixels; may be outside the image.
+        angles_rad: Angles off the axis, increasing from 0 to the limit of the field, at most pi.
+        radii_px: Distance from the principal point at each angle, increasing from 0.
     """
 
     cx_px: float
@@ -172,19 +172,19 @@ class RadialTable(Fisheye):
         angles, radii = self.angles_rad, self.radii_px
         if len(angles) != len(radii) or len(angles) < 2:
             raise LensError(
-                f"a radial table of {len(angles)} angles_rad and {len(radii)} radii_px. It takes "
-                "equally many of both, at least 2."
+                f"a radial table has {len(angles)} angles_rad and {len(radii)} radii_px. It needs "
+                "equal numbers of both, at least 2."
             )
         _check_increasing("angles_rad", angles)
         _check_increasing("radii_px", radii)
         if angles[-1] > math.pi:
             raise LensError(
-                f"angles_rad of a radial table ends at {angles[-1]}, above pi. State angles off the "
+                f"angles_rad of a radial table ends at {angles[-1]}, above pi. Give angles off the "
                 "axis, in radians."
             )
 
     def __str__(self) -> str:
-        """Return the lens in short, without its table."""
+        """Return a short description without the table."""
         entries = f"{len(self.angles_rad)} entries"
         return f"RadialTable(cx_px={self.cx_px}, cy_px={self.cy_px}, {entries})"
 
@@ -193,7 +193,7 @@ class RadialTable(Fisheye):
         return self.angles_rad[-1]
 
     def describe_domain(self) -> str:
-        """Return where the lens's domain ends and why, in words."""
+        """Describe the limit of the lens's domain and its reason."""
         end = f"{math.degrees(self.angles_rad[-1]):.1f} degrees off the axis"
         return f"its table ends {end}, {self.radii_px[-1]:.1f} px from the principal point"
 
@@ -211,12 +211,12 @@ class RadialTable(Fisheye):
 
 
 def _check_increasing(name: str, values: tuple[float, ...]) -> None:
-    """Refuse a column that does not start at 0 and rise."""
+    """Raise LensError if a column does not start at 0 or is not strictly increasing."""
     if values[0] != 0:
-        raise LensError(f"{name} of a radial table starts at {values[0]}. It starts at 0.")
+        raise LensError(f"{name} of a radial table starts at {values[0]}. It must start at 0.")
     for before, after in itertools.pairwise(values):
         if not before < after < math.inf:
             raise LensError(
-                f"{name} of a radial table goes from {before} to {after}. Every entry lies above "
-                "the one before. Sort the table and take out what it holds twice."
+                f"{name} of a radial table goes from {before} to {after}. It must be strictly "
+                "increasing. Sort the table and remove duplicates."
             )

@@ -1,10 +1,9 @@
-"""Masses: how much of it a rigid thing has, where it lies, and how widely it is spread.
+"""Pseudo-inertia of rigid bodies: mass, centre of mass and second moments in one matrix.
 
-A spread is the integral (4, 4) of ``x x^T`` over a mass, with ``x = (x, y, z, 1)`` (the pseudo-inertia
-of Wensing, Kim and Slotine 2018, "Linear matrix inequalities for physically consistent inertial
-parameter identification"). Its last column holds the mass times its centre, and the mass. Spreads of
-several things in one frame add up, and in another frame they are ``M P M^T``: that is the parallel-axis
-theorem.
+The pseudo-inertia (4, 4) is the integral of ``x x^T`` over a mass, with ``x = (x, y, z, 1)`` (Wensing, Kim and
+Slotine 2018, "Linear matrix inequalities for physically consistent inertial parameter identification"). Its last
+column holds the mass times its centre, and the mass. Pseudo-inertias in one frame add up; in another frame
+they are ``M P M^T``, which is the parallel-axis theorem.
 """
 
 from __future__ import annotations
@@ -18,21 +17,17 @@ from sim2cam.geometry.poses import Pose, Vec3, quaternion, vec3
 Floats = NDArray[np.float64]
 
 _ORIGIN = np.array([0.0, 0.0, 0.0, 1.0])
-_DIAGONAL_TOLERANCE = (
-    1e-4  # products of inertia, over the moments, of axes that are principal as they are
-)
-_TOLERANCE = 0.1  # by which files round, and by which shapes are only about those that were weighed
+_DIAGONAL_TOLERANCE = 1e-4  # off-diagonal terms relative to the trace, for axes taken as principal
+_TOLERANCE = 0.1  # for rounding in files and differences between mesh and real shape
 
 
 def compute_solid_pseudo_inertia(triangles: Floats) -> Floats:
-    """Return the spread (4, 4) of stuff of density 1 inside closed surfaces.
-
-    What is inside of several of them counts as often.
+    """Return the pseudo-inertia (4, 4) of solids with density 1; overlaps count several times.
 
     Args:
-        triangles: (n, 3, 3) corners, counter-clockwise from outside.
+        triangles: (n, 3, 3) vertices of closed surfaces, counter-clockwise from outside.
     """
-    # each triangle and the origin make a tetrahedron, whose volume is negative where it is outside
+    # Sum of signed tetrahedra between the triangles and the origin.
     corners = np.concatenate([triangles, np.ones((len(triangles), 3, 1))], axis=2)
     sums = corners.sum(axis=1) + _ORIGIN
     products = np.einsum("nki,nkj->nij", corners, corners) + np.outer(_ORIGIN, _ORIGIN)
@@ -41,96 +36,95 @@ def compute_solid_pseudo_inertia(triangles: Floats) -> Floats:
 
 
 def compute_point_pseudo_inertia(points: Floats) -> Floats:
-    """Return the spread (4, 4) of a mass of 1 that is shared by points (n, 3)."""
+    """Return the pseudo-inertia (4, 4) of a mass of 1 divided equally among points (n, 3)."""
     corners = np.column_stack([points, np.ones(len(points))])
     return np.asarray(corners.T @ corners / len(points))
 
 
 def tensor_to_pseudo_inertia(mass_kg: float, tensor_kg_m2: Floats, frame: Pose) -> Floats:
-    """Return the spread (4, 4) of a mass with a tensor of inertia (3, 3).
+    """Convert a mass and an inertia tensor (3, 3) to a pseudo-inertia (4, 4).
 
     Args:
-        mass_kg: of it.
-        tensor_kg_m2: about the mass's centre, along the axes of its frame.
-        frame: with that centre for its origin, in the frame of the spread.
+        mass_kg: The mass.
+        tensor_kg_m2: Inertia tensor about the centre of mass, along the axes of ``frame``.
+        frame: Frame with the centre of mass as its origin, in the frame of the result.
     """
-    spread = np.zeros((4, 4))
-    spread[:3, :3] = np.trace(tensor_kg_m2) / 2 * np.eye(3) - tensor_kg_m2
-    spread[3, 3] = mass_kg
-    return transform_pseudo_inertia(spread, frame.matrix())
+    pseudo_inertia = np.zeros((4, 4))
+    pseudo_inertia[:3, :3] = np.trace(tensor_kg_m2) / 2 * np.eye(3) - tensor_kg_m2
+    pseudo_inertia[3, 3] = mass_kg
+    return transform_pseudo_inertia(pseudo_inertia, frame.matrix())
 
 
 def transform_pseudo_inertia(pseudo_inertias: Floats, matrices: Floats) -> Floats:
-    """Return spreads (..., 4, 4) in another frame.
+    """Transform pseudo-inertias (..., 4, 4) to another frame.
 
     Args:
-        pseudo_inertias: of any number of masses.
+        pseudo_inertias: Pseudo-inertias of any number of masses.
         matrices: (..., 4, 4) poses of their frames in the other one.
     """
     return np.asarray(matrices @ pseudo_inertias @ np.swapaxes(matrices, -1, -2))
 
 
 def compute_center_of_mass(pseudo_inertia: Floats) -> Floats:
-    """Return the centre (3,) of a mass that is spread so (4, 4)."""
+    """Return the centre of mass (3,) of a pseudo-inertia (4, 4)."""
     return np.asarray(pseudo_inertia[:3, 3] / pseudo_inertia[3, 3])
 
 
 def compute_principal_axes(pseudo_inertia: Floats) -> tuple[Pose, Vec3]:
-    """Return the frame of a mass's centre and principal axes, and its moments of inertia about them.
+    """Return the frame of the principal axes and the moments of inertia about them.
 
-    Axes that are principal as they are stay so; all of them are where a mass is as wide in every
-    direction.
+    Axes that are principal already are kept, also for equal moments.
 
     Args:
-        pseudo_inertia: (4, 4) of the mass.
+        pseudo_inertia: (4, 4) pseudo-inertia.
 
     Returns:
-        The frame in that of the spread, and three moments over the mass, in square metres.
+        The pose of the principal frame, centred on the mass, and three moments over the mass, in square metres.
     """
-    center, around = compute_center_of_mass(pseudo_inertia), _compute_covariance(pseudo_inertia)
-    if np.abs(around - np.diag(np.diag(around))).max() <= _DIAGONAL_TOLERANCE * np.trace(around):
-        turn, squares = Rotation.identity(), np.diag(around)
+    center, covariance = compute_center_of_mass(pseudo_inertia), _compute_covariance(pseudo_inertia)
+    if np.abs(covariance - np.diag(np.diag(covariance))).max() <= _DIAGONAL_TOLERANCE * np.trace(
+        covariance
+    ):
+        rotation, variances = Rotation.identity(), np.diag(covariance)
     else:
-        squares, axes = np.linalg.eigh(around)
+        variances, axes = np.linalg.eigh(covariance)
         axes[:, 2] *= np.sign(np.linalg.det(axes))
-        turn = Rotation.from_matrix(axes)
-    squares = squares.clip(0, None)
-    return Pose(quaternion(turn), vec3(center)), vec3(squares.sum() - squares)
+        rotation = Rotation.from_matrix(axes)
+    variances = variances.clip(0, None)
+    return Pose(quaternion(rotation), vec3(center)), vec3(variances.sum() - variances)
 
 
 def is_plausible_inertia(
     pseudo_inertia: Floats, points: Floats, uniform_pseudo_inertia: Floats
 ) -> bool:
-    """Return whether the mass of a thing could be spread so.
+    """Return whether a pseudo-inertia is plausible for an object.
 
-    No mean square distance from the centre may be negative (Traversaro et al. 2016, "Identification of
-    fully physical consistent inertial parameters": so moments are positive and none exceeds the sum of
-    the others), or greater than that between the thing's ends (Bhatia and Davis 2000, "A better bound on
-    the variance"). Files whose numbers are placeholders have masses much narrower than any thing's, too:
-    less than a tenth as wide as stuff that fills it evenly.
+    No variance along a principal axis may be negative (Traversaro et al. 2016, "Identification of fully physical
+    consistent inertial parameters") or exceed the bound for the object's extent (Bhatia and Davis 2000, "A better
+    bound on the variance"). A mass less than a tenth as wide as a uniform one is taken for a placeholder.
 
     Args:
         pseudo_inertia: (4, 4) of a mass above 0.
-        points: (n, 3) of the thing, farthest ones included.
-        uniform_pseudo_inertia: (4, 4) of a mass that fills it evenly.
+        points: (n, 3) points of the object, including its extreme points.
+        uniform_pseudo_inertia: (4, 4) of the object with uniform density.
     """
     with np.errstate(all="ignore"):
-        around = _compute_covariance(pseudo_inertia)
-    if not np.isfinite(around).all():
+        covariance = _compute_covariance(pseudo_inertia)
+    if not np.isfinite(covariance).all():
         return False
-    squares, axes = np.linalg.eigh(around)
-    along = (points - compute_center_of_mass(pseudo_inertia)) @ axes
-    low, high = along.min(axis=0), along.max(axis=0)
-    slack = _TOLERANCE * (high - low)
-    most = (slack - low) * (slack + high)
+    variances, axes = np.linalg.eigh(covariance)
+    projections = (points - compute_center_of_mass(pseudo_inertia)) @ axes
+    low, high = projections.min(axis=0), projections.max(axis=0)
+    tolerance = _TOLERANCE * (high - low)
+    max_variances = (tolerance - low) * (tolerance + high)
     return bool(
-        (squares >= -_TOLERANCE * squares.max()).all()
-        and (squares <= most).all()
-        and squares.sum() >= _TOLERANCE**2 * np.trace(_compute_covariance(uniform_pseudo_inertia))
+        (variances >= -_TOLERANCE * variances.max()).all()
+        and (variances <= max_variances).all()
+        and variances.sum() >= _TOLERANCE**2 * np.trace(_compute_covariance(uniform_pseudo_inertia))
     )
 
 
 def _compute_covariance(pseudo_inertia: Floats) -> Floats:
-    """Return the mean (3, 3) of ``x x^T`` over a mass, around its centre."""
+    """Return the covariance (3, 3) of a mass distribution."""
     center = compute_center_of_mass(pseudo_inertia)
     return np.asarray(pseudo_inertia[:3, :3] / pseudo_inertia[3, 3] - np.outer(center, center))

@@ -1,6 +1,6 @@
-"""Lenses: which there are, and how one is told from another in a file.
+"""Lens models and their discrimination by kind in files.
 
-``project`` and ``unproject`` of each agree with OpenCV; ``geometry.central`` says what they take.
+``project`` and ``unproject`` of all lenses agree with OpenCV; see ``geometry.central_lens`` for conventions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["BrownConrady", "KannalaBrandt", "Lens", "RadialTable", "Rational", "
 
 
 def _get_kind(lens: object) -> object:
-    """Return the kind of a lens or of its table; data sets made before there were kinds have none."""
+    """Return the kind of a lens or its table; old datasets without kinds have ``BrownConrady`` lenses."""
     if isinstance(lens, dict):
         return lens.get("kind", BrownConrady.kind)
     return getattr(lens, "kind", None)

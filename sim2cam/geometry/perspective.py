@@ -1,4 +1,4 @@
-"""Lenses that bend the plane z = 1: OpenCV's models of five, eight and twelve coefficients."""
+"""Perspective lenses with OpenCV's models of five, eight and twelve coefficients."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from sim2cam.geometry.central_lens import (
 )
 
 _N_START_ANGLES = 1024
-_MAX_START_RAD = 1.55  # 88.8 degrees; Newton's method goes farther where it must
+_MAX_START_RAD = 1.55  # 88.8 degrees; Newton's method may leave this range
 _N_COEFFICIENTS = 12
 
 
 @dataclass(frozen=True)
 class Perspective(CentralLens):
-    """What lenses on the plane z = 1 share, which without coefficients are pinholes.
+    """Base class of perspective lenses with distortion; without coefficients they are pinholes.
 
-    A point (x, y) of the plane, r from the axis, is moved to (OpenCV, "Camera Calibration and 3D
+    A point (x, y) of the plane z = 1 at radius r is distorted to (OpenCV, "Camera Calibration and 3D
     Reconstruction", detailed description)::
 
         x (1 + k1 r^2 + k2 r^4 + k3 r^6) / (1 + k4 r^2 + k5 r^4 + k6 r^6)
@@ -38,10 +38,10 @@ class Perspective(CentralLens):
             + p1 (r^2 + 2 y^2) + 2 p2 x y + s3 r^2 + s4 r^4
 
     Attributes:
-        fx_px, fy_px: focal lengths in pixels.
-        cx_px, cy_px: principal point in pixels; may lie outside the picture.
-        k1, k2, k3: radial coefficients.
-        p1, p2: tangential coefficients.
+        fx_px, fy_px: Focal lengths in pixels.
+        cx_px, cy_px: Principal point in pixels; may be outside the image.
+        k1, k2, k3: Radial coefficients.
+        p1, p2: Tangential coefficients.
     """
 
     depth_along: ClassVar[Literal["axis", "ray"]] = "axis"
@@ -57,26 +57,26 @@ class Perspective(CentralLens):
     k3: float = 0.0
 
     def matrix(self) -> Floats:
-        """Return the (3, 3) camera matrix."""
+        """Return the camera matrix (3, 3)."""
         return np.array([[self.fx_px, 0, self.cx_px], [0, self.fy_px, self.cy_px], [0, 0, 1.0]])
 
     def coefficients(self) -> Floats:
         """Return the distortion in OpenCV's order: k1 k2 p1 p2 k3 [k4 k5 k6 [s1 s2 s3 s4]]."""
-        return np.array(dataclasses.astuple(self)[4:-1])  # between the matrix and the kind
+        return np.array(dataclasses.astuple(self)[4:-1])  # without camera matrix and kind
 
     def is_pinhole(self) -> bool:
-        """Return whether the lens has no distortion at all."""
+        """Return whether all distortion coefficients are 0."""
         return not self.coefficients().any()
 
     def can_project(self, points_m: Floats) -> NDArray[np.bool_]:
-        """Return which points (n, 3) lie before the camera and where nothing has folded back."""
-        before = points_m[:, 2] > 0
-        with np.errstate(over="ignore"):  # hardly before the camera is infinitely far on the plane
-            x, y = (points_m[:, :2] / np.where(before, points_m[:, 2], 1)[:, None]).T
-        return np.asarray(before & self._is_unfolded(x, y))
+        """Return whether points (n, 3) are in front of the camera and before the distortion folds back."""
+        is_in_front = points_m[:, 2] > 0
+        with np.errstate(over="ignore"):  # points near the plane of the camera
+            x, y = (points_m[:, :2] / np.where(is_in_front, points_m[:, 2], 1)[:, None]).T
+        return np.asarray(is_in_front & self._is_unfolded(x, y))
 
     def describe_domain(self) -> str:
-        """Return where the lens's domain ends and why, in words."""
+        """Describe the limit of the lens's domain and its reason."""
         fold = self._fold_radius
         if math.isinf(fold):
             return "it ends 90 degrees off the axis, or where tangential distortion folds back"
@@ -89,66 +89,67 @@ class Perspective(CentralLens):
     def _unproject(self, pixels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         u = (pixels[:, 0] - self.cx_px) / self.fx_px
         v = (pixels[:, 1] - self.cy_px) / self.fy_px
-        with np.errstate(all="ignore"):  # points that run away are told from the others below
-            x, y, off = self._undistort(u, v)
-            met = (off < MAX_RESIDUAL_PX) & self._is_unfolded(x, y)
+        with np.errstate(all="ignore"):  # diverged points are marked as invalid
+            x, y, residual = self._undistort(u, v)
+            is_valid = (residual < MAX_RESIDUAL_PX) & self._is_unfolded(x, y)
             length = np.sqrt(x * x + y * y + 1)
-            return np.stack([x / length, y / length, 1 / length], axis=1), met
+            return np.stack([x / length, y / length, 1 / length], axis=1), is_valid
 
     def _undistort(self, u: Floats, v: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the points x, y that Newton's method finds for u, v, and how far off they end."""
+        """Return undistorted x, y and the residual in pixels, by Newton's method."""
         x, y = self._guess_undistorted(u, v)
         for step in range(NEWTON_STEPS + 1):
-            moved_x, moved_y = self._distort(x, y)
-            off_x, off_y = moved_x - u, moved_y - v
-            off = self._convert_to_pixels(off_x, off_y)
-            if step == NEWTON_STEPS or not (off > CONVERGED_PX).any():
+            distorted_x, distorted_y = self._distort(x, y)
+            residual_x, residual_y = distorted_x - u, distorted_y - v
+            residual = self._convert_to_pixels(residual_x, residual_y)
+            if step == NEWTON_STEPS or not (residual > CONVERGED_PX).any():
                 break
             xx, xy, yx, yy = self._compute_jacobian(x, y)
-            area = xx * yy - xy * yx
-            x = x - (yy * off_x - xy * off_y) / area
-            y = y - (xx * off_y - yx * off_x) / area
-        return x, y, off
+            determinant = xx * yy - xy * yx
+            x = x - (yy * residual_x - xy * residual_y) / determinant
+            y = y - (xx * residual_y - yx * residual_x) / determinant
+        return x, y, residual
 
     def _guess_undistorted(self, u: Floats, v: Floats) -> tuple[Floats, Floats]:
-        """Return the points that radial distortion alone moves to u, v."""
-        widest = min(_MAX_START_RAD, math.atan(self._fold_radius))
-        known = np.tan(
-            np.linspace(0, widest, _N_START_ANGLES, endpoint=False)
-        )  # there may be a pole
-        moved = known * self._compute_radial_factor(known * known)[0]
+        """Return start values by inverting the radial distortion alone."""
+        max_angle = min(_MAX_START_RAD, math.atan(self._fold_radius))
+        angles = np.linspace(0, max_angle, _N_START_ANGLES, endpoint=False)  # the end may be a pole
+        undistorted = np.tan(angles)
+        distorted = undistorted * self._compute_radial_factor(undistorted * undistorted)[0]
         radius = np.sqrt(u * u + v * v)
-        scale = np.interp(radius, moved, known) / np.maximum(radius, 1e-300)
+        scale = np.interp(radius, distorted, undistorted) / np.maximum(radius, 1e-300)
         return u * scale, v * scale
 
-    def _convert_to_pixels(self, off_x: Floats, off_y: Floats) -> Floats:
-        return np.asarray(np.maximum(np.abs(off_x) * self.fx_px, np.abs(off_y) * self.fy_px))
+    def _convert_to_pixels(self, offset_x: Floats, offset_y: Floats) -> Floats:
+        return np.asarray(np.maximum(np.abs(offset_x) * self.fx_px, np.abs(offset_y) * self.fy_px))
 
     def _is_unfolded(self, x: Floats, y: Floats) -> NDArray[np.bool_]:
-        """Return which points lie before the distortion first folds back."""
-        with np.errstate(all="ignore"):  # beyond the fold may be poles
+        """Return whether points are before the first fold of the distortion."""
+        with np.errstate(all="ignore"):  # there may be poles beyond the fold
             xx, xy, yx, yy = self._compute_jacobian(x, y)
-            within = x * x + y * y < self._fold_radius**2
-            return np.asarray((xx * yy - xy * yx > 0) & within)
+            is_within = x * x + y * y < self._fold_radius**2
+            return np.asarray((xx * yy - xy * yx > 0) & is_within)
 
     @functools.cached_property
     def _fold_radius(self) -> float:
-        """The radius on the plane at which r N / D first turns back or has a pole."""
+        """Radius on the plane at which the radial distortion first folds back or has a pole."""
         k1, k2, _, _, k3, k4, k5, k6, *_ = self._padded_coefficients
         numerator, denominator = np.array([1, k1, k2, k3]), np.array([1, k4, k5, k6])
         powers = np.arange(4)  # of r^2
         slope = np.convolve((1 + 2 * powers) * numerator, denominator)
-        slope -= np.convolve(numerator, 2 * powers * denominator)  # times D^2
+        slope -= np.convolve(
+            numerator, 2 * powers * denominator
+        )  # derivative times denominator squared
         return math.sqrt(min(find_first_root(slope[1:]), find_first_root(denominator[1:])))
 
     @functools.cached_property
     def _padded_coefficients(self) -> list[float]:
-        """The coefficients in OpenCV's order, 0 for those that this lens has not."""
-        given = [float(c) for c in self.coefficients()]
-        return given + [0.0] * (_N_COEFFICIENTS - len(given))
+        """Coefficients in OpenCV's order, padded with 0."""
+        coefficients = [float(value) for value in self.coefficients()]
+        return coefficients + [0.0] * (_N_COEFFICIENTS - len(coefficients))
 
     def _compute_radial_factor(self, r2: Floats) -> tuple[Floats, Floats]:
-        """Return N / D and its derivative by r^2, each (n,)."""
+        """Return the radial factor and its derivative by r^2, each (n,)."""
         k1, k2, _, _, k3, k4, k5, k6, *_ = self._padded_coefficients
         numerator = 1 + r2 * (k1 + r2 * (k2 + r2 * k3))
         slope = k1 + r2 * (2 * k2 + 3 * r2 * k3)
@@ -159,19 +160,19 @@ class Perspective(CentralLens):
         return ratio, (slope - ratio * (k4 + r2 * (2 * k5 + 3 * r2 * k6))) / denominator
 
     def _distort(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return where the points x, y of the plane are moved."""
+        """Return the distorted points of x, y on the plane."""
         _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         x2, y2, xy = x * x, y * y, 2 * x * y
         r2 = x2 + y2
         radial, _ = self._compute_radial_factor(r2)
-        along_x = x * radial + p1 * xy + p2 * (r2 + 2 * x2)
-        along_y = y * radial + p1 * (r2 + 2 * y2) + p2 * xy
+        distorted_x = x * radial + p1 * xy + p2 * (r2 + 2 * x2)
+        distorted_y = y * radial + p1 * (r2 + 2 * y2) + p2 * xy
         if not (s1 or s2 or s3 or s4):
-            return along_x, along_y
-        return along_x + r2 * (s1 + r2 * s2), along_y + r2 * (s3 + r2 * s4)
+            return distorted_x, distorted_y
+        return distorted_x + r2 * (s1 + r2 * s2), distorted_y + r2 * (s3 + r2 * s4)
 
     def _compute_jacobian(self, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the derivative of ``_distort``: xx, xy (of x by y), yx, yy."""
+        """Return the Jacobian of ``_distort``: xx, xy (x by y), yx, yy."""
         _, _, p1, p2, *_, s1, s2, s3, s4 = self._padded_coefficients
         r2 = x * x + y * y
         radial, slope = self._compute_radial_factor(r2)
@@ -194,10 +195,10 @@ class BrownConrady(Perspective):
 
 @dataclass(frozen=True)
 class Rational(Perspective):
-    """Radial distortion as a ratio, and tangential distortion: OpenCV's eight coefficients.
+    """Rational radial and tangential distortion, OpenCV's eight coefficients.
 
     Attributes:
-        k4, k5, k6: radial coefficients of the denominator.
+        k4, k5, k6: Radial coefficients of the denominator.
     """
 
     k4: float = 0.0
@@ -208,11 +209,11 @@ class Rational(Perspective):
 
 @dataclass(frozen=True)
 class ThinPrism(Perspective):
-    """The rational model and a sensor that stands askew (Weng 1992): OpenCV's twelve coefficients.
+    """Rational model with thin prism distortion (Weng 1992), OpenCV's twelve coefficients.
 
     Attributes:
-        k4, k5, k6: radial coefficients of the denominator.
-        s1, s2, s3, s4: of the thin prism, for r^2 and r^4 along x, then along y.
+        k4, k5, k6: Radial coefficients of the denominator.
+        s1, s2, s3, s4: Thin prism coefficients of r^2 and r^4 along x, then along y.
     """
 
     k4: float = 0.0

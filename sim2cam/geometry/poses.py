@@ -1,4 +1,4 @@
-"""Rigid poses. Quaternions are (w, x, y, z); metres; right-handed frames."""
+"""Rigid poses with (w, x, y, z) quaternions, metres and right-handed frames."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Quaternion = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Pose:
-    """Where a frame stands in its parent: ``x_parent = R x + position_m``.
+    """Pose of a frame in its parent: ``x_parent = R x + position_m``.
 
     Attributes:
-        rotation_wxyz: unit quaternion of R.
-        position_m: origin of the frame, in the parent, metres.
+        rotation_wxyz: Unit quaternion of R.
+        position_m: Origin of the frame in the parent, metres.
     """
 
     rotation_wxyz: Quaternion = (1.0, 0.0, 0.0, 0.0)
@@ -26,22 +26,22 @@ class Pose:
 
     @classmethod
     def from_matrix(cls, matrix: NDArray[np.float64]) -> Pose:
-        """Return the pose of a homogeneous (4, 4) matrix."""
+        """Return the pose of a homogeneous matrix (4, 4)."""
         return cls(quaternion(Rotation.from_matrix(matrix[:3, :3])), vec3(matrix[:3, 3]))
 
     @classmethod
     def look_at(cls, eye_m: Vec3, target_m: Vec3, roll_rad: float) -> Pose:
-        """Return an OpenCV camera (x right, y down, z forward) at the eye, looking at the target.
+        """Return the pose of an OpenCV camera (x right, y down, z forward) that looks from the eye at the target.
 
-        At roll 0 the image's up is the world's z; straight down, it is the world's y.
+        At roll 0 image up is world z; for a vertical view it is world y.
 
         Raises:
-            ValueError: eye and target are the same point.
+            ValueError: If eye and target are the same point.
         """
         forward = np.subtract(target_m, eye_m)
         distance_m = np.linalg.norm(forward)
         if distance_m == 0:
-            raise ValueError(f"a camera at {eye_m} cannot look at its own place")
+            raise ValueError(f"eye and target of a camera are both {eye_m}")
         forward = forward / distance_m
         up = np.array([0.0, 0.0, 1.0]) if abs(forward[2]) < 0.9999 else np.array([0.0, 1.0, 0.0])
         right = np.cross(forward, up)
@@ -53,7 +53,7 @@ class Pose:
         return cls.from_matrix(matrix)
 
     def matrix(self) -> NDArray[np.float64]:
-        """Return the homogeneous (4, 4) matrix to the parent frame."""
+        """Return the homogeneous matrix (4, 4) to the parent frame."""
         matrix = np.eye(4)
         matrix[:3, :3] = self.rotation().as_matrix()
         matrix[:3, 3] = self.position_m
@@ -66,24 +66,29 @@ class Pose:
 
     def inverse(self) -> Pose:
         """Return the pose of the parent in this frame."""
-        back = self.rotation().inv()
-        return Pose(quaternion(back), vec3(-back.apply(self.position_m)))
+        inverse_rotation = self.rotation().inv()
+        return Pose(quaternion(inverse_rotation), vec3(-inverse_rotation.apply(self.position_m)))
 
     def __matmul__(self, other: Pose) -> Pose:
-        """Return the composition: first ``other``, then this."""
+        """Return the composition that applies ``other`` first."""
         return Pose.from_matrix(self.matrix() @ other.matrix())
 
     def apply(self, points_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return points (n, 3) of this frame, in the parent frame."""
+        """Transform points (n, 3) to the parent frame."""
         return np.asarray(self.rotation().apply(points_m) + np.asarray(self.position_m))
 
 
 def quaternion(rotation: Rotation, *, canonical: bool = False) -> Quaternion:
-    """Return the unit quaternion of a rotation; the canonical one of both has w of 0 or more."""
+    """Return the unit quaternion of a rotation.
+
+    Args:
+        rotation: The rotation.
+        canonical: Choose the sign with w >= 0.
+    """
     x, y, z, w = rotation.as_quat(canonical=canonical)
     return float(w), float(x), float(y), float(z)
 
 
 def vec3(values: NDArray[np.float64]) -> Vec3:
-    """Return three plain floats."""
+    """Return three values as a tuple of floats."""
     return float(values[0]), float(values[1]), float(values[2])

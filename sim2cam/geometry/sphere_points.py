@@ -1,4 +1,4 @@
-"""Directions that cover a sphere, or a cap of it, evenly."""
+"""Evenly distributed directions on a sphere."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ GOLDEN_ANGLE_RAD = math.pi * (3 - math.sqrt(5))
 
 
 def make_fibonacci_directions(heights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return unit vectors (n, 3) with these z (n,), each a golden angle further around than the last.
+    """Return unit vectors (n, 3) with the given z (n,), each rotated by the golden angle from the last.
 
-    With heights the same distance apart they lie on a Fibonacci spiral, each for the same solid angle.
+    Equidistant heights give a Fibonacci spiral of equal solid angles.
     """
     angle = np.arange(len(heights)) * GOLDEN_ANGLE_RAD
-    around = np.sqrt(1 - heights * heights)
-    return np.stack([around * np.cos(angle), around * np.sin(angle), heights], axis=1)
+    radius = np.sqrt(1 - heights * heights)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), heights], axis=1)

@@ -1,1 +1,1 @@
-"""What a scene is: bodies, materials, light, cameras, as plain values, JSON both ways."""
+"""Scene descriptions: bodies, materials, lights and cameras as dataclasses with JSON conversion."""

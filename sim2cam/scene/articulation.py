@@ -1,4 +1,4 @@
-"""How the links of a thing hang together, and where they are when its joints stand so or so."""
+"""Articulated objects: links, joints and forward kinematics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sim2cam.geometry.poses import Pose, Vec3, vec3
 Floats = NDArray[np.float64]
 JointKind = Literal["fixed", "revolute", "prismatic"]
 JointStates = tuple[tuple[str, float], ...]
-"""State of each joint by its name: radians of a revolute one, metres of a prismatic one."""
+"""State by joint name: radians for revolute joints, metres for prismatic ones."""
 
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: its state is ``factor`` times that one's, plus ``offset``."""
+    """A joint that follows another with ``state = factor * other + offset``."""
 
     joint: str
     factor: float = 1.0
@@ -32,16 +32,16 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Joint:
-    """How one link hangs on another.
+    """A joint between two links.
 
     Attributes:
-        name: unique in its articulation.
-        kind: whether the link turns about an axis or slides along it.
-        parent: number of the link that it hangs on.
-        pose: of the link's frame in that one's, at the state 0.
-        axis: unit vector in the link's frame, through its origin.
-        low, high: limits of the state; a link that turns freely has half a turn both ways.
-        mimic: the joint that it follows; None when it has a state of its own.
+        name: Unique name in its articulation.
+        kind: Whether the link rotates about the axis or slides along it.
+        parent: Index of the parent link.
+        pose: Pose of the link's frame in the parent link at state 0.
+        axis: Unit vector in the link's frame, through its origin.
+        low, high: Limits of the state; -pi and pi for a continuous joint.
+        mimic: Joint that it follows; None for a free state.
     """
 
     name: str
@@ -56,34 +56,34 @@ class Joint:
     def __post_init__(self) -> None:
         if not -math.inf < self.low <= self.high < math.inf:
             raise SpecError(
-                f"joint '{self.name}' goes from {self.low:g} to {self.high:g}. It needs finite limits, "
-                "lower <= upper."
+                f"joint '{self.name}' has limits {self.low:g} to {self.high:g}. They must be finite, "
+                "with lower <= upper."
             )
 
     @property
     def is_free(self) -> bool:
-        """Whether it has a state of its own."""
+        """Whether the joint has a state of its own."""
         return self.kind != "fixed" and self.mimic is None
 
     def compute_transform(self, state: float) -> Floats:
-        """Return the matrix (4, 4) of the link's way from where it is at the state 0."""
-        found = np.eye(4)
+        """Return the transform (4, 4) of the link from its pose at state 0."""
+        transform = np.eye(4)
         if self.kind == "revolute":
-            found[:3, :3] = Rotation.from_rotvec(np.multiply(self.axis, state)).as_matrix()
+            transform[:3, :3] = Rotation.from_rotvec(np.multiply(self.axis, state)).as_matrix()
         elif self.kind == "prismatic":
-            found[:3, 3] = np.multiply(self.axis, state)
-        return found
+            transform[:3, 3] = np.multiply(self.axis, state)
+        return transform
 
 
 @dataclass(frozen=True)
 class Articulation:
-    """The links of a thing, each after the one that it hangs on; the first is the thing's frame.
+    """Links of an object, each after its parent; the first link is the object's frame.
 
     Attributes:
-        links: their names.
-        joints: joint *i* carries link *i* + 1.
-        boxes: opposite corners of each link's box in its own frame, metres; None of one of which
-            nothing is seen.
+        links: Names of the links.
+        joints: Joint *i* carries link *i* + 1.
+        boxes: Low and high corner of each link's box in its own frame, metres; None for links without
+            geometry.
     """
 
     links: tuple[str, ...]
@@ -92,36 +92,38 @@ class Articulation:
 
     @property
     def free_joints(self) -> tuple[Joint, ...]:
-        """Those that have a state of their own."""
+        """Joints with a state of their own."""
         return tuple(joint for joint in self.joints if joint.is_free)
 
     def get_rest_states(self) -> JointStates:
-        """Return the state of each free joint that is nearest to 0."""
-        return tuple((j.name, min(max(0.0, j.low), j.high)) for j in self.free_joints)
+        """Return the state nearest to 0 of each free joint."""
+        return tuple(
+            (joint.name, min(max(0.0, joint.low), joint.high)) for joint in self.free_joints
+        )
 
     def interpolate_states(self, fractions: Mapping[str, float]) -> JointStates:
-        """Return the state of each free joint so far on its way from low (0) to high (1); halfway where
-        nothing is said.
-        """
+        """Return the state of each free joint at a fraction between its limits; 0.5 by default."""
         return tuple(
-            (j.name, j.low + fractions.get(j.name, 0.5) * (j.high - j.low))
-            for j in self.free_joints
+            (joint.name, joint.low + fractions.get(joint.name, 0.5) * (joint.high - joint.low))
+            for joint in self.free_joints
         )
 
     def compute_link_matrices(self, states: JointStates = ()) -> Floats:
-        """Return the pose (n, 4, 4) of each link in the thing's frame; joints not named stand at 0."""
-        known = dict(states)
-        found = [np.eye(4)]
+        """Return the pose (n, 4, 4) of each link in the object frame; unnamed joints are at 0."""
+        states_by_name = dict(states)
+        matrices = [np.eye(4)]
         for joint in self.joints:
-            state = known.get(joint.name, 0.0)
+            state = states_by_name.get(joint.name, 0.0)
             if joint.mimic:
-                leader = known.get(joint.mimic.joint, 0.0)
+                leader = states_by_name.get(joint.mimic.joint, 0.0)
                 state = joint.mimic.factor * leader + joint.mimic.offset
-            found.append(found[joint.parent] @ joint.pose.matrix() @ joint.compute_transform(state))
-        return np.array(found)
+            matrices.append(
+                matrices[joint.parent] @ joint.pose.matrix() @ joint.compute_transform(state)
+            )
+        return np.array(matrices)
 
     def compute_joint_origins(self, states: JointStates) -> dict[str, Vec3]:
-        """Return where the origins of all joints that move are, in the thing's frame."""
+        """Return the origins of all moving joints in the object frame, by name."""
         matrices = self.compute_link_matrices(states)[1:]
         return {
             joint.name: vec3(matrix[:3, 3])
@@ -130,7 +132,7 @@ class Articulation:
         }
 
     def compute_link_corners(self, states: JointStates) -> tuple[Floats, ...]:
-        """Return the corners (8, 3) of the box of each link that is seen, in the thing's frame."""
+        """Return the box corners (8, 3) of each link with geometry, in the object frame."""
         return tuple(
             compute_box_corners(*box) @ matrix[:3, :3].T + matrix[:3, 3]
             for box, matrix in zip(self.boxes, self.compute_link_matrices(states), strict=True)

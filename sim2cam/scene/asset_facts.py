@@ -1,4 +1,4 @@
-"""What is known of a file's object besides its shape: its size, how heavy and how smooth it is."""
+"""Metadata of assets from files: size, physical properties, symmetries and licence."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _UNIT_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class PropertyRange:
-    """Between which numbers a physical property lies.
+    """Range of a physical property.
 
     Attributes:
-        low, high: the numbers, 0 or more.
-        source: who measured it, or ``assumed``.
+        low, high: Limits, 0 or more.
+        source: Reference of the measurement, or ``assumed``.
     """
 
     low: float
@@ -35,26 +35,26 @@ class PropertyRange:
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high < math.inf:
             raise SpecError(
-                f"an interval needs finite numbers with 0 <= low <= high, not {self.low} to {self.high}"
+                f"a property range must be finite with 0 <= low <= high, not {self.low} to {self.high}"
             )
 
     def interpolate(self, fraction: float) -> float:
-        """Return the number so far on the way from low (0) to high (1)."""
+        """Return the value at a fraction between low (0) and high (1)."""
         return self.low + fraction * (self.high - self.low)
 
 
 @dataclass(frozen=True)
 class AssetMetadata:
-    """What people write about an object, in the TOML file beside its mesh; all of it may be left out.
+    """Metadata from the optional TOML file next to a mesh; all entries are optional.
 
     Attributes:
-        category: what it is labelled as; otherwise the name of its folder, or of its file.
-        unit: of the file's numbers; otherwise guessed from its size.
-        licence: of the file, as SPDX names it.
-        mass_kg, friction, restitution: as they were measured; otherwise assumed.
-        center_of_mass: where it balances, in the file's own frame and unit; otherwise as its shape says.
-        keypoints: named points, in the file's own frame and unit.
-        symmetries: turns about the origin of the file's frame after which it looks the same.
+        category: Category; by default the name of the folder or file.
+        unit: Length unit of the file; by default guessed from its size.
+        licence: SPDX identifier of the file's licence.
+        mass_kg, friction, restitution: Measured ranges; assumed by default.
+        center_of_mass: Centre of mass in the file's frame and unit; by default that of the shape.
+        keypoints: Named points in the file's frame and unit.
+        symmetries: Rotations about the file's origin that leave the appearance unchanged.
     """
 
     category: str | None = None
@@ -69,41 +69,41 @@ class AssetMetadata:
 
     def __post_init__(self) -> None:
         if self.category == "":
-            raise SpecError("a category needs a name")
+            raise SpecError("category is empty. Give it a name")
         for name, point in self.keypoints.items():
             if not all(map(math.isfinite, point)):
-                raise SpecError(f"keypoint {name} lies at {point}")
+                raise SpecError(f"keypoint {name} is at {point}. It must be finite")
         for vector in (*self.symmetries.axes, *self.symmetries.rotations_wxyz):
             if not abs(math.hypot(*vector) - 1) < _UNIT_TOLERANCE:
-                raise SpecError(f"a symmetry's axis or rotation {vector} has not the length 1")
+                raise SpecError(f"the symmetry axis or rotation {vector} must have length 1")
         if self.center_of_mass is not None and not all(map(math.isfinite, self.center_of_mass)):
-            raise SpecError(f"center_of_mass lies at {self.center_of_mass}")
+            raise SpecError(f"center_of_mass is {self.center_of_mass}. It must be finite")
         if self.mass_kg is not None and self.mass_kg.low <= 0:
-            raise SpecError(f"mass_kg has to be above 0, not {self.mass_kg.low}")
-        for name, most in (("friction", 2.0), ("restitution", 1.0)):
-            interval = getattr(self, name)
-            if interval is not None and interval.high > most:
-                raise SpecError(f"{name} can be at most {most:g}, not {interval.high:g}")
+            raise SpecError(f"mass_kg must be above 0, not {self.mass_kg.low}")
+        for name, maximum in (("friction", 2.0), ("restitution", 1.0)):
+            property_range = getattr(self, name)
+            if property_range is not None and property_range.high > maximum:
+                raise SpecError(f"{name} must be at most {maximum:g}, not {property_range.high:g}")
 
 
 @dataclass(frozen=True)
 class AssetInfo:
-    """An object from a file, as scenes throw it.
+    """An object from a file, prepared for scenes.
 
     Attributes:
-        name: of its file, within the folder of assets.
-        mesh: where it is, what it holds, its category and its keypoints.
-        low_m, high_m: opposite corners of its box, in its own frame.
-        center_m: of its mass, spread as its shape or its file says.
-        radius_m: from there to its farthest point.
-        n_faces: triangles.
-        is_watertight: whether it is the skin of a solid.
-        n_convex_parts: convex solids as which it collides; 1 is its hull.
-        mass_kg, friction, restitution: between which they are drawn.
-        symmetries: turns after which it looks the same.
-        licence: of the file; empty when nobody said.
-        articulation: its links and joints; None of a file without.
-        mass_offset_m: from ``center_m`` to where it was found to balance; None when nobody said.
+        name: File name within the asset folder.
+        mesh: File, category and keypoints.
+        low_m, high_m: Corners of the box in the object frame.
+        center_m: Centre of mass by shape or file.
+        radius_m: Distance from the centre to the farthest point.
+        n_faces: Number of triangles.
+        is_watertight: Whether the surface is closed.
+        n_convex_parts: Number of convex collision parts; 1 is the convex hull.
+        mass_kg, friction, restitution: Ranges from which values are sampled.
+        symmetries: Rotations that leave the appearance unchanged.
+        licence: Licence of the file; empty if unknown.
+        articulation: Links and joints; None without them.
+        mass_offset_m: Offset from ``center_m`` to the measured centre of mass; None if not measured.
     """
 
     name: str
@@ -125,40 +125,41 @@ class AssetInfo:
 
     @property
     def size_m(self) -> Vec3:
-        """Sides of its box."""
+        """Sides of the box."""
         (a, b, c), (d, e, f) = self.low_m, self.high_m
         return d - a, e - b, f - c
 
     def compute_link_spheres(self) -> tuple[tuple[Vec3, float], ...]:
-        """Return a ball around each link that is seen, in its own frame; none without links."""
-        found = (
+        """Return centre and radius of a bounding sphere of each link with geometry, in the object frame."""
+        link_corners = (
             self.articulation.compute_link_corners(self.mesh.joints) if self.articulation else ()
         )
-        middles = [corners.mean(axis=0) for corners in found]
+        centers = [corners.mean(axis=0) for corners in link_corners]
         return tuple(
-            (vec3(middle), float(np.linalg.norm(corners - middle, axis=1).max()))
-            for corners, middle in zip(found, middles, strict=True)
+            (vec3(center), float(np.linalg.norm(corners - center, axis=1).max()))
+            for corners, center in zip(link_corners, centers, strict=True)
         )
 
     def pose_joints(self, fractions: Mapping[str, float]) -> AssetInfo:
-        """Return it with its joints so far on their ways, 0 to 1 each; the origins of joints that
-        move become keypoints, and box and radius are those around the boxes of its links.
+        """Return the object with its joints at fractions (0 to 1) between their limits.
+
+        The origins of moving joints become keypoints. Box and radius bound the boxes of the links.
         """
         if self.articulation is None or not self.articulation.free_joints:
             return self
         states = self.articulation.interpolate_states(fractions)
-        own = [
-            pair
-            for pair in self.mesh.keypoints
-            if pair[0] not in self.articulation.compute_joint_origins(())
+        mesh_keypoints = [
+            keypoint
+            for keypoint in self.mesh.keypoints
+            if keypoint[0] not in self.articulation.compute_joint_origins(())
         ]
-        points = (*own, *self.articulation.compute_joint_origins(states).items())
+        keypoints = (*mesh_keypoints, *self.articulation.compute_joint_origins(states).items())
         corners = np.vstack(self.articulation.compute_link_corners(states))
         low, high = corners.min(axis=0), corners.max(axis=0)
         center = (low + high) / 2
         return replace(
             self,
-            mesh=replace(self.mesh, joints=states, keypoints=points),
+            mesh=replace(self.mesh, joints=states, keypoints=keypoints),
             low_m=vec3(low),
             high_m=vec3(high),
             center_m=vec3(center),

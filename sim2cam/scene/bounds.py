@@ -1,4 +1,4 @@
-"""Bounds: what each number of a specification may be, alone."""
+"""Checks of single numbers of a specification against their limits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FRACTION_RANGE, SEED_RANGE = (0.0, 1.0), (0, 2**63 - 1)
 
 
 def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
-    """Refuse a dataclass one of whose numbers is out of bounds.
+    """Raise an error if a number of a dataclass is out of bounds.
 
     Args:
-        values: the dataclass; what is None in it is left out.
-        owner: what it is called in the error.
-        bounds: least and most of each field that has any.
+        values: The dataclass; fields that are None are skipped.
+        owner: Name of the dataclass in the error.
+        bounds: Minimum and maximum by field.
 
     Raises:
-        ValueError: naming the field, its value and what is allowed.
+        ValueError: With field, value and allowed range.
     """
     for name, (low, high) in bounds.items():
         value = getattr(values, name)
@@ -31,19 +31,19 @@ def check_bounds(values: Any, owner: str, bounds: Bounds) -> None:
 
 
 def check_sizes(asset: object, *names: str) -> None:
-    """Refuse sizes of an asset that are not finite and above 0.
+    """Raise an error if a size of an asset is not finite and positive.
 
     Args:
-        asset: a dataclass.
-        names: its fields that are sizes, or tuples of them.
+        asset: A dataclass.
+        names: Fields with sizes or tuples of sizes.
 
     Raises:
-        SpecError: naming the field and its value.
+        SpecError: With field and value.
     """
     for name in names:
         value = getattr(asset, name)
         sizes = value if isinstance(value, tuple) else (value,)
         if not all(0 < size < math.inf for size in sizes):
             raise SpecError(
-                f"{name} of a {type(asset).__name__.lower()} is {value}. It takes finite sizes above 0."
+                f"{name} of a {type(asset).__name__.lower()} is {value}. Sizes must be finite and above 0."
             )

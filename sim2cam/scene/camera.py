@@ -1,4 +1,4 @@
-"""Cameras: where they stand, what they are made of, when they take their picture."""
+"""Cameras: pose, optics, sensor and shutter."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sim2cam.seeds import derive_seed
 
 @dataclass(frozen=True)
 class Shutter:
-    """When the rows of a picture gather light.
+    """Exposure and readout timing.
 
     Attributes:
-        exposure_s: how long each row does.
-        readout_s: how long it takes to read all rows, one after another from the top (from the
-            bottom where negative); each is exposed that much later. 0 is a global shutter.
+        exposure_s: Exposure time of each row.
+        readout_s: Time to read all rows from top to bottom (from bottom to top if negative), by which rows are
+            exposed later. 0 is a global shutter.
 
     Raises:
-        ValueError: numbers that no shutter has.
+        ValueError: If a value is out of range.
     """
 
     exposure_s: float
@@ -50,19 +50,19 @@ _MAX_DURATION_S = 10.0
 
 @dataclass(frozen=True)
 class Camera:
-    """One view.
+    """A camera of a scene.
 
     Attributes:
-        pose: the camera (x right, y down, z forward) in the world, when the exposure of the
-            picture's middle is half over.
-        width, height: pixels, at least 1.
-        lens: projection.
-        sensor: image formation.
-        shutter: None for a picture taken in an instant.
-        twist: how it moves in the world; None for one that stands still.
-        depth_camera: a depth camera at the same place, whose readings are given in this camera's pixels.
-        baseline_m: how far to the right a second eye of the same make stands; None without one.
-        glass: what its lens does besides projecting; None for nothing.
+        pose: Camera frame (x right, y down, z forward) in the world, at the middle of the exposure of the image
+            centre.
+        width, height: Size in pixels, at least 1.
+        lens: Projection.
+        sensor: Image formation.
+        shutter: Shutter; None for an instantaneous exposure.
+        twist: Motion in the world; None if static.
+        depth_camera: Depth camera at the same place with the same pixels; None without one.
+        baseline_m: Stereo baseline to an identical camera at the right; None without one.
+        glass: Lens effects besides projection; None without them.
     """
 
     pose: Pose
@@ -79,26 +79,25 @@ class Camera:
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1:
             raise SpecError(
-                f"a camera of {self.width} x {self.height} pixels takes no picture. Both have to be "
-                "at least 1."
+                f"a camera has {self.width} x {self.height} pixels. Both must be at least 1."
             )
 
     def get_motion(self) -> RigidMotion:
-        """Return where it is over time."""
+        """Return the motion of the camera."""
         return RigidMotion(self.pose, self.twist or ZERO_TWIST)
 
     def advance(self, seconds: float) -> Camera:
-        """Return it some time later."""
+        """Return the camera at a later time."""
         return replace(self, pose=self.get_motion().compute_pose(seconds))
 
     def rewind_frames(self, n_frames: int, interval_s: float) -> Camera:
-        """Return it as it takes an earlier picture: where it was then, with that picture's noise.
+        """Return the camera at an earlier frame: with its pose and noise at that time.
 
-        What is fixed in a sensor, on its lens or in a projector stays.
+        Fixed patterns of sensor, lens and projector stay the same.
 
         Args:
-            n_frames: pictures from that one to this one.
-            interval_s: from one to the next.
+            n_frames: Number of frames to go back.
+            interval_s: Time between frames.
         """
         if n_frames == 0:
             return self
@@ -110,10 +109,10 @@ class Camera:
         return replace(self.advance(-n_frames * interval_s), sensor=sensor, depth_camera=depth)
 
     def get_row_delay_s(self) -> float:
-        """Return how much later each row is exposed than the one above it."""
+        """Return the delay between the exposures of successive rows."""
         return self.shutter.readout_s / self.height if self.shutter else 0.0
 
     def compute_row_times_s(self) -> NDArray[np.float64]:
-        """Return when the exposure of each row (h,) is half over, from that of the middle."""
+        """Return the middle of the exposure of each row (h,), relative to the image centre."""
         rows: NDArray[np.float64] = np.arange(self.height, dtype=np.float64)
         return (rows - (self.height - 1) / 2) * self.get_row_delay_s()

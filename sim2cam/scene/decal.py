@@ -1,4 +1,4 @@
-"""Decals: stickers, and lines of print, on the sides of bodies."""
+"""Decals: stickers and printed lines on the sides of bodies."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from sim2cam.scene.packages import MAX_TEXT_LENGTH, is_printable_text
 SIDE_COUNTS: dict[str, int] = {
     "die": 6, "board": 2, "card": 2, "sheet": 2, "tin": 1, "carton": 6, "box": 1, "ground": 1,
 }  # fmt: skip
-"""How many sides have places of their own in a picture, by the ``kind`` of asset: those of a die from
-1 to 6, front and back of a plate, what is around a tin, -x, +x, -y, ... of a carton, the top of a box, of a table the square in its middle
-that is half as wide as its picture: 48 cm, where that is no photo. Mirror images lie beyond."""
+"""Number of sides with separate texture regions, by ``kind`` of asset. Sides are: the faces of a die from 1 to 6;
+front and back of a plate; the wall of a tin; -x, +x, -y, ... of a carton; the top of a box; and, for a table, the
+central square with half the width of its texture (48 cm, unless that is a photo), with mirror images beyond.
+"""
 
 
 @dataclass(frozen=True)
 class Decal:
-    """A sticker, or a line of print, on one side of a body.
+    """A sticker or printed line on one side of a body.
 
-    What a body's label is read from, the pips of dice, the patterns of boards, the faces of cards, stays
-    on top of it.
+    Features that define a body's label (pips of dice, board patterns, card faces) stay on top of it.
 
     Attributes:
-        side: which side, from 0; see ``SIDE_COUNTS``.
-        x, y: where, as the side is seen from outside: 0 where it touches the left or upper edge, 1
-            where it touches the right or lower one.
-        width_m: of it; what does not fit on the side is smaller.
-        angle_rad: how far it is turned, clockwise.
-        wear: how far it has come off from its edges, 0 to 1.
-        seed: where it has.
-        text: what it says; only what OpenCV's fonts have, ASCII.
-        text_color: linear RGB of what it says.
-        background_color: of the paper behind; None for letters alone.
-        image: takes the place of text and ground; where it is transparent, the body shows.
+        side: Index of the side, from 0; see ``SIDE_COUNTS``.
+        x, y: Position on the side seen from outside: 0 at the left or upper edge, 1 at the right or lower one.
+        width_m: Width; reduced if it does not fit on the side.
+        angle_rad: Rotation, clockwise.
+        wear: Amount that has peeled off from the edges, 0 to 1.
+        seed: Seed of the wear.
+        text: Printable ASCII text.
+        text_color: Linear RGB of the text.
+        background_color: Linear RGB of the paper; None for text alone.
+        image: Image instead of text and paper; transparent pixels show the body.
     """
 
     side: int
@@ -55,7 +54,7 @@ class Decal:
         check_sizes(self, "width_m")
         if not is_printable_text(self.text):
             raise SpecError(
-                f"a decal cannot say {self.text[:80]!r}. It takes up to {MAX_TEXT_LENGTH} letters of ASCII."
+                f"the text {self.text[:80]!r} of a decal is invalid. Allowed: up to {MAX_TEXT_LENGTH} printable ASCII characters."
             )
         try:
             check_bounds(

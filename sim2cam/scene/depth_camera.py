@@ -1,7 +1,7 @@
-"""Depth cameras: what each kind is made of, in numbers that were measured or can be.
+"""Parameters of depth cameras, with sources of their defaults.
 
-A default without a source is our choice. The other eye or the projector of a triangulating camera
-stands at the right of the camera whose pixels carry the depth.
+Defaults without a source are our choice. The second camera or projector of a triangulating camera is at the right
+of the camera with the depth image.
 """
 
 from __future__ import annotations
@@ -53,39 +53,33 @@ DEPTH_CAMERA_BOUNDS: dict[str, tuple[float, float]] = {
     "pattern_seed": SEED_RANGE,
     "noise_seed": SEED_RANGE,
 }
-"""What the numbers of depth cameras may be, each alone."""
+"""Limits of single parameters."""
 
 
 @dataclass(frozen=True)
 class StructuredLight:
-    """A projector of one known pattern beside an infrared camera, like the first Kinect.
+    """An infrared camera with a projector of one known pattern, as the first Kinect.
 
-    Light is counted in that which a white matt surface returns that faces the lamp 1 m away.
+    Light is relative to the return of a white matt surface that faces the lamp at 1 m.
 
     Attributes:
-        baseline_m: between camera and projector; 7.5 cm (Khoshelham and Elberink 2012, "Accuracy
-            and resolution of Kinect depth data for indoor mapping applications").
-        disparity_step_px: disparities are whole numbers of it; 1/8 pixel, which is 7 cm of depth at
-            5 m there.
-        window_px: side of the square of pixels that is compared with the pattern, odd; 9 is
-            inferred from the eight columns that the Kinect leaves empty.
-        axial_noise_m, axial_growth_per_m, axial_nearest_m: standard deviation a + g (z - n)^2 of
-            the depth z of a surface that faces the camera, quantization included (Nguyen, Izadi and
-            Lovell 2012, "Modeling Kinect sensor noise for improved 3D reconstruction and
-            tracking").
-        axial_slant_m: what grazing light adds at 1 m, times t^2 / (pi/2 - t)^2 / sqrt(z / 1 m) at
-            incidence t (there).
-        lateral_noise_px, lateral_slant_px: standard deviation l + s t / (pi/2 - t) by which edges
-            move in the picture (there).
-        min_return: less light gives no reading; at 0.02 a surface of 50 % is lost at 5 m, the end
-            of the range.
-        max_return: more light blinds, as the glint of a polished surface does.
-        max_incidence_rad: surfaces more grazing give no reading.
-        speckle_contrast: relative standard deviation of the light, from pixel to pixel.
-        min_range_m, max_range_m: depths outside give no reading; 0.5 to 5 m (Khoshelham and
-            Elberink).
-        depth_unit_m: of the 16-bit output.
-        noise_seed: which noise.
+        baseline_m: Distance of camera and projector; 7.5 cm (Khoshelham and Elberink 2012, "Accuracy and
+            resolution of Kinect depth data for indoor mapping applications").
+        disparity_step_px: Quantization of disparities; 1/8 pixel, or 7 cm of depth at 5 m (ibid.).
+        window_px: Side of the matching window, odd; 9 follows from the eight empty columns of the Kinect.
+        axial_noise_m, axial_growth_per_m, axial_nearest_m: Standard deviation a + g (z - n)^2 of the depth z of
+            a frontal surface, including quantization (Nguyen, Izadi and Lovell 2012, "Modeling Kinect sensor
+            noise for improved 3D reconstruction and tracking").
+        axial_slant_m: Additional deviation at incidence t: this value times t^2 / (pi/2 - t)^2 / sqrt(z / 1 m)
+            (ibid.).
+        lateral_noise_px, lateral_slant_px: Standard deviation l + s t / (pi/2 - t) of edge positions (ibid.).
+        min_return: Least light for a reading; 0.02 loses a surface of 50 % at 5 m, the end of the range.
+        max_return: Most light for a reading; exceeded by glints of polished surfaces.
+        max_incidence_rad: Largest incidence angle for a reading.
+        speckle_contrast: Relative standard deviation of the light between pixels.
+        min_range_m, max_range_m: Depth range; 0.5 to 5 m (Khoshelham and Elberink).
+        depth_unit_m: Unit of the 16-bit output.
+        noise_seed: Seed of the noise.
     """
 
     baseline_m: float = 0.075
@@ -115,30 +109,29 @@ class StructuredLight:
 
 @dataclass(frozen=True)
 class TimeOfFlight:
-    """A lamp of modulated light beside the lens, whose delay is measured, like the second Kinect.
+    """A camera that measures the delay of modulated light, as the second Kinect.
 
-    The light is counted as electrons in each of four samples of its period, summed over a frame.
-    With the defaults the noise is within a quarter of that which Fankhauser et al. 2015 ("Kinect v2
-    for mobile robot navigation: evaluation and modeling") measured from 1 to 4 m.
+    Light is in electrons in each of four samples per period, summed over a frame. With the defaults the noise is
+    within a quarter of the measurements of Fankhauser et al. 2015 ("Kinect v2 for mobile robot navigation: evaluation
+    and modeling") from 1 to 4 m.
 
     Attributes:
-        modulation_hz: the frequency that decides the noise; one of the Kinect's three.
-        ambiguity_m: distances repeat after it. Half the wavelength for a camera of one frequency;
-            18.75 m for the Kinect's three (Jaremo Lawin, Forssen and Ovren 2016, "Efficient
-            multi-frequency phase unwrapping using kernel density estimation").
-        modulation_contrast: share of the light that is counted as modulated.
-        signal_e: from a white matt surface that faces the lamp 1 m away.
-        ambient_e: from a white matt surface, of other light than the lamp's.
-        read_noise_e: standard deviation of what the electronics add.
-        full_well_e: more electrons give no reading.
-        min_amplitude_e: less modulated light gives no reading.
-        scatter_share: light that the lens spreads over the whole picture; one number is enough of a
-            model (Schaefer, Lenzen and Garbe 2014, "Model based scattering correction in
-            time-of-flight cameras").
-        blur_px: standard deviation of the point spread, which mixes near and far at edges.
-        min_range_m, max_range_m: depths outside give no reading; those of the Kinect.
-        depth_unit_m: of the 16-bit output.
-        noise_seed: which noise.
+        modulation_hz: Frequency that determines the noise; one of the Kinect's three.
+        ambiguity_m: Distance after which readings repeat. Half the wavelength for a single frequency; 18.75 m
+            for the Kinect's three (Jaremo Lawin, Forssen and Ovren 2016, "Efficient multi-frequency phase
+            unwrapping using kernel density estimation").
+        modulation_contrast: Fraction of the light counted as modulated.
+        signal_e: Signal of a white matt surface that faces the lamp at 1 m.
+        ambient_e: Ambient light from a white matt surface.
+        read_noise_e: Standard deviation of the read noise.
+        full_well_e: Most electrons for a reading.
+        min_amplitude_e: Least modulated light for a reading.
+        scatter_share: Fraction of light that the lens scatters over the whole image, the single parameter of
+            Schaefer, Lenzen and Garbe 2014, "Model based scattering correction in time-of-flight cameras".
+        blur_px: Standard deviation of the point spread function, which mixes depths at edges.
+        min_range_m, max_range_m: Depth range; that of the Kinect.
+        depth_unit_m: Unit of the 16-bit output.
+        noise_seed: Seed of the noise.
     """
 
     modulation_hz: float = 80e6
@@ -160,42 +153,40 @@ class TimeOfFlight:
     def __post_init__(self) -> None:
         _check_bounds(self)
         _check_range(self)
-        wave_m = SPEED_OF_LIGHT_M_S / (2 * self.modulation_hz)
-        if self.ambiguity_m < wave_m * (1 - 1e-3):  # as rounded on data sheets
+        half_wavelength_m = SPEED_OF_LIGHT_M_S / (2 * self.modulation_hz)
+        if self.ambiguity_m < half_wavelength_m * (1 - 1e-3):  # data sheets round
             raise ValueError(
-                f"{self.kind}: distances at {self.modulation_hz:g} Hz repeat after {wave_m:.3g} m, "
+                f"{self.kind}: distances at {self.modulation_hz:g} Hz repeat after {half_wavelength_m:.3g} m, "
                 f"so ambiguity_m cannot be {self.ambiguity_m:g}. Raise it, or modulation_hz."
             )
 
 
 @dataclass(frozen=True)
 class ActiveStereo:
-    """Two infrared cameras and a projector of dots between them, like a RealSense D415.
+    """Two infrared cameras with a dot projector between them, as a RealSense D415.
 
-    Both pictures are drawn and matched. Baseline, window, uniqueness, consistency, speckle and
-    range are those with which SAPIEN simulates a D415 (Zhang et al. 2022, "Close the optical
-    sensing domain gap by physics-grounded active stereo sensor simulation").
+    Both images are rendered and matched. Baseline, window, uniqueness, consistency, speckle and range are those of
+    SAPIEN's D415 (Zhang et al. 2022, "Close the optical sensing domain gap by physics-grounded active stereo sensor
+    simulation").
 
     Attributes:
-        baseline_m: between the cameras.
-        projector_m: of the projector, from the left camera.
-        window_px: side of the square of pixels that is matched, odd.
-        uniqueness_percent: by which the second best match must be worse.
-        left_right_px: by how much the match from the right may differ.
-        max_error_px: standard deviation of the disparity, as the window tells it, above which there
-            is no reading.
-        disparity_step_px: disparities are whole numbers of it; 1/32 pixel (Grunnet-Jepsen et al.
-            2019, "Subpixel linearity improvement for Intel RealSense depth camera D400 series").
-        dot_spacing_rad, dot_radius_rad: mean distance of the projected dots, and standard deviation
-            of one's profile.
-        ambient_share: other infrared light, over that of the projector at 1 m.
-        speckle_contrast: relative standard deviation of the laser's light, in each picture alone.
-        full_well_e, read_noise_e: electrons at white, and standard deviation of the read noise.
-        min_range_m, max_range_m: depths outside give no reading; the nearest decides how far is
-            searched.
-        depth_unit_m: of the 16-bit output; 1 mm.
-        pattern_seed: which dots.
-        noise_seed: which noise.
+        baseline_m: Distance of the cameras.
+        projector_m: Distance of the projector from the left camera.
+        window_px: Side of the matching window, odd.
+        uniqueness_percent: Margin by which the second best match must be worse.
+        left_right_px: Largest difference of the match from the right.
+        max_error_px: Largest standard deviation of the disparity, estimated in the window, for a reading.
+        disparity_step_px: Quantization of disparities; 1/32 pixel (Grunnet-Jepsen et al. 2019, "Subpixel
+            linearity improvement for Intel RealSense depth camera D400 series").
+        dot_spacing_rad, dot_radius_rad: Mean distance of projected dots, and standard deviation of a dot's
+            profile.
+        ambient_share: Ambient infrared light relative to the projector at 1 m.
+        speckle_contrast: Relative standard deviation of the laser light, independent in each image.
+        full_well_e, read_noise_e: Electrons at white, and standard deviation of the read noise.
+        min_range_m, max_range_m: Depth range; the minimum sets the search range.
+        depth_unit_m: Unit of the 16-bit output; 1 mm.
+        pattern_seed: Seed of the dots.
+        noise_seed: Seed of the noise.
     """
 
     baseline_m: float = 0.055
@@ -224,7 +215,7 @@ class ActiveStereo:
         _check_window(self)
         if self.projector_m > self.baseline_m:
             raise ValueError(
-                f"{self.kind}: the projector stands between the cameras, so projector_m must be 0 "
+                f"{self.kind}: the projector is between the cameras, so projector_m must be 0 "
                 f"to baseline_m = {self.baseline_m:g}, not {self.projector_m:g}"
             )
 
@@ -238,7 +229,11 @@ DEPTH_CAMERA_TYPES: dict[str, type[AnyDepthCamera]] = {
 
 def _check_bounds(camera: AnyDepthCamera) -> None:
     names = {field.name for field in fields(camera)}
-    check_bounds(camera, camera.kind, {n: b for n, b in DEPTH_CAMERA_BOUNDS.items() if n in names})
+    check_bounds(
+        camera,
+        camera.kind,
+        {name: limits for name, limits in DEPTH_CAMERA_BOUNDS.items() if name in names},
+    )
 
 
 def _check_range(camera: AnyDepthCamera) -> None:
@@ -257,6 +252,4 @@ def _check_range(camera: AnyDepthCamera) -> None:
 
 def _check_window(camera: StructuredLight | ActiveStereo) -> None:
     if camera.window_px % 2 == 0:
-        raise ValueError(
-            f"{camera.kind}: window_px must be odd, so that it has a middle, not {camera.window_px}"
-        )
+        raise ValueError(f"{camera.kind}: window_px must be odd, not {camera.window_px}")

@@ -1,4 +1,4 @@
-"""Bolts and nuts, along z, around the centre of their mass."""
+"""Bolts and nuts along z, centred on their centre of mass."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from sim2cam.geometry.poses import Vec3
 from sim2cam.scene.bounds import check_sizes
 
 THREAD_DEPTH = 0.6134
-"""Of an external thread, over its pitch (ISO 68-1: 17/24 of the height of its triangle)."""
+"""Depth of an external thread over its pitch (ISO 68-1: 17/24 of the triangle's height)."""
 
 _MAX_THREAD_TURNS = 80
 
 
 @dataclass(frozen=True)
 class Bolt:
-    """A bolt with a hexagonal head towards +z.
+    """A bolt with a hexagonal head at +z.
 
     Attributes:
-        diameter_m: of its thread, outside.
-        length_m: from below its head to its tip.
-        pitch_m: from one turn of its thread to the next.
-        threaded: how much of its length, from the tip on, has a thread.
-        head_m: its head from one flat to the opposite one.
-        head_height_m: of that.
-        category: what it is labelled as.
+        diameter_m: Major diameter of the thread.
+        length_m: Length from the underside of the head to the tip.
+        pitch_m: Thread pitch.
+        threaded: Fraction of the length with thread, from the tip.
+        head_m: Head width across flats.
+        head_height_m: Head height.
+        category: Category of the label.
     """
 
     diameter_m: float
@@ -47,31 +47,31 @@ class Bolt:
 
     @property
     def volume_m3(self) -> float:
-        """Of head and shank."""
+        """Volume of head and shank."""
         return sum(volume for volume, _ in self._compute_pieces())
 
     @property
     def tip_z_m(self) -> float:
-        """Height of its tip."""
+        """Height of the tip."""
         return self.head_bottom_z_m - self.length_m
 
     @property
     def head_top_z_m(self) -> float:
-        """Height of its head's upper side."""
+        """Height of the head's upper side."""
         return self.head_bottom_z_m + self.head_height_m
 
     @property
     def head_bottom_z_m(self) -> float:
-        """Height of its head's lower side."""
+        """Height of the head's lower side."""
         return -sum(volume * height for volume, height in self._compute_pieces()) / self.volume_m3
 
     @property
     def keypoints(self) -> tuple[tuple[str, Vec3], ...]:
-        """The middles of both of its ends."""
+        """Centres of both ends."""
         return ("head", (0.0, 0.0, self.head_top_z_m)), ("tip", (0.0, 0.0, self.tip_z_m))
 
     def _compute_pieces(self) -> tuple[tuple[float, float], ...]:
-        """Return volume and middle of head, bare shank and thread, over the head's lower side."""
+        """Return volume and centre height above the head's lower side of head, bare shank and thread."""
         thread, radius = self.threaded * self.length_m, self.diameter_m / 2
         bare = self.length_m - thread
         return (
@@ -89,11 +89,11 @@ class Nut:
     """A hexagonal nut.
 
     Attributes:
-        diameter_m: of the bolt that fits.
-        pitch_m: of its thread.
-        across_m: from one flat to the opposite one.
-        height_m: of it.
-        category: what it is labelled as.
+        diameter_m: Diameter of the fitting bolt.
+        pitch_m: Thread pitch.
+        across_m: Width across flats.
+        height_m: Height.
+        category: Category of the label.
     """
 
     diameter_m: float
@@ -109,18 +109,18 @@ class Nut:
 
     @property
     def volume_m3(self) -> float:
-        """Of the hexagon without its hole."""
+        """Volume of the hexagon without its hole."""
         hole = compute_thread_area_m2(self.diameter_m, self.pitch_m)
         return (compute_hexagon_area_m2(self.across_m) - hole) * self.height_m
 
 
 def compute_hexagon_area_m2(across_m: float) -> float:
-    """Return the area of a hexagon from the distance of opposite sides."""
+    """Return the area of a hexagon by its width across flats."""
     return math.sqrt(3) / 2 * across_m**2
 
 
 def compute_thread_area_m2(diameter_m: float, pitch_m: float) -> float:
-    """Return the area that a thread whose flanks are straight has in the mean."""
+    """Return the mean cross-section of a thread with straight flanks."""
     radius, depth = diameter_m / 2, THREAD_DEPTH * pitch_m
     return math.pi * (radius**2 - radius * depth + depth**2 / 3)
 
@@ -129,16 +129,16 @@ def _check_thread(fastener: Bolt | Nut, length_m: float, threaded: float) -> Non
     across = fastener.head_m if isinstance(fastener, Bolt) else fastener.across_m
     if not 1.2 * fastener.diameter_m <= across <= 4 * fastener.diameter_m:
         raise SpecError(
-            f"a {fastener.kind} for a thread of {fastener.diameter_m} m is {across} m across. It takes "
-            "1.2 to 4 times the thread."
+            f"a {fastener.kind} for a thread of {fastener.diameter_m} m is {across} m across flats. "
+            "Allowed: 1.2 to 4 times the thread diameter."
         )
     if not (threaded <= 1 and threaded * length_m <= _MAX_THREAD_TURNS * fastener.pitch_m):
         raise SpecError(
-            f"a thread of {fastener.pitch_m} m takes {threaded} of {length_m} m. It takes up to all of "
-            f"it, and {_MAX_THREAD_TURNS} turns."
+            f"a thread with a pitch of {fastener.pitch_m} m covers {threaded} of {length_m} m. Allowed: "
+            f"up to 1, and {_MAX_THREAD_TURNS} turns."
         )
     if not fastener.pitch_m <= fastener.diameter_m / 2:
         raise SpecError(
-            f"a thread of {fastener.diameter_m} m has a pitch of {fastener.pitch_m} m. It takes up to "
-            "half of the first."
+            f"a thread of {fastener.diameter_m} m has a pitch of {fastener.pitch_m} m. Allowed: up to "
+            "half of the diameter."
         )

@@ -1,4 +1,4 @@
-"""What is known of a user's picture besides its pixels, as recipes draw from it."""
+"""Metadata of users' images of surfaces and environments."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sim2cam.scene.light import Lamp
 from sim2cam.scene.material import Color
 
 NO_IMAGE = "none"
-"""What is drawn in place of a picture's name for none."""
+"""Sampled image name that stands for no image."""
 
 
 @dataclass(frozen=True)
 class ImageMetadata:
-    """What people write about a picture, in the TOML file beside it; all of it may be left out.
+    """Metadata from the optional TOML file next to an image; all entries are optional.
 
     Attributes:
-        licence: of the file, as SPDX names it.
-        width_m: how wide what it shows is; of pictures of surfaces.
+        licence: SPDX identifier of the file's licence.
+        width_m: Width of the depicted surface; for images of surfaces.
     """
 
     licence: str = ""
@@ -28,19 +28,19 @@ class ImageMetadata:
 
     def __post_init__(self) -> None:
         if self.width_m is not None and not 0 < self.width_m < math.inf:
-            raise SpecError(f"width_m has to be above 0, not {self.width_m}")
+            raise SpecError(f"width_m must be above 0, not {self.width_m}")
 
 
 @dataclass(frozen=True)
 class EnvironmentMapInfo:
-    """A picture of light from all around.
+    """An environment map.
 
     Attributes:
-        name: of its file, within the folder of skies.
-        file: where it is, and what it holds.
-        radiance: of the even sky that would shed as much light on a level table, mean of the colours.
-        sun: its brightest spot, if that alone sheds enough to cast a shadow.
-        licence: of the file; empty when nobody said.
+        name: File name within the folder of environment maps.
+        file: Path and digest.
+        radiance: Radiance of a uniform sky with the same irradiance on a horizontal surface, mean over colours.
+        sun: Brightest spot as a lamp, if it is bright enough to cast a shadow.
+        licence: Licence of the file; empty if unknown.
     """
 
     name: str
@@ -52,14 +52,14 @@ class EnvironmentMapInfo:
 
 @dataclass(frozen=True)
 class TextureImageInfo:
-    """A picture of a surface.
+    """An image of a surface.
 
     Attributes:
-        name: of its file, within the folder of pictures.
-        file: where it is, and what it holds.
-        color: its mean, linear RGB.
-        width_m: how wide what it shows is; None when nobody said.
-        licence: of the file; empty when nobody said.
+        name: File name within the folder of images.
+        file: Path and digest.
+        color: Mean colour, linear RGB.
+        width_m: Width of the depicted surface; None if unknown.
+        licence: Licence of the file; empty if unknown.
     """
 
     name: str

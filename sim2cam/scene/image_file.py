@@ -1,4 +1,4 @@
-"""Pictures of the user's as specs: which file, and what it held when it was brought in."""
+"""Image files of a scene with the digest of their content."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sim2cam.errors import SpecError
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A picture that has to be what it was when it was brought in.
+    """An image file whose content must not change.
 
     Attributes:
-        path: of the file; in a record its name among the recipe's pictures.
+        path: Path of the file; in a record its name among the recipe's images.
         digest: SHA-256 of its bytes.
     """
 
@@ -22,4 +22,4 @@ class ImageFile:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{64}", self.digest):
-            raise SpecError(f"'{self.digest[:80]}' is no SHA-256.")
+            raise SpecError(f"'{self.digest[:80]}' is not a SHA-256 digest.")

@@ -1,4 +1,4 @@
-"""Formation: the steps in which a camera makes a picture of light, each of which can be left out."""
+"""Image-formation stages of a camera, each of which can be disabled."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sim2cam.scene.camera import Camera
 FormationStage = Literal["lens", "exposure", "tone", "sharpness", "noise", "jpeg"]
 
 FORMATION_STAGES: tuple[FormationStage, ...] = get_args(FormationStage)
-"""In the order in which a gap is looked for. ``lens`` is all that moves or takes away light: bending,
-fall-off, fringes, glare, dirt, shutter and motion; ``exposure`` is white balance too, ``tone`` is
-colour strength too, ``sharpness`` is blur and sharpening, ``noise`` is colour filters and noise filters
-too."""
+"""Stages in the order of the stage-wise domain gap. ``lens``: distortion, vignetting, lateral colour, glare, dirt,
+shutter and motion. ``exposure`` includes white balance, ``tone`` saturation, ``sharpness`` blur and sharpening,
+``noise`` the colour filter array and denoising.
+"""
 
 _NEUTRAL_SENSOR: dict[FormationStage, dict[str, Any]] = {
     "lens": {"vignetting": 0.0},
@@ -38,23 +38,27 @@ _NEUTRAL_LENS_EFFECTS: dict[FormationStage, dict[str, Any]] = {
     "sharpness": {"defocus": None, "field_blur": None},
 }
 _NEUTRAL_CAMERA: dict[FormationStage, dict[str, Any]] = {"lens": {"shutter": None, "twist": None}}
-"""What each part of a camera is without a step."""
+"""Values that disable a stage, by stage."""
 _DISTORTION_COEFFICIENTS = {f"{letter}{number}" for letter in "kps" for number in range(1, 7)}
 
 
 def keep_stages(camera: Camera, stages: Collection[FormationStage]) -> Camera:
-    """Return the camera that makes its pictures by some steps alone; without any, it is a pinhole
-    with a meter and the curve of sRGB.
+    """Return a camera with only some image-formation stages.
 
-    Lenses measured as tables bend as they do.
+    Without any stage it is a pinhole with auto-exposure and the sRGB curve. Lenses given as tables keep their
+    distortion.
     """
-    off = [step for step in FORMATION_STAGES if step not in stages]
-    glass = _neutralise(camera.glass, _NEUTRAL_LENS_EFFECTS, off)
-    processing = _neutralise(camera.sensor.processing, _NEUTRAL_PROCESSING, off)
-    sensor = replace(_neutralise(camera.sensor, _NEUTRAL_SENSOR, off), processing=processing)
+    disabled = [stage for stage in FORMATION_STAGES if stage not in stages]
+    glass = _neutralise(camera.glass, _NEUTRAL_LENS_EFFECTS, disabled)
+    processing = _neutralise(camera.sensor.processing, _NEUTRAL_PROCESSING, disabled)
+    sensor = replace(_neutralise(camera.sensor, _NEUTRAL_SENSOR, disabled), processing=processing)
     lens = camera.lens if "lens" in stages else _remove_distortion(camera.lens)
     return replace(
-        camera, lens=lens, sensor=sensor, glass=glass, **_get_neutral_values(_NEUTRAL_CAMERA, off)
+        camera,
+        lens=lens,
+        sensor=sensor,
+        glass=glass,
+        **_get_neutral_values(_NEUTRAL_CAMERA, disabled),
     )
 
 
@@ -69,10 +73,11 @@ def _neutralise(
 def _get_neutral_values(
     table: Mapping[FormationStage, Mapping[str, Any]], disabled: Collection[FormationStage]
 ) -> dict[str, Any]:
-    return {name: value for step in disabled for name, value in table.get(step, {}).items()}
+    return {name: value for stage in disabled for name, value in table.get(stage, {}).items()}
 
 
 def _remove_distortion(lens: Any) -> Any:
     return replace(
-        lens, **{f.name: 0.0 for f in fields(lens) if f.name in _DISTORTION_COEFFICIENTS}
+        lens,
+        **{field.name: 0.0 for field in fields(lens) if field.name in _DISTORTION_COEFFICIENTS},
     )

@@ -1,7 +1,7 @@
-"""Glass: what a camera's lens does to light besides bending it. Labels stay where they are.
+"""Lens effects besides projection; they do not move labels.
 
-Each part is left out or has its own numbers; lengths without a unit are shares of the picture's
-width, so that they mean the same in small and large pictures.
+Each effect is optional. Lengths without a unit are fractions of the image width, so they do not depend on the
+resolution.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ LENS_EFFECT_BOUNDS: dict[str, Bounds] = {
     },
     "droplets": {"count": (0, 200), "radius": (0.002, 0.2), "seed": SEED_RANGE},
 }
-"""What the numbers of each part may be."""
+"""Limits of single parameters by effect."""
 
 
 @dataclass(frozen=True)
 class Defocus:
-    """A thin lens, in focus at one distance.
+    """Defocus of a thin lens.
 
-    A point at depth d leaves a disk of A F |1/s - 1/d| pixels across, for the aperture A, the focus
-    s and the focal length F in pixels, at which the picture is projected. That is A f |d - s| /
-    (d (s - f)) on the sensor, for the lens's own focal length f, as F is f s / (s - f) there.
+    A point at depth d is blurred to a disk of A F |1/s - 1/d| pixels, for aperture A, focus distance s and focal length
+    F in pixels. On the sensor this is A f |d - s| / (d (s - f)) for the lens's focal length f, because F is f s / (s - f).
 
     Attributes:
-        aperture_m: diameter of the entrance pupil, the focal length over the f-number.
-        focus_m: depth that is sharp, from the centre of projection.
+        aperture_m: Diameter of the entrance pupil: focal length over f-number.
+        focus_m: Depth in focus, from the centre of projection.
     """
 
     aperture_m: float
@@ -54,11 +53,11 @@ class Defocus:
 
 @dataclass(frozen=True)
 class LateralColor:
-    """Lateral chromatic aberration; the picture in green, and with it every label, stays.
+    """Lateral chromatic aberration; the green channel and the labels do not move.
 
     Attributes:
-        red, blue: by which share the pictures in red and in blue are larger, about the principal
-            point; 0.001 is a pixel at a thousand pixels from there.
+        red, blue: Relative scale change of the red and blue channels about the principal point; 0.001 is one
+            pixel at a distance of a thousand pixels.
     """
 
     red: float = 0.0
@@ -70,10 +69,10 @@ class LateralColor:
 
 @dataclass(frozen=True)
 class FieldBlur:
-    """A point spread that grows with the distance from the middle, where it is a point.
+    """Blur that grows with the distance from the image centre, from 0.
 
     Attributes:
-        corner_px: its standard deviation in the corners, pixels.
+        corner_px: Standard deviation in the corners, pixels.
     """
 
     corner_px: float = 0.0
@@ -84,15 +83,15 @@ class FieldBlur:
 
 @dataclass(frozen=True)
 class Glare:
-    """Light that goes astray between the surfaces of the lens; none is lost.
+    """Stray light between lens surfaces; the total light is preserved.
 
     Attributes:
-        veil: share that is spread evenly over the picture.
-        bloom: share that is spread around where it belongs.
-        bloom_radius: standard deviation of the narrowest of the three normal laws whose mean that
-            is; the others are two and four times as wide.
-        ghost: share that comes back upside down on the other side of the principal point.
-        ghost_scale: size of that picture.
+        veil: Fraction of light spread evenly over the image.
+        bloom: Fraction of light spread around its source.
+        bloom_radius: Standard deviation of the narrowest of three averaged Gaussians; the others are two and
+            four times as wide.
+        ghost: Fraction of light in a ghost image, inverted about the principal point.
+        ghost_scale: Scale of the ghost image.
     """
 
     veil: float = 0.0
@@ -105,20 +104,20 @@ class Glare:
         check_bounds(self, "glare", LENS_EFFECT_BOUNDS["glare"])
         if self.veil + self.bloom + self.ghost > 1:
             raise ValueError(
-                "glare: veil, bloom and ghost are shares of the same light, together at most 1, not "
+                "glare: the sum of veil, bloom and ghost must be at most 1, not "
                 f"{self.veil + self.bloom + self.ghost:g}"
             )
 
 
 @dataclass(frozen=True)
 class Dirt:
-    """Smears on the front of the lens, far out of focus.
+    """Smears on the front lens, far out of focus.
 
     Attributes:
-        coverage: share of the picture that they lie before.
-        loss: share of the light that the thickest take; half of it is scattered over the picture.
-        size: of a smear.
-        seed: which smears.
+        coverage: Fraction of the image covered.
+        loss: Fraction of light lost at the thickest smears; half of it is scattered over the image.
+        size: Size of a smear.
+        seed: Seed of the smears.
     """
 
     coverage: float
@@ -132,14 +131,12 @@ class Dirt:
 
 @dataclass(frozen=True)
 class Droplets:
-    """Drops on the front of the lens, each a small lens that shows its surroundings upside down.
-
-    Labels are those of what stands behind.
+    """Drops on the front lens that show their surroundings upside down; labels ignore them.
 
     Attributes:
-        count: of them.
-        radius: of the largest; the smallest is half as large.
-        seed: where they are.
+        count: Number of drops.
+        radius: Radius of the largest drop; the smallest is half as large.
+        seed: Seed of their positions.
     """
 
     count: int
@@ -152,7 +149,7 @@ class Droplets:
 
 @dataclass(frozen=True)
 class LensEffects:
-    """Everything of the lens but its projection; a part that is None does nothing."""
+    """All lens effects; None disables an effect."""
 
     defocus: Defocus | None = None
     lateral_color: LateralColor | None = None

@@ -1,4 +1,4 @@
-"""Light from far away, as a function of direction, and near lights. World frame, z up; linear RGB."""
+"""Distant and local lights in the world frame (z up), in linear RGB."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sim2cam.scene.material import Color
 
 @dataclass(frozen=True)
 class Lamp:
-    """A soft round light.
+    """A soft round distant light.
 
     Attributes:
-        direction: unit vector towards it.
-        radius_rad: angular radius at which its radiance has fallen to 1/e; small is hard light.
-        irradiance: what it sheds on a surface that faces it.
-        flicker: by which share of it it goes up and down with the mains; None for one that is steady.
+        direction: Unit vector towards it.
+        radius_rad: Angular radius at which the radiance falls to 1/e; small values are hard light.
+        irradiance: Irradiance on a surface that faces it.
+        flicker: Relative amplitude of mains flicker; None for steady light.
     """
 
     direction: Vec3
@@ -31,14 +31,13 @@ class Lamp:
 
 @dataclass(frozen=True)
 class PointLight:
-    """A ball that shines alike in all directions.
+    """A sphere that emits equally in all directions.
 
     Attributes:
-        position_m: its middle.
-        intensity: radiant intensity; a surface that faces it receives this over the squared
-            distance.
-        radius_m: of the ball; larger ones have softer shadows.
-        flicker: see ``Lamp``.
+        position_m: Its centre.
+        intensity: Radiant intensity; a facing surface receives it over the squared distance.
+        radius_m: Radius; larger spheres have softer shadows.
+        flicker: See ``Lamp``.
     """
 
     position_m: Vec3
@@ -50,15 +49,15 @@ class PointLight:
 
 @dataclass(frozen=True)
 class SpotLight:
-    """A ball that shines into a cone.
+    """A sphere that emits into a cone.
 
     Attributes:
-        position_m: its middle.
-        direction: unit vector along the cone's axis.
-        intensity: radiant intensity on the axis.
-        inner_angle_rad, outer_angle_rad: angles off the axis up to which it shines fully, and at which it ends.
-        radius_m: of the ball.
-        flicker: see ``Lamp``.
+        position_m: Its centre.
+        direction: Unit vector along the axis of the cone.
+        intensity: Radiant intensity on the axis.
+        inner_angle_rad, outer_angle_rad: Angles off the axis of full intensity and of the end of the cone.
+        radius_m: Radius of the sphere.
+        flicker: See ``Lamp``.
     """
 
     position_m: Vec3
@@ -73,13 +72,13 @@ class SpotLight:
 
 @dataclass(frozen=True)
 class AreaLight:
-    """A rectangle that shines along its z axis, with the same radiance in all directions.
+    """A rectangle that emits along its z axis with equal radiance in all directions.
 
     Attributes:
-        pose: its middle and its axes in the world.
-        width_m, height_m: along its x and y axes.
-        radiance: of its surface.
-        flicker: see ``Lamp``.
+        pose: Pose of its centre in the world.
+        width_m, height_m: Size along its x and y axes.
+        radiance: Radiance of its surface.
+        flicker: See ``Lamp``.
     """
 
     pose: Pose
@@ -95,15 +94,15 @@ LocalLight = Annotated[PointLight | SpotLight | AreaLight, Field(discriminator="
 
 @dataclass(frozen=True)
 class EnvironmentMap:
-    """Light from all around as it was photographed: an equirectangular picture of linear radiance.
+    """An equirectangular image of distant radiance.
 
-    Its top row looks up, its left edge along the world's y axis, and to the right it goes on over x.
+    The top row is up, the left edge is at the world's y axis, and azimuth runs over x to the right.
 
     Attributes:
-        file: Radiance's .hdr, or an ordinary picture, whose light ends at white.
-        turn_rad: how far it is turned about the vertical, from x to y.
-        radiance_scale: what its radiance is multiplied by.
-        is_sun_removed: whether its brightest spot is left out, as a lamp stands for it.
+        file: A Radiance .hdr file, or an ordinary image, clipped at white.
+        turn_rad: Rotation about the vertical, from x to y.
+        radiance_scale: Factor of the radiance.
+        is_sun_removed: Whether the brightest spot is removed, because a lamp replaces it.
     """
 
     file: ImageFile
@@ -114,11 +113,11 @@ class EnvironmentMap:
 
 @dataclass(frozen=True)
 class Flicker:
-    """How lights on the mains go up and down, all together and as a cosine.
+    """Sinusoidal flicker of lights on the mains, in phase.
 
     Attributes:
-        hertz: how often, twice the frequency of the mains: 100 or 120.
-        phase_rad: in the middle of the exposure of the picture's middle.
+        hertz: Flicker frequency, twice that of the mains: 100 or 120.
+        phase_rad: Phase at the middle of the exposure of the image centre.
     """
 
     hertz: float
@@ -127,11 +126,11 @@ class Flicker:
 
 @dataclass(frozen=True)
 class Haze:
-    """Air that scatters light, alike everywhere.
+    """Homogeneous scattering air.
 
     Attributes:
-        extinction_per_m: share of the light lost on a short way, over the way.
-        airlight: radiance of air without end.
+        extinction_per_m: Extinction coefficient.
+        airlight: Radiance of an infinite path through the air.
     """
 
     extinction_per_m: float
@@ -140,15 +139,15 @@ class Haze:
 
 @dataclass(frozen=True)
 class Environment:
-    """A sky that brightens from horizon to zenith, lamps in it, and lights near the scene.
+    """A sky gradient with lamps, and local lights.
 
     Attributes:
-        zenith, horizon: radiance straight up and level.
-        lamps: the brightest lights of the sky.
-        lights: lights in the room.
-        environment_map: takes the place of zenith and horizon.
-        flicker: of those lights that are not steady; None when all are.
-        haze: between the scene and its cameras; None for clear air.
+        zenith, horizon: Radiance straight up and horizontally.
+        lamps: Brightest distant lights.
+        lights: Local lights.
+        environment_map: Image instead of zenith and horizon.
+        flicker: Flicker of lights that are not steady; None without flicker.
+        haze: Haze between scene and cameras; None for clear air.
     """
 
     zenith: Color
@@ -160,7 +159,7 @@ class Environment:
     haze: Haze | None = None
 
     def extract_flickering(self) -> Environment | None:
-        """Return the light that goes up and down at its most alone; None where all is steady."""
+        """Return the flickering part of the light at its peak, or None without flicker."""
         dark = (0.0, 0.0, 0.0)
         lamps = tuple(_scale_power(lamp, lamp.flicker) for lamp in self.lamps if lamp.flicker)
         lights = tuple(_scale_power(light, light.flicker) for light in self.lights if light.flicker)
@@ -173,7 +172,6 @@ _LightT = TypeVar("_LightT", bound=Lamp | PointLight | SpotLight | AreaLight)
 
 
 def _scale_power(light: _LightT, fraction: float) -> _LightT:
-    """Return a light with so large a share of its power."""
     name = _POWER_FIELDS[type(light)]
     power: dict[str, Any] = {name: tuple(fraction * level for level in getattr(light, name))}
     return replace(light, **power)

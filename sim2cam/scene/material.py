@@ -1,4 +1,4 @@
-"""Surfaces as specs; render turns them into pixels. Colours are linear RGB reflectance, 0 to 1."""
+"""Material and texture specifications with linear RGB reflectances, 0 to 1."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ TEXTURE_FAMILIES: tuple[str, ...] = get_args(TextureFamily)
 
 @dataclass(frozen=True)
 class Texture:
-    """A procedural colour pattern between two colours, or a picture.
+    """A procedural pattern of two colours, or an image.
 
     Attributes:
-        family: the kind of pattern.
-        color_a, color_b: the two colours.
-        scale_m: size of the largest feature in metres.
-        contrast: 0 shows ``color_a`` alone, 1 the full way to ``color_b``.
-        sharpness: 0 soft transitions, 1 hard edges.
-        seed: which of the family's patterns.
-        image: takes the place of the pattern, as wide as ``scale_m``; ``color_a`` is then its mean.
-            Beside each copy lies a mirrored one.
+        family: Kind of pattern.
+        color_a, color_b: The two colours.
+        scale_m: Size of the largest feature in metres.
+        contrast: 0 for ``color_a`` alone, 1 for the full range to ``color_b``.
+        sharpness: 0 for soft transitions, 1 for hard edges.
+        seed: Seed of the pattern.
+        image: Image instead of the pattern, ``scale_m`` wide, tiled with mirroring; ``color_a`` is its mean.
     """
 
     family: TextureFamily
@@ -43,16 +42,16 @@ class Texture:
 
 @dataclass(frozen=True)
 class Wear:
-    """What use has left on a surface; each number is 0 for nothing to 1 for much.
+    """Traces of use on a surface, each 0 (none) to 1 (strong).
 
     Attributes:
-        dust: a grey film in drifts, matt, also on metal.
-        scratches: fine bright lines, mostly one way.
-        stains: patches of what was spilt, darker and smoother.
-        fingerprints: greasy prints, seen on what shines.
-        seed: where they are.
-        edges: rubbed pale and matt at its edges; of dice, boards, cards, tins, cartons and sheets,
-            whose pictures tell where edges are.
+        dust: Uneven matt grey film.
+        scratches: Fine bright lines, mostly in one direction.
+        stains: Darker and smoother patches.
+        fingerprints: Greasy prints, visible on glossy surfaces.
+        seed: Seed of their positions.
+        edges: Pale and matt edges; for dice, boards, cards, tins, cartons and sheets, whose textures locate
+            edges.
     """
 
     dust: float = 0.0
@@ -65,19 +64,17 @@ class Wear:
 
 @dataclass(frozen=True)
 class Material:
-    """How a surface answers to light: a dielectric or metal with GGX roughness.
+    """Reflectance of a surface: a dielectric or metal with GGX roughness.
 
     Attributes:
-        texture: its colour.
+        texture: Its colour.
         roughness: 0.05 (mirror-like) to 1 (matt).
-        specular: reflectance at normal incidence, 0.02 to 0.08 for dielectrics.
-        metallic: 0 dielectric, 1 metal (then the colour tints the reflection).
-        emission: radiance that it sends out by itself, over its colour. What it sheds on others is
-            left out: put a light where that matters.
-        relief: height of the texture's pattern over its scale; None for a smooth surface.
-        wear: what use has left on it. Twisty cubes show neither relief nor wear: their facelets share
-            texels, and would look alike. Meshes on whose own picture parts share texels are refused
-            with either.
+        specular: Reflectance at normal incidence, 0.02 to 0.08 for dielectrics.
+        metallic: 0 dielectric, 1 metal, whose colour tints the reflection.
+        emission: Emitted radiance over the colour. It does not light other bodies; add a light for that.
+        relief: Height of the texture's pattern over its scale; None for a smooth surface.
+        wear: Traces of use. Twisty cubes show neither relief nor wear, because their facelets share texels.
+            Meshes with shared texels are refused with either.
     """
 
     texture: Texture

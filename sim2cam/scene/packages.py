@@ -1,4 +1,4 @@
-"""Printed things: tins and cartons with labels, sheets of paper."""
+"""Printed objects: tins, cartons and sheets of paper."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from sim2cam.scene.image_file import ImageFile
 from sim2cam.scene.material import Color
 
 MAX_TEXT_LENGTH = 40
-"""Of what is printed in large letters."""
+"""Longest text in large print."""
 
-_MIN_ASPECT, _MAX_ASPECT = 0.1, 10.0  # of a tin's height to its width
+_MIN_ASPECT, _MAX_ASPECT = 0.1, 10.0  # height to width of a tin
 
 
 def is_printable_text(text: str) -> bool:
-    """Return whether a label can say a text: one short line of what OpenCV's fonts have."""
+    """Return whether a text is printable on a label: one short line of ASCII, which OpenCV's fonts cover."""
     return text.isascii() and (not text or text.isprintable()) and len(text) <= MAX_TEXT_LENGTH
 
 
 @dataclass(frozen=True)
 class PackageLabel:
-    """What is printed on a package: a name, a pattern, small print and a bar code.
+    """Print of a package: a name, a pattern, small print and a bar code.
 
     Attributes:
-        text: the name; only what OpenCV's fonts have, ASCII.
-        seed: which pattern, which small print, which number in the bar code.
-        background_color: linear RGB of the paper.
-        text_color: of what is written.
-        pattern_color: of bands, stripes or discs around it.
-        image: takes the place of name and pattern on fronts, stretched to fit; of a sheet, of what
-            is written on its front.
+        text: The name, printable ASCII.
+        seed: Seed of pattern, small print and bar code.
+        background_color: Linear RGB of the paper.
+        text_color: Linear RGB of the text.
+        pattern_color: Linear RGB of bands, stripes or discs.
+        image: Image instead of name and pattern on fronts, stretched to fit; on a sheet, instead of the text of
+            its front.
     """
 
     text: str
@@ -46,7 +46,7 @@ class PackageLabel:
     def __post_init__(self) -> None:
         if not is_printable_text(self.text):
             raise SpecError(
-                f"a label cannot say {self.text[:80]!r}. It takes up to {MAX_TEXT_LENGTH} letters of ASCII."
+                f"the text {self.text[:80]!r} of a label is invalid. Allowed: up to {MAX_TEXT_LENGTH} printable ASCII characters."
             )
         if not SEED_RANGE[0] <= self.seed <= SEED_RANGE[1]:
             raise SpecError(
@@ -56,12 +56,12 @@ class PackageLabel:
 
 @dataclass(frozen=True)
 class Tin:
-    """A tin along z, centred on the origin: a label around it, bare ends within a rim.
+    """A tin along z, centred on the origin, with a label around it and bare rimmed ends.
 
     Attributes:
-        radius_m, height_m: of the whole.
-        label: goes around it, its front twice.
-        category: what it is labelled as.
+        radius_m, height_m: Outer size.
+        label: Print around it, with the front twice.
+        category: Category of the label.
     """
 
     radius_m: float
@@ -82,12 +82,12 @@ class Tin:
 
 @dataclass(frozen=True)
 class Carton:
-    """A printed box, centred on the origin: front towards -y, top towards +z.
+    """A printed box, centred on the origin, with its front at -y and its top at +z.
 
     Attributes:
-        size_m: sides along the axes.
-        label: front and back, with the name alone above and below, small print at its sides.
-        category: what it is labelled as.
+        size_m: Sides along the axes.
+        label: Print of front and back; the name above and below, small print on the sides.
+        category: Category of the label.
     """
 
     size_m: Vec3
@@ -101,11 +101,11 @@ class Carton:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A sheet of paper that is written on both sides, centred on the origin, top towards +y.
+    """A sheet of paper with text on both sides, centred on the origin, top at +y.
 
     Attributes:
-        size_m: width, height, thickness.
-        label: its heading, and what its small print follows from.
+        size_m: Width, height, thickness.
+        label: Heading, and seed of the small print.
     """
 
     size_m: Vec3

@@ -1,4 +1,4 @@
-"""A scene: everything a picture is made from, as plain values."""
+"""Complete description of a scene as plain values."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Body:
     """A rigid object.
 
     Attributes:
-        name: unique in the scene.
-        asset: its shape.
-        material: its surface.
-        pose: the object's frame in the world.
-        is_fixed: never moves, has no mass.
-        mass_kg: mass of one that moves.
-        mass_offset_m: in its own frame, where the centre of its mass is from that of its shape.
-        friction, restitution: Coulomb coefficient and bounce; of two bodies that touch, the products
-            count, so that one on a table with 1 and 1 has its own.
-        drag, spin_drag: share of its velocity and of its spin that it loses in a second.
-        velocity_m_s, spin_rad_s: linear and angular velocity in the world.
-        is_target: labelled, by the category that its asset shows.
-        arrives_last: held, and put there when all others are at rest; in a film it is there before and
-            touches nothing.
-        decals: what is stuck to or printed on its sides, later ones over earlier ones; None for nothing.
+        name: Unique name in the scene.
+        asset: Shape.
+        material: Surface.
+        pose: Object frame in the world.
+        is_fixed: Whether it never moves; its mass is ignored.
+        mass_kg: Mass.
+        mass_offset_m: Offset of the centre of mass from that of the shape, in the object frame.
+        friction, restitution: Coulomb coefficient and restitution. Contacts use the products of both bodies, so
+            on a table with 1 and 1 a body has its own values.
+        drag, spin_drag: Fraction of velocity and spin lost per second.
+        velocity_m_s, spin_rad_s: Linear and angular velocity in the world.
+        is_target: Whether it is labelled, with the category of its asset.
+        arrives_last: Whether it is placed when all others are at rest; in sequences it is there before, without
+            collisions.
+        decals: Stickers and prints on its sides, later ones on top; None without them.
     """
 
     name: str
@@ -64,52 +64,52 @@ class Body:
             if not 0 <= decal.side < sides:
                 raise SpecError(
                     f"body '{self.name}', a {self.asset.kind}, has a decal on side {decal.side}. "
-                    f"Sides that it has for them: {sides}."
+                    f"Number of its sides for decals: {sides}."
                 )
 
     def get_motion(self) -> RigidMotion:
-        """Return where it is over a short time, in which nothing stops it."""
+        """Return the motion over a short time without contacts."""
         return RigidMotion(self.pose, Twist(self.velocity_m_s, self.spin_rad_s))
 
     def advance(self, seconds: float) -> Body:
-        """Return it that much later."""
+        """Return the body at a later time."""
         return replace(self, pose=self.get_motion().compute_pose(seconds))
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Bodies, light and the cameras that look at them."""
+    """Bodies, light and cameras."""
 
     bodies: tuple[Body, ...]
     environment: Environment
     cameras: tuple[Camera, ...]
 
     def advance(self, seconds: float) -> Scene:
-        """Return the scene a short time later; its cameras stay where they are."""
+        """Return the scene a short time later; cameras do not move."""
         return replace(self, bodies=tuple(body.advance(seconds) for body in self.bodies))
 
     def replace_paths(self, paths: Mapping[str, str]) -> Scene:
-        """Return the scene with other paths of files, by those that they have."""
+        """Return the scene with file paths replaced by a mapping."""
         bodies = tuple(_replace_body_paths(body, paths) for body in self.bodies)
         return replace(self, bodies=bodies, environment=_replace_sky_path(self.environment, paths))
 
     def get_file_paths(self) -> tuple[str, ...]:
-        """Return the paths of all files that it is made of."""
+        """Return the paths of all files of the scene."""
         return tuple(file.path for file in self._collect_files())
 
     def get_file_digests(self) -> dict[str, str]:
-        """Return what each of its files has to hold, by its path."""
+        """Return the expected digest of each file by path."""
         return {file.path: file.digest for file in self._collect_files()}
 
     def _collect_files(self) -> tuple[MeshFile | ImageFile, ...]:
         meshes = [body.asset for body in self.bodies if isinstance(body.asset, MeshFile)]
-        pictures = [picture for body in self.bodies for picture in _collect_body_images(body)]
+        images = [image for body in self.bodies for image in _collect_body_images(body)]
         sky = self.environment.environment_map
-        files = (*pictures, sky.file if sky else None)
+        files = (*images, sky.file if sky else None)
         return (*meshes, *(file for file in files if file is not None))
 
     def to_json(self) -> str:
-        """Return the scene as JSON; ``from_json`` gives an equal one back."""
+        """Return the scene as JSON for ``from_json``."""
         return _ADAPTER.dump_json(self, exclude_none=True).decode()
 
     @classmethod
@@ -117,7 +117,7 @@ class Scene:
         """Return the scene of a JSON text.
 
         Raises:
-            Sim2CamError: the text is not a scene.
+            Sim2CamError: If the text is not a scene.
         """
         try:
             return _ADAPTER.validate_json(text)
@@ -126,34 +126,36 @@ class Scene:
 
 
 def _collect_body_images(body: Body) -> tuple[ImageFile | None, ...]:
-    """Return the pictures of a body's surface, and those printed on it."""
+    """Return the images of a body's texture, print and decals."""
     printed: tuple[ImageFile | None, ...] = ()
     match body.asset:
         case Card():
             printed = (body.asset.face_image, body.asset.back_image)
         case Tin() | Carton() | Sheet():
             printed = (body.asset.label.image,)
-    stuck = (decal.image for decal in body.decals or ())
-    return (body.material.texture.image, *printed, *stuck)
+    decal_images = (decal.image for decal in body.decals or ())
+    return (body.material.texture.image, *printed, *decal_images)
 
 
 def _replace_body_paths(body: Body, paths: Mapping[str, str]) -> Body:
     asset, material = body.asset, body.material
 
-    def there(file: ImageFile | None) -> ImageFile | None:
+    def replace_image(file: ImageFile | None) -> ImageFile | None:
         return None if file is None else _replace_file_path(file, paths)
 
     match asset:
         case MeshFile():
             asset = replace(asset, path=paths.get(asset.path, asset.path))
         case Card():
-            front, back = there(asset.face_image), there(asset.back_image)
+            front, back = replace_image(asset.face_image), replace_image(asset.back_image)
             asset = replace(asset, face_image=front, back_image=back)
         case Tin() | Carton() | Sheet():
-            label = replace(asset.label, image=there(asset.label.image))
+            label = replace(asset.label, image=replace_image(asset.label.image))
             asset = replace(asset, label=label)
-    texture = replace(material.texture, image=there(material.texture.image))
-    decals = body.decals and tuple(replace(one, image=there(one.image)) for one in body.decals)
+    texture = replace(material.texture, image=replace_image(material.texture.image))
+    decals = body.decals and tuple(
+        replace(decal, image=replace_image(decal.image)) for decal in body.decals
+    )
     return replace(body, asset=asset, material=replace(material, texture=texture), decals=decals)
 
 

@@ -1,4 +1,4 @@
-"""Sensors: from the light that falls on them to the bytes of a file, in numbers."""
+"""Sensor parameters, from incident light to the encoded image file."""
 
 from __future__ import annotations
 
@@ -39,28 +39,27 @@ SENSOR_BOUNDS: dict[str, Bounds] = {
         "fixed_gain": (1e-9, 1e9),
     },
 }
-"""What the numbers of each part may be."""
+"""Limits of single parameters by part."""
 
 
 @dataclass(frozen=True)
 class Mosaic:
-    """A sensor that counts one colour in each pixel, and what it adds (EMVA 1288, release 3.1).
+    """A sensor with a colour filter array and its noise (EMVA 1288, release 3.1).
 
-    Electrons at saturation, responses, read noise and the seed of what changes from picture to picture
-    are those of the ``Sensor``.
+    Saturation, responses, read noise and the noise seed are those of the ``Sensor``.
 
     Attributes:
-        pattern: filters of the first two pixels of the first row, then of the second.
-        bits: of a pixel.
-        black_share: number that darkness gives, over the largest.
-        crosstalk: share of each of the two other colours that a filter passes.
-        prnu: relative standard deviation of the pixels' gains.
-        dsnu_e: standard deviation of what pixels add in darkness, electrons.
-        row_noise_e: standard deviation of what rows add, other in each picture.
-        dark_e: mean number of electrons that warmth sets free during an exposure, with shot noise.
-        hot_share: of pixels that add much more.
-        hot_e: mean of what those add, by an exponential law.
-        pattern_seed: which pixels differ, in every picture of the camera alike.
+        pattern: Colours of the 2x2 filter pattern, row by row.
+        bits: Bits per pixel.
+        black_share: Black level over the largest value.
+        crosstalk: Fraction of each of the other two colours that a filter passes.
+        prnu: Relative standard deviation of pixel gains.
+        dsnu_e: Standard deviation of pixel offsets in darkness, electrons.
+        row_noise_e: Standard deviation of row offsets, different in each image.
+        dark_e: Mean dark signal per exposure in electrons, with shot noise.
+        hot_share: Fraction of hot pixels.
+        hot_e: Mean of the exponentially distributed offsets of hot pixels.
+        pattern_seed: Seed of the fixed pattern, equal in all images of the camera.
     """
 
     pattern: BayerPattern
@@ -79,27 +78,26 @@ class Mosaic:
         check_bounds(self, "mosaic", SENSOR_BOUNDS["mosaic"])
 
     def white_level(self) -> int:
-        """Return the largest number of a pixel."""
+        """Return the largest pixel value."""
         return int(2**self.bits - 1)
 
     def black_level(self) -> int:
-        """Return the number of a pixel that darkness gives."""
+        """Return the pixel value of darkness."""
         return round(self.black_share * self.white_level())
 
 
 @dataclass(frozen=True)
 class Processing:
-    """What the camera's processor does besides what the ``Sensor`` says.
+    """Image processing in the camera besides that of the ``Sensor``.
 
     Attributes:
-        demosaic: how it guesses the two colours that a pixel of a mosaic did not count.
-        shading_correction: share of the vignetting that it undoes.
-        color_correction: share of the crosstalk that its colour matrix undoes.
-        local_tone: share of the contrast between large parts of the picture that it takes out, as
-            phones do; what is within a part stays.
-        chroma_blur_px: standard deviation of the blur by which it hides colour noise, pixels.
-        jpeg_subsampling: how much coarser colour is stored: not at all, half as fine across, or
-            both ways.
+        demosaic: Demosaicing method.
+        shading_correction: Fraction of the vignetting that is corrected.
+        color_correction: Fraction of the crosstalk that the colour matrix corrects.
+        local_tone: Fraction of large-scale contrast that local tone mapping removes, as in phones; local
+            contrast is kept.
+        chroma_blur_px: Standard deviation of the blur against colour noise, pixels.
+        jpeg_subsampling: Chroma subsampling: none, horizontal, or both ways.
     """
 
     demosaic: Demosaic = "edge_aware"
@@ -115,17 +113,16 @@ class Processing:
 
 @dataclass(frozen=True)
 class Automatics:
-    """How the camera follows the light; without them it meters every picture anew.
+    """Auto-exposure and auto white balance; without them every image is metered independently.
 
     Attributes:
-        exposure_lag_s: time in which the exposure goes 63 % of the way to where the meter wants it;
-            the first picture of a film is exposed as the meter wants it.
-        white_balance: share of the light's colour that it takes out, judged by the picture's
-            mean of the sixth power (Finlayson and Trezzi 2004, "Shades of gray and colour
-            constancy").
-        white_lag_s: time in which that goes 63 % of its way.
-        fixed_gain: level at the sensor, in its saturation, over radiance, in every picture alike, as of
-            a camera whose exposure is set by hand; None for what the meter wants.
+        exposure_lag_s: Time constant of the exposure (63 % of a step); the first image of a sequence is exposed
+            without lag.
+        white_balance: Fraction of the illuminant colour that is removed, estimated with shades of gray at p = 6
+            (Finlayson and Trezzi 2004, "Shades of gray and colour constancy").
+        white_lag_s: Time constant of the white balance.
+        fixed_gain: Sensor level, relative to saturation, over radiance, for manual exposure; None for
+            auto-exposure.
     """
 
     exposure_lag_s: float = 0.0
@@ -139,31 +136,31 @@ class Automatics:
 
 @dataclass(frozen=True)
 class Sensor:
-    """From linear radiance to the bytes of a picture's file.
+    """Image formation from linear radiance to the image file.
 
     Attributes:
-        exposure_ev: stops over the exposure that the camera's automatics choose.
-        red_gain, blue_gain: error of the white balance, over green. Balanced is what was counted and
-            clipped, and white is not clipped anew: below 1 they colour saturated light.
-        vignetting: light lost at the corner, 0 to 1 (on the mean of the image it is compensated).
-        blur_px: standard deviation of the point spread, pixels.
-        full_well_e: electrons at saturation; fewer is noisier.
-        read_noise_e: standard deviation of the read noise, electrons.
-        denoise: strength of the camera's own noise filter, 0 to 1.
-        tone_contrast: exponent of the tone curve around middle grey; 1 is sRGB up to the shoulder, and
-            below 1 saturated light is grey.
-        saturation: colour strength; 1 leaves it.
-        sharpening: weight of the unsharp mask, 0 none.
-        jpeg_quality: 1 to 100, of a JPEG.
-        noise_seed: which noise; earlier pictures of a film have seeds that follow from it.
-        mosaic: what it counts; None for one that counts all three colours in every pixel.
-        processing: what else is done to the picture; None for nothing.
-        automatics: how it follows the light; None for a meter without lag and no white balance.
-        red_response, blue_response: electrons that white light sets free in red and in blue, over
-            those in green, at most 1; fewer are noisier once white is white.
-        tone_shoulder: linear level above which the tone curve bends towards white, 0 to 1; saturated
-            light is no full white then. 1 leaves the bend out, so that contrast 1 is plain sRGB.
-        file_format: ``png`` keeps every level as it is, in larger files.
+        exposure_ev: Exposure compensation in stops.
+        red_gain, blue_gain: White balance error relative to green. It is applied after clipping, without
+            clipping again, so values below 1 tint saturated light.
+        vignetting: Light loss in the corners, 0 to 1; the mean of the image is preserved.
+        blur_px: Standard deviation of the point spread function, pixels.
+        full_well_e: Electrons at saturation; fewer give more noise.
+        read_noise_e: Standard deviation of the read noise, electrons.
+        denoise: Strength of the camera's denoising, 0 to 1.
+        tone_contrast: Exponent of the tone curve around middle grey; 1 is sRGB up to the shoulder. Below 1
+            saturated light is grey.
+        saturation: Colour saturation; 1 is neutral.
+        sharpening: Weight of the unsharp mask; 0 is none.
+        jpeg_quality: JPEG quality, 1 to 100.
+        noise_seed: Seed of the noise; seeds of earlier images of a sequence are derived from it.
+        mosaic: Colour filter array; None for a sensor with all three colours in every pixel.
+        processing: Further processing; None for none.
+        automatics: Automatic exposure and white balance; None for metering without lag or white balance.
+        red_response, blue_response: Electrons of white light in red and blue over those in green, at most 1;
+            fewer give more noise after white balance.
+        tone_shoulder: Linear level above which the tone curve bends towards white, 0 to 1; saturated light is
+            then below full white. 1 disables the shoulder, so contrast 1 is plain sRGB.
+        file_format: ``png`` is lossless, with larger files.
     """
 
     exposure_ev: float
@@ -191,5 +188,5 @@ class Sensor:
         if self.mosaic is not None and not math.isfinite(self.full_well_e):
             raise ValueError(
                 f"sensor: a mosaic counts electrons, so full_well_e must be finite, not "
-                f"{self.full_well_e:g}. Give it 1e9 for a picture without noise."
+                f"{self.full_well_e:g}. Set 1e9 for an image without noise."
             )

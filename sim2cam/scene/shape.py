@@ -1,4 +1,4 @@
-"""Shapes as specs; render turns them into meshes. Metres, in the object's own frame."""
+"""Shape specifications in metres, in the object frame."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PipShape = Literal["round", "ring", "square"]
 BoardPattern = Literal["chessboard", "charuco", "markers"]
 LengthUnit = Literal["m", "cm", "mm", "in"]
 METRES_PER_UNIT: dict[LengthUnit, float] = {"m": 1.0, "cm": 0.01, "mm": 0.001, "in": 0.0254}
-"""How long each unit is."""
+"""Length of each unit in metres."""
 
 DIE_FACE_NORMALS: dict[str, tuple[float, float, float]] = {
     "1": (0.0, 0.0, 1.0),
@@ -34,36 +34,35 @@ DIE_FACE_NORMALS: dict[str, tuple[float, float, float]] = {
     "5": (0.0, -1.0, 0.0),
     "6": (0.0, 0.0, -1.0),
 }
-"""Outward normal of each face in the frame of a die that is not mirrored; opposites sum to seven."""
+"""Outward normal of each face of a die that is not mirrored; opposite faces sum to seven."""
 
 MARKER_COUNTS: dict[str, int] = {
     "4x4_50": 50, "4x4_100": 100, "5x5_50": 50, "5x5_100": 100, "6x6_250": 250, "7x7_250": 250,
     "apriltag_16h5": 30, "apriltag_25h9": 35, "apriltag_36h10": 2320, "apriltag_36h11": 587,
 }  # fmt: skip
-"""How many markers each dictionary has."""
+"""Number of markers by dictionary."""
 
 CARD_FACES = tuple(
     f"{rank}{suit}" for suit in "CDHS" for rank in ("A", *map(str, range(2, 11)), "J", "Q", "K")
 )
-"""Clubs, diamonds, hearts and spades, from the ace to the king."""
+"""Clubs, diamonds, hearts and spades, from ace to king."""
 CARD_BACK = "back"
-"""Category of a card whose face lies down."""
+"""Category of a card that lies face down."""
 
 
 @dataclass(frozen=True)
 class Pips:
-    """The marks of a die.
+    """Pips of a die.
 
     Attributes:
-        shape: outline.
-        radius: over the die's edge.
-        spread: distance of the outer marks from the middle of the face, along each of its sides, over
-            the die's edge.
-        depth: how deep they are cut, over the die's edge.
-        color: linear RGB.
-        ace: radius of the one's mark, over that of the others.
-        two, three: their spread, over that of the others.
-        rows: distance of the six's two rows of three from the middle of the face, over the spread.
+        shape: Outline.
+        radius: Radius over the die's edge length.
+        spread: Distance of the outer pips from the face centre, along each side, over the edge length.
+        depth: Depth over the edge length.
+        color: Linear RGB.
+        ace: Radius of the single pip of face one, over that of the others.
+        two, three: Spread on faces two and three, over that of the others.
+        rows: Distance of the two rows of face six from the face centre, over the spread.
     """
 
     shape: PipShape
@@ -79,14 +78,15 @@ class Pips:
 
 @dataclass(frozen=True)
 class Die:
-    """A six-sided die; its category is the face that lies up.
+    """A six-sided die; its category is the upward face.
 
     Attributes:
-        edge_m: side length.
-        rounding: radius of edges, over the side length.
-        corner_cut: how much of the corners a concentric sphere takes away, 0 none, 1 down to the
-            middle of the edges.
-        mirrored: the other chirality (faces 3 and 4 exchanged).
+        edge_m: Edge length.
+        rounding: Radius of edges over the edge length.
+        corner_cut: Amount of the corners cut by a concentric sphere: 0 none, 1 down to the middle of the
+            edges.
+        pips: Pips of the faces.
+        mirrored: Whether the chirality is reversed (faces 3 and 4 exchanged).
     """
 
     edge_m: float
@@ -100,7 +100,7 @@ class Die:
         check_sizes(self, "edge_m")
 
     def get_face_normals(self) -> dict[str, tuple[float, float, float]]:
-        """Return the outward normal of each face, by its value, in the die's frame."""
+        """Return the outward normal of each face in the die's frame, by value."""
         if not self.mirrored:
             return DIE_FACE_NORMALS
         return DIE_FACE_NORMALS | {"3": DIE_FACE_NORMALS["4"], "4": DIE_FACE_NORMALS["3"]}
@@ -108,7 +108,7 @@ class Die:
 
 @dataclass(frozen=True)
 class Cuboid:
-    """A cuboid with sides along the axes, centred on the origin."""
+    """An axis-aligned cuboid, centred on the origin."""
 
     size_m: tuple[float, float, float]
     kind: Literal["box"] = "box"
@@ -131,7 +131,7 @@ class Cylinder:
 
 @dataclass(frozen=True)
 class Sphere:
-    """A ball around the origin."""
+    """A sphere centred on the origin."""
 
     radius_m: float
     kind: Literal["sphere"] = "sphere"
@@ -142,12 +142,12 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Block:
-    """A cuboid to be found, centred on the origin; its category is a name of its own, as its colour's.
+    """A labelled cuboid, centred on the origin, with a category of its own, such as its colour.
 
     Attributes:
-        size_m: sides along the axes.
-        rounding: radius of edges, over the shortest side.
-        category: what it is labelled as.
+        size_m: Sides along the axes.
+        rounding: Radius of edges over the shortest side.
+        category: Category of the label.
     """
 
     size_m: Vec3
@@ -158,28 +158,27 @@ class Block:
     def __post_init__(self) -> None:
         check_sizes(self, "size_m")
         if not 0 <= self.rounding < 0.5:
-            raise SpecError(f"rounding of a block is {self.rounding}. It takes 0 to below 0.5.")
+            raise SpecError(f"rounding of a block is {self.rounding}. Allowed: 0 to below 0.5.")
 
 
 @dataclass(frozen=True)
 class Board:
     """A flat plate with a calibration pattern on its upper side (+z); its category is the pattern.
 
-    The pattern lies in the middle, its rows along x, its first one at +y. Dark squares, numbers of
-    markers and corners are those of OpenCV's boards.
+    The pattern is centred, with rows along x and the first row at +y. Dark squares, marker ids and corners are as on
+    OpenCV's boards.
 
     Attributes:
-        pattern: ``chessboard``, ``charuco`` (markers in its light squares), or ``markers`` alone,
-            one in each square.
-        columns, rows: squares of it.
-        square_m: their side.
-        marker_share: side of a marker over that of its square.
-        dictionary: of the markers, a key of ``MARKER_COUNTS``.
-        first_marker: number of the first marker. They count up, and from 0 again after the last of
-            the dictionary.
-        margin_m: what is left free around the pattern.
-        thickness_m: of the plate.
-        ink: linear RGB of what is printed on the body's material.
+        pattern: ``chessboard``, ``charuco`` (markers in its light squares), or ``markers`` (one in each
+            square).
+        columns, rows: Number of squares.
+        square_m: Side of a square.
+        marker_share: Side of a marker over that of its square.
+        dictionary: Marker dictionary, a key of ``MARKER_COUNTS``.
+        first_marker: Id of the first marker; ids count up and wrap around at the end of the dictionary.
+        margin_m: Blank margin around the pattern.
+        thickness_m: Thickness of the plate.
+        ink: Linear RGB of the print on the body's material.
     """
 
     pattern: BoardPattern
@@ -196,61 +195,63 @@ class Board:
 
     def __post_init__(self) -> None:
         check_sizes(self, "square_m", "margin_m", "thickness_m", "marker_share")
-        least = 1 if self.pattern == "markers" else 3
-        if not (least <= self.columns <= 64 and least <= self.rows <= 64):
+        minimum = 1 if self.pattern == "markers" else 3
+        if not (minimum <= self.columns <= 64 and minimum <= self.rows <= 64):
             raise SpecError(
-                f"a board of {self.pattern} has {self.columns} x {self.rows} squares. It takes "
-                f"{least} to 64 both ways."
+                f"a board of {self.pattern} has {self.columns} x {self.rows} squares. Allowed: "
+                f"{minimum} to 64 both ways."
             )
         if self.pattern == "chessboard" and (self.columns + self.rows) % 2 == 0:
             raise SpecError(
-                f"a chessboard of {self.columns} x {self.rows} squares looks the same after half a "
-                "turn, so that its corners have no names. Make one number even and the other odd."
+                f"a chessboard of {self.columns} x {self.rows} squares is symmetric, so its corners are "
+                "ambiguous. Make one number even and the other odd."
             )
         if self.marker_share > 1 or self.dictionary not in MARKER_COUNTS:
             raise SpecError(
-                f"markers of {self.dictionary} take {self.marker_share} of their squares. Allowed: up "
-                f"to 1, of {', '.join(MARKER_COUNTS)}."
+                f"marker_share is {self.marker_share} and dictionary is {self.dictionary}. Allowed: up "
+                f"to 1, and {', '.join(MARKER_COUNTS)}."
             )
         if len(self.markers) > MARKER_COUNTS[self.dictionary]:
             raise SpecError(
                 f"a board of {self.columns} x {self.rows} squares needs {len(self.markers)} markers, "
-                f"and {self.dictionary} has {MARKER_COUNTS[self.dictionary]}."
+                f"but {self.dictionary} has {MARKER_COUNTS[self.dictionary]}."
             )
 
     @property
     def size_m(self) -> Vec3:
         """Sides of the plate."""
-        wide, high = (n * self.square_m + 2 * self.margin_m for n in (self.columns, self.rows))
-        return wide, high, self.thickness_m
+        width, height = (
+            count * self.square_m + 2 * self.margin_m for count in (self.columns, self.rows)
+        )
+        return width, height, self.thickness_m
 
     @property
     def markers(self) -> dict[tuple[int, int], int]:
-        """Number of the marker in each square that has one, by (row, column)."""
+        """Marker id by (row, column) of its square."""
         if self.pattern == "chessboard":
             return {}
         squares = itertools.product(range(self.rows), range(self.columns))
         if self.pattern == "charuco":
-            squares = (at for at in squares if sum(at) % 2)  # type: ignore[assignment]
+            squares = (square for square in squares if sum(square) % 2)  # type: ignore[assignment]
         count = MARKER_COUNTS[self.dictionary]
-        return {at: (self.first_marker + n) % count for n, at in enumerate(squares)}
+        return {square: (self.first_marker + index) % count for index, square in enumerate(squares)}
 
     def compute_point_m(self, column: float, row: float) -> Vec3:
-        """Return the point of the upper side so many squares right of and below the pattern's corner."""
+        """Return the point on the upper side at a column and row, counted in squares from the pattern's corner."""
         x, y = column - self.columns / 2, self.rows / 2 - row
         return x * self.square_m, y * self.square_m, self.thickness_m / 2
 
 
 @dataclass(frozen=True)
 class Card:
-    """A playing card, face towards +z, top towards +y; its category is what it shows from above.
+    """A playing card, face at +z, top at +y; its category is the side seen from above.
 
     Attributes:
-        face: of ``CARD_FACES``: rank and suit, as ``10H`` for the ten of hearts.
-        size_m: width, height, thickness.
-        corner_radius_m: radius of its corners.
-        back_color: linear RGB of the print on its back.
-        face_image, back_image: take the place of what is printed there, stretched to fit.
+        face: One of ``CARD_FACES``: rank and suit, as ``10H`` for the ten of hearts.
+        size_m: Width, height, thickness.
+        corner_radius_m: Radius of the corners.
+        back_color: Linear RGB of the print on the back.
+        face_image, back_image: Images instead of the print, stretched to fit.
     """
 
     face: str
@@ -275,7 +276,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Ground:
-    """An endless table, or what stands behind it: the plane z = 0, drawn as a square of this side."""
+    """An infinite table or the background: the plane z = 0, rendered as a square with this side."""
 
     side_m: float
     kind: Literal["ground"] = "ground"
@@ -286,21 +287,20 @@ class Ground:
 
 @dataclass(frozen=True)
 class MeshFile:
-    """A shape from a file, in the file's own frame: a mesh, or a model of links and joints.
+    """A shape from a mesh or model file, in the file's frame.
 
-    It collides as its convex hull; a concave one that was brought in (``render.asset_import``) as a few
-    convex parts. Its colour is the file's texture or that of its vertices, of the
-    body's material where the file has neither; how it shines is the material's always.
+    It collides as its convex hull, or as a few convex parts if it was imported (``render.asset_import``). Its colour
+    is the file's texture or vertex colours, or else that of the body's material. Reflectance is always the
+    material's.
 
     Attributes:
-        path: of the file.
-        category: what it is labelled as; empty of what never is.
-        unit_m: metres that one unit of the file stands for.
-        max_faces: a file with more triangles is refused.
-        keypoints: named points of it, metres.
-        digest: of what the file holds, as it was brought in; what is there may then be taken from
-            the cache, and has to be just that.
-        joints: how its joints stand; those that are not named, at 0.
+        path: Path of the file.
+        category: Category of the label; empty for unlabelled objects.
+        unit_m: Length of one unit of the file in metres.
+        max_faces: Largest accepted number of triangles.
+        keypoints: Named points, metres.
+        digest: SHA-256 of the imported content, which must not change and may come from the cache.
+        joints: States of the joints; 0 for unnamed ones.
     """
 
     path: str
@@ -315,7 +315,7 @@ class MeshFile:
     def __post_init__(self) -> None:
         check_sizes(self, "unit_m", "max_faces")
         if not re.fullmatch(r"([0-9a-f]{64})?", self.digest):
-            raise SpecError(f"'{self.digest[:80]}' is no SHA-256.")
+            raise SpecError(f"'{self.digest[:80]}' is not a SHA-256 digest.")
 
 
 Asset = Annotated[

@@ -1,4 +1,4 @@
-"""What kinds of objects have in common: named points, and turns after which they look the same."""
+"""Keypoints and symmetries of object kinds."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _HALF_TURNS: tuple[Quaternion, ...] = (
 
 @dataclass(frozen=True)
 class Symmetries:
-    """Rotations about the object's origin that leave it as it is, besides none at all.
+    """Rotations about the object's origin that leave it unchanged, without the identity.
 
-    With the zero offset of an origin they are the ``symmetries_discrete`` and
-    ``symmetries_continuous`` of BOP's ``models_info.json``.
+    They correspond to ``symmetries_discrete`` and ``symmetries_continuous`` of BOP's ``models_info.json``, with zero
+    offset.
 
     Attributes:
-        rotations_wxyz: single ones, as unit quaternions.
-        axes: unit vectors about which every rotation does.
+        rotations_wxyz: Discrete rotations as unit quaternions.
+        axes: Unit vectors of continuous symmetry.
     """
 
     rotations_wxyz: tuple[Quaternion, ...] = ()
@@ -52,12 +52,12 @@ class Symmetries:
 
 @dataclass(frozen=True)
 class ObjectKind:
-    """What every object of one kind of asset has.
+    """Keypoints and symmetries that all objects of a kind share.
 
     Attributes:
-        keypoints: names of its points, in the order of ``keypoints_of``.
-        symmetries: of shape and marks together, the colours of its material left aside.
-        shape_symmetries: of the shape alone, which is what depth shows.
+        keypoints: Names of the keypoints, in the order of ``get_keypoints``.
+        symmetries: Symmetries of shape and marks, regardless of the material's colours.
+        shape_symmetries: Symmetries of the shape alone, as visible in depth.
     """
 
     keypoints: tuple[str, ...]
@@ -70,32 +70,34 @@ HALF_TURN_FACES = tuple(
     for face in CARD_FACES
     if face[:-1] in ("2", "4", "10") or (face[-1] == "D" and face[:-1] in "A35689")
 )
-"""Cards that look the same after half a turn: no pip of theirs but diamonds is in the middle."""
+"""Cards with a half-turn symmetry, without a central pip other than diamonds."""
 
 
 def get_keypoints(asset: Asset) -> dict[str, Vec3]:
     """Return the named points of an asset in its own frame, metres.
 
-    Those of built-in shapes are middles of their faces or ends, where the surface looks away from the
-    origin. The faces of a die go by their values, those of a box or
-    carton by their sides (-x, +x, -y, ...), the ends of a cylinder or tin by -z and +z, the sides of a card by front
-    and back. A ball has none, and the ground is no object. A board has the inner corners of its
-    squares, numbered as OpenCV does; one of markers alone has their corners, clockwise from the upper
-    left, the first of marker 7 as 7.0. A twisty cube has its corners, each named by the faces of the core
-    that meet there (URF, UFL, ...), and those of a turned face turn with it; a bolt the middles of
-    its head and of its tip. A file's object has those that people gave it, inside it or
-    on it, and the origins of its joints that move.
+    Keypoints of built-in shapes are centres of faces or ends: the faces of a die by value, those of a box or carton by
+    side (-x, +x, -y, ...), the ends of a cylinder or tin (-z, +z), the sides of a card (front, back). Spheres and the
+    ground have none. Boards have their inner corners, numbered as in OpenCV; boards of markers alone have the marker
+    corners, clockwise from the upper left, as 7.0 for the first corner of marker 7. Twisty cubes have their corners,
+    named by the core faces that meet there (URF, UFL, ...); those of a turned face turn with it. Bolts have the centres
+    of head and tip. Objects from files have their annotated points and the origins of moving joints.
     """
     match asset:
         case Die():
             half = asset.edge_m / 2
-            return {value: _scale_vector(half, n) for value, n in asset.get_face_normals().items()}
+            return {
+                value: _scale_vector(half, normal)
+                for value, normal in asset.get_face_normals().items()
+            }
         case Cuboid() | Block() | Carton():
             points = np.concatenate([[-row, row] for row in np.diag(asset.size_m) / 2])
             return {name: _scale_vector(1.0, row) for name, row in zip(_SIDES, points, strict=True)}
-        case Cylinder(height_m=thick) | Tin(height_m=thick) | Card(size_m=(_, _, thick)):
+        case (
+            Cylinder(height_m=thickness) | Tin(height_m=thickness) | Card(size_m=(_, _, thickness))
+        ):
             low, high = OBJECT_KINDS[asset.kind].keypoints
-            return {low: (0.0, 0.0, -thick / 2), high: (0.0, 0.0, thick / 2)}
+            return {low: (0.0, 0.0, -thickness / 2), high: (0.0, 0.0, thickness / 2)}
         case Board():
             return (
                 _compute_marker_corners(asset)
@@ -109,7 +111,7 @@ def get_keypoints(asset: Asset) -> dict[str, Vec3]:
 
 
 def get_symmetries(asset: Asset) -> Symmetries:
-    """Return the turns after which an asset looks the same; none of a file's, whose card has them."""
+    """Return the symmetries of an asset; none for files, whose metadata holds them."""
     kind: str = asset.kind
     if isinstance(asset, Block) and len(set(asset.size_m)) == 1:
         kind = "cube"
@@ -119,17 +121,20 @@ def get_symmetries(asset: Asset) -> Symmetries:
 
 
 def _compute_inner_corners(board: Board) -> dict[str, Vec3]:
-    places = itertools.product(range(1, board.rows), range(1, board.columns))
-    return {str(n): board.compute_point_m(column, row) for n, (row, column) in enumerate(places)}
+    corners = itertools.product(range(1, board.rows), range(1, board.columns))
+    return {
+        str(index): board.compute_point_m(column, row)
+        for index, (row, column) in enumerate(corners)
+    }
 
 
 def _compute_marker_corners(board: Board) -> dict[str, Vec3]:
     half = board.marker_share / 2
-    around = ((-half, -half), (half, -half), (half, half), (-half, half))
+    offsets = ((-half, -half), (half, -half), (half, half), (-half, half))
     return {
         f"{marker}.{corner}": board.compute_point_m(column + 0.5 + right, row + 0.5 + down)
         for (row, column), marker in board.markers.items()
-        for corner, (right, down) in enumerate(around)
+        for corner, (right, down) in enumerate(offsets)
     }
 
 
@@ -139,24 +144,24 @@ def _scale_vector(length_m: float, vector: Vec3) -> Vec3:
 
 
 def _make_cube_rotations() -> tuple[Quaternion, ...]:
-    """Return the 23 rotations that turn a cube into itself, besides none at all."""
-    found = []
+    """Return the 23 rotations of a cube onto itself, without the identity."""
+    rotations = []
     for axes, signs in itertools.product(
         itertools.permutations(range(3)), itertools.product((-1.0, 1.0), repeat=3)
     ):
         matrix = np.array(signs)[:, None] * np.eye(3)[list(axes)]
         if np.linalg.det(matrix) > 0 and not np.array_equal(matrix, np.eye(3)):
             x, y, z, w = Rotation.from_matrix(matrix).as_quat(canonical=True).round(12) + 0.0
-            found.append((float(w), float(x), float(y), float(z)))
-    return tuple(found)
+            rotations.append((float(w), float(x), float(y), float(z)))
+    return tuple(rotations)
 
 
 def _make_hexagon_rotations(*, half_turns: bool = False) -> tuple[Quaternion, ...]:
-    """Return the turns about z of a hexagon, or its half-turns about axes across z."""
-    angles = [n * math.pi / 6 for n in (range(6) if half_turns else range(1, 6))]
+    """Return the rotations of a hexagon about z, or its half turns about axes in its plane."""
+    angles = [step * math.pi / 6 for step in (range(6) if half_turns else range(1, 6))]
     if half_turns:
-        return tuple((0.0, math.cos(a), math.sin(a), 0.0) for a in angles)
-    return tuple((math.cos(a), 0.0, 0.0, math.sin(a)) for a in angles)
+        return tuple((0.0, math.cos(angle), math.sin(angle), 0.0) for angle in angles)
+    return tuple((math.cos(angle), 0.0, 0.0, math.sin(angle)) for angle in angles)
 
 
 _NONE = Symmetries()
@@ -184,8 +189,8 @@ OBJECT_KINDS: dict[str, ObjectKind] = {
     "turned twisty": ObjectKind(CORNERS, _NONE, _NONE),
     "turnable card": ObjectKind(("back", "front"), Symmetries(_HALF_TURNS[2:]), _BOX),
 }
-"""By the ``kind`` of their asset; a cube is a block of equal sides, a turnable card one of
-``HALF_TURN_FACES``, a turned twisty cube one with a face that may be between two turns. Boards have keypoints of their own
-each. No two faces of a die show the same, so that none of the turns of a
-cube leaves its marks; boxes are taken to have three different sides.
-Threads of bolts and nuts are taken for rings."""
+"""Object kinds by ``kind`` of their asset. A cube is a block with equal sides, a turnable card one of
+``HALF_TURN_FACES``, a turned twisty cube one with a partly turned face. Keypoints of boards depend on the board. A
+die has no symmetry, because its faces differ. Boxes are taken to have three different sides, and threads of bolts
+and nuts to be rings.
+"""

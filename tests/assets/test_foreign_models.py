@@ -271,7 +271,7 @@ REFUSED = {
     "a geom is of the type 'ellipsoid'. Allowed: box, capsule, cylinder, mesh, sphere.": (read_mjcf, mjcf('<geom type="ellipsoid" size="1 1 1"/>')),
     "a geom names the mesh 'm'. Allowed: ": (read_mjcf, mjcf('<geom type="mesh" mesh="m"/>')),
     "size of a box is '1'. It takes 3 finite numbers.": (read_mjcf, mjcf('<geom type="box" size="1"/>')),
-    "radius_m of a sphere is 0.0. It takes finite sizes above 0.": (read_mjcf, mjcf('<geom size="0"/>')),
+    "radius_m of a sphere is 0.0. Sizes must be finite and above 0.": (read_mjcf, mjcf('<geom size="0"/>')),
     "'xyaxes' is not known. Allowed: axisangle, euler, quat.": (read_mjcf, mjcf('<geom size="1" xyaxes="1 0 0 0 1 0"/>')),
     "quat of a body or geom is '0 0 0 0', which is no turn.": (read_mjcf, mjcf('<geom size="1" quat="0 0 0 0"/>')),
     "joint 'j' is of the type 'ball'. Allowed: hinge, slide.": (read_mjcf, mjcf(f'{BALL}<body name="b"><joint name="j" type="ball"/></body>')),

@@ -336,7 +336,7 @@ def test_what_is_no_mesh_is_refused(tmp_path, flaw):
 
 
 def test_sizes_that_are_none_are_refused():
-    message = "unit_m of a meshfile is 0.0. It takes finite sizes above 0."
+    message = "unit_m of a meshfile is 0.0. Sizes must be finite and above 0."
     with pytest.raises(SpecError, match=f"^{re.escape(message)}$"):
         MeshFile("a.obj", "thing", unit_m=0.0)
 

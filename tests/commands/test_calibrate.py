@@ -96,8 +96,8 @@ BAD = [
         "must be PATTERN:COLUMNSxROWS:DICTIONARY:SHARE, such as charuco:8x6:4x4_50:0.7",
     ),
     ("charuco:8:4x4_50:0.7", "must be PATTERN:COLUMNSxROWS"),
-    ("charuco:8x6:4x4:0.7", "Allowed: up to 1, of 4x4_50"),
-    ("markers:60x60:4x4_50:0.7", "needs 3600 markers, and 4x4_50 has 50"),
+    ("charuco:8x6:4x4:0.7", "Allowed: up to 1, and 4x4_50"),
+    ("markers:60x60:4x4_50:0.7", "needs 3600 markers, but 4x4_50 has 50"),
 ]
 
 

@@ -137,7 +137,7 @@ def test_a_split_that_is_none_is_a_usage_error(rendered, tmp_path, split, capsys
 def test_data_without_parts_has_none_to_choose(rendered, tmp_path, capsys):
     arguments = ["export", str(rendered), "--out", str(tmp_path / "x"), "--split", "train"]
     assert main(arguments) == 2
-    told = f"--split train: {rendered} has no parts. Leave --split out."
+    told = f"--split train: {rendered} has no splits. Omit --split."
     assert told in capsys.readouterr().err
 
 
@@ -201,7 +201,7 @@ def test_train_learns_the_part_train_unless_others_are_named(tmp_path, monkeypat
         assert main([*train, *split]) == 2
     assert found == learned
     told = [str(w.message) for w in caught if issubclass(w.category, RepairWarning)]
-    left = [f"{data}: reading train, leaving out val, test. --split chooses other parts."]
+    left = [f"{data}: reading train, leaving out val, test. Choose other splits with --split."]
     assert told == ([] if split else left)
 
 
@@ -211,8 +211,7 @@ def test_train_refuses_a_data_set_that_is_only_a_test(tmp_path, capsys):
     train = ["train", "dice", "--data", str(data), "--out", str(tmp_path / "run")]
     assert main([*train, "--workers", "1"]) == 1
     assert (
-        f"{data}: it has no part train, but test. Name a part with --split"
-        in capsys.readouterr().err
+        f"{data}: has no split train, only test. Choose one with --split" in capsys.readouterr().err
     )
     assert not (tmp_path / "run").exists()
 

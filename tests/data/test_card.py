@@ -88,8 +88,8 @@ def test_a_translated_set_has_its_parents_scenes_once(recorded, tiny, tmp_path):
 def test_it_is_written_as_tables(recorded, tmp_path):
     write_card(build_card(read_dataset(recorded)), tmp_path)
     lines = (tmp_path / "card.md").read_text().splitlines()
-    assert lines[0] == "# Data set"
-    assert "4 pictures of 2 scenes with 8 objects" in lines[2]
+    assert lines[0] == "# Dataset"
+    assert "4 images of 2 scenes with 8 objects" in lines[2]
     assert "| mugs/a\\|b.glb | licence not recorded |" in lines
     assert "| die/edge_m | 0.01, 0.02, 0.03 |" in lines
 
@@ -118,13 +118,13 @@ def test_names_are_shown_as_they_are(native, name):
     ("line", "problem"),
     [
         ("{", "line 1 is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 "
-              "(char 1)). Run its command again with --resume: it makes damaged shards anew."),
-        ("[]", "line 1 is not a scene. Run its command again with --resume: it makes damaged shards anew."),
-        ("{}", "scene_index is missing. Generate the data set again."),
+              "(char 1)). Run its command again with --resume to replace damaged shards."),
+        ("[]", "line 1 is not a scene. Run its command again with --resume to replace damaged shards."),
+        ("{}", "scene_index is missing. Generate the dataset again."),
         ('{"scene_index": 0, "sampled_values": 3}', "sampled_values: Input should be a valid dictionary (found 3). "
-                                            "Generate the data set again."),
+                                            "Generate the dataset again."),
         ('{"scene_index": 0, "scene": {"bodies": [{}]}}', "scene.bodies[0].asset is missing. Generate "
-                                                          "the data set again."),
+                                                          "the dataset again."),
     ],
 )  # fmt: skip
 def test_a_broken_record_is_answered_exactly(native, line, problem):
@@ -141,7 +141,7 @@ def test_a_broken_list_of_licences_is_answered_exactly(native):
     with pytest.raises(InputError) as caught:
         read_dataset(native)
     problem = (
-        "licences: Input should be a valid dictionary (found [1]). Generate the data set again."
+        "licences: Input should be a valid dictionary (found [1]). Generate the dataset again."
     )
     assert str(caught.value) == f"{native / 'dataset.json'}: {problem}"
 

@@ -83,7 +83,7 @@ def test_a_condition_keeps_samples(dataset):
     with pytest.raises(InputError) as caught:
         filter_datasets([dataset, other], "objects > 2")
     roots = f"{dataset.root}, {dataset.root}"
-    assert str(caught.value) == f"{roots}: no sample is left where objects > 2."
+    assert str(caught.value) == f"{roots}: no sample meets objects > 2."
 
 
 @needs_duckdb
@@ -117,7 +117,7 @@ def test_an_empty_query_is_refused(dataset):
 
 
 def test_a_merged_set_is_asked_in_its_parts(dataset):
-    with pytest.raises(UsageError, match="a merged data set has no catalogue"):
+    with pytest.raises(UsageError, match="a merged dataset cannot be queried"):
         run_query(merge_datasets([dataset, dataset]), "SELECT 1")
 
 
@@ -125,7 +125,7 @@ def test_without_the_extra_it_says_which(dataset, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(BackendError) as caught:
         run_query(dataset, "SELECT 1")
-    message = 'the catalogue needs DuckDB and pyarrow. Run: pip install "sim2cam[catalog]"'
+    message = 'queries need DuckDB and pyarrow. Run: pip install "sim2cam[catalog]"'
     assert str(caught.value) == message
 
 

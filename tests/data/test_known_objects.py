@@ -93,7 +93,7 @@ def test_turns_that_machines_round_otherwise_are_the_same(make, off, same):
     if same:
         assert read_object_geometries(sets)["brick"] == one
     else:
-        with pytest.raises(InputError, match="look the same after different turns"):
+        with pytest.raises(InputError, match="differ in symmetries"):
             read_object_geometries(sets)
     assert not one.matches(replace(one, symmetries=replace(one.symmetries, axes=())))
 
@@ -108,21 +108,17 @@ def test_clutter_may_look_the_same_after_different_turns(make):
 
 BAD = [
     ("hidden", (label(pose=None),), {},
-     "no object of category 'brick' has a pose and a size, so its pose cannot be learned. Add "
-     "rendered data sets that show it, or train without poses."),
+     "no object of category 'brick' has a pose and a size. Add rendered datasets that show it, or train without poses."),
     ("silent", (label(),), {"recipe": {"name": "bricks"}},
-     "does not say after which turns objects of category 'brick' look the same. Render it again with "
+     "symmetries of category 'brick' are not recorded. Render it again with "
      "the channel symmetries among --channels."),
     ("sizes", (label(), label(extent=((-0.03, -0.02, -0.01), (0.03, 0.02, 0.02)))), {},
-     "objects of category 'brick' are of different sizes: 60 x 40 x 20 mm and 60 x 40 x 30 mm. Poses "
-     "are learned of objects that are all alike: give each size a category, or train without poses."),
+     "objects of category 'brick' differ in size: 60 x 40 x 20 mm and 60 x 40 x 30 mm. Pose estimation needs one size per category. Give each size a category, or train without poses."),
     ("ball", (label(),), kinds(brick={"axes": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}),
-     "objects of category 'brick' look the same however they are turned, so they have no pose to "
-     "learn. Train without poses."),
+     "objects of category 'brick' look the same in every orientation and have no pose to estimate. Train without poses."),
     ("kinds", (label(),), {"objects": {"a": {"categories": ["brick"], "symmetries": NONE},
      "b": {"categories": ["brick"], "symmetries": {"axes": [[0, 0, 1]]}}}},
-     "objects of category 'brick' look the same after different turns. Poses are learned of objects "
-     "that are all alike: give each kind a category, or train without poses."),
+     "objects of category 'brick' differ in symmetries. Pose estimation needs the same symmetries throughout a category. Give each kind a category, or train without poses."),
 ]  # fmt: skip
 
 
@@ -136,7 +132,7 @@ def test_what_has_no_pose_to_learn_is_refused(make, name, labels, header, text):
 
 def test_a_broken_header_is_named(make):
     data = make(label(), objects={"brick": {"categories": "brick", "symmetries": NONE}})
-    with pytest.raises(InputError, match=r"dataset\.json: .* Render the data set again\.$"):
+    with pytest.raises(InputError, match=r"dataset\.json: .* Render the dataset again\.$"):
         read_object_geometries([data])
 
 

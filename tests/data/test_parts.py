@@ -78,7 +78,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
     if part == "val" and layout in (as_coco, as_coco_itself):
         (tmp_path / "readme.json").write_text("{}")  # which is no part
     with pytest.warns(
-        RepairWarning, match=r": reading \w+, leaving out \w+, \w+\. --split"
+        RepairWarning, match=r": reading \w+, leaving out \w+, \w+\. Choose"
     ) as caught:
         assert stems(read_real_images(tmp_path, roles=uses)) == [part]
     assert len(caught) == 1
@@ -87,7 +87,7 @@ def test_the_use_chooses_by_default_and_what_is_left_out_is_said(tmp_path, layou
 @pytest.mark.parametrize("layout", [as_yolo, as_voc])
 def test_all_parts_are_read_as_one_and_that_is_said(tmp_path, layout):
     layout(tmp_path)
-    with pytest.warns(RepairWarning, match=r"reading its parts .* as one\. --split chooses"):
+    with pytest.warns(RepairWarning, match=r"reading the splits .* as one\. Choose splits"):
         assert sorted(stems(read_real_images(tmp_path))) == sorted(PARTS)
 
 
@@ -98,8 +98,8 @@ def test_held_out_parts_are_not_trained_on_unless_named(tmp_path, layout, names)
     with pytest.raises(InputError) as caught:
         read_real_images(tmp_path, roles=TRAIN)
     told = str(caught.value)
-    assert "it has no part train, but " in told
-    assert "Name a part with --split" in told
+    assert "has no split train, only " in told
+    assert "Choose one with --split" in told
     assert stems(read_real_images(tmp_path, roles=TRAIN, split=names[0])) == [names[0]]
 
 
@@ -111,9 +111,9 @@ def test_data_without_parts_is_whole(tmp_path, native, uses):
 
 
 def test_a_split_of_data_without_parts_is_refused_unless_other_data_may_have_some(native):
-    with pytest.raises(UsageError, match=r"--split val: .* has no parts\. Leave --split out\."):
+    with pytest.raises(UsageError, match=r"--split val: .* has no splits. Omit --split."):
         read_real_images(native, split="val")
-    with pytest.warns(RepairWarning, match="has no parts, so --split has no effect"):
+    with pytest.warns(RepairWarning, match="has no splits, so --split has no effect"):
         assert len(read_real_images(native, split="val", roles=TRAIN).samples) == 4
 
 
@@ -122,7 +122,7 @@ def test_an_unknown_part_is_refused(tmp_path):
     with pytest.raises(UsageError) as caught:
         read_real_images(tmp_path, split="train,dev")
     assert str(caught.value) == (
-        f"--split train,dev: {tmp_path} has no part 'dev'. Allowed: train, val, test."
+        f"--split train,dev: {tmp_path} has no split 'dev'. Allowed: train, val, test."
     )
 
 
@@ -132,8 +132,7 @@ def test_an_image_in_several_parts_is_refused_unless_one_is_chosen(tmp_path):
     with pytest.raises(InputError) as caught:
         read_real_images(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: image JPEGImages/val.png is in the parts test and val. Keep it in one, or choose a "
-        "part with --split."
+        f"{tmp_path}: image JPEGImages/val.png is in the splits test and val. Keep it in one, or choose a split with --split."
     )
     assert stems(read_real_images(tmp_path, split="test")) == ["test", "val"]
 
@@ -142,7 +141,7 @@ def test_nested_folders_of_yolo_do_not_give_an_image_to_two_parts(tmp_path):
     as_yolo(tmp_path)
     (tmp_path / "data.yaml").write_text("train: images\nval: images/val\nnames: [disc]\n")
     with pytest.raises(
-        InputError, match=r"image images/val/val\.png is in the parts train and val\."
+        InputError, match=r"image images/val/val\.png is in the splits train and val\."
     ):
         read_real_images(tmp_path)
 

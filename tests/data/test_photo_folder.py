@@ -87,7 +87,7 @@ def test_every_kind_that_is_read_is_found(tmp_path, suffix):
 
 def test_data_sets_in_a_folder_are_left_out(tmp_path, native):
     photo(tmp_path / "a.png")
-    with pytest.warns(RepairWarning, match=r"1 data set in it left out \(first: native"):
+    with pytest.warns(RepairWarning, match=r"1 dataset in subfolders left out \(first: native"):
         assert [path.name for path in list_photos(tmp_path)] == ["a.png"]
 
 

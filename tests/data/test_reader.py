@@ -64,7 +64,7 @@ def test_a_missing_parent_is_named(native, adapted):
     with pytest.raises(InputError) as caught:
         read_dataset(adapted)
     assert str(caught.value) == (
-        f"{native}: no data set: there is no dataset.json in it. Check the path."
+        f"{native}: not a dataset: it has no dataset.json. Check the path."
     )
 
 
@@ -74,8 +74,7 @@ def test_a_changed_parent_is_told(native, adapted, tiny):
     with pytest.raises(InputError) as caught:
         read_dataset(adapted)
     assert str(caught.value) == (
-        f"{adapted}: sample 000000 was made from a sample that is not in {native} any more. "
-        "Translate it again."
+        f"{adapted}: the source of sample 000000 is not in {native}. Translate it again."
     )
 
 
@@ -86,8 +85,8 @@ def test_parents_that_lead_back_are_told(native, adapted, tiny):
         read_dataset(native)
 
 
-AGAIN = "Generate the data set again."
-RESUME = "Run its command again with --resume: it makes damaged shards anew."
+AGAIN = "Generate the dataset again."
+RESUME = "Run its command again with --resume to replace damaged shards."
 
 
 @pytest.mark.parametrize(
@@ -139,7 +138,7 @@ def without(key):
         ),
         (
             lambda line: line | {"files": {"rgb/a.jpg": "0", "raw/a.png": "0"}},
-            f"sample 000000: nothing tells the format of its raw. {AGAIN}",
+            f"sample 000000: the format of its raw image is missing. {AGAIN}",
         ),
         (
             lambda line: (
@@ -151,7 +150,7 @@ def without(key):
             lambda line: line | {"name": "/etc/a"},
             f"sample /etc/a: '/etc/a' lies outside the shard. {AGAIN}",
         ),
-        (lambda line: line | {"files": {}}, f"sample 000000: it has no picture. {AGAIN}"),
+        (lambda line: line | {"files": {}}, f"sample 000000: it has no image. {AGAIN}"),
         (
             lambda line: line | {"objects": [line["objects"][0] | {"category": "squaer"}]},
             "sample 000000: unknown category 'squaer'. Did you mean 'square'? "
@@ -184,7 +183,7 @@ def test_a_line_that_is_no_table_is_told(native, text, problem):
 
 def test_a_data_set_without_samples_is_told(native):
     shutil.rmtree(native / "shards")
-    with pytest.raises(InputError, match=r"holds no samples\. Run its command again with --resume"):
+    with pytest.raises(InputError, match=r"the dataset has no samples\. Run its command again with --resume"):
         read_dataset(native)
 
 
@@ -297,7 +296,7 @@ def test_what_json_has_no_word_for_is_refused(native, tiny, word):
     tiny.edit_lines(path, with_first("visible_fraction", float(word)))
     with pytest.raises(InputError) as caught:
         read_dataset(native)
-    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is no number). {RESUME}"
+    assert str(caught.value) == f"{path}: line 1 is not JSON ({word} is not a number). {RESUME}"
 
 
 def test_a_negative_area_is_refused(native, tiny):
@@ -313,8 +312,7 @@ def test_a_torn_image_is_refused_before_it_is_decoded(native):
     with pytest.raises(InputError) as caught:
         read_dataset(native)
     assert str(caught.value) == (
-        f"{image}: has {len(data) - 1} bytes, not {len(data)}. Run its command again with --resume: "
-        "it makes damaged shards anew."
+        f"{image}: has {len(data) - 1} bytes, not {len(data)}. Run its command again with --resume to replace damaged shards."
     )
     image.unlink()
     with pytest.raises(InputError, match=r"rgb/00000\d\.\w+: is missing\. Run its command again"):

@@ -426,8 +426,7 @@ def test_splits_that_share_an_image_with_the_test_are_refused(tmp_path, name):
     with pytest.raises(InputError) as caught:
         split_real_images(tmp_path)
     assert str(caught.value) == (
-        f"{path}: image other/2.png is in test too: what is scored must not be learned from. "
-        "Keep it in one of them."
+        f"{path}: image other/2.png is in test too; test images must not be used for training. Keep it in one of them."
     )
 
 
@@ -438,9 +437,7 @@ def test_an_incomplete_pair_is_refused(tmp_path, present):
     with pytest.raises(InputError) as caught:
         split_real_images(tmp_path)
     assert str(caught.value) == (
-        f"{tmp_path}: captures need test.json and style.json or train.json in their folder (COCO "
-        "detection files), or such parts in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or name one COCO "
-        "file, of which half is then style only."
+        f"{tmp_path}: real images need the splits test and style or train, as COCO files (test.json) or in the layout of YOLO, VOC, BOP, KITTI or WebDataset. Add them, or give one COCO file, which is split in half."
     )
 
 
@@ -490,7 +487,7 @@ def test_what_is_scored_needs_labels(tmp_path, pair):
     with pytest.raises(InputError) as caught:
         split_real_images(tmp_path if pair else path)
     assert str(caught.value) == (
-        f"{path}: its images have no labels, so nothing can be scored. Label them."
+        f"{path}: its images have no labels to evaluate against. Label them."
     )
 
 

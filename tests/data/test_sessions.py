@@ -94,9 +94,9 @@ BAD_TABLES = [
     ("", "has no column 'image'. Allowed: "),
     ("image,dya\n" + ROWS, "has no column 'day'. Did you mean 'dya'? Allowed: dya, image"),
     ("photo,day\n" + ROWS, "has no column 'image'. Allowed: day, photo"),
-    ("image,day\n" + ROWS.replace(",x", ",", 1), f"says no day of image {NAMES[0]}. Fill it in."),
-    ("image,day\n" + ROWS + NAMES[0] + ",y\n", f"says day x and y of image {NAMES[0]}. Leave one."),
-    ("image,day\n" + NAMES[0] + ",x\n", f"has no row of 3 of 4 images, as {NAMES[1]}. Add it."),
+    ("image,day\n" + ROWS.replace(",x", ",", 1), f"day of image {NAMES[0]} is empty. Fill it in."),
+    ("image,day\n" + ROWS + NAMES[0] + ",y\n", f"image {NAMES[0]} has two values of day: x and y. Keep one."),
+    ("image,day\n" + NAMES[0] + ",x\n", f"3 of 4 images have no row (first: {NAMES[1]}). Add them."),
 ]
 
 
@@ -114,8 +114,7 @@ def test_a_rule_that_is_none_is_refused(tmp_path, rule):
     with pytest.raises(UsageError) as caught:
         told(photos(tmp_path), rule)
     assert str(caught.value) == (
-        f"--sessions {rule}: give folder, FILE.csv:COLUMN, or the minutes of the longest pause within a "
-        "session, above 0."
+        f"--sessions {rule} is invalid. Allowed: folder, FILE.csv:COLUMN, or the longest pause within a session in minutes, above 0."
     )
 
 
@@ -124,8 +123,7 @@ def test_a_photo_of_unknown_time_is_refused(tmp_path, name):
     with pytest.raises(InputError) as caught:
         told(photos(tmp_path, (*NAMES, name)), "30")
     assert str(caught.value) == (
-        f"{tmp_path / name}: neither its EXIF nor its name tells when it was taken. Tell sessions by "
-        "folder or by a table: --sessions folder, or FILE.csv:COLUMN."
+        f"{tmp_path / name}: neither EXIF nor file name holds the capture time. Define sessions by folder or table: --sessions folder, or FILE.csv:COLUMN."
     )
 
 
@@ -139,8 +137,7 @@ def test_half_of_the_sessions_are_style_and_never_scored(tmp_path):
     with pytest.raises(InputError) as caught:
         split_real_images(path, session_rule="2000")
     assert str(caught.value) == (
-        f"{path}: its photos are all of one session, which cannot be both learned from and scored. Add "
-        "another, or leave --sessions out."
+        f"{path}: all photos are of one session, which cannot be split in half. Add another session, or omit --sessions."
     )
 
 

@@ -70,8 +70,8 @@ def test_one_part_is_everything(many):
 @pytest.mark.parametrize(
     ("shares", "problem"),
     [
-        ({"a": 0.5, "b": 0.6}, "shares a=0.5, b=0.6: each must be above 0, and together they must be 1."),
-        ({"a": 1.5, "b": -0.5}, "shares a=1.5, b=-0.5: each must be above 0, and together they must be 1."),
+        ({"a": 0.5, "b": 0.6}, "fractions a=0.5, b=0.6 are invalid. Each must be above 0, and their sum 1."),
+        ({"a": 1.5, "b": -0.5}, "fractions a=1.5, b=-0.5 are invalid. Each must be above 0, and their sum 1."),
         ({"a": 0.99, "b": 0.01}, "{root} has 20 scenes, too few for b=0.01."),
     ],
 )  # fmt: skip
@@ -121,7 +121,7 @@ def test_categories_are_united_and_folders_of_one_name_numbered(native):
 def test_one_is_left_alone_and_none_is_refused(native):
     one = read_dataset(native)
     assert merge_datasets([one]) is one
-    with pytest.raises(UsageError, match="no data set to merge"):
+    with pytest.raises(UsageError, match="no dataset to merge"):
         merge_datasets([])
 
 

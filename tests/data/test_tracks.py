@@ -41,7 +41,7 @@ def test_no_points_come_back_too(tmp_path):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (WHOLE | {"visible": [True]}, "lists of [1, 3] points, not of one length. "),
+        (WHOLE | {"visible": [True]}, "lists have different lengths: [1, 3]. "),
         ({k: v for k, v in WHOLE.items() if k != "pixel"}, "pixel is missing. "),
         (WHOLE | {"instance_id": [1, "a", 3]}, "instance_id[1]: Input should be a valid integer"),
         (WHOLE | {"point_m": [[1.0, 2.0]] * 3}, "point_m[0][2] is missing. "),

@@ -96,7 +96,7 @@ def test_resume_refuses_another_recipe_and_names_the_difference(native, tiny, ch
     with pytest.raises(OutputError) as caught:
         prepare_folder(native, tiny.header(**changes), resume=True, overwrite=False)
     assert str(caught.value) == (
-        f"{native}: holds another data set: {difference}. Choose another --out or add --overwrite."
+        f"{native}: holds another dataset: {difference}. Choose another --out or add --overwrite."
     )
     assert content(native) == before
 
@@ -131,7 +131,7 @@ def test_a_folder_of_other_things_is_never_touched(tmp_path, tiny, choice, stran
     with pytest.raises(OutputError) as caught:
         prepare_folder(folder, tiny.header(), **{"resume": False, "overwrite": False} | choice)
     assert str(caught.value) == (
-        f"{folder}: contains '{stranger}', which is not part of a data set. Choose another --out."
+        f"{folder}: contains '{stranger}', which is not part of a dataset. Choose another --out."
     )
     assert content(folder) == {f"{stranger}/precious": hashlib.sha256(b"mine").hexdigest()}
 
@@ -140,7 +140,7 @@ def test_overwrite_refuses_a_stranger_inside_a_data_set(native, tiny):
     (native / "photo.jpg").write_bytes(b"mine")
     before = content(native)
     with pytest.raises(
-        OutputError, match=r"contains 'photo\.jpg', which is not part of a data set"
+        OutputError, match=r"contains 'photo\.jpg', which is not part of a dataset"
     ):
         prepare_folder(native, tiny.header(), resume=False, overwrite=True)
     assert content(native) == before
@@ -240,5 +240,5 @@ def test_json_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_what_is_no_json_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="set does not go into JSON"):
+    with pytest.raises(TypeError, match="set cannot be encoded as JSON"):
         write_json(tmp_path / "facts.json", {"a": {1}})

@@ -259,7 +259,7 @@ def test_published_translations_are_all_kept(work, captures, tmp_path, tuned_arm
     assert [s.name for s in after] == [s.name for s in before]
     assert [s.objects for s in after] == [s.objects for s in before]
     assert {s.rgb.parent.name for s in after} == {"rejected"}
-    with pytest.raises(InputError, match="the data set holds no samples"):
+    with pytest.raises(InputError, match="the dataset has no samples"):
         read_dataset(work / "cut")
 
 

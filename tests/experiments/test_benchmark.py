@@ -59,7 +59,7 @@ def test_categories_match_by_name(coco):
             for s in captures.samples
         ),
     )  # fmt: skip
-    with pytest.raises(InputError, match=r"category 'one' is not one of those told apart: 1, 2"):
+    with pytest.raises(InputError, match=r"the detector has no category 'one', only 1, 2"):
         LabelMapping(captures.categories).apply(named)
     above = replace(captures, categories=("dice", *captures.categories))  # of no object
     assert LabelMapping(captures.categories).apply(above) == captures

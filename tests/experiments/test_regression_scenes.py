@@ -315,7 +315,7 @@ def test_scenes_with_files_need_their_recipe(things, tmp_path):
 def test_bad_samples_are_refused(sim, kept, tmp_path):
     for sample, options, message in (
         (sim / "000009", {}, "no sample '000009'. Did you mean '000003'? Allowed: 000000, "),
-        (tmp_path / "000000", {}, "no data set: there is no dataset.json in it."),
+        (tmp_path / "000000", {}, "not a dataset: it has no dataset.json."),
         (sim / "000000", {"name": "../x"}, "--name ../x: must be a plain name without folders."),
         (sim / "000003", {}, "sim-000003.json: already exists. Choose another --name."),
     ):

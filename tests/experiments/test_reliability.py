@@ -139,7 +139,7 @@ def test_development_images_in_training_are_refused(sim, coco, tmp_path, capsys)
     flags = ["--data", str(sim.root), "--validation", str(coco), "--out", str(out)]
     assert main(["train", "dice", *flags]) == 1
     said = capsys.readouterr().err
-    assert f"image {first} is trained on too, as {sim.samples[0].name}: " in said
+    assert f"image {first} is a training image too, as {sim.samples[0].name}. " in said
     assert not out.exists()
 
 

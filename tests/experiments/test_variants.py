@@ -242,7 +242,7 @@ BAD = [
         "--variants: no variant or group 'real-7'. Did you mean 'real-5'?",
     ),
     (["--steps", "0"], "steps must be 1 or more, not 0"),
-    (["--sessions", "day"], "--sessions day: give folder, FILE.csv:COLUMN, or the minutes of the"),
+    (["--sessions", "day"], "--sessions day is invalid. Allowed: folder, FILE.csv:COLUMN, or the"),
     (["--device", "gpu"], "--device gpu is unknown. Allowed: cpu, cuda, cuda:0"),
     (["--map", "one"], "--map one: give two category names as REAL=SIM."),
 ]

@@ -171,43 +171,39 @@ def test_a_fine_table_of_a_measured_lens_is_near_it():
 REFUSED = [
     (
         TURNING, "project", [[1.0, 0.0, -1.0]],
-        "point (1, 0, -1) lies 135.0 degrees off the axis of KannalaBrandt(fx_px=300.0, "
+        "point (1, 0, -1) is 135.0 degrees off the axis of KannalaBrandt(fx_px=300.0, "
         "fy_px=300.0, cx_px=320.0, cy_px=240.0, k1=-0.1, k2=0.0, k3=0.0, k4=0.0, "
-        "kind='kannala_brandt'): the distortion folds back 104.6 degrees off the axis. Leave out "
-        "what the lens does not see.",
+        "kind='kannala_brandt'): the distortion folds back 104.6 degrees off the axis. Remove points outside the field of view.",
     ),
     (
         TURNING, "unproject", [[320.0, 700.0]],
-        "pixel (320.0, 700.0) lies outside the domain of KannalaBrandt(fx_px=300.0, fy_px=300.0, "
+        "pixel (320.0, 700.0) is outside the domain of KannalaBrandt(fx_px=300.0, fy_px=300.0, "
         "cx_px=320.0, cy_px=240.0, k1=-0.1, k2=0.0, k3=0.0, k4=0.0, kind='kannala_brandt'): the "
-        "distortion folds back 104.6 degrees off the axis. Use a smaller image or a lens "
-        "that bends less.",
+        "distortion folds back 104.6 degrees off the axis. Use a smaller image or a lens with less distortion.",
     ),
     (
         EQUIDISTANT, "unproject", [[319.5, 239.5], [1000.0, 239.5]],
-        "pixel (1000.0, 239.5) lies outside the domain of KannalaBrandt(fx_px=200.0, fy_px=200.0, "
-        "cx_px=319.5, cy_px=239.5, k1=0.0, k2=0.0, k3=0.0, k4=0.0, kind='kannala_brandt'): it sees "
-        "up to 180.0 degrees off the axis, right behind the camera. Use a smaller image or a lens "
-        "that bends less.",
+        "pixel (1000.0, 239.5) is outside the domain of KannalaBrandt(fx_px=200.0, fy_px=200.0, "
+        "cx_px=319.5, cy_px=239.5, k1=0.0, k2=0.0, k3=0.0, k4=0.0, kind='kannala_brandt'): it covers 180.0 degrees off the axis. Use a smaller image or a lens with less distortion.",
     ),
     (
         EQUIDISTANT, "project", [[0.0, 0.0, -2.0]],
-        "point (0, 0, -2) lies 180.0 degrees off the axis of KannalaBrandt(fx_px=200.0, "
+        "point (0, 0, -2) is 180.0 degrees off the axis of KannalaBrandt(fx_px=200.0, "
         "fy_px=200.0, cx_px=319.5, cy_px=239.5, k1=0.0, k2=0.0, k3=0.0, k4=0.0, "
-        "kind='kannala_brandt'): it sees up to 180.0 degrees off the axis, right behind the camera. "
-        "Leave out what the lens does not see.",
+        "kind='kannala_brandt'): it covers 180.0 degrees off the axis. "
+        "Remove points outside the field of view.",
     ),
     (
         SHORT, "unproject", [[820.5, 240.0]],
-        "pixel (820.5, 240.0) lies outside the domain of RadialTable(cx_px=320.0, cy_px=240.0, 4 "
+        "pixel (820.5, 240.0) is outside the domain of RadialTable(cx_px=320.0, cy_px=240.0, 4 "
         "entries): its table ends 91.7 degrees off the axis, 500.0 px from the principal point. Use "
-        "a smaller image or a lens that bends less.",
+        "a smaller image or a lens with less distortion.",
     ),
     (
         SHORT, "project", [[0.0, 1.0, -1.0]],
-        "point (0, 1, -1) lies 135.0 degrees off the axis of RadialTable(cx_px=320.0, cy_px=240.0, "
+        "point (0, 1, -1) is 135.0 degrees off the axis of RadialTable(cx_px=320.0, cy_px=240.0, "
         "4 entries): its table ends 91.7 degrees off the axis, 500.0 px from the principal point. "
-        "Leave out what the lens does not see.",
+        "Remove points outside the field of view.",
     ),
 ]  # fmt: skip
 
@@ -230,26 +226,24 @@ def test_the_edge_itself_is_seen():
 NO_TABLES = [
     (
         (0.0, 1.0), (0.0,),
-        "a radial table of 2 angles_rad and 1 radii_px. It takes equally many of both, at least 2.",
+        "a radial table has 2 angles_rad and 1 radii_px. It needs equal numbers of both, at least 2.",
     ),
     (
         (0.0,), (0.0,),
-        "a radial table of 1 angles_rad and 1 radii_px. It takes equally many of both, at least 2.",
+        "a radial table has 1 angles_rad and 1 radii_px. It needs equal numbers of both, at least 2.",
     ),
-    ((0.1, 1.0), (0.0, 9.0), "angles_rad of a radial table starts at 0.1. It starts at 0."),
+    ((0.1, 1.0), (0.0, 9.0), "angles_rad of a radial table starts at 0.1. It must start at 0."),
     (
         (0.0, 1.0, 2.0), (0.0, 9.0, 9.0),
-        "radii_px of a radial table goes from 9.0 to 9.0. Every entry lies above the one before. "
-        "Sort the table and take out what it holds twice.",
+        "radii_px of a radial table goes from 9.0 to 9.0. It must be strictly increasing. Sort the table and remove duplicates.",
     ),
     (
         (0.0, 1.0), (0.0, math.nan),
-        "radii_px of a radial table goes from 0.0 to nan. Every entry lies above the one before. "
-        "Sort the table and take out what it holds twice.",
+        "radii_px of a radial table goes from 0.0 to nan. It must be strictly increasing. Sort the table and remove duplicates.",
     ),
     (
         (0.0, 3.2), (0.0, 9.0),
-        "angles_rad of a radial table ends at 3.2, above pi. State angles off the axis, in radians.",
+        "angles_rad of a radial table ends at 3.2, above pi. Give angles off the axis, in radians.",
     ),
 ]  # fmt: skip
 

@@ -47,10 +47,10 @@ def test_a_lens_without_a_kind_is_that_of_data_sets_before_there_were_kinds():
     ("change", "text"),
     [
         ({"kind": "omni"}, "Input tag 'omni' found using _get_kind() does not match any of the"),
-        ({"fx_px": 0.0}, "fx_px of a lens is 0.0. It takes a number above 0."),
-        ({"fy_px": -3.0}, "fy_px of a lens is -3.0. It takes a number above 0."),
+        ({"fx_px": 0.0}, "fx_px of a lens is 0.0. It must be above 0."),
+        ({"fy_px": -3.0}, "fy_px of a lens is -3.0. It must be above 0."),
         ({"k1": "much"}, "Input should be a valid number"),
-        ({"k6": math.inf}, "k6 of a lens is inf. It takes a finite number."),
+        ({"k6": math.inf}, "k6 of a lens is inf. It must be finite."),
     ],
 )
 def test_what_is_no_lens_is_refused(change, text):
@@ -61,7 +61,7 @@ def test_what_is_no_lens_is_refused(change, text):
 
 
 def test_numbers_that_no_lens_has_are_refused_in_python_too():
-    with pytest.raises(LensError, match=r"^cx_px of a lens is nan\. It takes a finite number\.$"):
+    with pytest.raises(LensError, match=r"^cx_px of a lens is nan. It must be finite.$"):
         BrownConrady(500.0, 500.0, math.nan, 240.0)
 
 

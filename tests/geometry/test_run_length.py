@@ -36,7 +36,7 @@ def test_pycocotools_reads_its_json(name):
 
 @pytest.mark.parametrize("counts", ["", "zzzz", "0", "R", "é"])
 def test_broken_runs_are_refused(counts):
-    with pytest.raises(UsageError, match=r"^run lengths that make no mask "):
+    with pytest.raises(UsageError, match=r"^invalid run lengths "):
         RleMask((6, 7), counts).decode()
     assert not RleMask((6, 7), counts).is_valid()
 

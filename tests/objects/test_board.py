@@ -131,14 +131,12 @@ def test_dictionaries_have_as_many_markers_as_opencv_s():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"columns": 6}, "a chessboard of 6 x 6 squares looks the same after half a turn, so that its "
-         "corners have no names. Make one number even and the other odd."),
-        ({"columns": 2}, "a board of chessboard has 2 x 6 squares. It takes 3 to 64 both ways."),
+        ({"columns": 6}, "a chessboard of 6 x 6 squares is symmetric, so its corners are ambiguous. Make one number even and the other odd."),
+        ({"columns": 2}, "a board of chessboard has 2 x 6 squares. Allowed: 3 to 64 both ways."),
         ({"pattern": "charuco", "columns": 20, "rows": 30},
-         "a board of 20 x 30 squares needs 300 markers, and 4x4_50 has 50."),
-        ({"square_m": 0.0}, "square_m of a board is 0.0. It takes finite sizes above 0."),
-        ({"marker_share": 1.5}, "markers of 4x4_50 take 1.5 of their squares. Allowed: up to 1, of "
-         f"{', '.join(MARKER_COUNTS)}."),
+         "a board of 20 x 30 squares needs 300 markers, but 4x4_50 has 50."),
+        ({"square_m": 0.0}, "square_m of a board is 0.0. Sizes must be finite and above 0."),
+        ({"marker_share": 1.5}, f"marker_share is 1.5 and dictionary is 4x4_50. Allowed: up to 1, and {', '.join(MARKER_COUNTS)}."),
     ],
 )  # fmt: skip
 def test_boards_that_cannot_be_are_refused(changes, message):

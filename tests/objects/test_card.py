@@ -98,8 +98,8 @@ def test_blocks_are_labelled_by_their_category(make):
     [
         (lambda: card("1H"), "there is no card '1H'. "),
         (lambda: Card("AS", SIZE, 0.03, BLUE), "corners of 0.03 m do not fit a card of "),
-        (lambda: Block((0.1, 0.1, 0.1), 0.5, "red"), "rounding of a block is 0.5. It takes 0 to below 0.5."),
-        (lambda: Block((0.1, 0.0, 0.1), 0.1, "red"), "size_m of a block is (0.1, 0.0, 0.1). It takes "),
+        (lambda: Block((0.1, 0.1, 0.1), 0.5, "red"), "rounding of a block is 0.5. Allowed: 0 to below 0.5."),
+        (lambda: Block((0.1, 0.0, 0.1), 0.1, "red"), "size_m of a block is (0.1, 0.0, 0.1). Sizes must be "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(make_asset, message):

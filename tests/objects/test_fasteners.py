@@ -151,12 +151,12 @@ def test_hexagons_have_their_area():
 @pytest.mark.parametrize(
     ("make_asset", "message"),
     [
-        (lambda: replace(BOLT, pitch_m=0.0), "pitch_m of a bolt is 0.0. It takes finite sizes above 0."),
-        (lambda: replace(BOLT, head_m=0.006), "a bolt for a thread of 0.006 m is 0.006 m across. It takes 1.2 to 4 times"),
-        (lambda: replace(NUT, across_m=0.03), "a nut for a thread of 0.006 m is 0.03 m across. It takes "),
-        (lambda: replace(BOLT, threaded=1.5), "a thread of 0.001 m takes 1.5 of 0.03 m. It takes up to all of it, and 80 turns."),
-        (lambda: replace(BOLT, pitch_m=0.0002), "a thread of 0.0002 m takes 0.7 of 0.03 m. It takes up to all of it, and 80 turns."),
-        (lambda: replace(NUT, pitch_m=0.004), "a thread of 0.006 m has a pitch of 0.004 m. It takes up to half of the first."),
+        (lambda: replace(BOLT, pitch_m=0.0), "pitch_m of a bolt is 0.0. Sizes must be finite and above 0."),
+        (lambda: replace(BOLT, head_m=0.006), "a bolt for a thread of 0.006 m is 0.006 m across flats. Allowed: 1.2 to 4 times"),
+        (lambda: replace(NUT, across_m=0.03), "a nut for a thread of 0.006 m is 0.03 m across flats. Allowed: "),
+        (lambda: replace(BOLT, threaded=1.5), "a thread with a pitch of 0.001 m covers 1.5 of 0.03 m. Allowed: up to 1, and 80 turns."),
+        (lambda: replace(BOLT, pitch_m=0.0002), "a thread with a pitch of 0.0002 m covers 0.7 of 0.03 m. Allowed: up to 1, and 80 turns."),
+        (lambda: replace(NUT, pitch_m=0.004), "a thread of 0.006 m has a pitch of 0.004 m. Allowed: up to half of the diameter."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(make_asset, message):

@@ -141,11 +141,11 @@ def test_sheets_are_written_on_both_sides(make):
 @pytest.mark.parametrize(
     ("make_asset", "message"),
     [
-        (lambda: Strand(((0.0, 0.0, 0.0),), (1.0,)), "a strand has 1 points and 1 radii. It takes as many of both, 2 to 1024."),
+        (lambda: Strand(((0.0, 0.0, 0.0),), (1.0,)), "a strand has 1 points and 1 radii. It needs equal numbers of both, 2 to 1024."),
         (lambda: Strand(BAR.points_m, (1.0,)), "a strand has 2 points and 1 radii."),
-        (lambda: Strand(BAR.points_m, (1.0, 0.0)), "a strand has a radius of 0.0 m. It takes radii above 0."),
-        (lambda: Strand((BAR.points_m[0],) * 2, (1.0, 1.0)), "two neighbouring points of a strand are the same, or none at all."),
-        (lambda: Tubes(()), "0 strands. It takes 1 to 64."),
+        (lambda: Strand(BAR.points_m, (1.0, 0.0)), "a strand has a radius of 0.0 m. Radii must be finite and above 0."),
+        (lambda: Strand((BAR.points_m[0],) * 2, (1.0, 1.0)), "two successive points of a strand are equal or not finite."),
+        (lambda: Tubes(()), "tubes have 0 strands. Allowed: 1 to 64."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(make_asset, message):

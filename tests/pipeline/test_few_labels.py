@@ -133,7 +133,7 @@ def test_categories_without_objects_are_reported(recipe, renamed, tmp_path, caps
         (
             {"1": "one"},
             True,
-            "category 'one' is not one of those told apart: 1, 2, 3, 4, 5, 6. Add --map one=NAME",
+            "the detector has no category 'one', only 1, 2, 3, 4, 5, 6. Add --map one=NAME",
         ),
     ],
 )

@@ -190,7 +190,7 @@ def test_gains_follow_light_with_sampled_lag(recipe, film, tmp_path):
         min(exposures),
         max(exposures),
     )
-    assert "Gains of films" in card.to_markdown()
+    assert "Gains of sequences" in card.to_markdown()
     answer = run_query(
         lagging, "SELECT frame_index, exposure_gain, red_gain FROM samples ORDER BY name"
     )
@@ -257,7 +257,7 @@ def test_broken_tracks_are_reported(copied):
     path = copied / "shards/000000/tracks/000000.json"
     path.write_text("{}")
     whats = [p.message for p in check_dataset(copied).problems if p.sample == "000000"]
-    assert f"{path}: instance_id is missing. Generate the data set again." in whats
+    assert f"{path}: instance_id is missing. Generate the dataset again." in whats
 
 
 def test_coverage_is_full_without_motion(film):

@@ -76,7 +76,7 @@ def test_killed_run_resumes_to_same_bytes(plain, tmp_path):
     assert child.wait() == -signal.SIGKILL
     assert list(root.glob("shards/*.part"))
     assert [problem.message for problem in check_dataset(root).problems] == [
-        "incomplete: 0 of 20 samples are there. Run its command again with --resume."
+        "incomplete: 0 of 20 samples exist. Run its command again with --resume."
     ]
     subprocess.run([*command, "--resume"], check=True, stderr=subprocess.DEVNULL)
     assert bytes_of(root) == bytes_of(plain)
@@ -224,7 +224,7 @@ def test_resume_accepts_added_categories(tmp_path):
         progress=lambda *_: None,
     )  # fmt: skip
     assert dataset.categories == more.categories
-    with pytest.raises(OutputError, match="holds another data set: categories is"):
+    with pytest.raises(OutputError, match="holds another dataset: categories is"):
         make(tmp_path / "d", count=4, resume=True)
 
 
@@ -235,7 +235,7 @@ def test_larger_count_extends_the_dataset(plain, tmp_path):
     assert bytes_of(tmp_path / "d") == bytes_of(plain)
     shutil.rmtree(tmp_path / "d/shards/000001")
     assert [problem.message for problem in check_dataset(tmp_path / "d").problems] == [
-        "incomplete: 16 of 20 samples are there. Run its command again with --resume."
+        "incomplete: 16 of 20 samples exist. Run its command again with --resume."
     ]
 
 
@@ -246,8 +246,8 @@ def test_one_sample_can_be_rendered_alone(plain):
     assert whole != simulate_scene(RECIPE, 1, 3)
 
 
-def test_other_seed_is_refused(plain):
-    with pytest.raises(OutputError, match=r"holds another data set: seed is 0, not 1\. "):
+def test_another_seed_is_refused(plain):
+    with pytest.raises(OutputError, match=r"holds another dataset: seed is 0, not 1\. "):
         generate(
             RECIPE, plain, count=4, seed=1, workers=1, resume=True, overwrite=False,
             progress=lambda *_: None,

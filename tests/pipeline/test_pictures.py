@@ -111,7 +111,7 @@ def test_changed_texture_is_refused(folder):
     texture = Texture("plain", facts.color, facts.color, 0.4, 0.0, 0.0, 0, facts.file)
     with pytest.raises(InputError, match="changed since it was imported"):
         make_color_sampler(texture)
-    with pytest.raises(ValueError, match=re.escape("'../../etc' is no SHA-256")):
+    with pytest.raises(ValueError, match=re.escape("'../../etc' is not a SHA-256 digest")):
         ImageFile("x.png", "../../etc")
 
 

@@ -115,7 +115,7 @@ def test_interrupted_translation_is_incomplete(reinhard, sim, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         apply(reinhard, sim, tmp_path / "adapted", progress=interrupt)
     assert [problem.message for problem in check_dataset(tmp_path / "adapted").problems] == [
-        "incomplete: 16 of 24 samples are there. Run its command again with --resume."
+        "incomplete: 16 of 24 samples exist. Run its command again with --resume."
     ]
     apply(reinhard, sim, tmp_path / "adapted", resume=True)
     assert check_dataset(tmp_path / "adapted").problems == ()
@@ -160,7 +160,7 @@ def test_used_run_folder_is_refused(reinhard, coco):
 def test_other_transfer_does_not_resume(reinhard, coco, sim, tmp_path):
     apply(reinhard, sim.take(4), tmp_path / "adapted")
     fit_plain_transfer(read_real_images(coco), "fourier", tmp_path / "fourier", overwrite=False)
-    with pytest.raises(OutputError, match="holds another data set: transfer_digest is"):
+    with pytest.raises(OutputError, match="holds another dataset: transfer_digest is"):
         apply(tmp_path / "fourier", sim.take(4), tmp_path / "adapted", resume=True)
 
 
@@ -330,7 +330,7 @@ def test_photos_with_changed_labels_do_not_resume(reinhard, coco, tmp_path, whic
     changed.write_text(json.dumps(tables))
     photos = read_real_images(changed).take(3)
     changed.unlink()
-    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+    with pytest.raises(OutputError, match="holds another dataset: labels_digest is"):
         apply(reinhard, photos, tmp_path / "set", resume=True)
 
 
@@ -379,7 +379,7 @@ def test_images_with_changed_channels_do_not_resume(reinhard, foreign, tmp_path,
     first, second, *_ = foreign["webdataset"].samples
     apply(reinhard, replace(foreign["webdataset"], samples=(first,)), tmp_path / "set")
     other = replace(first, **{what: getattr(second, what) if what == "channels" else None})
-    with pytest.raises(OutputError, match="holds another data set: labels_digest is"):
+    with pytest.raises(OutputError, match="holds another dataset: labels_digest is"):
         apply(
             reinhard,
             replace(foreign["webdataset"], samples=(other,)),

@@ -126,9 +126,9 @@ def test_images_without_information_are_refused(weights, coco, changed, tmp_path
     cases = [
         ((weights, photos), 1, "has no labels to score against"),
         ((knows, coco), 1, "was trained on image "),
-        ((weights, changed("other", _renamed)), 1, "category 'one' is not one of those told apart"),
+        ((weights, changed("other", _renamed)), 1, "the detector has no category 'one'"),
         ((weights, coco, photos), 1, f"{photos}: image "),
-        ((weights, changed("told", _labelled_by_itself)), 1, "a detector labelled image "),
+        ((weights, changed("told", _labelled_by_itself)), 1, "has pseudo-labels of a detector"),
         ((weights, coco, "--map", "1=one"), 2, "--map 1=one: "),
         (("dyce", coco), 2, "no weights 'dyce' ship"),
         ((weights, "--map", "1=1"), 2, "give labelled images after the weights."),

@@ -68,10 +68,10 @@ def test_what_was_rendered_passes(taken, name):
 
 
 FAULTS = {
-    "full everywhere": (np.ones_like, "is full along all its edge, which moves by"),
-    "its complement": (lambda c: 1 - c, "is not full, though no edge comes as near"),
-    "of a picture beside": (lambda c: np.roll(c, 25, 1), "is full along all its edge"),
-    "one grey": (lambda c: np.full_like(c, 0.6), "is not full, though no edge comes as near"),
+    "full everywhere": (np.ones_like, "is full along its whole edge, which moves by"),
+    "its complement": (lambda c: 1 - c, "is not full, although no edge passes them"),
+    "of a picture beside": (lambda c: np.roll(c, 25, 1), "is full along its whole edge"),
+    "one grey": (lambda c: np.full_like(c, 0.6), "is not full, although no edge passes them"),
 }  # fmt: skip
 
 

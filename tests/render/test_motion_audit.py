@@ -171,7 +171,7 @@ FAULTS = {
     "a flow of another interval": (lambda f: f.with_flow(scaled_flow), FLOW),
     "a flow of the pixel beside": (lambda f: f.with_flow(lambda v: np.roll(v, 3, 1)), FLOW),
     "y before x": (lambda f: f.with_flow(lambda v: v[..., [1, 0, 2]]), FLOW),
-    "hidden for seen": (lambda f: f.with_flow(exchanged), "that are seen are not in its mask"),
+    "hidden for seen": (lambda f: f.with_flow(exchanged), "visible points are not in its mask"),
     "the same picture again": (lambda f: f.but(other=f.sample), FLOW),
     "a pose moved there": (lambda f: f.but(other=with_objects(f.other, moved)), FLOW),
     "depth of another scale": (
@@ -180,7 +180,7 @@ FAULTS = {
     ),
     "a global shutter here": (
         lambda f: f.but(sample=with_moment(f.sample, row_s=0.0)),
-        "beside their pixels",
+        "from their pixels",
     ),
     "a global shutter there": (lambda f: f.but(other=with_moment(f.other, row_s=0.0)), FLOW),
     "rows from below": (
@@ -189,15 +189,15 @@ FAULTS = {
     ),
     "a camera said to be still": (
         lambda f: f.but(sample=with_moment(f.sample, twist=Twist())),
-        "beside their pixels",
+        "from their pixels",
     ),
     "objects said to be still": (
         lambda f: f.but(sample=with_objects(f.sample, lambda o: replace(o, twist=None))),
-        "beside their pixels",
+        "from their pixels",
     ),
     "a camera that stands elsewhere": (
         lambda f: f.but(other=with_moment(f.other, camera_pose=f.sample.frame_info.camera_pose)),
-        "of what has no label is what depth and the places of the camera have, of at least 25%",
+        "of unlabelled pixels matches depth and camera poses; at least 25% must",
     ),
     "tracks with y before x": (lambda f: f.but(points=turned(f.points)), "tracks are up to"),
     "tracks seen when hidden": (
@@ -254,5 +254,5 @@ def test_depth_is_rounded_and_what_is_near_moves_far():
 
     assert problems(0.0) == []
     assert problems(2.0) == [
-        "object 0 (category patch): flow_forward is up to 2.8 px off what its pose has"
+        "object 0 (category patch): flow_forward is up to 2.8 px from the projection of its pose"
     ]

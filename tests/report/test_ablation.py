@@ -84,7 +84,7 @@ def test_optional_keys_of_the_command(tmp_path, read_page):
     content = CONTENT | {
         "planned": ["plain", "real only", "randomized"],
         "not_run": [{"name": "real only", "reason": "no labelled photos"}],
-        "notes": ["20 of 50 test images look nearly like one that was learned from"],
+        "notes": ["20 of 50 test images nearly equal an image used for training"],
         "warnings": ["two variants used different data"],
         "equivalents": EQUIVALENTS,
         "comparisons": [same],
@@ -99,7 +99,7 @@ def test_optional_keys_of_the_command(tmp_path, read_page):
     assert re.search(r"plain\s+0\.300, off scale", text)  # it would press all others together
     assert sum("stroke-dasharray" in path for path in page.all("path")) == 1
     assert re.search(r"real only\s+no labelled photos\s+not run", text)
-    assert "20 of 50 test images look nearly like" in text
+    assert "20 of 50 test images nearly equal" in text
     assert "two variants used different data" in text
     assert re.search(r"randomized\s+worth 40 \[25, > 200\] real photos", text)
     assert re.search(r"more − randomized\s+AP50\s+unknown .* identical on every resample", text)

@@ -70,7 +70,7 @@ def test_origins_and_corners_move_with_the_links():
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 0.0), (-math.inf, 0.0), (0.0, math.nan)])
 def test_limits_are_finite_and_in_order(low, high):
-    with pytest.raises(SpecError, match=r"joint 'j' goes from .*It needs finite limits"):
+    with pytest.raises(SpecError, match=r"joint 'j' has limits .*They must be finite"):
         Joint("j", "revolute", 0, Pose(), low=low, high=high)
 
 

@@ -40,7 +40,7 @@ BAD = [
     (
         StructuredLight,
         {"window_px": 8},
-        "structured_light: window_px must be odd, so that it has a middle, not 8",
+        "structured_light: window_px must be odd, not 8",
     ),
     (
         StructuredLight,
@@ -77,12 +77,12 @@ BAD = [
     (
         ActiveStereo,
         {"window_px": 6},
-        "active_stereo: window_px must be odd, so that it has a middle, not 6",
+        "active_stereo: window_px must be odd, not 6",
     ),
     (
         ActiveStereo,
         {"projector_m": 0.06},
-        "active_stereo: the projector stands between the cameras, so projector_m must be 0 to "
+        "active_stereo: the projector is between the cameras, so projector_m must be 0 to "
         "baseline_m = 0.055, not 0.06",
     ),
     (

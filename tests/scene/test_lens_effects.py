@@ -31,7 +31,7 @@ BAD = [
     (lambda: Glare(veil=2.0), "glare: veil must be 0 to 1, not 2"),
     (
         lambda: Glare(veil=0.5, bloom=0.4, ghost=0.2),
-        "glare: veil, bloom and ghost are shares of the same light, together at most 1, not 1.1",
+        "glare: the sum of veil, bloom and ghost must be at most 1, not 1.1",
     ),
     (lambda: Dirt(0.1, 1.5), "dirt: loss must be 0 to 1, not 1.5"),
     (lambda: Droplets(10_000, 0.01), "droplets: count must be 0 to 200, not 10000"),

@@ -121,13 +121,13 @@ def test_corners_of_a_turned_face_turn_with_it():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"edge_m": 0.0}, "edge_m of a twistycube is 0.0. It takes finite sizes above 0."),
+        ({"edge_m": 0.0}, "edge_m of a twistycube is 0.0. Sizes must be finite and above 0."),
         ({"layers": 4}, "a twisty cube has 4 layers. Allowed: 2, 3."),
-        ({"moves": ("R", "X")}, "a twisty cube cannot take the move 'X'. It takes up to 1000 of U, U2, U', R"),
-        ({"moves": ("R",) * 1001}, "a twisty cube cannot take 1001 moves. It takes up to 1000 of U, U2, "),
-        ({"turned_rad": 0.8}, "a face is turned by 0.8 rad. It takes -pi / 4 to pi / 4; turn further by moves."),
-        ({"rounding": 0.0}, "cubelets with a rounding of 0.0 and stickers of 0.9 with corners of 0.3 cannot be. "),
-        ({"sticker": 1.1}, "cubelets with a rounding of 0.1 and stickers of 1.1 with corners of 0.3 cannot be. "),
+        ({"moves": ("R", "X")}, "a twisty cube has the move 'X'. Allowed: up to 1000 of U, U2, U', R"),
+        ({"moves": ("R",) * 1001}, "a twisty cube has 1001 moves. Allowed: up to 1000 of U, U2, "),
+        ({"turned_rad": 0.8}, "a face is turned by 0.8 rad. Allowed: -pi / 4 to pi / 4. Use moves for larger angles."),
+        ({"rounding": 0.0}, "rounding, sticker and sticker_corner are 0.0, 0.9 and 0.3. "),
+        ({"sticker": 1.1}, "rounding, sticker and sticker_corner are 0.1, 1.1 and 0.3. "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(changes, message):

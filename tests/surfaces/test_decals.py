@@ -313,8 +313,8 @@ def test_a_picture_that_changed_is_refused(body, quarters):
 
 
 BAD = [
-    ({"text": "na\u00efve"}, "a decal cannot say 'na\u00efve'. It takes up to 40 letters of ASCII."),
-    ({"width_m": 0.0}, "width_m of a decal is 0.0. It takes finite sizes above 0."),
+    ({"text": "na\u00efve"}, "the text 'na\u00efve' of a decal is invalid. Allowed: up to 40 printable ASCII characters."),
+    ({"width_m": 0.0}, "width_m of a decal is 0.0. Sizes must be finite and above 0."),
     ({"x": 1.5}, "a decal: x must be 0 to 1, not 1.5."),
     ({"wear": -1.0}, "a decal: wear must be 0 to 1, not -1."),
 ]  # fmt: skip
@@ -328,10 +328,10 @@ def test_what_cannot_be_is_refused(change, message):
 
 def test_bodies_without_sides_of_their_own_take_none(make, body):
     ball = make.body("ball", Sphere(0.02), (0.0, 0.0, 0.02))
-    message = "body 'ball', a sphere, has a decal on side 0. Sides that it has for them: 0."
+    message = "body 'ball', a sphere, has a decal on side 0. Number of its sides for decals: 0."
     with pytest.raises(SpecError, match=re.escape(message)):
         replace(ball, decals=(BLANK,))
-    message = "body 'tin', a tin, has a decal on side 1. Sides that it has for them: 1."
+    message = "body 'tin', a tin, has a decal on side 1. Number of its sides for decals: 1."
     with pytest.raises(SpecError, match=re.escape(message)):
         body("tin", replace(BLANK, side=1))
 

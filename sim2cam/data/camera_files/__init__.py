@@ -1,1 +1,1 @@
-"""Cameras in the files of calibration tools."""
+"""Readers and writers of camera calibration files."""

@@ -1,4 +1,4 @@
-"""COLMAP's ``cameras.txt``: one camera a line, with pixel centres at a half."""
+"""COLMAP's ``cameras.txt``, with pixel centres at half-integers."""
 
 from __future__ import annotations
 
@@ -24,34 +24,36 @@ _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], str]] = 
 }
 _PARAMETER_FIELDS = {"f": "fx_px", "fx": "fx_px", "fy": "fy_px", "cx": "cx_px", "cy": "cy_px"}
 _HEADER = "# CAMERA_ID, MODEL, WIDTH, HEIGHT, PARAMS[]"
-_PIXEL_CENTER_OFFSET = 0.5  # COLMAP's upper left pixel has its centre at (0.5, 0.5)
+_PIXEL_CENTER_OFFSET = 0.5  # COLMAP has the centre of the upper left pixel at (0.5, 0.5)
 
 
 def read_colmap(path: Path) -> tuple[Intrinsics, ...]:
-    """Return the cameras of a ``cameras.txt``, named by their number.
+    """Read the cameras of a ``cameras.txt``, named by their number.
 
     Raises:
-        InputError: a line is no camera, or of a model that no lens here is.
+        InputError: If a line is not a camera or its model is not supported.
     """
     lines = enumerate(read_text(path).splitlines(), start=1)
     texts = [(number, text.strip()) for number, text in lines]
-    found = [_parse_camera(path, number, text) for number, text in texts if text and text[0] != "#"]
-    if not found:
+    cameras = [
+        _parse_camera(path, number, text) for number, text in texts if text and text[0] != "#"
+    ]
+    if not cameras:
         raise InputError(path, "lists no camera. Check the path.")
-    return tuple(found)
+    return tuple(cameras)
 
 
 def write_colmap(path: Path, cameras: Sequence[Intrinsics]) -> None:
     """Write a ``cameras.txt``; cameras are numbered from 1.
 
     Raises:
-        OutputError: COLMAP has no model for a lens, or the file cannot be written.
+        OutputError: If COLMAP has no model for a lens or the file is not writable.
     """
     lines = [_HEADER]
     for number, camera in enumerate(cameras, start=1):
-        model, numbers = _select_model(path, camera)
-        texts = " ".join(repr(value) for value in numbers)
-        lines.append(f"{number} {model} {camera.width} {camera.height} {texts}")
+        model, values = _select_model(path, camera)
+        text = " ".join(repr(parameter) for parameter in values)
+        lines.append(f"{number} {model} {camera.width} {camera.height} {text}")
     write_atomic(path, ("\n".join(lines) + "\n").encode())
 
 
@@ -61,8 +63,7 @@ def _parse_camera(path: Path, line_number: int, text: str) -> Intrinsics:
     if model not in _MODELS:
         raise InputError(
             path,
-            f"line {line_number}: model '{model}' is none of the lenses here, which are "
-            f"{', '.join(_MODELS)}. Estimate one of them.",
+            f"line {line_number}: model '{model}' is not supported. Allowed: {', '.join(_MODELS)}.",
         )
     kind, params = _MODELS[model]
     keys = ["WIDTH", "HEIGHT", *params.split()]
@@ -73,20 +74,18 @@ def _parse_camera(path: Path, line_number: int, text: str) -> Intrinsics:
         )
     width, height, *values = numbers
     if min(width, height) < 1 or width % 1 or height % 1:
-        raise InputError(
-            path, f"line {line_number}: {width:g} x {height:g} is no size of a picture."
-        )
-    named = {
+        raise InputError(path, f"line {line_number}: {width:g} x {height:g} is not an image size.")
+    parameters = {
         _PARAMETER_FIELDS.get(key, key): value for key, value in zip(keys[2:], values, strict=True)
     }
-    named.setdefault("fy_px", named["fx_px"])
-    named |= {key: named[key] - _PIXEL_CENTER_OFFSET for key in ("cx_px", "cy_px")}
-    lens = CalibrationTable(path, {}, f"line {line_number}.").build_lens(kind, **named)
+    parameters.setdefault("fy_px", parameters["fx_px"])
+    parameters |= {key: parameters[key] - _PIXEL_CENTER_OFFSET for key in ("cx_px", "cy_px")}
+    lens = CalibrationTable(path, {}, f"line {line_number}.").build_lens(kind, **parameters)
     return Intrinsics(name, int(width), int(height), lens)
 
 
 def _select_model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
-    """Return the smallest model that holds a lens, and its numbers."""
+    """Return the smallest COLMAP model of a lens, and its parameters."""
     lens: Lens = camera.lens
     match lens:
         case KannalaBrandt():
@@ -103,6 +102,6 @@ def _select_model(path: Path, camera: Intrinsics) -> tuple[str, list[float]]:
                 f"COLMAP has no model for a {lens.kind} lens, which camera '{camera.name}' has.",
             )
     names = _MODELS[model][1].split()
-    numbers = [float(getattr(lens, _PARAMETER_FIELDS.get(name, name), 0.0)) for name in names]
-    numbers[2:4] = (number + _PIXEL_CENTER_OFFSET for number in numbers[2:4])
-    return model, numbers
+    values = [float(getattr(lens, _PARAMETER_FIELDS.get(name, name), 0.0)) for name in names]
+    values[2:4] = (value + _PIXEL_CENTER_OFFSET for value in values[2:4])
+    return model, values

@@ -1,4 +1,4 @@
-"""Intrinsics: what a calibration knows of a camera."""
+"""Camera intrinsics of a calibration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sim2cam.geometry.lens import Lens
 
 @dataclass(frozen=True)
 class Intrinsics:
-    """A calibrated camera, without its pose.
+    """A calibrated camera without its pose.
 
     Attributes:
-        name: what its file calls it; empty where it has no name.
-        width, height: of its pictures, pixels.
-        lens: pixels have integers at their centres, whatever the file says.
+        name: Name in the file; empty without one.
+        width, height: Image size in pixels.
+        lens: Lens model, with integer pixel centres for every file format.
     """
 
     name: str

@@ -16,30 +16,30 @@ from sim2cam.files import write_atomic
 from sim2cam.geometry.lens import BrownConrady, KannalaBrandt
 
 _COEFFICIENT_COUNTS = {"none": 0, "radtan": 4, "equi": 4, "equidistant": 4}
-"""Coefficients of each model."""
+"""Number of coefficients by distortion model."""
 
 
 def read_kalibr(path: Path) -> tuple[Intrinsics, ...]:
-    """Return the cameras of a chain, in its order; where they stand to one another is not read.
+    """Read the cameras of a chain in order; extrinsics are not read.
 
     Raises:
-        InputError: there is none, a value is missing or wrong, or of a model no lens here is.
+        InputError: If there is no camera, a value is missing or invalid, or the model is not supported.
     """
-    whole = read_yaml(path)
-    names = [key for key in whole.values if re.fullmatch(r"cam\d+", str(key))]
+    table = read_yaml(path)
+    names = [key for key in table.values if re.fullmatch(r"cam\d+", str(key))]
     if not names:
-        raise InputError(path, "holds no camera cam0. Check the path.")
+        raise InputError(path, "has no camera cam0. Check the path.")
     return tuple(
-        _parse_camera(whole.get_table(name), name)
-        for name in sorted(names, key=lambda n: int(n[3:]))
+        _parse_camera(table.get_table(name), name)
+        for name in sorted(names, key=lambda name: int(name[3:]))
     )
 
 
 def write_kalibr(path: Path, cameras: Sequence[Intrinsics]) -> None:
-    """Write a chain of cam0, cam1, ..., without poses.
+    """Write a chain of cam0, cam1, ..., without extrinsics.
 
     Raises:
-        OutputError: Kalibr has no model for a lens, or the file cannot be written.
+        OutputError: If Kalibr has no model for a lens or the file is not writable.
     """
     tables = {f"cam{i}": _build_camera_table(path, camera) for i, camera in enumerate(cameras)}
     text = yaml.safe_dump(tables, sort_keys=False, default_flow_style=None)
@@ -55,7 +55,7 @@ def _parse_camera(table: CalibrationTable, name: str) -> Intrinsics:
     width, height = table.get_numbers("resolution", [2])
     if min(width, height) < 1 or width % 1 or height % 1:
         raise table.make_error(
-            "resolution", table.get_value("resolution"), "It is width and height in pixels"
+            "resolution", table.get_value("resolution"), "It must be width and height in pixels"
         )
     kind = BrownConrady if model in ("none", "radtan") else KannalaBrandt
     return Intrinsics(name, int(width), int(height), table.build_lens(kind, *matrix, *coefficients))

@@ -1,4 +1,4 @@
-"""OpenCV's FileStorage YAML, with the names that its calibration programs write."""
+"""OpenCV's FileStorage YAML, with the keys of OpenCV's calibration programs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from sim2cam.geometry.lens import (
 )
 
 _MODELS = {4: BrownConrady, 5: BrownConrady, 8: Rational, 12: ThinPrism, 14: ThinPrism}
-"""By the number of coefficients; the last two of 14 tilt the sensor."""
+"""Lens by number of coefficients; the last two of 14 tilt the sensor."""
 _MAX_COEFFICIENTS = 12
 
 
 def read_opencv(path: Path) -> Intrinsics:
-    """Return the camera of a file; it is a fisheye where ``fisheye_model`` is 1.
+    """Read the camera of a file; it is a fisheye camera if ``fisheye_model`` is 1.
 
     Raises:
-        InputError: a value is missing or wrong, or the sensor is tilted.
+        InputError: If a value is missing or invalid or the sensor is tilted.
     """
     table = read_yaml(path)
     matrix = table.get_camera_matrix("camera_matrix")
@@ -38,10 +38,10 @@ def read_opencv(path: Path) -> Intrinsics:
 
 
 def write_opencv(path: Path, camera: Intrinsics) -> None:
-    """Write a camera as ``cv2.FileStorage`` reads it.
+    """Write a camera for ``cv2.FileStorage``.
 
     Raises:
-        OutputError: OpenCV has no model for the lens, or the file cannot be written.
+        OutputError: If OpenCV has no model for the lens or the file is not writable.
     """
     lens = camera.lens
     if isinstance(lens, RadialTable):
@@ -58,15 +58,19 @@ def write_opencv(path: Path, camera: Intrinsics) -> None:
 
 
 def _parse_lens(table: CalibrationTable, matrix: tuple[float, ...]) -> Lens:
-    inner = table.get_table("distortion_coefficients")
+    coefficients_table = table.get_table("distortion_coefficients")
     if table.values.get("fisheye_model") in (1, True):
-        return table.build_lens(KannalaBrandt, *matrix, *inner.get_numbers("data", [4]))
-    found = inner.get_numbers("data", list(_MODELS))
-    if any(found[_MAX_COEFFICIENTS:]):
-        raise inner.make_error(
-            "data", found[_MAX_COEFFICIENTS:], "Its last two tilt the sensor, as no lens here does"
+        return table.build_lens(
+            KannalaBrandt, *matrix, *coefficients_table.get_numbers("data", [4])
         )
-    return table.build_lens(_MODELS[len(found)], *matrix, *found[:_MAX_COEFFICIENTS])
+    coefficients = coefficients_table.get_numbers("data", list(_MODELS))
+    if any(coefficients[_MAX_COEFFICIENTS:]):
+        raise coefficients_table.make_error(
+            "data",
+            coefficients[_MAX_COEFFICIENTS:],
+            "Tilted sensors (the last two coefficients) are not supported",
+        )
+    return table.build_lens(_MODELS[len(coefficients)], *matrix, *coefficients[:_MAX_COEFFICIENTS])
 
 
 def _format_matrix(values: NDArray[np.float64]) -> str:

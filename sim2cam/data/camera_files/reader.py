@@ -1,4 +1,4 @@
-"""Camera files of any kind, told apart by what they hold."""
+"""Reader of camera files that detects their format."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sim2cam.errors import InputError
 
 
 def is_opencv_calibration(path: Path) -> bool:
-    """Return whether a JSON file is one that OpenCV's FileStorage wrote, not one of ``calibrate``.
+    """Return whether a JSON file is from OpenCV's FileStorage and not from ``calibrate``.
 
     Raises:
-        InputError: it cannot be read, or is not JSON.
+        InputError: If it cannot be read or is not JSON.
     """
     values = read_json(path, MAX_BYTES, "calibration")
     return isinstance(values, dict) and "camera_matrix" in values
 
 
 def read_cameras(path: Path) -> tuple[Intrinsics, ...]:
-    """Return the cameras of a file of COLMAP (``.txt``), Kalibr, ROS or OpenCV (YAML or JSON).
+    """Read the cameras of a COLMAP (``.txt``), Kalibr, ROS or OpenCV file (YAML or JSON).
 
     Raises:
-        InputError: it is none of them, or something in it is wrong.
+        InputError: If the format is not supported or a value is invalid.
     """
     if path.suffix.lower() == ".txt":
         return read_colmap(path)
@@ -41,6 +41,6 @@ def read_cameras(path: Path) -> tuple[Intrinsics, ...]:
         return (read_opencv(path),)
     raise InputError(
         path,
-        "no camera is known by what it holds. COLMAP's cameras.txt, and YAML of Kalibr (cam0), ROS "
-        "(camera_matrix, distortion_model) and OpenCV (camera_matrix) are.",
+        "unknown camera format. Allowed: COLMAP's cameras.txt, and YAML of Kalibr (cam0), ROS "
+        "(camera_matrix, distortion_model) or OpenCV (camera_matrix).",
     )

@@ -1,4 +1,4 @@
-"""ROS's ``camera_info`` YAML: one camera, by the names of ``sensor_msgs/distortion_models``."""
+"""ROS ``camera_info`` YAML with the models of ``sensor_msgs/distortion_models``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ _MODELS: dict[str, tuple[type[BrownConrady | Rational | KannalaBrandt], list[int
     "rational_polynomial": (Rational, [8]),
     "equidistant": (KannalaBrandt, [4]),
 }
-"""The lens of each model, and how many coefficients it may have."""
+"""Lens and allowed numbers of coefficients by distortion model."""
 
 
 def read_ros(path: Path) -> Intrinsics:
-    """Return the camera of a file of ROS or of a message ``sensor_msgs/CameraInfo`` as ``ros2 topic echo`` and
-    ``rostopic echo`` print it; rectification and projection matrices are not read.
+    """Read the camera of a ROS calibration file or a printed ``sensor_msgs/CameraInfo`` message.
+
+    Messages are as ``ros2 topic echo`` and ``rostopic echo`` print them. Rectification and projection matrices
+    are ignored.
 
     Raises:
-        InputError: a value is missing or wrong, or the model is none of ours.
+        InputError: If a value is missing or invalid, or the model is not supported.
     """
     table = read_yaml(path)
     if "camera_matrix" not in table.values:
@@ -41,7 +43,7 @@ def read_ros(path: Path) -> Intrinsics:
 
 
 def _parse_camera_info(table: CalibrationTable) -> Intrinsics:
-    """Return the camera of a message, whose keys are d and k in ROS 2, and D and K in ROS 1."""
+    """Return the camera of a message, whose keys are d and k in ROS 2 and D and K in ROS 1."""
     kind, counts = _MODELS[table.get_choice("distortion_model", _MODELS)]
     d, k = ("d", "k") if "k" in table.values else ("D", "K")
     lens = table.build_lens(kind, *table.parse_pinhole_matrix(k), *table.get_numbers(d, counts))
@@ -49,10 +51,10 @@ def _parse_camera_info(table: CalibrationTable) -> Intrinsics:
 
 
 def write_ros(path: Path, camera: Intrinsics) -> None:
-    """Write a camera that is not rectified.
+    """Write an unrectified camera.
 
     Raises:
-        OutputError: ROS has no model for the lens, or the file cannot be written.
+        OutputError: If ROS has no model for the lens or the file is not writable.
     """
     model, lens = _select_model(path, camera)
     matrix = lens.matrix()

@@ -1,4 +1,4 @@
-"""Checking a data set: files whole, labels that agree with one another and with the pictures."""
+"""Checks of a dataset: complete files and labels consistent with each other and the images."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _FLOW_FRAME_OFFSETS: dict[ChannelName, int] = {"flow_backward": -1, "flow_forwar
 
 @dataclass(frozen=True)
 class DatasetProblem:
-    """Something that is wrong.
+    """A problem in a dataset.
 
     Attributes:
-        sample: its name, or the file that it is about.
-        message: in words, with the values.
+        sample: Name of the sample or file.
+        message: Description with the values.
     """
 
     sample: str
@@ -62,13 +62,13 @@ class DatasetProblem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found.
+    """Result of a dataset check.
 
     Attributes:
-        samples: how many there are.
-        objects: how many labels they have, their parents' included.
-        problems: everything wrong; empty for a sound data set.
-        warnings: what is no fault of the samples, like folders left behind by a killed run.
+        samples: Number of samples.
+        objects: Number of labels, including inherited ones.
+        problems: All problems; empty for a valid dataset.
+        warnings: Findings outside the samples, as leftover folders of a killed run.
     """
 
     samples: int
@@ -82,75 +82,83 @@ class CheckReport:
 
 
 def check_dataset(root: Path) -> CheckReport:
-    """Return what is wrong with a data set, or with its ties to its parent.
-
-    The pictures and labels of a parent are not checked; that is the parent's own check.
+    """Check a dataset and its relation to its parent; the parent itself is not checked.
 
     Raises:
-        InputError: there is no data set, or its lists cannot be read at all.
+        InputError: If there is no dataset or its record files are unreadable.
     """
     header = read_header(root)
     raw_samples, rejected = read_sample_records(root), read_sample_records(root, REJECTED)
     quarantined = read_quarantined(root)
-    lacking = len(rejected) + sum(scene.samples for scene in quarantined)
+    missing_count = len(rejected) + sum(scene.samples for scene in quarantined)
     problems = [
-        *_check_sample_list(raw_samples, _read_expected_samples(root) - lacking),
+        *_check_sample_list(raw_samples, _read_expected_samples(root) - missing_count),
         *_check_scenes(raw_samples, header),
     ]
-    parents = None
+    parent_records = None
     if header.get("parent") is not None:
-        parents, more = _read_parent_records(resolve_parent(root, header))
-        problems.extend(more)
+        parent_records, parent_problems = _read_parent_records(resolve_parent(root, header))
+        problems.extend(parent_problems)
     objects = 0
     categories = tuple(header["categories"])
-    by_place = {_get_sequence_key(raw, 0): raw for raw in raw_samples}
-    for raw in raw_samples:
-        beside = {
-            name: _try_parse(by_place.get(_get_sequence_key(raw, step)), categories)
-            for name, step in _FLOW_FRAME_OFFSETS.items()
+    records_by_key = {_get_sequence_key(record, 0): record for record in raw_samples}
+    for record in raw_samples:
+        adjacent_samples = {
+            name: _try_parse(records_by_key.get(_get_sequence_key(record, offset)), categories)
+            for name, offset in _FLOW_FRAME_OFFSETS.items()
         }
-        whats = [*_check_sample(raw, categories, beside)]
-        labelled = raw.fields
-        if parents is not None:
-            labelled = parents.get(str(raw.fields.get("parent")), {})
-            whats.extend(_check_against_parent(raw.fields, labelled))
-        objects += len(labelled.get("objects", ()))
-        problems.extend(DatasetProblem(_get_name(raw), what) for what in whats)
-    for raw in rejected:
-        problems.extend(DatasetProblem(_get_name(raw), what) for what in _check_files(raw))
-    left = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
+        messages = [*_check_sample(record, categories, adjacent_samples)]
+        labelled_fields = record.fields
+        if parent_records is not None:
+            labelled_fields = parent_records.get(str(record.fields.get("parent")), {})
+            messages.extend(_check_against_parent(record.fields, labelled_fields))
+        objects += len(labelled_fields.get("objects", ()))
+        problems.extend(DatasetProblem(_get_name(record), message) for message in messages)
+    for record in rejected:
+        problems.extend(
+            DatasetProblem(_get_name(record), message) for message in _check_files(record)
+        )
+    leftovers = [*root.glob(f"*{TEMPORARY_SUFFIX}"), *root.glob(f"{SHARDS}/*{TEMPORARY_SUFFIX}")]
     warnings = (
-        *(f"{path} was left behind by a run that was killed" for path in sorted(left)),
+        *(f"{path} is left over from a killed run" for path in sorted(leftovers)),
         *(f"quarantined: {scene.reason}" for scene in quarantined),
     )
     return CheckReport(len(raw_samples), objects, tuple(problems), warnings)
 
 
-def _get_sequence_key(raw: SampleRecord, offset: int) -> tuple[Any, ...]:
-    """Return the scene, film and number in it of a sample, or of one some steps after it.
+def _get_sequence_key(record: SampleRecord, offset: int) -> tuple[Any, ...]:
+    """Return scene, camera, sequence and frame index of a sample, shifted by an offset.
 
-    The film is told by the camera; where a picture was translated with its labels, by its own number.
+    Samples without a frame index have their name as the key.
     """
-    moment = raw.fields.get("frame_info")
-    frame = moment.get("frame_index") if isinstance(moment, dict) else None
-    number = frame + offset if isinstance(frame, int) else (raw.fields.get("name"), offset)
-    return raw.fields.get("scene_index"), raw.fields.get("view"), raw.fields.get("sequence"), number
+    frame_info = record.fields.get("frame_info")
+    frame_index = frame_info.get("frame_index") if isinstance(frame_info, dict) else None
+    shifted_index = (
+        frame_index + offset
+        if isinstance(frame_index, int)
+        else (record.fields.get("name"), offset)
+    )
+    return (
+        record.fields.get("scene_index"),
+        record.fields.get("view"),
+        record.fields.get("sequence"),
+        shifted_index,
+    )
 
 
-def _try_parse(raw: SampleRecord | None, categories: tuple[str, ...]) -> Sample | None:
-    """Return the sample of a line; None where there is none that can be read."""
+def _try_parse(record: SampleRecord | None, categories: tuple[str, ...]) -> Sample | None:
     try:
-        return parse_sample(raw, categories) if raw else None
+        return parse_sample(record, categories) if record else None
     except InputError:
         return None
 
 
-def _get_name(raw: SampleRecord) -> str:
-    return str(raw.fields.get("name"))
+def _get_name(record: SampleRecord) -> str:
+    return str(record.fields.get("name"))
 
 
 def _count_samples_per_scene(header: dict[str, Any]) -> int | None:
-    """Return how many samples each scene has; None when the header does not say."""
+    """Return the number of samples per scene, or None if the header lacks it."""
     try:
         render = header["recipe"]["render"]
         return int(render["views"]) * int(render.get("sequence", {}).get("frames", 1))
@@ -159,62 +167,60 @@ def _count_samples_per_scene(header: dict[str, Any]) -> int | None:
 
 
 def _read_expected_samples(root: Path) -> int:
-    """Return how many samples the data set was meant to have; 0 when that is not recorded."""
+    """Return the expected number of samples; 0 if it is not recorded."""
     path = root / ENVIRONMENT
     if not path.is_file():
         return 0
     try:
         return int(json.loads(path.read_bytes()).get(EXPECTED_SAMPLES, 0))
     except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(path, f"not the facts of a run ({error}). {_RESUME_HINT}") from error
+        raise InputError(path, f"not a valid environment file ({error}). {_RESUME_HINT}") from error
 
 
-def _check_sample_list(raw_samples: list[SampleRecord], expected: int) -> Iterator[DatasetProblem]:
-    if len(raw_samples) < expected:
+def _check_sample_list(records: list[SampleRecord], expected: int) -> Iterator[DatasetProblem]:
+    if len(records) < expected:
         yield DatasetProblem(
             SHARDS,
-            f"incomplete: {len(raw_samples)} of {expected} samples are there. {_RESUME_HINT}",
+            f"incomplete: {len(records)} of {expected} samples exist. {_RESUME_HINT}",
         )
-    elif not raw_samples:
-        yield DatasetProblem(HEADER, f"the data set holds no samples. {_RESUME_HINT}")
-    for name, times in Counter(_get_name(raw) for raw in raw_samples).items():
-        if times > 1:
-            yield DatasetProblem(name, f"{times} samples have this name")
+    elif not records:
+        yield DatasetProblem(HEADER, f"the dataset has no samples. {_RESUME_HINT}")
+    for name, count in Counter(_get_name(record) for record in records).items():
+        if count > 1:
+            yield DatasetProblem(name, f"{count} samples have this name")
 
 
-def _check_scenes(
-    raw_samples: list[SampleRecord], header: dict[str, Any]
-) -> Iterator[DatasetProblem]:
-    """Yield scenes that are split over shards, and samples that are not of the scene they say.
+def _check_scenes(records: list[SampleRecord], header: dict[str, Any]) -> Iterator[DatasetProblem]:
+    """Yield scenes that are split over shards, and samples with a wrong scene index.
 
-    Those of captures, which may be longer than a shard, are split where they are translated.
+    Sequences of real images may be longer than a shard; splitting them is allowed in adapted datasets.
     """
     per_scene = _count_samples_per_scene(header)
-    shards: dict[Any, set[str]] = defaultdict(set)
-    scenes: dict[Path, set[Any]] = defaultdict(set)
-    for raw in raw_samples:
-        scene, name = raw.fields.get("scene_index"), _get_name(raw)
+    shards_by_scene: dict[Any, set[str]] = defaultdict(set)
+    scenes_by_shard: dict[Path, set[Any]] = defaultdict(set)
+    for record in records:
+        scene, name = record.fields.get("scene_index"), _get_name(record)
         if scene is not None:
-            shards[scene].add(raw.shard.name)
-            scenes[raw.shard].add(scene)
+            shards_by_scene[scene].add(record.shard.name)
+            scenes_by_shard[record.shard].add(scene)
         if per_scene and name.isdecimal() and scene != int(name) // per_scene:
             yield DatasetProblem(name, f"scene_index is {scene}, not {int(name) // per_scene}")
-    for scene, names in shards.items():
+    for scene, names in shards_by_scene.items():
         if len(names) > 1 and header.get("origin") != "adapted":
             yield DatasetProblem(
                 SHARDS, f"scene {scene} is split over shards {', '.join(sorted(names))}"
             )
-    for shard, found in scenes.items():
-        listed = _read_listed_scenes(shard)
-        if listed is not None and listed != found:
+    for shard, scene_indices in scenes_by_shard.items():
+        listed_indices = _read_listed_scenes(shard)
+        if listed_indices is not None and listed_indices != scene_indices:
             yield DatasetProblem(
                 f"{shard.name}/scenes.jsonl",
-                f"lists the scenes {sorted(listed)}, but the samples are of {sorted(found)}",
+                f"lists the scenes {sorted(listed_indices)}, but the samples are of {sorted(scene_indices)}",
             )
 
 
 def _read_listed_scenes(shard: Path) -> set[int] | None:
-    """Return the scenes that a shard lists; None when it has no list."""
+    """Return the scene indices that a shard lists, or None without a list."""
     path = shard / "scenes.jsonl"
     if not path.is_file():
         return None
@@ -225,92 +231,96 @@ def _read_listed_scenes(shard: Path) -> set[int] | None:
 
 
 def _read_parent_records(root: Path) -> tuple[dict[str, dict[str, Any]], list[DatasetProblem]]:
-    """Return the lines of the parent by the digest that they have, and what is wrong with it."""
+    """Return the parent's records by digest, and problems with it."""
     try:
         read_header(root)
-        return {compute_digest(raw.fields): raw.fields for raw in read_sample_records(root)}, []
+        return {
+            compute_digest(record.fields): record.fields for record in read_sample_records(root)
+        }, []
     except InputError as error:
-        return {}, [DatasetProblem(HEADER, f"its parent cannot be read: {error}")]
+        return {}, [DatasetProblem(HEADER, f"the parent cannot be read: {error}")]
 
 
-def _check_against_parent(line: dict[str, Any], parent: dict[str, Any]) -> Iterator[str]:
+def _check_against_parent(fields: dict[str, Any], parent: dict[str, Any]) -> Iterator[str]:
     if not parent:
-        yield f"no sample of the parent has the digest {line.get('parent')}"
+        yield f"no sample of the parent has the digest {fields.get('parent')}"
         return
     for key in ("width", "height", "scene_index"):
-        if line.get(key) != parent.get(key):
-            yield f"{key} is {line.get(key)}, but that of its parent is {parent.get(key)}"
+        if fields.get(key) != parent.get(key):
+            yield f"{key} is {fields.get(key)}, but its parent has {parent.get(key)}"
 
 
 def _check_sample(
-    raw: SampleRecord,
+    record: SampleRecord,
     categories: tuple[str, ...],
     adjacent_samples: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
-    """Yield what is wrong with a sample: its line, its files, its labels.
+    """Yield problems with the record, files and labels of a sample.
 
     Args:
-        raw: the sample.
-        categories: of the data set.
-        adjacent_samples: the samples to which its flows lead.
+        record: Record of the sample.
+        categories: Categories of the dataset.
+        adjacent_samples: Target sample by flow channel.
     """
-    if compute_digest(raw.fields) != raw.fields.get("digest"):
-        yield "its line is not the one that was written: another digest"
+    if compute_digest(record.fields) != record.fields.get("digest"):
+        yield "its record has changed: the digest differs"
     try:
-        sample = parse_sample(raw, categories)
+        sample = parse_sample(record, categories)
     except InputError as error:
         yield str(error)
         return
-    yield from _check_files(raw)
+    yield from _check_files(record)
     for index, label in enumerate(sample.objects or ()):
-        for what in _check_label(label, sample):
-            yield f"object {index} (category {label.category}): {what}"
-    if all((raw.shard / place).is_file() for place in raw.fields["files"]):
+        for message in _check_label(label, sample):
+            yield f"object {index} (category {label.category}): {message}"
+    if all((record.shard / name).is_file() for name in record.fields["files"]):
         yield from _check_pixels(sample, adjacent_samples)
 
 
-def _check_files(raw: SampleRecord) -> Iterator[str]:
-    """Yield files of a line that are missing or not what was written."""
-    files = raw.fields.get("files")
-    if not isinstance(files, dict) or not all(is_inside_folder(place) for place in files):
-        yield "its line does not name the files of its shard"
+def _check_files(record: SampleRecord) -> Iterator[str]:
+    """Yield missing and changed files of a sample."""
+    files = record.fields.get("files")
+    if not isinstance(files, dict) or not all(is_inside_folder(name) for name in files):
+        yield "its record lists no valid files"
         return
-    for place, digest in files.items():
-        path = raw.shard / place
+    for name, digest in files.items():
+        path = record.shard / name
         if not path.is_file():
-            yield f"{place} is missing"
+            yield f"{name} is missing"
         elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            yield f"{place} is not the file that was written: another SHA-256"
+            yield f"{name} has changed: the SHA-256 differs"
 
 
 def _check_pixels(
     sample: Sample, adjacent_samples: Mapping[ChannelName, Sample | None]
 ) -> Iterator[str]:
-    """Yield images of another size, and labels that contradict their pixels."""
+    """Yield images of a wrong size and labels that contradict the pixels."""
     try:
         sizes = {"rgb": images.read_size(sample.rgb)}
         if sample.right_rgb is not None:
             sizes["right"] = images.read_size(sample.right_rgb)
-        found = {name: read_channel(name, path) for name, path in sample.channels.items()}
+        channels = {name: read_channel(name, path) for name, path in sample.channels.items()}
     except InputError as error:
         yield str(error)
         return
-    sizes |= {name: (values.shape[1], values.shape[0]) for name, values in found.items()}
-    wrong = {name: size for name, size in sizes.items() if size != (sample.width, sample.height)}
-    for name, (width, height) in wrong.items():
+    sizes |= {name: (values.shape[1], values.shape[0]) for name, values in channels.items()}
+    wrong_sizes = {
+        name: size for name, size in sizes.items() if size != (sample.width, sample.height)
+    }
+    for name, (width, height) in wrong_sizes.items():
         yield f"{name} is {width}x{height} pixels, not {sample.width}x{sample.height}"
-    if wrong or "ids" not in found:
+    if wrong_sizes or "ids" not in channels:
         return
-    ids = found["ids"]
+    ids = channels["ids"]
     yield from _check_masks(sample.objects or (), ids)
-    if "depth" in found:
-        without = int((found["depth"][ids > 0] == 0).sum())
-        if without:
-            yield f"{without} pixels of objects have no depth"
-    yield from audit_geometry(sample, found)
-    yield from audit_labels(sample, found)
-    yield from audit_coverage(sample, found)
-    yield from _check_sequence(sample, found, adjacent_samples)
+    if "depth" in channels:
+        missing_count = int((channels["depth"][ids > 0] == 0).sum())
+        if missing_count:
+            yield f"{missing_count} pixels of objects have no depth"
+    yield from audit_geometry(sample, channels)
+    yield from audit_labels(sample, channels)
+    yield from audit_coverage(sample, channels)
+    yield from _check_sequence(sample, channels, adjacent_samples)
 
 
 def _check_sequence(
@@ -318,57 +328,57 @@ def _check_sequence(
     channels: Mapping[ChannelName, NDArray[Any]],
     adjacent_samples: Mapping[ChannelName, Sample | None],
 ) -> Iterator[str]:
-    """Yield flows and tracks that contradict the labels; faults of other samples are told there."""
+    """Yield flows and tracks that contradict the labels; problems of adjacent samples are reported there."""
     if sample.tracks is not None:
         try:
             yield from audit_tracks(tracks.read_tracks(sample.tracks), sample, channels)
         except InputError as error:
             yield str(error)
-    for name, other in adjacent_samples.items():
-        if other is None or not {name, "depth"} <= channels.keys():
+    for name, adjacent in adjacent_samples.items():
+        if adjacent is None or not {name, "depth"} <= channels.keys():
             continue
         with suppress(InputError, KeyError):
-            ids = read_channel("ids", other.channels["ids"])
-            yield from audit_flow(name, sample, channels, other, ids)
+            ids = read_channel("ids", adjacent.channels["ids"])
+            yield from audit_flow(name, sample, channels, adjacent, ids)
 
 
 def _check_label(label: ObjectLabel, sample: Sample) -> Iterator[str]:
     if not _box_contains((0.0, 0.0, float(sample.width), float(sample.height)), label.box_xyxy):
-        yield f"box {label.box_xyxy} does not lie inside the image"
+        yield f"box {label.box_xyxy} is not inside the image"
     fraction = label.visible_fraction
     if fraction is not None and not 0 < fraction <= 1:
-        yield f"visible_fraction {fraction} is not above 0 and at most 1"
-    cut = label.truncation
-    if cut is not None and not 0 <= cut <= 1:
-        yield f"truncation {cut} is not 0 to 1"
+        yield f"visible_fraction {fraction} is not in (0, 1]"
+    truncation = label.truncation
+    if truncation is not None and not 0 <= truncation <= 1:
+        yield f"truncation {truncation} is not in [0, 1]"
     amodal = label.box_amodal_xyxy
-    if cut and amodal is not None and is_inside_image(amodal, sample.width, sample.height):
-        yield f"truncation {cut}, and its amodal box {amodal} lies within the image"
+    if truncation and amodal is not None and is_inside_image(amodal, sample.width, sample.height):
+        yield f"truncation is {truncation}, but the amodal box {amodal} is inside the image"
     if amodal is not None and not _box_contains(amodal, label.box_xyxy):
-        yield f"box {label.box_xyxy} is not inside its amodal box {amodal}"
+        yield f"box {label.box_xyxy} is not inside the amodal box {amodal}"
 
 
 def _check_masks(objects: tuple[ObjectLabel, ...], ids: NDArray[np.uint16]) -> Iterator[str]:
-    numbers = Counter(label.instance_id for label in objects)
-    seen = {int(number) for number in np.unique(ids)} - {0}
-    for number in sorted(seen - set(numbers)):
-        yield f"instance {number} of the ids image has no object"
-    for instance_id, times in numbers.items():
-        if times > 1:
-            yield f"{times} objects have the instance_id {instance_id}"
+    id_counts = Counter(label.instance_id for label in objects)
+    visible_ids = {int(number) for number in np.unique(ids)} - {0}
+    for number in sorted(visible_ids - set(id_counts)):
+        yield f"instance {number} of the ids channel has no object"
+    for instance_id, count in id_counts.items():
+        if count > 1:
+            yield f"{count} objects have the instance_id {instance_id}"
     for index, label in enumerate(objects):
-        place = f"object {index} (category {label.category})"
-        if label.instance_id not in seen:
-            yield f"{place}: instance_id {label.instance_id} is not in the ids image"
+        location = f"object {index} (category {label.category})"
+        if label.instance_id not in visible_ids:
+            yield f"{location}: instance_id {label.instance_id} is not in the ids channel"
             continue
         mask = ids == label.instance_id
         if mask_to_box(mask) != label.box_xyxy:
-            yield f"{place}: box {label.box_xyxy} is not that of its mask, {mask_to_box(mask)}"
+            yield f"{location}: box {label.box_xyxy} is not the box of its mask, {mask_to_box(mask)}"
         if int(mask.sum()) != label.area_px:
-            yield f"{place}: area_px {label.area_px} is not that of its mask, {int(mask.sum())}"
+            yield f"{location}: area_px {label.area_px} is not the area of its mask, {int(mask.sum())}"
 
 
 def _box_contains(outer: Box, inner: Box) -> bool:
-    """Return whether a box with some area lies inside another."""
+    """Return whether a non-empty box lies inside another."""
     x0, y0, x1, y1 = inner
     return outer[0] <= x0 < x1 <= outer[2] and outer[1] <= y0 < y1 <= outer[3]

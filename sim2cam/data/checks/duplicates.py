@@ -1,4 +1,4 @@
-"""Duplicates: tested pictures that were learned from already, or show nearly the same."""
+"""Duplicates and near-duplicates between test and training images."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sim2cam.metrics.perceptual_hash import (
 
 @dataclass(frozen=True)
 class NearDuplicate:
-    """A tested picture and the one most like it among those that were learned from.
+    """A test image and the most similar training image.
 
     Attributes:
-        test_name, training_name: names of both.
-        hamming_distance: of their fingerprints that differ.
+        test_name, training_name: Names of both.
+        hamming_distance: Number of differing bits of their perceptual hashes.
     """
 
     test_name: str
@@ -34,61 +34,56 @@ class NearDuplicate:
 
 
 def check_disjoint(training_samples: Iterable[Sample], test_dataset: Dataset) -> None:
-    """Refuse pictures that are learned from too, under whatever name.
-
-    Raises:
-        InputError: naming one and its copy; or a picture cannot be read.
-    """
-    known = {images.compute_digest(sample.rgb): sample.name for sample in training_samples}
+    """Raise InputError if a test image is a copy of a training image or cannot be read."""
+    training_names = {images.compute_digest(sample.rgb): sample.name for sample in training_samples}
     for sample in test_dataset.samples:
-        copy = known.get(images.compute_digest(sample.rgb))
+        copy = training_names.get(images.compute_digest(sample.rgb))
         if copy is not None:
             raise InputError(
                 test_dataset.root,
-                f"image {sample.name} is trained on too, as {copy}: what has been learned tells nothing "
-                "of other pictures. Keep it in one of them.",
+                f"image {sample.name} is a training image too, as {copy}. Test images must not be used for "
+                "training. Keep it in one of them.",
             )
 
 
 def find_near_duplicates(
     training_samples: Iterable[Sample], test_samples: Sequence[Sample]
 ) -> tuple[NearDuplicate, ...]:
-    """Return the tested pictures that show nearly what a learned one shows, the most alike first.
+    """Return test images that nearly equal a training image, the most similar first.
 
     Raises:
-        InputError: a picture cannot be read.
+        InputError: If an image cannot be read.
     """
-    known = {sample.rgb.resolve(): sample for sample in training_samples}
-    others = list(known.values())
-    if not others or not test_samples:
+    unique_samples = {sample.rgb.resolve(): sample for sample in training_samples}
+    training = list(unique_samples.values())
+    if not training or not test_samples:
         return ()
-    bits = compute_hamming_distances(
-        _compute_fingerprints(test_samples), _compute_fingerprints(others)
+    distances = compute_hamming_distances(
+        _compute_fingerprints(test_samples), _compute_fingerprints(training)
     )
-    nearest = bits.argmin(axis=1)
-    found = [
-        NearDuplicate(sample.name, others[index].name, int(bits[number, index]))
-        for number, (sample, index) in enumerate(zip(test_samples, nearest, strict=True))
-        if bits[number, index] <= NEAR_DUPLICATE_BITS
+    nearest = distances.argmin(axis=1)
+    duplicates = [
+        NearDuplicate(sample.name, training[index].name, int(distances[row, index]))
+        for row, (sample, index) in enumerate(zip(test_samples, nearest, strict=True))
+        if distances[row, index] <= NEAR_DUPLICATE_BITS
     ]
-    return tuple(sorted(found, key=lambda one: one.hamming_distance))
+    return tuple(sorted(duplicates, key=lambda duplicate: duplicate.hamming_distance))
 
 
 def describe_near_duplicates(duplicates: Sequence[NearDuplicate], test_count: int) -> str:
-    """Return what a reader of scores has to know of near-duplicates; nothing where there are none.
+    """Return a warning about near-duplicates, or an empty text without any.
 
     Args:
-        duplicates: what ``find_near_duplicates`` returned.
-        test_count: how many pictures are scored.
+        duplicates: Result of ``find_near_duplicates``.
+        test_count: Number of test images.
     """
     if not duplicates:
         return ""
     first = duplicates[0]
     return (
-        f"{len(duplicates)} of {test_count} test images look nearly like one that was learned from or tuned "
-        f"on, as copies or photos of one burst do; the most alike are {first.test_name} and {first.training_name} "
-        f"({first.hamming_distance} of {N_HASH_BITS} bits differ). Scores on photos of another day may be lower, and "
-        "the intervals do not know that."
+        f"{len(duplicates)} of {test_count} test images nearly equal an image used for training or tuning. The most "
+        f"similar are {first.test_name} and {first.training_name} ({first.hamming_distance} of {N_HASH_BITS} bits "
+        "differ). Scores on new photos may be lower; the intervals do not include this."
     )
 
 

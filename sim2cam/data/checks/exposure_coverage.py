@@ -1,4 +1,4 @@
-"""The audit of coverage: whether what passes before pixels while they gather light shows in it."""
+"""Check of the coverage channel against motion during the exposure."""
 
 from __future__ import annotations
 
@@ -20,24 +20,22 @@ from sim2cam.data.sample import ObjectLabel, Sample
 from sim2cam.errors import LensError
 
 _FULL_COVERAGE = 0.99
-_EDGE_MARGIN_PX = 2.0  # beyond what moves, for edges between two pixels
-_MAX_WRONG_FRACTION = (
-    0.05  # of pixels; things without a label may pass as well, which it says nowhere
-)
+_EDGE_MARGIN_PX = 2.0  # subpixel edges
+_MAX_WRONG_FRACTION = 0.05  # of pixels; unlabelled objects may pass too
 _MIN_RELATIVE_MOTION_PX = 4.0
 _MIN_EDGE_PIXELS = 20
-_PIXEL_STRIDE = 17  # of so many pixels one is looked at
+_PIXEL_STRIDE = 17  # one of so many pixels is checked
 
 
 def audit_coverage(sample: Sample, channels: ChannelArrays) -> Iterator[str]:
-    """Yield where coverage is not what ids and motion have, by object.
+    """Yield objects whose coverage contradicts ids and motion.
 
-    It is full where no edge comes by while the pixel gathers light, and is not all along the edge of
-    what moves against what lies behind.
+    Coverage must be full where no edge passes a pixel during the exposure, and not full along a whole edge that
+    moves against its background.
 
     Args:
-        sample: with a lens and a moment that tells exposure and camera; others are not audited.
-        channels: its own; without coverage, ids and depth it is not audited.
+        sample: Sample with a lens, exposure time and camera pose; others are skipped.
+        channels: Channels of the sample; skipped without coverage, ids and depth.
     """
     if (
         sample.frame_info is None
@@ -46,37 +44,47 @@ def audit_coverage(sample: Sample, channels: ChannelArrays) -> Iterator[str]:
     ):
         return
     ids, coverage = channels["ids"], channels["coverage"]
-    still = make_world_label(sample.frame_info)
-    if still is None or sample.frame_info.exposure_s is None:
+    world_label = make_world_label(sample.frame_info)
+    if world_label is None or sample.frame_info.exposure_s is None:
         return
-    swept = {label.instance_id: label for label in sample.objects or () if label.pose is not None}
+    objects_by_id = {
+        label.instance_id: label for label in sample.objects or () if label.pose is not None
+    }
     try:
-        ways = {
+        object_displacements = {
             number: _compute_displacements(label, sample, channels, number)
-            for number, label in swept.items()
+            for number, label in objects_by_id.items()
         }
-        behind = {
-            number: _compute_displacements(still, sample, channels, number)
-            for number in (0, *swept)
+        background_displacements = {
+            number: _compute_displacements(world_label, sample, channels, number)
+            for number in (0, *objects_by_id)
         }
     except LensError as error:
-        yield f"what coverage shows moves to where the lens does not see ({error})"
+        yield f"an object with coverage moves out of the lens's field of view ({error})"
         return
-    most = max((_compute_max_length(way) for way in (*ways.values(), behind[0])), default=0.0)
-    away = _compute_edge_distance(ids)
+    max_displacement = max(
+        (
+            _compute_max_length(displacements)
+            for displacements in (*object_displacements.values(), background_displacements[0])
+        ),
+        default=0.0,
+    )
+    edge_distance = _compute_edge_distance(ids)
     for index, label in enumerate(sample.objects or ()):
-        place = f"object {index} (category {label.category}): coverage"
-        seen = ids == label.instance_id
-        inner = seen & (away > most / 2 + _EDGE_MARGIN_PX)
-        wrong = int((coverage[inner] < _FULL_COVERAGE).sum())
-        if wrong > _MAX_WRONG_FRACTION * inner.sum():
-            yield f"{place} of {wrong} pixels is not full, though no edge comes as near"
-        edge = seen & (away <= 1)
-        if label.instance_id not in ways or edge.sum() < _MIN_EDGE_PIXELS:
+        location = f"object {index} (category {label.category}): coverage"
+        mask = ids == label.instance_id
+        interior = mask & (edge_distance > max_displacement / 2 + _EDGE_MARGIN_PX)
+        wrong_count = int((coverage[interior] < _FULL_COVERAGE).sum())
+        if wrong_count > _MAX_WRONG_FRACTION * interior.sum():
+            yield f"{location} of {wrong_count} pixels is not full, although no edge passes them"
+        edge = mask & (edge_distance <= 1)
+        if label.instance_id not in object_displacements or edge.sum() < _MIN_EDGE_PIXELS:
             continue
-        against = _compute_max_length(ways[label.instance_id] - behind[label.instance_id])
-        if against > _MIN_RELATIVE_MOTION_PX and (coverage[edge] >= _FULL_COVERAGE).all():
-            yield f"{place} is full along all its edge, which moves by {against:.1f} px"
+        relative_motion = _compute_max_length(
+            object_displacements[label.instance_id] - background_displacements[label.instance_id]
+        )
+        if relative_motion > _MIN_RELATIVE_MOTION_PX and (coverage[edge] >= _FULL_COVERAGE).all():
+            yield f"{location} is full along its whole edge, which moves by {relative_motion:.1f} px"
 
 
 _REQUIRED_CHANNELS = {"coverage", "ids", "depth"}
@@ -85,31 +93,32 @@ _REQUIRED_CHANNELS = {"coverage", "ids", "depth"}
 def _compute_displacements(
     label: ObjectLabel, sample: Sample, channels: ChannelArrays, instance_id: int | None
 ) -> Floats:
-    """Return how far (n, 2), in pixels, what some pixels see would move in the exposure.
+    """Return the displacement (n, 2) in pixels of visible points during the exposure.
 
     Args:
-        label: of the object with which it moves.
-        sample: with a lens and a moment that tells exposure and camera.
-        channels: its own.
-        instance_id: of the object whose pixels are looked at.
+        label: Object that the points move with.
+        sample: Sample with a lens, exposure time and camera pose.
+        channels: Channels of the sample.
+        instance_id: Instance id of the pixels.
 
     Raises:
-        LensError: it moves to where the lens does not see.
+        LensError: If a point moves out of the lens's field of view.
     """
     assert sample.frame_info is not None
     assert sample.frame_info.exposure_s is not None
     assert sample.lens is not None
     half_s = sample.frame_info.exposure_s / 2
-    seen = (channels["ids"] == instance_id) & (channels["depth"] > 0)
-    rows, columns = (places[::_PIXEL_STRIDE] for places in np.nonzero(seen))
+    mask = (channels["ids"] == instance_id) & (channels["depth"] > 0)
+    rows, columns = (indices[::_PIXEL_STRIDE] for indices in np.nonzero(mask))
     if not len(rows):
         return np.zeros((0, 2))
-    lines = rows.astype(np.float64)
+    row_positions = rows.astype(np.float64)
     points = transform_to_object(
-        unproject_depth(sample, channels["depth"], rows, columns), label, sample, lines
+        unproject_depth(sample, channels["depth"], rows, columns), label, sample, row_positions
     )
     ends = (
-        transform_to_camera(points, label, sample, lines, offset_s=t) for t in (-half_s, half_s)
+        transform_to_camera(points, label, sample, row_positions, offset_s=offset_s)
+        for offset_s in (-half_s, half_s)
     )
     start, end = (sample.lens.project(points) for points in ends)
     return np.asarray(end - start)
@@ -120,11 +129,13 @@ def _compute_max_length(displacements: Floats) -> float:
 
 
 def _compute_edge_distance(ids: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Return how far (h, w) pixels are from the nearest of another object, or the picture's edge."""
-    framed = np.pad(ids.astype(np.int32), 1, constant_values=-1)
-    edges = np.zeros(framed.shape, bool)
+    """Return the distance (h, w) of pixels from the nearest pixel of another object or the image edge."""
+    padded = np.pad(ids.astype(np.int32), 1, constant_values=-1)
+    edges = np.zeros(padded.shape, bool)
     for axis in (0, 1):
-        for step in (-1, 1):
-            edges |= framed != np.roll(framed, step, axis)
-    inner = np.uint8(1) - edges.astype(np.uint8)
-    return np.asarray(cv2.distanceTransform(inner, cv2.DIST_L2, 5)[1:-1, 1:-1] + 1, np.float32)
+        for shift in (-1, 1):
+            edges |= padded != np.roll(padded, shift, axis)
+    is_interior = np.uint8(1) - edges.astype(np.uint8)
+    return np.asarray(
+        cv2.distanceTransform(is_interior, cv2.DIST_L2, 5)[1:-1, 1:-1] + 1, np.float32
+    )

@@ -1,4 +1,4 @@
-"""The audit of films: flow and tracks against the depth and the poses of both pictures they join."""
+"""Consistency of flow and tracks with depth and poses in sequences."""
 
 from __future__ import annotations
 
@@ -21,14 +21,10 @@ from sim2cam.data.tracks import PointTracks
 from sim2cam.errors import LensError
 
 _MAX_ERROR_PX = 0.5
-_MAX_OUTSIDE_POINTS, _MAX_OUTSIDE_FRACTION = (
-    3,
-    0.25,
-)  # of those at its edge: rounding moves some beyond
-_MIN_STATIC_FRACTION = (
-    0.25  # of what has no label; the rest may be things that move, as it says nowhere
-)
-_PIXEL_STRIDE = 37  # of so many pixels one is looked at
+_MAX_OUTSIDE_POINTS = 3
+_MAX_OUTSIDE_FRACTION = 0.25  # of points at the mask's edge, which rounding may move outside
+_MIN_STATIC_FRACTION = 0.25  # of unlabelled pixels; unlabelled objects may move
+_PIXEL_STRIDE = 37  # one of so many pixels is checked
 _MIN_STATIC_POINTS = 20
 _ROLLING_SHUTTER_ITERATIONS = 5
 
@@ -40,61 +36,73 @@ def audit_flow(
     target: Sample,
     target_ids: NDArray[np.uint16],
 ) -> Iterator[str]:
-    """Yield where a flow is not what depth, poses and motion have, by object; then of the rest.
+    """Yield flow that contradicts depth, poses and motion, by object and for the static background.
 
     Args:
-        channel: of the flow.
-        sample: whose flow it is; without a lens it is not audited.
-        channels: its own, with ``target_ids`` and ``depth``.
-        target: the sample to which the flow leads.
-        target_ids: (h, w) its instance ids.
+        channel: Flow channel.
+        sample: Sample with the flow; skipped without a lens.
+        channels: Channels of the sample, with ``ids`` and ``depth``.
+        target: Sample to which the flow leads.
+        target_ids: (h, w) instance ids of the target.
     """
     if sample.lens is None or target.lens is None:
         return
-    there = {label.instance_id: label for label in target.objects or ()}
-    rounded = {**channels, "depth": channels["depth"] + DEPTH_SCALE_M / 2}  # at most by so much
+    target_labels = {label.instance_id: label for label in target.objects or ()}
+    # Depth plus its largest rounding error.
+    rounded_channels = {**channels, "depth": channels["depth"] + DEPTH_SCALE_M / 2}
     for index, label in enumerate(sample.objects or ()):
-        then = there.get(label.instance_id)
-        if then is None or label.pose is None or then.pose is None:
+        target_label = target_labels.get(label.instance_id)
+        if target_label is None or label.pose is None or target_label.pose is None:
             continue
-        place = f"object {index} (category {label.category}): {channel}"
+        location = f"object {index} (category {label.category}): {channel}"
         rows, columns = _find_flow_pixels(channel, channels, label.instance_id)
         points = _unproject_to_object(label, sample, channels, rows, columns)
-        farther = _unproject_to_object(label, sample, rounded, rows, columns)
-        found = _compute_flow_targets(channel, channels, rows, columns)
-        yield from _audit_reprojection(f"{place} is", points, found, then, target, farther)
-        seen = channels[channel][rows, columns, 2] == FLOW_VISIBLE
-        yield from _audit_visibility(place, found[seen], target_ids, label.instance_id)
+        rounded_points = _unproject_to_object(label, sample, rounded_channels, rows, columns)
+        target_pixels = _compute_flow_targets(channel, channels, rows, columns)
+        yield from _audit_reprojection(
+            f"{location} is", points, target_pixels, target_label, target, rounded_points
+        )
+        is_visible = channels[channel][rows, columns, 2] == FLOW_VISIBLE
+        yield from _audit_visibility(
+            location, target_pixels[is_visible], target_ids, label.instance_id
+        )
     yield from _audit_static_background(channel, sample, channels, target)
 
 
 def _audit_static_background(
     channel: ChannelName, sample: Sample, channels: ChannelArrays, target: Sample
 ) -> Iterator[str]:
-    """Yield whether hardly anything that has no label stands still between two places of a camera."""
-    here, there = make_world_label(sample.frame_info), make_world_label(target.frame_info)
-    if here is None or there is None:
+    """Check that at least some unlabelled pixels are static between two camera poses."""
+    world_label, target_world_label = (
+        make_world_label(sample.frame_info),
+        make_world_label(target.frame_info),
+    )
+    if world_label is None or target_world_label is None:
         return
-    rows, columns = (places[::_PIXEL_STRIDE] for places in _find_flow_pixels(channel, channels, 0))
+    rows, columns = (
+        indices[::_PIXEL_STRIDE] for indices in _find_flow_pixels(channel, channels, 0)
+    )
     if len(rows) < _MIN_STATIC_POINTS:
         return
-    points = _unproject_to_object(here, sample, channels, rows, columns)
-    found = _compute_flow_targets(channel, channels, rows, columns)
+    points = _unproject_to_object(world_label, sample, channels, rows, columns)
+    target_pixels = _compute_flow_targets(channel, channels, rows, columns)
     try:
-        off = _compute_pixel_distances(_project_rolling_shutter(points, there, target), found)
+        distances = _compute_pixel_distances(
+            _project_rolling_shutter(points, target_world_label, target), target_pixels
+        )
     except LensError as error:
-        yield f"{channel} leads to what the other camera cannot see ({error})"
+        yield f"{channel} leads out of the other camera's field of view ({error})"
         return
-    share = float((off <= _MAX_ERROR_PX).mean())
-    if share < _MIN_STATIC_FRACTION:
+    fraction = float((distances <= _MAX_ERROR_PX).mean())
+    if fraction < _MIN_STATIC_FRACTION:
         yield (
-            f"{channel} of {share:.0%} of what has no label is what depth and the places of the camera "
-            f"have, of at least {_MIN_STATIC_FRACTION:.0%}"
+            f"{channel} of only {fraction:.0%} of unlabelled pixels matches depth and camera poses; at least "
+            f"{_MIN_STATIC_FRACTION:.0%} must"
         )
 
 
 def make_world_label(frame_info: FrameInfo | None) -> ObjectLabel | None:
-    """Return all that stands still, as an object that is seen from a camera; None where it is unknown."""
+    """Return the static world as a labelled object, or None if the camera pose is unknown."""
     if frame_info is None or frame_info.camera_pose is None:
         return None
     return ObjectLabel("world", (0.0, 0.0, 0.0, 0.0), 0.0, pose=frame_info.camera_pose.inverse())
@@ -103,9 +111,9 @@ def make_world_label(frame_info: FrameInfo | None) -> ObjectLabel | None:
 def _find_flow_pixels(
     channel: ChannelName, channels: ChannelArrays, instance_id: int | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return rows (n,) and columns (n,) of an object's pixels whose flow is known."""
-    known = (channels[channel][..., 2] > 0) & (channels["depth"] > 0)
-    rows, columns = np.nonzero((channels["ids"] == instance_id) & known)
+    """Return rows (n,) and columns (n,) of an object's pixels with known flow."""
+    is_known = (channels[channel][..., 2] > 0) & (channels["depth"] > 0)
+    rows, columns = np.nonzero((channels["ids"] == instance_id) & is_known)
     return rows, columns
 
 
@@ -116,7 +124,7 @@ def _unproject_to_object(
     rows: NDArray[np.intp],
     columns: NDArray[np.intp],
 ) -> Floats:
-    """Return what pixels see (n, 3), in the frame of an object."""
+    """Return the points (n, 3) of pixels in the frame of an object."""
     points = unproject_depth(sample, channels["depth"], rows, columns)
     return transform_to_object(points, label, sample, rows.astype(np.float64))
 
@@ -130,26 +138,28 @@ def _compute_flow_targets(
 
 
 def audit_tracks(tracks: PointTracks, sample: Sample, channels: ChannelArrays) -> Iterator[str]:
-    """Yield which tracked points are not where poses have them, by object.
+    """Yield tracked points that contradict poses, by object.
 
     Args:
-        tracks: of the sample.
-        sample: without a lens it is not audited.
-        channels: of the sample; with ``ids``, what is seen is audited too.
+        tracks: Tracks of the sample.
+        sample: The sample; skipped without a lens.
+        channels: Channels of the sample; visibility is checked if ``ids`` is there.
     """
     if sample.lens is None:
         return
     for index, label in enumerate(sample.objects or ()):
-        chosen = tracks.instance_id == label.instance_id
-        chosen &= ~np.isnan(tracks.pixel).any(axis=1)
-        if label.pose is None or not chosen.any():
+        is_object = tracks.instance_id == label.instance_id
+        is_object &= ~np.isnan(tracks.pixel).any(axis=1)
+        if label.pose is None or not is_object.any():
             continue
-        place = f"object {index} (category {label.category}): its tracks"
-        pixels, points = tracks.pixel[chosen], tracks.point_m[chosen]
-        yield from _audit_reprojection(f"{place} are", points, pixels, label, sample)
+        location = f"object {index} (category {label.category}): its tracks"
+        pixels, points = tracks.pixel[is_object], tracks.point_m[is_object]
+        yield from _audit_reprojection(f"{location} are", points, pixels, label, sample)
         if "ids" in channels:
-            seen = pixels[tracks.visible[chosen]]
-            yield from _audit_visibility(place, seen, channels["ids"], label.instance_id)
+            visible_pixels = pixels[tracks.visible[is_object]]
+            yield from _audit_visibility(
+                location, visible_pixels, channels["ids"], label.instance_id
+            )
 
 
 def _audit_reprojection(
@@ -160,53 +170,55 @@ def _audit_reprojection(
     sample: Sample,
     tolerance_points_m: Floats | None = None,
 ) -> Iterator[str]:
-    """Yield whether points (n, 3) of an object are not at these pixels (n, 2) of a sample.
+    """Check that points (n, 3) of an object project to pixels (n, 2).
 
-    They may be as far off as the other points (n, 3) are, which they could be by rounding as well.
+    The distance to the projections of ``tolerance_points_m``, points with the largest rounding error, is allowed.
     """
     if not len(points_m):
         return
     try:
-        there = _project_rolling_shutter(points_m, label, sample)
-        unsure = (
+        projected = _project_rolling_shutter(points_m, label, sample)
+        tolerance = (
             0.0
             if tolerance_points_m is None
             else _compute_pixel_distances(
-                _project_rolling_shutter(tolerance_points_m, label, sample), there
+                _project_rolling_shutter(tolerance_points_m, label, sample), projected
             )
         )
     except LensError as error:
-        yield f"{location} at poses that cannot be seen ({error})"
+        yield f"{location} at points outside the lens's field of view ({error})"
         return
-    off = _compute_pixel_distances(there, pixels)
-    if (off > _MAX_ERROR_PX + unsure).any():
-        yield f"{location} up to {off.max():.1f} px off what its pose has"
+    distances = _compute_pixel_distances(projected, pixels)
+    if (distances > _MAX_ERROR_PX + tolerance).any():
+        yield f"{location} up to {distances.max():.1f} px from the projection of its pose"
 
 
 def _audit_visibility(
     location: str, pixels: Floats, ids: NDArray[np.uint16], instance_id: int | None
 ) -> Iterator[str]:
-    """Yield whether too many pixels (n, 2) at which an object is said to be seen show another."""
+    """Check that pixels (n, 2) of visible points of an object lie in its mask."""
     height, width = ids.shape
     limits = np.array([width - 1, height - 1])
     columns, rows = np.clip(np.rint(pixels), 0, limits).astype(np.intp).T
     mask = (ids == instance_id).astype(np.uint8)
-    inner = cv2.erode(mask, np.ones((3, 3), np.uint8))
-    wrong, at_edge = (int((shown[rows, columns] == 0).sum()) for shown in (mask, inner))
-    if wrong > max(_MAX_OUTSIDE_POINTS, _MAX_OUTSIDE_FRACTION * at_edge):
-        yield f"{location}: {wrong} of {len(pixels)} points that are seen are not in its mask"
+    eroded_mask = cv2.erode(mask, np.ones((3, 3), np.uint8))
+    outside_count, near_edge_count = (
+        int((region[rows, columns] == 0).sum()) for region in (mask, eroded_mask)
+    )
+    if outside_count > max(_MAX_OUTSIDE_POINTS, _MAX_OUTSIDE_FRACTION * near_edge_count):
+        yield f"{location}: {outside_count} of {len(pixels)} visible points are not in its mask"
 
 
 def _compute_pixel_distances(pixels: Floats, others: Floats) -> Floats:
-    """Return by how much pixels (n, 2) are apart in row or column (n,)."""
+    """Return the largest coordinate difference (n,) between pixels (n, 2)."""
     return np.asarray(np.abs(pixels - others).max(axis=1))
 
 
 def _project_rolling_shutter(points_m: Floats, label: ObjectLabel, sample: Sample) -> Floats:
-    """Return the pixels (n, 2) of points of an object, each when the row that it lies on is exposed.
+    """Project points of an object to pixels (n, 2), each at the exposure time of its row.
 
     Raises:
-        LensError: the lens does not see one of them.
+        LensError: If a point is outside the lens's field of view.
     """
     assert sample.lens is not None
     rows = np.full(len(points_m), (sample.height - 1) / 2)

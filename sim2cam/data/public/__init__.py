@@ -1,1 +1,1 @@
-"""Public data sets, brought to where recipes and benchmarks look for them."""
+"""Download of public datasets."""

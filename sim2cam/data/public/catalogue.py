@@ -1,4 +1,4 @@
-"""The public data sets that can be fetched by name."""
+"""Public datasets that can be fetched by name."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sim2cam.errors import InputError
 
 @dataclass(frozen=True)
 class PublicDataset:
-    """A public data set.
+    """A public dataset.
 
     Attributes:
-        name: it is called by.
-        description: what it shows.
-        licence: what its makers ask.
-        credit: whose it is.
-        archives: zip files, and into which folder of it each unpacks.
-        arrange: brings what was unpacked (its first argument) into a folder (its second).
-        checksum_list: list of its files, as in ``contents.CONTENTS``; None where none is known.
+        name: Name for ``fetch``.
+        description: Content of the dataset.
+        licence: Licence.
+        credit: Authors.
+        archives: Zip files and the folder into which each is unpacked.
+        arrange: Arrange the unpacked files (first argument) into a folder (second argument).
+        checksum_list: List of file checksums in ``CHECKSUM_FOLDER``; None without one.
     """
 
     name: str
@@ -39,14 +39,15 @@ class PublicDataset:
 _BOP_HUB = "https://huggingface.co/datasets/bop-benchmark"
 _MB = 1_000_000
 _MAX_ARCHIVE_BYTES = 2_000 * _MB
-"""Of archives whose size is not known."""
+"""Limit for archives of unknown size."""
 
 
 def _arrange_bop(name: str, archive_dir: Path, folder: Path) -> None:
-    """Take the folder that BOP's archives fill."""
+    """Move the folder of the BOP archives."""
     if not (archive_dir / name / "test_targets_bop19.json").is_file():
         raise InputError(
-            archive_dir / name, "its archives hold no test_targets_bop19.json. They were changed."
+            archive_dir / name,
+            "the archives have no test_targets_bop19.json, so they have changed.",
         )
     (archive_dir / name).rename(folder)
 
@@ -59,15 +60,15 @@ def _define_bop(
     licence: str | None = None,
     revision: str = "main",
 ) -> PublicDataset:
-    """Return a data set of BOP's hub.
+    """Return a dataset of the BOP hub.
 
     Args:
-        name: on the hub.
-        description: what it shows.
-        archives: the parts, the first of which makes its folder, with their size and SHA-256 where known.
-        credit: whose it is.
-        licence: as its makers say it; None where that is not known here.
-        revision: of the hub's repository.
+        name: Name on the hub.
+        description: Content of the dataset.
+        archives: Name, size and SHA-256 (None if unknown) of each archive; the first creates the folder.
+        credit: Authors.
+        licence: Licence; None if unknown.
+        revision: Revision of the hub's repository.
     """
     sources = [
         Source(
@@ -78,21 +79,21 @@ def _define_bop(
         )
         for part, size, sha256 in archives
     ]
-    known = CHECKSUM_FOLDER / f"{name}.txt"
+    checksum_list = CHECKSUM_FOLDER / f"{name}.txt"
     return PublicDataset(
         name,
-        f"{description}; one of BOP",
-        licence or f"not known here; read {_BOP_HUB}/{name} and bop.felk.cvut.cz/datasets first",
+        f"{description}; part of BOP",
+        licence or f"unknown; read {_BOP_HUB}/{name} and bop.felk.cvut.cz/datasets first",
         f"{credit}, Hodan et al. 2018 (bop.felk.cvut.cz)",
-        tuple((source, name if number else "") for number, source in enumerate(sources)),
+        tuple((source, name if index else "") for index, source in enumerate(sources)),
         partial(_arrange_bop, name),
-        known if known.is_file() else None,
+        checksum_list if checksum_list.is_file() else None,
     )
 
 
 PUBLIC_DATASETS = {
-    one.name: one
-    for one in (
+    dataset.name: dataset
+    for dataset in (
         PublicDataset(
             "dice",
             "250 phone photos of thrown dice, boxes with the upward face; 200 to train, 50 to test",
@@ -125,7 +126,7 @@ PUBLIC_DATASETS = {
         ),
         _define_bop(
             "lm",
-            "Linemod: test images with depth, 6D poses of 15 objects, one a picture, their meshes",
+            "Linemod: test images with depth, 6D poses of 15 objects, one per image, their meshes",
             ("base", None, None),
             ("models", None, None),
             ("test_bop19", None, None),
@@ -133,7 +134,7 @@ PUBLIC_DATASETS = {
         ),
         _define_bop(
             "tless",
-            "T-LESS: 1000 test images with depth, 6D poses of 30 parts without texture, their meshes",
+            "T-LESS: 1000 test images with depth, 6D poses of 30 textureless parts, their meshes",
             ("base", 49_597, "dd70ca884b7c471a530a952f70c5ab2c212f3d2c2f371be86397442b97d70a7e"),
             (
                 "models",
@@ -187,4 +188,4 @@ PUBLIC_DATASETS = {
         ),
     )
 }
-"""By name. Sets of BOP whose test images have no public poses (itodd, hb) are none: nothing could be scored."""
+"""Datasets by name. BOP datasets without public poses of test images (itodd, hb) are left out."""

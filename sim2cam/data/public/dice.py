@@ -1,7 +1,7 @@
-"""The photos of dice of ``nell-byler/dice_detection``, as COCO files by their use.
+"""Conversion of the dice photos of ``nell-byler/dice_detection`` to COCO files.
 
-Its photos are only in its TFRecords. The boxes there are wrongly square, so they come from its YOLO
-labels, of which those were made.
+The photos come from the repository's TFRecords. Boxes come from its YOLO labels, because the boxes in the
+TFRecords are wrongly square.
 """
 
 from __future__ import annotations
@@ -28,70 +28,74 @@ _DEV_PHOTOS_PER_DAY = 20
 
 
 def arrange_dice(archive_dir: Path, folder: Path) -> None:
-    """Fill a folder with ``train/`` and ``test/``, and COCO files of these and of two parts of train.
+    """Fill a folder with ``train/``, ``test/`` and COCO files of both and of two subsets of train.
 
-    ``dev.json`` is the first 20 train photos of each of the two days, ``style.json`` the others.
+    ``dev.json`` has the first 20 train photos of each of the two days, ``style.json`` the rest.
 
     Args:
-        archive_dir: holds the repository as GitHub packs it.
-        folder: is filled.
+        archive_dir: Folder with the repository as packed by GitHub.
+        folder: Folder to fill.
 
     Raises:
-        InputError: something is missing or broken, or there are not as many photos and boxes as
-            there should be.
-        OutputError: the folder cannot be written.
+        InputError: If a file is missing or broken, or the number of photos or boxes is wrong.
+        OutputError: If the folder is not writable.
     """
     (repository, *_) = (
         path for path in [*sorted(archive_dir.iterdir()), archive_dir] if path.is_dir()
     )
-    for needed in (*(_RECORD_PATTERN.format(part) for part in PHOTO_COUNTS), _LICENCE_FILE):
-        if not (repository / needed).is_file():
-            raise InputError(repository / needed, "is not in the archive. It is of another commit.")
+    for required_name in (
+        *(_RECORD_PATTERN.format(split) for split in PHOTO_COUNTS),
+        _LICENCE_FILE,
+    ):
+        if not (repository / required_name).is_file():
+            raise InputError(
+                repository / required_name, "is not in the archive, which is of another commit."
+            )
     staged = archive_dir / "staged"
-    for part in PHOTO_COUNTS:
-        _stage_split(repository, part, staged)
+    for split in PHOTO_COUNTS:
+        _stage_split(repository, split, staged)
     names = "".join(f"- '{value}'\n" for value in range(1, 7))
-    parts = "".join(f"{part}: images/{part}\n" for part in PHOTO_COUNTS)
-    write_bytes(staged / DATA_FILE, f"{parts}names:\n{names}".encode())
-    read = read_yolo(staged, "real")
-    for part, dataset in read.items():
-        found = len(dataset.samples), sum(len(s.objects or ()) for s in dataset.samples)
-        if found != (PHOTO_COUNTS[part], OBJECT_COUNTS[part]):
+    split_lines = "".join(f"{split}: images/{split}\n" for split in PHOTO_COUNTS)
+    write_bytes(staged / DATA_FILE, f"{split_lines}names:\n{names}".encode())
+    datasets = read_yolo(staged, "real")
+    for split, dataset in datasets.items():
+        counts = len(dataset.samples), sum(len(s.objects or ()) for s in dataset.samples)
+        if counts != (PHOTO_COUNTS[split], OBJECT_COUNTS[split]):
             raise InputError(
                 repository,
-                f"{part} has {found[0]} photos and {found[1]} boxes, not {PHOTO_COUNTS[part]} and "
-                f"{OBJECT_COUNTS[part]}. It is of another commit.",
+                f"{split} has {counts[0]} photos and {counts[1]} boxes, not {PHOTO_COUNTS[split]} and "
+                f"{OBJECT_COUNTS[split]}. It is of another commit.",
             )
         folder.mkdir(parents=True, exist_ok=True)
-        (staged / "images" / part).rename(folder / part)
-        write_json(folder / f"{part}.json", _build_coco(dataset.samples))
-    dev = _select_dev(read["train"].samples)
-    style = [sample for sample in read["train"].samples if sample not in dev]
+        (staged / "images" / split).rename(folder / split)
+        write_json(folder / f"{split}.json", _build_coco(dataset.samples))
+    dev = _select_dev(datasets["train"].samples)
+    style = [sample for sample in datasets["train"].samples if sample not in dev]
     write_json(folder / "dev.json", _build_coco(dev))
     write_json(folder / "style.json", _build_coco(style))
     (repository / _LICENCE_FILE).rename(folder / _LICENCE_FILE)
 
 
 def _stage_split(repository: Path, split: str, staging_dir: Path) -> None:
-    """Write the photos of a part and their labels as YOLO has them."""
+    """Write the photos of a split and their YOLO labels."""
     records = repository / _RECORD_PATTERN.format(split)
     for example in read_examples(records):
         name = example.get("image/filename", b"").decode(errors="replace")
         photo = example.get("image/encoded")
         if photo is None or PurePosixPath(name).name != name or not name.endswith(".jpg"):
-            raise InputError(records, f"holds no photo under the name '{name}'. Fetch it again.")
+            raise InputError(records, f"has no photo named '{name}'. Fetch it again.")
         labels = repository / "data/Annotations" / name.replace(".jpg", ".txt")
         if not labels.is_file():
             raise InputError(
-                labels, f"is not there, but its photo is in {records.name}. Fetch it again."
+                labels, f"is missing, although its photo is in {records.name}. Fetch it again."
             )
         write_bytes(staging_dir / "images" / split / name, photo)
-        beside = staging_dir / "labels" / split / labels.name
-        write_bytes(beside, labels.read_bytes())
+        label_copy = staging_dir / "labels" / split / labels.name
+        write_bytes(label_copy, labels.read_bytes())
 
 
 def _select_dev(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the first photos of each day, which their names tell: ``IMG_20191208_111228.jpg``."""
+    """Return the first photos of each day by file name, as ``IMG_20191208_111228.jpg``."""
     days: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         days[sample.rgb.name.split("_")[1]].append(sample)

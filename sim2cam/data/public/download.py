@@ -1,4 +1,4 @@
-"""Downloads: bounded, resumed where they broke off, and compared with what is known of them."""
+"""Downloads with size limits, resumption and verification."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from sim2cam.errors import InputError
 from sim2cam.files import convert_write_errors
 
 STALL_S = 30.0
-"""A server that says nothing for so long is given up."""
-RATE_WINDOW_S, MIN_BYTES_PER_S = 60.0, 1000
-"""So is one that sends fewer bytes a second than this for so long."""
+"""Timeout for a server that sends nothing."""
+RATE_WINDOW_S = 60.0
+MIN_BYTES_PER_S = 1000
+"""Minimum rate, averaged over ``RATE_WINDOW_S``; slower downloads are aborted."""
 
 _CHUNK_BYTES = 1 << 16
-_RESUME_HINT = "Run the same command again to go on from there."
+_RESUME_HINT = "Run the same command again to resume."
 
 Progress = Callable[[int, int], None]
 
@@ -32,10 +33,10 @@ class Source:
     """A file to download.
 
     Attributes:
-        url: where it is, https.
-        max_bytes: it may have.
-        sha256: of it, where that is known beforehand.
-        size: how many bytes it has, where that is known.
+        url: URL, https.
+        max_bytes: Largest accepted size.
+        sha256: Expected SHA-256; None if unknown.
+        size: Expected size in bytes; None if unknown.
     """
 
     url: str
@@ -45,22 +46,22 @@ class Source:
 
 
 class _RateMonitor:
-    """How fast a server sends."""
+    """Monitor of the download rate."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._window_start, self._received = time.monotonic(), 0
 
     def update(self, received: int) -> None:
-        """Give up a server whose last bytes took too long.
+        """Raise InputError if the rate of the last window is too low.
 
         Args:
-            received: how many bytes came now.
+            received: Number of bytes since the last call.
         """
         self._received += received
-        if (passed := time.monotonic() - self._window_start) < RATE_WINDOW_S:
+        if (elapsed_s := time.monotonic() - self._window_start) < RATE_WINDOW_S:
             return
-        if self._received < MIN_BYTES_PER_S * passed:
+        if self._received < MIN_BYTES_PER_S * elapsed_s:
             raise InputError(
                 self._url,
                 f"sent less than {MIN_BYTES_PER_S} bytes a second for {RATE_WINDOW_S:g} s. {_RESUME_HINT}",
@@ -69,7 +70,7 @@ class _RateMonitor:
 
 
 class _SameSchemeRedirectHandler(HTTPRedirectHandler):
-    """Follows redirects from https to https alone, so that nothing is read from elsewhere."""
+    """Handler that refuses redirects to another scheme, as from https to http."""
 
     def redirect_request(
         self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -80,69 +81,69 @@ class _SameSchemeRedirectHandler(HTTPRedirectHandler):
 
 
 def download(source: Source, path: Path, progress: Progress | None = None) -> str:
-    """Return the SHA-256 of a file after it was downloaded, or was found to be there.
+    """Download a file unless it exists, and return its SHA-256.
 
-    What broke off lies beside it as ``.part`` and is gone on with, if the server still has the same.
+    A partial download is kept as ``.part`` and resumed if the file on the server is unchanged.
 
     Args:
-        source: what is downloaded.
-        path: where it is written.
-        progress: is told how many bytes of how many are there.
+        source: File to download.
+        path: Target file.
+        progress: Called with the bytes received and the total bytes.
 
     Raises:
-        InputError: the server does not give it or is too slow, it is larger than allowed, or of another
-            size or digest.
-        OutputError: it cannot be written.
+        InputError: If the server fails or is too slow, or the file is too large or has another size or digest.
+        OutputError: If the file cannot be written.
     """
-    part = path.with_name(f"{path.name}.part")
+    partial_path = path.with_name(f"{path.name}.part")
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
-        _receive(source, part, progress or (lambda *_: None))
-        part.replace(path)
-        _locate_etag(part).unlink(missing_ok=True)
+        _receive(source, partial_path, progress or (lambda *_: None))
+        partial_path.replace(path)
+        _locate_etag(partial_path).unlink(missing_ok=True)
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     size = path.stat().st_size
     if source.size not in (None, size):
         path.unlink()
         raise InputError(
             source.url,
-            f"has {size} bytes, not {source.size}. It was damaged or exchanged. Fetch it again.",
+            f"has {size} bytes, not {source.size}. It is damaged or has changed. Fetch it again.",
         )
-    if source.sha256 not in (None, found):
+    if source.sha256 not in (None, sha256):
         path.unlink()
         raise InputError(
             source.url,
-            f"has the SHA-256 {found}, not {source.sha256}. It was damaged or exchanged. Fetch it again.",
+            f"has the SHA-256 {sha256}, not {source.sha256}. It is damaged or has changed. Fetch it again.",
         )
-    return found
+    return sha256
 
 
 def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
-    tag = _locate_etag(partial_path)
-    start = partial_path.stat().st_size if partial_path.is_file() and tag.is_file() else 0
+    etag_path = _locate_etag(partial_path)
+    start = partial_path.stat().st_size if partial_path.is_file() and etag_path.is_file() else 0
     headers = {"User-Agent": "sim2cam", "Accept-Encoding": "identity"}
     if start:
-        headers |= {"Range": f"bytes={start}-", "If-Range": tag.read_text()}
+        headers |= {"Range": f"bytes={start}-", "If-Range": etag_path.read_text()}
     try:
-        with _build_opener().open(Request(source.url, headers=headers), timeout=STALL_S) as answer:  # noqa: S310
-            if answer.status != http.client.PARTIAL_CONTENT:
+        request = Request(source.url, headers=headers)  # noqa: S310
+        with _build_opener().open(request, timeout=STALL_S) as response:
+            if response.status != http.client.PARTIAL_CONTENT:
                 start = 0
-            elif not answer.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-                raise InputError(
-                    source.url, "sent another range than was asked for. Fetch it again."
-                )
-            _append_response(source, answer, partial_path, start, progress)
+            elif not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+                raise InputError(source.url, "sent another range than requested. Fetch it again.")
+            _append_response(source, response, partial_path, start, progress)
     except HTTPError as error:
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
             partial_path.unlink()
             _receive(source, partial_path, progress)
         elif error.code // 100 == 3:
-            kind = urlsplit(source.url).scheme
-            problem = f"redirects in circles, or to what is not {kind}. That is not followed."
+            scheme = urlsplit(source.url).scheme
+            problem = (
+                f"redirects in a cycle or to a scheme other than {scheme}, which is not followed."
+            )
             raise InputError(source.url, problem) from error
         else:
-            problem = f"the server says {error.code} ({error.reason}). Try again later."
+            problem = f"the server returned {error.code} ({error.reason}). Try again later."
             raise InputError(source.url, problem) from error
     except (OSError, http.client.HTTPException) as error:
         raise _build_connection_error(source, error) from error
@@ -151,37 +152,36 @@ def _receive(source: Source, partial_path: Path, progress: Progress) -> None:
 def _append_response(
     source: Source, response: Any, partial_path: Path, start: int, progress: Progress
 ) -> None:
-    """Write what a server sends behind what is there already."""
-    left = response.headers.get("Content-Length", "")
-    total = start + int(left) if left.isdecimal() else None
+    """Append the response to the partial file."""
+    content_length = response.headers.get("Content-Length", "")
+    total = start + int(content_length) if content_length.isdecimal() else None
     if total is not None and total > source.max_bytes:
         _reject_size(source, partial_path)
-    tag = response.headers.get("ETag", "")
+    etag = response.headers.get("ETag", "")
     _locate_etag(partial_path).unlink(missing_ok=True)
-    if tag.startswith('"'):  # a weak one does not promise the same bytes
-        _locate_etag(partial_path).write_text(tag)
-    done, pace = start, _RateMonitor(source.url)
+    if etag.startswith('"'):  # weak tags do not guarantee equal bytes
+        _locate_etag(partial_path).write_text(etag)
+    received, monitor = start, _RateMonitor(source.url)
     with convert_write_errors(partial_path), partial_path.open("ab" if start else "wb") as file:
         while chunk := _read_chunk(source, response):
-            done += len(chunk)
-            if done > source.max_bytes:
+            received += len(chunk)
+            if received > source.max_bytes:
                 break
             file.write(chunk)
-            pace.update(len(chunk))
-            progress(done, total or source.max_bytes)
-    if done > source.max_bytes:
+            monitor.update(len(chunk))
+            progress(received, total or source.max_bytes)
+    if received > source.max_bytes:
         _reject_size(source, partial_path)
-    if total is not None and done < total:
-        raise InputError(source.url, f"broke off after {done} of {total} bytes. {_RESUME_HINT}")
+    if total is not None and received < total:
+        raise InputError(source.url, f"stopped after {received} of {total} bytes. {_RESUME_HINT}")
 
 
 def _read_chunk(source: Source, response: Any) -> bytes:
     try:
         return bytes(response.read1(_CHUNK_BYTES))
     except (OSError, http.client.HTTPException) as error:
-        raise _build_connection_error(
-            source, error
-        ) from error  # an OSError would look like one of writing
+        # An OSError would be taken for a write error.
+        raise _build_connection_error(source, error) from error
 
 
 def _build_connection_error(source: Source, error: Exception) -> InputError:
@@ -193,7 +193,7 @@ def _build_connection_error(source: Source, error: Exception) -> InputError:
 
 def _reject_size(source: Source, partial_path: Path) -> None:
     partial_path.unlink(missing_ok=True)
-    problem = f"is larger than {source.max_bytes} bytes, which it should not be. It was exchanged."
+    problem = f"is larger than {source.max_bytes} bytes, so it has changed."
     raise InputError(source.url, problem)
 
 

@@ -1,4 +1,4 @@
-"""Fetching: downloaded, unpacked, arranged, and only then where it is looked for."""
+"""Fetching of public datasets: download, unpack, arrange and move into place."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ _DIGESTS_ADAPTER: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 @dataclass(frozen=True)
 class FetchResult:
-    """A data set that is there.
+    """Result of a fetch.
 
     Attributes:
-        folder: where it lies.
-        digests: SHA-256 of each file that it was made of, by its address; empty when nothing was
-            fetched, as it was there already.
-        new_urls: addresses whose digest was not known before.
-        verified_count: how many of its files were compared with what is known of them.
+        folder: Folder of the dataset.
+        digests: SHA-256 of each archive by URL; empty if the dataset existed already.
+        new_urls: URLs whose digest was unknown before.
+        verified_count: Number of files verified by checksum.
     """
 
     folder: Path
@@ -41,7 +40,7 @@ class FetchResult:
     verified_count: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as JSON values."""
+        """Return the result as JSON values."""
         return {
             "folder": str(self.folder),
             "digests": self.digests,
@@ -57,65 +56,66 @@ def fetch(
     overwrite: bool = False,
     progress: Callable[[str], Progress] | None = None,
 ) -> FetchResult:
-    """Return a data set after bringing it into a folder, whole or not at all.
+    """Fetch a dataset into a folder, atomically.
 
-    The digests of what it is made of are kept beside it, in ``NAME.fetched.json``. Where one differs
-    from then, or from one that is known beforehand, nothing is changed; where one of its files does, what was
-    downloaded is removed too.
+    The digests of the archives are recorded in ``NAME.fetched.json``. If an archive differs from its record or
+    expected digest, nothing is changed. If an arranged file differs from its checksum, the downloads are removed.
 
     Args:
-        dataset: one of ``PUBLIC_DATASETS``.
-        root: of all data sets.
-        overwrite: fetch what is there already, and put it in place of that.
-        progress: returns what is told of the bytes of a file, by its name.
+        dataset: One of ``PUBLIC_DATASETS``.
+        root: Folder of all datasets.
+        overwrite: Fetch again and replace an existing dataset.
+        progress: Return the progress callback for a file name.
 
     Raises:
-        InputError: a file cannot be had, or is not what it should be.
-        OutputError: the folder cannot be written.
+        InputError: If a file is not available or differs from its digest.
+        OutputError: If the folder is not writable.
     """
     folder, record = root / dataset.name, root / f"{dataset.name}.fetched.json"
     if folder.is_dir() and not overwrite:
         return FetchResult(folder, {}, ())
-    known = _read_digests(record)
+    recorded_digests = _read_digests(record)
     work = root / f".{dataset.name}.part"
     with convert_write_errors(work):
         work.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(work / "unpacked", ignore_errors=True)
         shutil.rmtree(work / "whole", ignore_errors=True)
     digests: dict[str, str] = {}
-    for source, into in dataset.archives:
+    for source, subfolder in dataset.archives:
         name = source.url.rsplit("/", 1)[-1]
         archive = work / name
         digest = download(source, archive, progress(f"{name}, bytes") if progress else None)
-        if known.get(source.url, digest) != digest:
+        if recorded_digests.get(source.url, digest) != digest:
             archive.unlink()
             raise InputError(
                 source.url,
-                f"has the SHA-256 {digest}, but had {known[source.url]} when it was fetched before. If "
-                f"that change is wanted, remove {record}.",
+                f"has the SHA-256 {digest}, but had {recorded_digests[source.url]} at the last fetch. To accept the "
+                f"change, remove {record}.",
             )
         digests[source.url] = digest
         try:
-            unpack(archive, work / "unpacked" / into)
+            unpack(archive, work / "unpacked" / subfolder)
         except InputError:
-            archive.unlink()  # or it would be found again, as broken, the next time
+            archive.unlink()  # forces a new download
             raise
-    checked = _arrange_files(dataset, work)
+    verified_count = _arrange_files(dataset, work)
     with convert_write_errors(folder):
         if folder.is_dir():
             folder.rename(work / "old")
         (work / "whole").rename(folder)
         shutil.rmtree(work)
     write_json(record, digests)
-    given = {source.url for source, _ in dataset.archives if source.sha256}
-    new = tuple(url for url in digests if url not in known and url not in given)
-    return FetchResult(folder, digests, new, checked)
+    urls_with_digest = {source.url for source, _ in dataset.archives if source.sha256}
+    new_urls = tuple(
+        url for url in digests if url not in recorded_digests and url not in urls_with_digest
+    )
+    return FetchResult(folder, digests, new_urls, verified_count)
 
 
 def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:
-    """Return how many files of a data set are those that are known, after arranging what was unpacked.
+    """Arrange the unpacked files and return the number of verified files.
 
-    What was downloaded is removed where it is not what it should be, or it would be found again.
+    The downloads are removed if a check fails, so that the next fetch starts over.
     """
     try:
         dataset.arrange(work_dir / "unpacked", work_dir / "whole")
@@ -130,7 +130,7 @@ def _arrange_files(dataset: PublicDataset, work_dir: Path) -> int:
 
 
 def _read_digests(path: Path) -> dict[str, str]:
-    """Return the digests of the first fetch by address; none before it."""
+    """Return the recorded digests by URL; empty before the first fetch."""
     if not path.is_file():
         return {}
     try:

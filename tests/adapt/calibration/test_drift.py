@@ -370,9 +370,7 @@ def test_a_lens_that_fits_nothing_now_says_so_in_words(monkeypatch):
     fit = boards_fit(rng)
 
     def fails(*_):
-        raise LensError(
-            "point (3.5, -2.2, 1.2) lies 73.3 degrees off the axis of BrownConrady(...)"
-        )
+        raise LensError("point (3.5, -2.2, 1.2) is 73.3 degrees off the axis of BrownConrady(...)")
 
     monkeypatch.setattr("sim2cam.adapt.calibration.drift.refit_lens", fails)
     change = compare_lens(fit, see_boards(LENS, 12, rng), SIZE, rng)

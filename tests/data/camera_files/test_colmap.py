@@ -106,16 +106,15 @@ BAD = [
     ("# nothing\n", "lists no camera. Check the path."),
     (
         "\n7 THIN_PRISM_FISHEYE 640 480 1 2 3 4 5 6 7 8 9 10 11 12",
-        f"line 2: model 'THIN_PRISM_FISHEYE' is none of the lenses here, which are {MODELS}. "
-        "Estimate one of them.",
+        f"line 2: model 'THIN_PRISM_FISHEYE' is not supported. Allowed: {MODELS}.",
     ),
     (
         "1 FOV 640 480 500 500 320 240 0.9",
-        f"line 1: model 'FOV' is none of the lenses here, which are {MODELS}. Estimate one of them.",
+        f"line 1: model 'FOV' is not supported. Allowed: {MODELS}.",
     ),
     (
         "1",
-        f"line 1: model '' is none of the lenses here, which are {MODELS}. Estimate one of them.",
+        f"line 1: model '' is not supported. Allowed: {MODELS}.",
     ),
     (
         "1 PINHOLE 640 480 500 320 240",
@@ -129,11 +128,11 @@ BAD = [
         "1 PINHOLE 640 480 500 500 nan 240",
         "line 1: PINHOLE takes WIDTH HEIGHT fx fy cx cy, found: 1 PINHOLE 640 480 500 500 nan 240",
     ),
-    ("1 PINHOLE 640.5 480 500 500 3 2", "line 1: 640.5 x 480 is no size of a picture."),
-    ("1 PINHOLE 640 -480 500 500 3 2", "line 1: 640 x -480 is no size of a picture."),
+    ("1 PINHOLE 640.5 480 500 500 3 2", "line 1: 640.5 x 480 is not an image size."),
+    ("1 PINHOLE 640 -480 500 500 3 2", "line 1: 640 x -480 is not an image size."),
     (
         "1 PINHOLE 640 480 -500 500 3 2",
-        "line 1: fx_px of a lens is -500.0. It takes a number above 0.",
+        "line 1: fx_px of a lens is -500.0. It must be above 0.",
     ),
 ]
 

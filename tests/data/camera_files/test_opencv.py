@@ -111,23 +111,21 @@ def test_a_lens_without_a_model_is_refused_by_name(tmp_path):
     [
         (
             {"coefficients": [0.1] * 14},
-            "distortion_coefficients.data is [0.1, 0.1]. Its last two tilt the sensor, as no lens "
-            "here does. ",
+            "distortion_coefficients.data is [0.1, 0.1]. Tilted sensors (the last two coefficients) are not supported. ",
         ),
         (
             {"coefficients": [0.1] * 3},
-            "distortion_coefficients.data is [0.1, 0.1, 0.1]. It is a list of 4 or 5 or 8 or 12 or "
+            "distortion_coefficients.data is [0.1, 0.1, 0.1]. It must be a list of 4 or 5 or 8 or 12 or "
             "14 finite numbers. ",
         ),
         (
             {"coefficients": [0.1] * 5, "fisheye": True},
-            "distortion_coefficients.data is [0.1, 0.1, 0.1, 0.1, 0.1]. It is a list of 4 finite "
+            "distortion_coefficients.data is [0.1, 0.1, 0.1, 0.1, 0.1]. It must be a list of 4 finite "
             "numbers. ",
         ),
         (
             {"coefficients": [0.1] * 5, "skew": 2.0},
-            "camera_matrix.data is [500.0, 2.0, 320.0, 0.0, 501.0, 0.3333333333333333, ...]. A "
-            "camera matrix is fx 0 cx, 0 fy cy, 0 0 1; no lens here has a skew. ",
+            "camera_matrix.data is [500.0, 2.0, 320.0, 0.0, 501.0, 0.3333333333333333, ...]. A camera matrix is fx 0 cx, 0 fy cy, 0 0 1, without skew. ",
         ),
     ],
 )

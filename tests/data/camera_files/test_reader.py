@@ -38,8 +38,7 @@ def test_every_kind_of_file_is_told_by_what_it_holds(tmp_path, name, lens):
     [
         (
             "a.yaml", b"focal: 3\n",
-            "no camera is known by what it holds. COLMAP's cameras.txt, and YAML of Kalibr (cam0), "
-            "ROS (camera_matrix, distortion_model) and OpenCV (camera_matrix) are.",
+            "unknown camera format. Allowed: COLMAP's cameras.txt, and YAML of Kalibr (cam0), ROS (camera_matrix, distortion_model) or OpenCV (camera_matrix).",
         ),
         ("a.yaml", b"\xff\xfe\x00", "not a text in UTF-8. Check the path."),
         ("a.txt", b"\xff\xfe\x00", "not a text in UTF-8. Check the path."),

@@ -111,20 +111,19 @@ def test_a_lens_without_a_model_is_refused_by_name(tmp_path, lens):
 
 BAD = [
     ("plumb_bob", "fov",
-     "distortion_model is 'fov'. Lenses here are of plumb_bob, rational_polynomial, equidistant. "),
+     "distortion_model is 'fov'. Allowed: plumb_bob, rational_polynomial, equidistant. "),
     ("image_width: 640\n", "", "image_width is missing. "),
     ("image_width: 640", "image_width: wide",
-     "image_width is 'wide'. It is a whole number of pixels above 0. "),
+     "image_width is 'wide'. It must be a positive integer of pixels. "),
     ("image_height: 480", "image_height: 0",
-     "image_height is 0. It is a whole number of pixels above 0. "),
+     "image_height is 0. It must be a positive integer of pixels. "),
     ("image_height: 480", "image_height: true",
-     "image_height is True. It is a whole number of pixels above 0. "),
-    (MATRIX, "[1, 2, 3]", "camera_matrix.data is [1, 2, 3]. It is a list of 9 finite numbers. "),
+     "image_height is True. It must be a positive integer of pixels. "),
+    (MATRIX, "[1, 2, 3]", "camera_matrix.data is [1, 2, 3]. It must be a list of 9 finite numbers. "),
     (MATRIX, "[500, 0.2, 320, 0, 500, 240, 0, 0, 1]",
-     "camera_matrix.data is [500, 0.2, 320, 0, 500, 240, ...]. A camera matrix is fx 0 cx, 0 fy cy, "
-     "0 0 1; no lens here has a skew. "),
+     "camera_matrix.data is [500, 0.2, 320, 0, 500, 240, ...]. A camera matrix is fx 0 cx, 0 fy cy, 0 0 1, without skew. "),
     (COEFFICIENTS, "[0.1]",
-     "distortion_coefficients.data is [0.1]. It is a list of 5 or 4 finite numbers. "),
+     "distortion_coefficients.data is [0.1]. It must be a list of 5 or 4 finite numbers. "),
 ]  # fmt: skip
 
 
@@ -140,7 +139,7 @@ def test_numbers_that_no_lens_has_name_the_file(tmp_path):
     path = written(tmp_path, changed((MATRIX, "[0, 0, 320, 0, 500, 240, 0, 0, 1]")))
     with pytest.raises(InputError) as caught:
         read_ros(path)
-    assert str(caught.value) == f"{path}: fx_px of a lens is 0.0. It takes a number above 0."
+    assert str(caught.value) == f"{path}: fx_px of a lens is 0.0. It must be above 0."
 
 
 def message(**values):
@@ -169,7 +168,7 @@ def test_a_message_that_was_printed_is_read(tmp_path, upper):
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"k": [500.0, 2.0, 320.0, 0.0, 501.0, 240.0, 0.0, 0.0, 1.0]}, "k is .* has a skew"),
+        ({"k": [500.0, 2.0, 320.0, 0.0, 501.0, 240.0, 0.0, 0.0, 1.0]}, "k is .* without skew"),
         ({"d": [0.1]}, "d is .* 5 or 4 finite numbers"),
         ({"width": 0}, "width is 0"),
     ],

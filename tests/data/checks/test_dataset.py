@@ -46,7 +46,7 @@ def test_a_changed_byte_is_found(native, place):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    changed = ("000001", f"{place} is not the file that was written: another SHA-256")
+    changed = ("000001", f"{place} has changed: the SHA-256 differs")
     assert changed in whats(native)
 
 
@@ -54,14 +54,14 @@ def test_a_truncated_file_is_found(native):
     path = native / "shards/000000/ids/000001.png"
     path.write_bytes(path.read_bytes()[:60])
     hashed, opened = whats(native)
-    assert hashed[1] == "ids/000001.png is not the file that was written: another SHA-256"
+    assert hashed[1] == "ids/000001.png has changed: the SHA-256 differs"
     assert "damaged image" in opened[1]
 
 
 def test_a_changed_line_is_found(native, tiny):
     path = native / "shards/000001/samples.jsonl"
     tiny.edit_lines(path, lambda line: line | {"view": 7})
-    what = "its line is not the one that was written: another digest"
+    what = "its record has changed: the digest differs"
     assert whats(native) == [("000002", what), ("000003", what)]
 
 
@@ -99,67 +99,67 @@ SQUARE = "object 0 (category square): "
 FAULTS = {
     "box": (
         first_object(box_xyxy=(7.0, 4.0, 14.0, 16.0)),
-        [f"{SQUARE}box (7.0, 4.0, 14.0, 16.0) is not that of its mask, (6.0, 4.0, 14.0, 16.0)"],
+        [f"{SQUARE}box (7.0, 4.0, 14.0, 16.0) is not the box of its mask, (6.0, 4.0, 14.0, 16.0)"],
     ),
     "area": (
         first_object(area_px=97),
-        [f"{SQUARE}area_px 97.0 is not that of its mask, 96"],
+        [f"{SQUARE}area_px 97.0 is not the area of its mask, 96"],
     ),
     "nothing visible": (
         first_object(visible_fraction=0.0),
-        [f"{SQUARE}visible_fraction 0.0 is not above 0 and at most 1"],
+        [f"{SQUARE}visible_fraction 0.0 is not in (0, 1]"],
     ),
     "cut off by more than all": (
         first_object(truncation=1.2, box_amodal_xyxy=(6.0, 0.0, 18.0, 16.0)),
-        [f"{SQUARE}truncation 1.2 is not 0 to 1"],
+        [f"{SQUARE}truncation 1.2 is not in [0, 1]"],
     ),
     "cut off within the picture": (
         first_object(truncation=0.2),
         [
-            f"{SQUARE}truncation 0.2, and its amodal box (6.0, 4.0, 18.0, 16.0) lies within the image"
+            f"{SQUARE}truncation is 0.2, but the amodal box (6.0, 4.0, 18.0, 16.0) is inside the image"
         ],
     ),
     "more than all visible": (
         first_object(visible_fraction=1.01),
-        [f"{SQUARE}visible_fraction 1.01 is not above 0 and at most 1"],
+        [f"{SQUARE}visible_fraction 1.01 is not in (0, 1]"],
     ),
     "amodal box": (
         first_object(box_amodal_xyxy=(6.0, 5.0, 18.0, 16.0)),
-        [f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not inside its amodal box (6.0, 5.0, 18.0, 16.0)"],
+        [f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not inside the amodal box (6.0, 5.0, 18.0, 16.0)"],
     ),
     "no instance": (
         first_object(instance_id=3),
         [
-            "instance 1 of the ids image has no object",
-            f"{SQUARE}instance_id 3 is not in the ids image",
+            "instance 1 of the ids channel has no object",
+            f"{SQUARE}instance_id 3 is not in the ids channel",
         ],
     ),
     "no instance id": (
         first_object(instance_id=None),
         [
-            "instance 1 of the ids image has no object",
-            f"{SQUARE}instance_id None is not in the ids image",
+            "instance 1 of the ids channel has no object",
+            f"{SQUARE}instance_id None is not in the ids channel",
         ],
     ),
     "an instance twice": (
         first_object(instance_id=2),
         [
-            "instance 1 of the ids image has no object",
+            "instance 1 of the ids channel has no object",
             "2 objects have the instance_id 2",
-            f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not that of its mask, (14.0, 4.0, 26.0, 16.0)",
-            f"{SQUARE}area_px 96.0 is not that of its mask, 144",
+            f"{SQUARE}box (6.0, 4.0, 14.0, 16.0) is not the box of its mask, (14.0, 4.0, 26.0, 16.0)",
+            f"{SQUARE}area_px 96.0 is not the area of its mask, 144",
         ],
     ),
     "an instance without object": (
         repainted(0, 9),
         [
-            "instance 9 of the ids image has no object",
+            "instance 9 of the ids channel has no object",
             "1296 pixels of objects have no depth",
         ],
     ),
     "no mask": (
         repainted(1, 0),
-        [f"{SQUARE}instance_id 1 is not in the ids image"],
+        [f"{SQUARE}instance_id 1 is not in the ids channel"],
     ),
     "no depth": (
         lambda sample: with_channel(
@@ -211,7 +211,7 @@ def test_a_box_outside_the_image_is_found_without_masks(tmp_path, tiny):
     root = tiny.write_native(tmp_path / "native", plant)
     assert whats(root)[0] == (
         "000000",
-        f"{SQUARE}box (40.0, 4.0, 49.0, 16.0) does not lie inside the image",
+        f"{SQUARE}box (40.0, 4.0, 49.0, 16.0) is not inside the image",
     )
 
 
@@ -238,7 +238,7 @@ def test_a_name_twice_is_found(native, tiny):
 def test_left_folders_are_warned_about(native):
     (native / "shards/000002.part").mkdir()
     assert check_dataset(native) == CheckReport(
-        4, 8, (), (f"{native}/shards/000002.part was left behind by a run that was killed",)
+        4, 8, (), (f"{native}/shards/000002.part is left over from a killed run",)
     )
 
 
@@ -247,7 +247,7 @@ def test_no_samples_are_a_problem(native):
     assert check_dataset(native).problems == (
         DatasetProblem(
             "dataset.json",
-            "the data set holds no samples. Run its command again with --resume.",
+            "the dataset has no samples. Run its command again with --resume.",
         ),
     )
 
@@ -261,7 +261,7 @@ def test_missing_samples_are_counted(native, left):
     assert check_dataset(native).problems == (
         DatasetProblem(
             "shards",
-            f"incomplete: {left} of 4 samples are there. Run its command again with --resume.",
+            f"incomplete: {left} of 4 samples exist. Run its command again with --resume.",
         ),
     )
 
@@ -269,7 +269,9 @@ def test_missing_samples_are_counted(native, left):
 @pytest.mark.parametrize("text", ["{", "[]", '{"expected_samples": "many"}'])
 def test_an_environment_that_is_none_is_told(native, text):
     (native / "environment.json").write_text(text)
-    with pytest.raises(InputError, match=r"environment\.json: not the facts of a run .*--resume"):
+    with pytest.raises(
+        InputError, match=r"environment\.json: not a valid environment file .*--resume"
+    ):
         check_dataset(native)
 
 
@@ -286,7 +288,7 @@ def test_a_missing_parent_is_found(native, adapted):
     assert found.objects == 0
     assert found.problems[0] == DatasetProblem(
         "dataset.json",
-        f"its parent cannot be read: {native}: no data set: there is no dataset.json in it. "
+        f"the parent cannot be read: {native}: not a dataset: it has no dataset.json. "
         "Check the path.",
     )
     assert len(found.problems) == 5
@@ -297,11 +299,11 @@ def test_a_missing_parent_is_found(native, adapted):
     [
         (
             changed(width=47),
-            ["rgb is 48x32 pixels, not 47x32", "width is 47, but that of its parent is 48"],
+            ["rgb is 48x32 pixels, not 47x32", "width is 47, but its parent has 48"],
         ),
         (
             lambda sample: replace(sample, metadata={**sample.metadata, "scene_index": 7}),
-            ["scene_index is 7, but that of its parent is 1"],
+            ["scene_index is 7, but its parent has 1"],
         ),
     ],
 )

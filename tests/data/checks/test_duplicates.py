@@ -76,5 +76,7 @@ def test_dice_of_one_burst_are_told():
     assert 10 < len(found) < 40
     assert found[0].hamming_distance <= NEAR_DUPLICATE_BITS
     note = describe_near_duplicates(found, len(sets.test.samples))
-    assert note.startswith(f"{len(found)} of 50 test images look nearly like one that was learned")
+    assert note.startswith(
+        f"{len(found)} of 50 test images nearly equal an image used for training"
+    )
     assert f"test/IMG_20191208_112843.jpg and train/IMG_20191208_112847.jpg ({found[0].hamming_distance} of 255 bits" in note  # fmt: skip

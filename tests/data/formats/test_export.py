@@ -81,7 +81,7 @@ def test_a_part_is_named_like_a_folder(tmp_path, dataset, name):
 @pytest.mark.parametrize("to", SIMPLE)
 def test_a_translated_set_is_made_whole(tmp_path, adapted, to):
     export_dataset({"train": read_dataset(adapted)}, tmp_path / "out", to)
-    assert "4 pictures of 2 scenes with 8 objects" in (tmp_path / "out/card.md").read_text()
+    assert "4 images of 2 scenes with 8 objects" in (tmp_path / "out/card.md").read_text()
 
 
 def test_names_that_differ_in_their_suffix_alone_are_refused(dataset):

@@ -12,7 +12,7 @@ from sim2cam.errors import InputError
 
 DATA = bytes(range(256)) * 400
 DIGEST = hashlib.sha256(DATA).hexdigest()
-AGAIN = "Run the same command again to go on from there."
+AGAIN = "Run the same command again to resume."
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_without_a_size_the_end_is_the_end(server, source, tmp_path):
 def test_what_broke_off_is_gone_on_with(server, source, tmp_path):
     path, half = tmp_path / "a.zip", len(DATA) // 2
     server.moods = ["truncated"]
-    assert refused(source, path) == f"broke off after {half} of {len(DATA)} bytes. {AGAIN}"
+    assert refused(source, path) == f"stopped after {half} of {len(DATA)} bytes. {AGAIN}"
     assert names(tmp_path) == ["a.zip.part", "a.zip.part.tag"]
     assert download(source, path) == DIGEST
     assert server.asked[-1] == ("/a.zip", f"bytes={half}-")
@@ -98,7 +98,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_given_up(server, source, tmp
 def test_a_known_size_is_held_to(source, tmp_path, size):
     known = Source(source.url, source.max_bytes, size=size)
     assert refused(known, tmp_path / "a.zip") == (
-        f"has {len(DATA)} bytes, not {size}. It was damaged or exchanged. Fetch it again."
+        f"has {len(DATA)} bytes, not {size}. It is damaged or has changed. Fetch it again."
     )
     assert names(tmp_path) == []
     assert download(Source(source.url, 10**6, size=len(DATA)), tmp_path / "a.zip") == DIGEST
@@ -110,7 +110,7 @@ def test_a_known_digest_is_held_to(server, source, tmp_path):
     server.moods = ["corrupt"]
     other = hashlib.sha256(bytes(len(DATA))).hexdigest()
     assert refused(known, tmp_path / "b.zip") == (
-        f"has the SHA-256 {other}, not {DIGEST}. It was damaged or exchanged. Fetch it again."
+        f"has the SHA-256 {other}, not {DIGEST}. It is damaged or has changed. Fetch it again."
     )
     assert names(tmp_path) == ["a.zip"]
 
@@ -119,7 +119,7 @@ def test_a_known_digest_is_held_to(server, source, tmp_path):
 def test_what_is_too_large_is_refused_and_removed(server, source, tmp_path, mood):
     server.moods = [mood]
     assert refused(Source(source.url, 1000), tmp_path / "a.zip") == (
-        "is larger than 1000 bytes, which it should not be. It was exchanged."
+        "is larger than 1000 bytes, so it has changed."
     )
     assert [n for n in names(tmp_path) if not n.endswith(".tag")] == []
 
@@ -137,7 +137,7 @@ def test_a_redirect_of_another_kind_or_in_circles_is_not(server, source, tmp_pat
     elsewhere = source.url if elsewhere == "round" else elsewhere
     server.moods = [f"redirect {elsewhere}"] * 20
     assert refused(source, tmp_path / "a.zip") == (
-        "redirects in circles, or to what is not http. That is not followed."
+        "redirects in a cycle or to a scheme other than http, which is not followed."
     )
     assert names(tmp_path) == []
 
@@ -145,7 +145,7 @@ def test_a_redirect_of_another_kind_or_in_circles_is_not(server, source, tmp_pat
 def test_what_is_not_there_is_said(server, source, tmp_path):
     server.moods = ["missing"]
     said = refused(source, tmp_path / "a.zip")
-    assert said == "the server says 404 (Not Found). Try again later."
+    assert said == "the server returned 404 (Not Found). Try again later."
 
 
 def test_a_server_that_is_not_there_is_said(tmp_path):

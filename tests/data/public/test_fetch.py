@@ -26,7 +26,7 @@ from sim2cam.errors import InputError, RecipeError
 from sim2cam.pipeline.asset_folder import resolve_assets_folder
 
 DICE = Path(os.environ.get("SIM2CAM_REAL", "/nowhere")) / "dice"
-OTHER = "is not in the archive. It is of another commit."
+OTHER = "is not in the archive, which is of another commit."
 TARGETS = "lmo/test_targets_bop19.json"
 
 
@@ -84,8 +84,7 @@ def test_a_file_that_changed_since_is_refused_and_what_is_there_stays(lmo, serve
     said = str(caught.value)
     assert said.startswith(f"{url}: has the SHA-256 ")
     assert said.endswith(
-        f", but had {known[url]} when it was fetched before. If that change is wanted, remove "
-        f"{tmp_path}/lmo.fetched.json."
+        f", but had {known[url]} at the last fetch. To accept the change, remove {tmp_path}/lmo.fetched.json."
     )
     assert (tmp_path / "lmo/models/obj_000001.ply").read_text() == "ply"
     (tmp_path / "lmo.fetched.json").unlink()
@@ -95,7 +94,7 @@ def test_a_file_that_changed_since_is_refused_and_what_is_there_stays(lmo, serve
 
 def test_what_broke_off_leaves_nothing_half_and_is_gone_on_with(lmo, server, tmp_path):
     server.moods = ["good", "truncated"]
-    with pytest.raises(InputError, match="broke off after"):
+    with pytest.raises(InputError, match="stopped after"):
         fetch(lmo, tmp_path)
     assert names(tmp_path) == [".lmo.part"]
     fetch(lmo, tmp_path)
@@ -110,7 +109,7 @@ def test_what_broke_off_leaves_nothing_half_and_is_gone_on_with(lmo, server, tmp
 
 def test_a_broken_archive_is_fetched_again_the_next_time(lmo, server, tmp_path):
     server.moods = ["corrupt"]
-    with pytest.raises(InputError, match="no zip archive that can be read"):
+    with pytest.raises(InputError, match="not a readable zip archive"):
         fetch(lmo, tmp_path)
     assert fetch(lmo, tmp_path).folder.is_dir()
 
@@ -120,7 +119,7 @@ def test_archives_of_something_else_are_refused_and_fetched_again(lmo, server, t
     server.files["/lmo_base.zip"] = packed({"lmo/camera.json": "{}"})
     with pytest.raises(InputError) as caught:
         fetch(lmo, tmp_path)
-    problem = "its archives hold no test_targets_bop19.json. They were changed."
+    problem = "the archives have no test_targets_bop19.json, so they have changed."
     assert str(caught.value) == f"{tmp_path}/.lmo.part/unpacked/lmo: {problem}"
     assert names(tmp_path) == []
     server.files["/lmo_base.zip"] = right
@@ -141,15 +140,15 @@ def test_files_that_are_known_are_held_to_and_of_others_nothing_is_kept(lmo, ser
     assert found.verified_count == found.to_json()["verified_count"] == 2
     digest = hashlib.sha256(b"ply").hexdigest()
     other = hashlib.sha256(b"plz").hexdigest()
-    end = "was exchanged or damaged."
+    end = "has changed or is damaged."
     table = {
         "another": (
             {"models/obj_000001.ply": "plz"},
-            f"has 3 bytes with the SHA-256 {other}, not 3 with {digest}. What was fetched {end}",
+            f"has 3 bytes with the SHA-256 {other}, not 3 with {digest}. The download {end}",
         ),
         "missing": (
             {"models/obj_000002.ply": "ply"},
-            f"is not in what was fetched. That {end}",
+            f"is missing in the download, which {end}",
         ),
     }
     for content, problem in table.values():
@@ -240,7 +239,7 @@ def test_sets_of_bop_unpack_into_one_folder_and_own_up_to_unknown_licences(serve
         assert names(folder) == ["models", part, "test_targets_bop19.json"]
     assert PUBLIC_DATASETS["tless"].licence == "CC BY 4.0"
     assert PUBLIC_DATASETS["icbin"].licence == (
-        "not known here; read https://huggingface.co/datasets/bop-benchmark/icbin and "
+        "unknown; read https://huggingface.co/datasets/bop-benchmark/icbin and "
         "bop.felk.cvut.cz/datasets first"
     )
 
@@ -312,16 +311,22 @@ def test_strings_of_records_are_read(tmp_path):
 
 
 BAD_RECORDS = {
-    "no record": (b"\x01" * 40, "byte 0: no whole record begins here. Fetch it again."),
+    "no record": (b"\x01" * 40, "byte 0: no complete record starts here. Fetch it again."),
     "cut": (
         record(example({"a": b"b"}))[:-5],
-        "byte 0: no whole record begins here. Fetch it again.",
+        "byte 0: no complete record starts here. Fetch it again.",
     ),
-    "no Example": (record(b"\x0a\x7f\x00"), "byte 0: the record is no Example. Fetch it again."),
-    "a kind that is none": (record(b"\x0b"), "byte 0: the record is no Example. Fetch it again."),
+    "no Example": (
+        record(b"\x0a\x7f\x00"),
+        "byte 0: the record is not an Example. Fetch it again.",
+    ),
+    "a kind that is none": (
+        record(b"\x0b"),
+        "byte 0: the record is not an Example. Fetch it again.",
+    ),
     "a number without end": (
         record(b"\x08" + b"\xff" * 20),
-        "byte 0: the record is no Example. Fetch it again.",
+        "byte 0: the record is not an Example. Fetch it again.",
     ),
 }
 
@@ -366,7 +371,7 @@ def test_another_number_of_photos_is_refused(server, tmp_path):
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ({}, "zip: holds no file. Fetch it again."),
+        ({}, "zip: has no files. Fetch it again."),
         ({"dice/LICENSE": "", "dice/tfrecords/train.record": ""}, f"test.record: {OTHER}"),
         ({f"dice/tfrecords/{part}.record": "" for part in ("train", "test")}, f"LICENSE: {OTHER}"),
     ],
@@ -381,9 +386,7 @@ def test_an_archive_that_lacks_something_is_refused_and_not_kept(server, tmp_pat
 @pytest.mark.parametrize("name", ["in/IMG_1.jpg", "IMG_1.png", ""])
 def test_photos_of_names_that_lead_elsewhere_are_refused(server, tmp_path, name):
     data_set = served(server, repository({"train": {name: (b"", "")}, "test": {}}))
-    with pytest.raises(
-        InputError, match=f"holds no photo under the name '{name}'. Fetch it again."
-    ):
+    with pytest.raises(InputError, match=f"has no photo named '{name}'. Fetch it again."):
         fetch(data_set, tmp_path)
 
 

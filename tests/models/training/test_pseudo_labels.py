@@ -75,10 +75,7 @@ def test_labels_of_a_detector_are_trained_on_and_not_scored_against(
     read = read_real_images(out / "train.json")
     assert [s.origin for s in read.samples] == ["pseudo-labelled"] * len(told.samples)
     assert [o.is_crowd for o in read.samples[0].objects] == [False, False, True]
-    problem = (
-        r"a detector labelled image images/test/\S+, so nothing can be scored against it\. Name captures "
-        r"that people labelled\."
-    )
+    problem = r"image images/test/\S+ has pseudo-labels of a detector, which are no ground truth. Give manually labelled images."
     with pytest.raises(InputError, match=problem):
         read_evaluation_images(out / "test.json")
     with pytest.raises(InputError, match=problem):

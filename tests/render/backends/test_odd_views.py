@@ -58,14 +58,14 @@ def test_a_picture_may_be_one_pixel(drawing, make):
 
 @pytest.mark.parametrize(("width", "height"), [(0, 240), (320, -3)])
 def test_a_camera_without_pixels_is_refused(make, width, height):
-    message = f"a camera of {width} x {height} pixels takes no picture. Both have to be at least 1."
+    message = f"a camera has {width} x {height} pixels. Both must be at least 1."
     with pytest.raises(SpecError, match=f"^{re.escape(message)}$"):
         replace(make.camera(), width=width, height=height)
 
 
 def test_a_scene_file_says_where_the_camera_without_pixels_stands(make):
     text = replace(make.scene(), cameras=(make.camera(),)).to_json()
-    with pytest.raises(Sim2CamError, match=r"(?s)^not a scene: .*cameras\.0.*a camera of 0 x 240 "):
+    with pytest.raises(Sim2CamError, match=r"(?s)^not a scene: .*cameras\.0.*a camera has 0 x 240 "):
         Scene.from_json(text.replace('"width":320', '"width":0'))
 
 
@@ -74,8 +74,8 @@ def test_distortion_beyond_its_domain_is_refused(egl, make):
     egl.load(scene)
     of = make.camera(k1=-2.5)
     message = (
-        f"pixel (0.0, 0.0) lies outside the domain of {of.lens!r}: the distortion folds back 20.1 "
-        "degrees off the axis. Use a smaller image or a lens that bends less."
+        f"pixel (0.0, 0.0) is outside the domain of {of.lens!r}: the distortion folds back 20.1 "
+        "degrees off the axis. Use a smaller image or a lens with less distortion."
     )
     with pytest.raises(LensError, match=f"^{re.escape(message)}$"):
         shoot(scene, of, egl, ())

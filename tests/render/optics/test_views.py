@@ -129,7 +129,7 @@ def test_a_lens_that_folds_back_in_the_picture_is_told(make):
     folding = replace(of, lens=replace(of.lens, k1=-0.3))
     assert find_blind_corner(make.scene(cameras=[of])) is None
     problem = find_blind_corner(make.scene(cameras=[of, folding]))
-    assert problem.startswith("pixel (0.0, 0.0) lies outside the domain of BrownConrady(")
+    assert problem.startswith("pixel (0.0, 0.0) is outside the domain of BrownConrady(")
     with pytest.raises(LensError, match=r"folds back 46\.5 degrees off the axis"):
         build_optics(folding)
 

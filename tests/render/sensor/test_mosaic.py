@@ -47,10 +47,7 @@ def test_variance_grows_with_the_signal_by_one_electron_an_electron(sensor, read
 
 
 def test_a_mosaic_without_a_last_electron_is_refused(sensor):
-    problem = (
-        "sensor: a mosaic counts electrons, so full_well_e must be finite, not inf. Give it 1e9 for "
-        "a picture without noise."
-    )
+    problem = "sensor: a mosaic counts electrons, so full_well_e must be finite, not inf. Set 1e9 for an image without noise."
     with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
         replace(sensor, full_well_e=np.inf, mosaic=PLAIN)
     assert counts(0.5, replace(sensor, full_well_e=1e9)).std() < 1e-4 * 1e9

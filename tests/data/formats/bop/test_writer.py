@@ -120,7 +120,7 @@ def test_masks_are_read_when_they_are_asked_for(exported):
     write_bytes(path, encode_png(np.zeros((2, 3), np.uint8)))
     with pytest.raises(InputError) as caught:
         read_visible_masks(read_real_images(root).samples[0])
-    problem = "a mask of 3x2, not 48x32 pixels as its picture. Copy the data set again."
+    problem = "the mask has 3x2 pixels, its image 48x32. Copy the dataset again."
     assert str(caught.value) == f"{path}: {problem}"
     path.unlink()
     assert read_visible_masks(read_real_images(root).samples[0])[0] is None
@@ -578,7 +578,7 @@ BAD = {
     ),
     "no focal length": (
         {"camera": {"cam_K": [0, 0, 24, 0, 50, 16, 0, 0, 1]}},
-        "scene_camera.json: image 3: fx_px of a lens is 0.0. It takes a number above 0.",
+        "scene_camera.json: image 3: fx_px of a lens is 0.0. It must be above 0.",
     ),
     "no rotation": (
         {"gt": {"cam_R_m2c": [1, 0, 0, 0, 2, 0, 0, 0, 1]}},

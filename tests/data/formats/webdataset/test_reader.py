@@ -217,7 +217,7 @@ BAD = {
     ),
     "a name of ours that leads out": (
         [("1.jpg", PICTURE), ("1.json", OURS | {"name": "../a"})],
-        "sample ../a: '../a' lies outside the shard. Generate the data set again.",
+        "sample ../a: '../a' lies outside the shard. Generate the dataset again.",
     ),
     "a category that ours does not list": (
         [
