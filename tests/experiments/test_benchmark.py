@@ -253,7 +253,7 @@ def test_broken_counts_of_pixels_are_refused(shaped, tmp_path, capsys):
         ({"images": {name: [[0, 0, -1]]}}, f"pixels: image {name}: [0, 0, -1] must be two classes"),
         ({"images": {name: [[0, 0]]}}, f"pixels.images.{name}[0][2] is missing. Make it anew."),
         ({"images": {name: others}},
-         f"image {name} has other labelled pixels than those that were counted. Run bench with"),
+         f"the labelled pixels of image {name} have changed since the predictions were made. Run bench"),
     ]  # fmt: skip
     for change, message in table:
         path = tmp_path / "broken.json"

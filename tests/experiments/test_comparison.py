@@ -206,7 +206,7 @@ def test_a_lucky_run_among_others_is_no_difference(captures, perfect, blind):
     assert found.kinds["boxes"]["ap50"].p_holm > 0.05
     assert found.intervals_over == "the seeds and 12 scenes of 24 images"
     alone = compared(captures, [perfect], [blind, blind]).intervals_over
-    assert alone.endswith("how seeds differ is not in them, which takes two or more of each")
+    assert alone.endswith("without variation between seeds (needs two or more seeds)")
 
 
 def test_the_command_compares_files_and_folders(coco, perfect, blind, tmp_path, capsys):
@@ -306,10 +306,10 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     path = written(tmp_path / "found.json", perfect | {first: ()})
     nothing = sum(not found for name, found in perfect.items() if name != first) + 1
     assert main(["bench", str(path), "--captures", str(coco)]) == 0
-    told = f"there is no result of {nothing} of {len(perfect)} images, as "
+    told = f"{nothing} of {len(perfect)} images, e.g. "
     said = capsys.readouterr().err
     assert told in said
-    assert "are there twice" not in said
+    assert "labels are duplicates" not in said
     out = tmp_path / "scores.json"
     flags = ["--captures", str(coco), "--json", "--out", str(out)]
     assert main(["bench", str(path), *flags]) == 0
@@ -322,7 +322,7 @@ def test_images_without_results_and_labels_that_repeat_are_told_of(
     repeated.write_text(json.dumps(tables))
     assert main(["bench", str(path), "--captures", str(repeated)]) == 0
     assert (
-        "1 labels are there twice, with the same category and box, as in "
+        "1 labels are duplicates with the same category and box, e.g. in "
         in capsys.readouterr().err
     )
     repeated.unlink()
@@ -343,7 +343,7 @@ def test_labels_of_a_part_of_the_images_are_told_of_wherever_scores_are(
         main(["bench", str(path), "--captures", str(half), "--json", "--out", str(out), "-q"]) == 0
     )
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
-    assert "images have no labelled object, and something sure is found in 2 of them" in warning
+    assert "images have no labelled object. 2 of them, e.g. " in warning
     assert json.loads(out.read_text())["warnings"] == [warning]
     other = written(tmp_path / "other.json", perfect)
     assert main(["compare", str(path), str(other), "--captures", str(half)]) == 0
@@ -368,12 +368,12 @@ def test_sessions_widen_what_intervals_say_and_are_told_apart(
     )
     assert main([*command, f"{table}:light"]) == 0
     words = capsys.readouterr().out
-    few = "24 images; how sessions differ is not in them, as 2 are fewer than 10."
+    few = "24 images, without variation between sessions (2 sessions, fewer than 10)."
     assert f"95 % intervals are over {few}" in words
     both = ["compare", str(path), str(path), "--captures", str(coco), "--sessions"]
     assert main([*both, f"{table}:day"]) == 0
     assert (
-        "95 % intervals are over 12 sessions of 24 images; how seeds differ"
+        "95 % intervals are over 12 sessions of 24 images, without variation between seeds"
         in capsys.readouterr().out
     )
     assert main([*both, f"{table}:dya"]) == 1
@@ -449,7 +449,7 @@ def test_keypoints_and_masks_are_compared_where_both_runs_have_some():
     }  # fmt: skip
     boxes = {n: tuple(replace(d, keypoints=None, mask=None) for d in of) for n, of in bad.items()}
     assert list(compared(captures, [good], [boxes]).kinds) == ["boxes"]
-    assert "how sessions differ is not in them, as 4 are fewer than 10" in found.intervals_over
+    assert "without variation between sessions (4 sessions, fewer than 10)" in found.intervals_over
 
 
 def test_pixels_of_categories_are_compared_from_what_bench_counted():
