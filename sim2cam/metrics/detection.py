@@ -422,9 +422,8 @@ def average_defined(precision: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _compute_coco_metrics(dataset: LabelledDataset, predictions: Predictions) -> dict[str, float]:
-    by_category = _compute_coco_precision(
-        dataset, predictions, dataset.categories
-    )  # (t, categories)
+    # (thresholds, categories)
+    by_category = _compute_coco_precision(dataset, predictions, dataset.categories)
     agnostic = _compute_coco_precision(dataset, predictions, None)
     is_defined = by_category[0] > -1
     values = {

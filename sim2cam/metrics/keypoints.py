@@ -140,9 +140,8 @@ def compute_oks(
     before = np.maximum(0, (low - sides)[:, None] - detected)
     beyond = np.maximum(0, detected - (low + 2 * sides)[:, None])
     has_labels = np.asarray(ground_truth.is_labelled.any(axis=1))[:, None]  # (m, 1)
-    errors = np.where(
-        np.asarray(has_labels)[..., None], detected - ground_truth.xy_px, before + beyond
-    )  # (n, m, k, 2)
+    # (n, m, k, 2)
+    errors = np.where(has_labels[..., None], detected - ground_truth.xy_px, before + beyond)
     variances = (2 * np.array(sigmas)) ** 2
     scale = variances * 2 * (ground_truth.areas_px[:, None] + np.spacing(1.0))  # (m, k)
     is_counted = ground_truth.is_labelled | ~has_labels

@@ -269,8 +269,7 @@ REFUSED = {
     ),
     "another size than the file's": (
         changed("images", 1, width=41),
-        "image photos/1.png is 40x30 pixels, not 41x30 as listed. Export the annotations of this "
-        "very image.",
+        "image photos/1.png is 40x30 pixels, not 41x30 as listed. Export the annotations of this image.",
     ),
     "no categories": (
         {"images": [], "annotations": []},

@@ -546,7 +546,7 @@ BAD = [
     ([{"image_id": 1}], "[0].category_id is missing"),
     (
         [{k: v for k, v in GOOD.items() if k != "bbox"}],
-        "[0]: bbox is missing. Write the results as COCO has them.",
+        "[0]: bbox is missing. Write the results in COCO format.",
     ),
     (
         [GOOD | {"segmentation": {"size": [1, 2], "counts": "1"}}],

@@ -306,9 +306,8 @@ def _convert_bop_results(
         if name is not None:
             category = categories[result.category_id]
             detection = Detection(category, xywh_to_xyxy(result.bbox), result.score)
-            _check_detection(
-                path, f"[{index}]", detection
-            )  # before clipping, which hides invalid boxes
+            # before clipping, which hides invalid boxes
+            _check_detection(path, f"[{index}]", detection)
             box = clip_bop_box(result.bbox, sizes[name])
             by_image[name].append(replace(detection, box_xyxy=box))
     return {name: tuple(items) for name, items in by_image.items()}

@@ -29,7 +29,7 @@ def parse_xml(path: Path, tag: str, max_bytes: int) -> ElementTree.Element:
     except ElementTree.ParseError as error:
         raise InputError(path, f"not XML ({error}).") from error
     except (DefusedXmlException, ValueError) as error:
-        raise InputError(path, "declares entities, which are not allowed. Remove them.") from error
+        raise InputError(path, "declares entities, which are not allowed.") from error
     if tree.tag != tag:
         raise InputError(path, f"the root is <{tree.tag[:40]}>, not <{tag}>.")
     return tree

@@ -449,7 +449,8 @@ def _parse_floats(row: Mapping[str, str], name: str, count: int) -> list[float]:
     except ValueError:
         values = []
     if len(values) != count or not all(map(math.isfinite, values)):
-        raise ValueError(f"{name} '{row[name][:80]}' must be {count} finite numbers.")
+        expected = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise ValueError(f"{name} '{row[name][:80]}' must be {expected}.")
     return values
 
 

@@ -168,9 +168,7 @@ def _number_objects(
         for sample in split.samples:
             for label in sample.objects or ():
                 first_samples.setdefault(_make_object_key(model_source, sample, label), sample)
-    keys = sorted(
-        first_samples, key=lambda key: categories.index(key[0])
-    )  # stable within a category
+    keys = sorted(first_samples, key=lambda key: categories.index(key[0]))
     object_ids = {key: object_id for object_id, key in enumerate(keys, start=1)}
     category_ids: dict[_ObjectKey, int] = {
         (name, None): category_id for category_id, name in enumerate(categories, start=1)

@@ -69,7 +69,7 @@ def find_coco_images(path: Path, entries: Sequence[ImageEntry]) -> list[CocoImag
     if len(missing) > 1:
         raise InputError(
             missing[0],
-            f"no such image; {len(missing) - 1} more images are missing. Check the path and the file names in the list.",
+            f"no such image ({len(missing)} missing in all). Check the path and the file names in the list.",
         )
     outside = [entry.file_name for entry, name in zip(entries, names, strict=True) if name is None]
     matches = _match_file_names(path, outside) if outside else {}

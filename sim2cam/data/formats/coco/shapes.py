@@ -61,7 +61,7 @@ def _parse_polygon(polygon: Any) -> NDArray[np.float64]:
         )
     if len(numbers) < 6 or len(numbers) % 2 or not np.isfinite(numbers).all():
         raise _make_error(
-            polygon, "of segmentation must be 6 or more finite numbers x, y, x, y, ..."
+            polygon, "of segmentation must be 6 or more finite numbers, x and y alternating"
         )
     return numbers.reshape(-1, 2)
 

@@ -247,7 +247,7 @@ def _attach_masks(
     if unknown_ids:
         raise InputError(
             path,
-            f"contains object {unknown_ids[0]}, but its XML file has {count} objects. Use files of the same version.",
+            f"contains object {unknown_ids[0]}, but its XML file has {count} objects: the files do not match.",
         )
     with_masks = dict(labels)
     for index, label in labels.items():
@@ -257,8 +257,8 @@ def _attach_masks(
         if mask[y0:y1, x0:x1].sum() < _MIN_MASK_IN_BOX * area:
             raise InputError(
                 path,
-                f"object {index + 1} ({label.category}) lies mostly outside its box in the XML file. Use files "
-                "of the same version.",
+                f"object {index + 1} ({label.category}) lies mostly outside its box in the XML file: the files "
+                "do not match.",
             )
         if area:
             with_masks[index] = replace(label, mask=RleMask.from_mask(mask), area_px=float(area))

@@ -53,9 +53,8 @@ def _write_tar(
         with tarfile.open(path, mode="w") as tar:
             for number, sample in group:
                 for ending, data in _encode_files(sample, categories).items():
-                    entry = tarfile.TarInfo(
-                        f"{number:06d}{ending}"
-                    )  # without time and owner, for reproducible files
+                    # entries have no time and owner, for reproducible files
+                    entry = tarfile.TarInfo(f"{number:06d}{ending}")
                     entry.size = len(data)
                     tar.addfile(entry, io.BytesIO(data))
 

@@ -70,7 +70,9 @@ class YoloLabelReader:
             raise ValueError(f"'{line[:60]}' is not a list of numbers.") from error
         categories = self._layout.categories
         if class_index not in range(len(categories)):
-            raise ValueError(f"class {class_index:g} must be 0 to {len(categories) - 1}.")
+            raise ValueError(
+                f"class {class_index:g} must be an integer from 0 to {len(categories) - 1}."
+            )
         box, keypoint_values, polygon = self._split_numbers(numbers)
         x0, y0, x1, y1 = box
         if not (
