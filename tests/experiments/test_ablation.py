@@ -138,7 +138,7 @@ def test_every_arm_leaves_a_file_and_a_score(work, captures, tmp_path, tuned_arm
     with pytest.raises(InputError, match="the seeds of arm 'randomized' were trained on different"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, unpacked(path) | {"digests": {}})
-    with pytest.raises(InputError, match=r"is of another image \S+ than the captures have"):
+    with pytest.raises(InputError, match=r"was made with another version of image \S+\. Use"):
         score_ablation(PLAN, captures, results, baseline="randomized")
     write_json(path, facts | {"config": {"steps": 3}})
     with pytest.raises(InputError, match="Remove it to run it again"):

@@ -127,7 +127,7 @@ def test_what_bench_writes_is_held_against_the_same_labels_again(
     assert main(["compare", str(out), str(other), *flags]) == 1
     assert "category 'one' is '1' for one run and 'one' for another." in capsys.readouterr().err
     assert main(["bench", str(out), "--captures", str(coco)]) == 1
-    assert "was scored on other captures: --map one=1: " in capsys.readouterr().err
+    assert "does not fit the captures: --map one=1: " in capsys.readouterr().err
 
 
 def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_path, capsys):
@@ -143,7 +143,7 @@ def test_other_pictures_of_the_same_names_are_refused(coco, bare_weights, tmp_pa
         size = image.size
     Image.new("RGB", size).save(picture)
     capsys.readouterr()
-    told = f"is of another image {name} than the captures have."
+    told = f"was made with another version of image {name}. Use the original captures"
     for command in (["bench", str(out)], ["compare", str(out), str(out)]):
         assert main([*command, *flags]) == 1
         assert told in capsys.readouterr().err
@@ -534,12 +534,15 @@ def test_masks_and_keypoints_of_others_are_scored_as_ours(tmp_path, orientation)
 GOOD = {"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5], "score": 0.5}
 BAD = [
     ("[", "not JSON (Expecting value"),
-    ('{"scores": {}}', "holds no detections: neither a list of COCO results nor what bench --out"),
+    (
+        '{"scores": {}}',
+        "contains no detections. Allowed: a list of COCO results, a file of bench --out",
+    ),
     ('{"detections": []}', "detections.Input should be a valid dictionary (found [])"),
-    ('{"detections": {}}', "says nothing of 24 of 24 images, as "),
-    ('{"detections": {"x.jpg": []}}', "image 'x.jpg' is not in the captures (1 such)."),
-    ([GOOD | {"image_id": 99}], "image_id 99 is not in the captures (1 such)."),
-    ([GOOD | {"category_id": 99}], "category_id 99 is not in the captures (1 such)."),
+    ('{"detections": {}}', "has no entry for 24 of 24 images, e.g. "),
+    ('{"detections": {"x.jpg": []}}', "image 'x.jpg' is not in the captures (1 unknown in all)."),
+    ([GOOD | {"image_id": 99}], "image_id 99 is not in the captures (1 unknown in all)."),
+    ([GOOD | {"category_id": 99}], "category_id 99 is not in the captures (1 unknown in all)."),
     ([GOOD | {"bbox": [1, 1, -5, 5]}], "box [1.0, 1.0, -4.0, 6.0] must be finite, with sides of 0"),
     ([GOOD | {"bbox": [1, 1, 5]}], "[0].bbox"),
     ([GOOD | {"score": "sure"}], "[0].score: Input should be a valid number"),
@@ -554,7 +557,7 @@ BAD = [
     ),
     (
         [GOOD | {"keypoints": [1, 2, 1]}],
-        "[0]: keypoints, but its category does not list their names under 'keypoints'. Write the",
+        "[0]: has keypoints, but its category has no list 'keypoints' with their names. Write the",
     ),
 ]
 
@@ -571,7 +574,7 @@ def test_results_of_coco_need_its_ids(sim, tmp_path, capsys):
     path = tmp_path / "found.json"
     path.write_text("[]")
     assert main(["bench", str(path), "--captures", str(sim.root)]) == 1
-    assert "COCO results mean ids of a COCO file" in capsys.readouterr().err
+    assert "COCO results need the ids of a COCO file" in capsys.readouterr().err
 
 
 def test_detections_are_not_renamed(coco, tmp_path, capsys):
@@ -659,9 +662,9 @@ def test_without_targets_all_images_count_and_boxes_are_of_what_is_seen(tmp_path
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"scene_id": 9}, "scene_id 9 is not in the captures (1 such)."),
-        ({"scene_id": None}, "scene_id None is not in the captures (1 such)."),
-        ({"category_id": 9}, "category_id 9 is not in the captures (1 such)."),
+        ({"scene_id": 9}, "scene_id 9 is not in the captures (1 unknown in all)."),
+        ({"scene_id": None}, "scene_id None is not in the captures (1 unknown in all)."),
+        ({"category_id": 9}, "category_id 9 is not in the captures (1 unknown in all)."),
         (
             {"bbox": [-9, 5, -5, 9]},
             "[0]: box [-9.0, 5.0, -14.0, 14.0] must be finite, with sides of",
